@@ -12,7 +12,7 @@ use crate::{
     config::{Config, Itr},
     eeprom,
     moderation::Throttle,
-    regs::Regs,
+    regs::{ALL_ONES, Regs},
     tx::{Progress, Quirks},
     vector::{Routing, Vector},
 };
@@ -84,6 +84,8 @@ pub struct Control<P: Platform> {
     pub(crate) link_forced: bool,
     pub(crate) link_waited: bool,
     pub(crate) stats: Stats,
+    /// Frames that came to the device, as [`has_lost_receiver`](Self::has_lost_receiver) last saw them.
+    pub(crate) received_seen: u64,
     pub(crate) routing: Routing,
     pub(crate) throttle: Throttle,
     pub(crate) link_event: bool,
@@ -116,6 +118,7 @@ impl<P: Platform> Control<P> {
             link_forced: false,
             link_waited: false,
             stats: Stats::new(),
+            received_seen: 0,
             throttle: Throttle::new(if chip.has_radv_tadv_itr() { config.moderation.itr } else { Itr::Off }),
             link_event: false,
             progress: None,
@@ -229,12 +232,23 @@ impl<P: Platform> Control<P> {
     /// the causes of a [`Vector`](crate::Vector) are not included.
     #[inline]
     pub fn causes(&mut self) -> Result<Causes, Error> {
-        let causes = Causes(self.regs.get(reg::ICR)? & !express_bits::cause::ASSERTED);
+        let causes = match self.regs.read(reg::ICR) {
+            ALL_ONES => self.causes_unread()?,
+            causes => Causes(causes & !express_bits::cause::ASSERTED),
+        };
         if self.routing.is_msix() && causes.any() {
             self.regs.write(reg::ICR, causes.0);
         }
         self.link_event |= causes.link();
         Ok(causes)
+    }
+
+    /// After a read of the causes that returned all ones: if the device is there, it may have cleared them, so
+    /// any of the configured ones may have been among them.
+    #[cold]
+    fn causes_unread(&self) -> Result<Causes, Error> {
+        self.regs.get(reg::STATUS)?;
+        Ok(Causes(self.routing.all()))
     }
 
     /// Whether an interrupt since the last call reported a link change; if so, call
@@ -339,14 +353,20 @@ impl<P: Platform> Control<P> {
         Ok(if paused { Health::Well } else { Health::Hung })
     }
 
-    /// Whether the receiver is off although it was turned on, as after a reset by something else: reset the
-    /// device then. Its ring looks idle, and its link may stay down. Call it with the
-    /// [`watchdog`](Self::watchdog), which does only what historical drivers do. One register read.
+    /// Whether `rx` will receive no more, although it should: reset the device then. Its ring looks idle, and
+    /// its link may stay down. Call it with the [`watchdog`](Self::watchdog), which does only what historical
+    /// drivers do. Five register reads.
+    ///
+    /// - The receiver is off although it was turned on, as after a reset by something else.
+    /// - Two calls in a row, the device is [out of step](RxQueue::is_out_of_step), or it counts frames and
+    ///   the queue, which has descriptors, gets none. With several queues only the former is known.
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.
-    pub fn has_lost_receiver(&self) -> Result<bool, Error> {
-        Ok(self.receiving && self.regs.get(reg::RCTL)? & rctl::EN == 0)
+    pub fn has_lost_receiver<S: BufferSource>(&mut self, rx: &mut RxQueue<P, S>) -> Result<bool, Error> {
+        let off = self.receiving && self.regs.get(reg::RCTL)? & rctl::EN == 0;
+        let received = self.config.queues == 1 && self.has_received();
+        Ok(rx.is_lost(received) || off)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Registers by canonical offset, with bounded waits.
 
 use crate::Error;
-use kpps_datasheet::Chip;
+use kpps_datasheet::{Chip, reg};
 use kpps_platform::{Platform, Registers};
 
 /// The value that a vanished device reads as.
@@ -26,9 +26,21 @@ impl<R: Registers> Regs<R> {
     pub(crate) fn write(&self, register: u32, value: u32) {
         self.raw.write(self.chip.offset(register), value);
     }
-    /// Reads a register that never holds all ones.
+    /// Reads a register that never holds all ones. A device is gone if a second look at it and at STATUS says
+    /// so, too: a single read may fail.
     #[inline]
     pub(crate) fn get(&self, register: u32) -> Result<u32, Error> {
+        match self.read(register) {
+            ALL_ONES => self.get_again(register),
+            value => Ok(value),
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn get_again(&self, register: u32) -> Result<u32, Error> {
+        if self.read(reg::STATUS) == ALL_ONES {
+            return Err(Error::Gone);
+        }
         match self.read(register) {
             ALL_ONES => Err(Error::Gone),
             value => Ok(value),

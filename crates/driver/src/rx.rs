@@ -15,6 +15,7 @@ pub use received::{Checksum, Hash, Received};
 
 use crate::{
     config::{Config, RxFormat},
+    regs::ALL_ONES,
     ring::Ring,
 };
 use alloc::boxed::Box;
@@ -78,10 +79,12 @@ impl Cursor {
     }
 }
 
-/// The tail register.
+/// The tail register, and those of head and length.
 struct Doorbell<R> {
     regs: R,
     offset: u32,
+    head: u32,
+    length: u32,
     /// Register units for each descriptor: 2 for descriptors of 32 bytes, otherwise 1.
     unit: usize,
     /// The tail as last written, in descriptors.
@@ -116,6 +119,9 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     extended: bool,
     /// The header buffers, with header split.
     headers: Option<Headers<S>>,
+    /// The last look at the device found it lost; and what the queue had got by then.
+    doubted: bool,
+    got_seen: u64,
 }
 
 /// How many descriptors the longest frame takes, in buffers of the configured size.
@@ -139,6 +145,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             bell: Doorbell {
                 regs,
                 offset: chip.offset(reg::of_queue(reg::RDT, queue)),
+                head: chip.offset(reg::of_queue(reg::RDH, queue)),
+                length: chip.offset(reg::of_queue(reg::RDLEN, queue)),
                 unit: ring.stride(),
                 written: 0,
                 count: 0,
@@ -153,6 +161,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             cursor: Cursor::default(),
             checker: Checker::new(chip, config),
             feed: Feed::new(chip, config, source),
+            doubted: false,
+            got_seen: 0,
             group: match config.refill.group {
                 0 => ONE_A_BURST,
                 // With more held back, the longest frame would wait for slots that only the next frame frees.
@@ -201,6 +211,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.cursor = Cursor { next: 0, fill, filled: kept, until_bell: ONE_A_BURST };
         self.bell.written = 0;
         self.checker.restart();
+        self.doubted = false;
         self.fill_from_source();
         self.cursor.until_bell = self.group;
     }
@@ -258,8 +269,14 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         if self.cursor.filled == 0 {
             return None;
         }
-        self.ring.sync_for_cpu(self.cursor.next);
-        F::written(self.ring.pairs().get(self.cursor.next)?)
+        self.written::<F>(self.cursor.next)
+    }
+
+    /// The descriptor of `slot`, if the device has written it back.
+    #[inline(always)]
+    fn written<F: Format>(&self, slot: usize) -> Option<Written> {
+        self.ring.sync_for_cpu(slot);
+        F::written(self.ring.pairs().get(slot)?)
     }
 
     /// Takes the next descriptor.
@@ -398,6 +415,54 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// Slots without a buffer.
     pub fn empty_slots(&self) -> usize {
         self.ring.size() - self.cursor.filled
+    }
+
+    /// Whether the device goes on at another descriptor than the first that it has not written, or has written
+    /// a later one, as after a write-back that was lost, came twice or went astray. The queue would wait for
+    /// ever, or take descriptors that the device still owns. Or the device does not know this ring, because
+    /// something else has reset it.
+    ///
+    /// Two register reads, and a look at each descriptor. A write-back under way may look the same; see
+    /// [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
+    pub fn is_out_of_step(&self) -> bool {
+        let regs = &self.bell.regs;
+        let length = regs.read(self.bell.length);
+        if length != self.ring.bytes() && length != ALL_ONES {
+            return true;
+        }
+        let slot = |ahead| (self.cursor.next + ahead) % self.ring.size();
+        let filled = self.cursor.filled;
+        let Some(first) = (0..filled).find(|ahead| !self.is_written(slot(*ahead))) else { return false };
+        let astray = (first + 1..filled).any(|ahead| self.is_written(slot(ahead)));
+        let head = regs.read(self.bell.head);
+        let elsewhere = head as usize != slot(first) * self.bell.unit && head != ALL_ONES;
+        // The read has pushed the device's earlier writes to memory (PCI 2.3, 3.2.5), which it made in order.
+        (astray || elsewhere) && !self.is_written(slot(first))
+    }
+
+    /// Whether two calls in a row found the device out of step, or that it `received` frames and this queue
+    /// got none.
+    pub(crate) fn is_lost(&mut self, received: bool) -> bool {
+        let RxCounters { frames, frame_errors, nonsense, .. } = self.feed.counters;
+        let got = frames + frame_errors + nonsense;
+        let stuck = received && self.is_waiting() && got == self.got_seen;
+        self.got_seen = got;
+        let doubts = self.is_out_of_step() || stuck;
+        core::mem::replace(&mut self.doubted, doubts) && doubts
+    }
+
+    /// Whether the device has a descriptor, and has not written the next one back.
+    fn is_waiting(&self) -> bool {
+        self.cursor.filled > 0 && !self.is_written(self.cursor.next)
+    }
+
+    /// Whether the device has written the descriptor of `slot` back.
+    fn is_written(&self, slot: usize) -> bool {
+        match (&self.headers, self.extended) {
+            (Some(_), _) => self.look_split(slot).is_some(),
+            (None, true) => self.written::<Extended>(slot).is_some(),
+            (None, false) => self.written::<Legacy>(slot).is_some(),
+        }
     }
 
     /// The counters so far.

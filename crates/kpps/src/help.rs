@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// The jobs, and the commands that do them. Every command is in exactly one group.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace"]),
+    ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace", "simulate-faults"]),
     (
         "Measure",
         &["trial", "ndr", "sizes", "rfc2544", "compare", "calibrate", "send", "count", "agent", "lab"],

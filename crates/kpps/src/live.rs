@@ -53,7 +53,7 @@ impl Live {
 }
 
 /// Shows progress in one line, if standard error is a terminal: for commands without a live view.
-#[cfg(any(feature = "ports", feature = "study"))]
+#[cfg(any(feature = "faults", feature = "ports", feature = "study"))]
 pub fn line(progress: Progress) -> View {
     use kpps_report::live::Show;
     let show = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { Show::Line } else { Show::Nothing };

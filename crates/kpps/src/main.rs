@@ -7,6 +7,8 @@
 mod compare;
 mod curve;
 mod error;
+#[cfg(feature = "faults")]
+mod faults;
 mod grid;
 mod help;
 mod interrupt;
@@ -84,6 +86,9 @@ enum Command {
     /// Check the claims of papers in the simulator
     #[cfg(feature = "study")]
     Study(study::Arguments),
+    /// Live through worlds of faults in the simulator: what the driver must survive
+    #[cfg(feature = "faults")]
+    SimulateFaults(faults::Arguments),
     /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their
     /// sources
     List(list::Arguments),
@@ -131,6 +136,8 @@ fn main() -> ExitCode {
         Command::Ports(command) => command.run(),
         #[cfg(feature = "study")]
         Command::Study(arguments) => study::run(&arguments),
+        #[cfg(feature = "faults")]
+        Command::SimulateFaults(arguments) => faults::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Schema => error::print(&kpps_results::schema()),
         Command::Man(arguments) => help::man(command(), &arguments),

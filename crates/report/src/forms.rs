@@ -2,12 +2,13 @@
 
 use crate::page::{CSS, page, with_provenance};
 use crate::text::Look;
-use crate::{Rows, calibration, comparison, csv, curve, grid, inventory, lab, ndr, rfc2544};
+use crate::{Rows, calibration, comparison, csv, curve, faults, grid, inventory, lab, ndr, rfc2544};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
 use kpps_results::calibration::Calibration;
 use kpps_results::comparison::Comparison;
 use kpps_results::detail::DetailedTrial;
+use kpps_results::faults::Faults;
 use kpps_results::grid::Grid;
 use kpps_results::inventory::{Conformance, Devices, ProfileEntry, Profiles};
 use kpps_results::lab::Lab;
@@ -251,6 +252,18 @@ impl Forms for BusTrace {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Bus trace of {}", self.environment.machine), self))
+    }
+}
+
+impl Forms for Faults {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        faults::screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.faults)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Faults in simulated worlds", self))
     }
 }
 

@@ -23,6 +23,7 @@ mod csv;
 pub mod curve;
 mod drawing;
 mod environment;
+pub mod faults;
 pub mod files;
 mod format;
 mod forms;

@@ -26,6 +26,7 @@ enum Document {
     Profiles(crate::inventory::Profiles),
     Devices(crate::inventory::Devices),
     Conformance(crate::inventory::Conformance),
+    Faults(crate::faults::Faults),
 }
 
 /// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-2.json`

@@ -24,6 +24,7 @@ mod cpu;
 mod curve;
 pub mod detail;
 mod document;
+pub mod faults;
 mod finite;
 pub mod grid;
 pub mod inventory;

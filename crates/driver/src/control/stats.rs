@@ -1,6 +1,6 @@
 //! The device's statistics, summed up.
 
-use crate::{Control, Error};
+use crate::{Control, Error, regs::ALL_ONES};
 use kpps_datasheet::{Chip, reg, stat};
 use kpps_platform::Platform;
 
@@ -53,6 +53,21 @@ impl<P: Platform> Control<P> {
         // All ones may be a full counter, but never STATUS.
         self.regs.get(reg::STATUS)?;
         Ok(&self.stats)
+    }
+
+    /// Whether frames came to the device since the last call of this or of
+    /// [`update_stats`](Self::update_stats): good ones, or such as it missed. Two register reads.
+    pub(crate) fn has_received(&mut self) -> bool {
+        for register in [stat::GPRC, stat::MPC] {
+            let frames = self.regs.read(register);
+            if let Some(sum) = stat::index(register).and_then(|index| self.stats.values.get_mut(index))
+                && frames != ALL_ONES
+            {
+                *sum += u64::from(frames);
+            }
+        }
+        let came = self.stats.received() + self.stats.missed();
+        core::mem::replace(&mut self.received_seen, came) != came
     }
 
     /// The statistics as of the last [`update_stats`](Self::update_stats).

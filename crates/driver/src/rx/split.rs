@@ -122,7 +122,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     }
 
     /// The descriptor of `slot`, if the device has written it back.
-    fn look_split(&self, slot: usize) -> Option<(Written, SplitStatus)> {
+    pub(super) fn look_split(&self, slot: usize) -> Option<(Written, SplitStatus)> {
         self.ring.sync_for_cpu(slot * 2);
         let written = Extended::written(self.ring.pairs().get(slot * 2)?)?;
         self.ring.sync_for_cpu(slot * 2 + 1);

@@ -1,7 +1,7 @@
 //! Probe, reset, link and filters on every chip.
 
 use crate::common::*;
-use kpps_datasheet::{Chip, Media, bit, eeprom, mii, reg, stat};
+use kpps_datasheet::{Chip, Media, bit, desc, eeprom, mii, reg, stat};
 use kpps_driver::{Config, Error, Health, Loopback, config::*};
 use kpps_platform::wrap::Counts;
 
@@ -279,24 +279,77 @@ fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     assert_eq!(pool.available(), 40);
 }
 
+/// What the driver says of its receiver.
+fn lost(dev: &mut Dev<'_>) -> Result<bool, Error> {
+    dev.control.has_lost_receiver(&mut dev.rx)
+}
+
 #[test]
 fn a_receiver_that_is_off_is_detected_and_a_reset_ends_it() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
-    assert_eq!(dev.control.has_lost_receiver(), Ok(false));
+    assert_eq!(lost(&mut dev), Ok(false));
     for _ in 0..2 {
         nic.set(reg::RCTL, 0);
-        assert_eq!(dev.control.has_lost_receiver(), Ok(true));
+        assert_eq!(lost(&mut dev), Ok(true));
         dev.reset().unwrap();
         assert_ne!(nic.get(reg::RCTL) & bit::rctl::EN, 0);
-        assert_eq!(dev.control.has_lost_receiver(), Ok(false));
+        assert_eq!(lost(&mut dev), Ok(false));
         assert_eq!(nic.rx_owned(), 15);
     }
     dev.control.stop();
-    assert_eq!(dev.control.has_lost_receiver(), Ok(false), "the driver turned it off");
+    assert_eq!(lost(&mut dev), Ok(false), "the driver turned it off");
     dev.reset().unwrap();
     nic.gone.set(true);
-    assert_eq!(dev.control.has_lost_receiver(), Err(Error::Gone));
+    assert_eq!(lost(&mut dev), Err(Error::Gone));
+}
+
+/// Each of these lets a ring wait for ever, or take what the device still owns. One look may come while the
+/// device writes, so two in a row must agree.
+#[test]
+fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    let wrong: [(&str, &dyn Fn()); 4] = [
+        ("a write-back was lost", &|| nic.set(reg::RDH, 1)),
+        ("a write-back went astray", &|| nic.scribble(0, 2 * 5 + 1, desc::RX_DD)),
+        ("something else has reset the device", &|| nic.set(reg::RDLEN, 0)),
+        ("frames come, and none is handed over", &|| nic.set(stat::GPRC, 3)),
+    ];
+    for (what, happens) in wrong {
+        assert_eq!(lost(&mut dev), Ok(false), "{what}");
+        happens();
+        assert_eq!(lost(&mut dev), Ok(false), "{what}: a first look");
+        happens();
+        assert_eq!(lost(&mut dev), Ok(true), "{what}");
+        dev.reset().unwrap();
+        nic.set(reg::RDH, 0);
+    }
+    // A frame that was handed over, and one that the driver has not taken yet, are in order.
+    for frames in 1..20 {
+        nic.set(stat::GPRC, 1);
+        nic.receive_frame(60);
+        nic.set(reg::RDH, nic.rx_head.get());
+        assert_eq!(lost(&mut dev), Ok(false));
+        assert_eq!(dev.rx.receive(9, |frame| Some(frame.buffer)), 1);
+        assert_eq!(lost(&mut dev), Ok(false));
+        assert_eq!(dev.control.stats().received(), 6 + frames);
+    }
+}
+
+/// One read may fail on its way. Only a device that is all ones a second time, and in another register, is
+/// gone; and causes that a failed read has cleared are not forgotten.
+#[test]
+fn a_single_read_of_all_ones_is_no_vanished_device() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    nic.ones.set(1);
+    assert_eq!(dev.control.causes().map(|causes| causes.any()), Ok(true));
+    assert_eq!(dev.control.causes().map(|causes| causes.any()), Ok(false));
+    nic.ones.set(1);
+    assert_eq!(lost(&mut dev), Ok(false));
+    nic.ones.set(2);
+    assert_eq!(lost(&mut dev), Err(Error::Gone));
 }
 
 /// Takes a buffer from the queue's own source.

@@ -65,6 +65,8 @@ pub struct Nic {
     pub phy: RefCell<[u16; 32]>,
     pub eeprom: RefCell<[u16; eeprom::SUMMED_WORDS]>,
     pub gone: Cell<bool>,
+    /// So many reads return all ones.
+    pub ones: Cell<u32>,
     pub stuck_in_reset: Cell<bool>,
     pub now_ns: Cell<u64>,
     /// The time of a register read, in ns.
@@ -100,6 +102,7 @@ impl Nic {
             phy: RefCell::new(phy),
             eeprom: RefCell::new(eeprom::image(MAC)),
             gone: Cell::new(false),
+            ones: Cell::new(0),
             stuck_in_reset: Cell::new(false),
             now_ns: Cell::new(0),
             read_ns: Cell::new(0),
@@ -127,7 +130,8 @@ impl Nic {
     fn read(&self, offset: u32) -> u32 {
         self.now_ns.set(self.now_ns.get() + self.read_ns.get());
         self.arrive();
-        if self.gone.get() {
+        let ones = self.ones.replace(self.ones.get().saturating_sub(1));
+        if self.gone.get() || ones > 0 {
             return u32::MAX;
         }
         let mut regs = self.regs.borrow_mut();

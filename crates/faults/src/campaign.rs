@@ -1,0 +1,163 @@
+//! Many worlds on all cores, and their document.
+
+use crate::fault::{Fault, Place};
+use crate::plan::Plan;
+use crate::smaller::smallest;
+use crate::world::{Outcome, live};
+use kpps_results::faults::{FaultCount, FaultFailure, Faults};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+/// So many failures are made small; more are only counted and listed.
+const MADE_SMALL: usize = 3;
+
+/// The sum of what came of some worlds.
+struct Sum {
+    worlds: u64,
+    last: u64,
+    document: Faults,
+    outcomes: Vec<(u64, Outcome)>,
+}
+
+/// Lives through the worlds of these seeds on all cores, as long as `go_on` says; `ended` is told how many
+/// have ended. A failure is made smaller, unless the run is to end.
+pub fn campaign(
+    seeds: RangeInclusive<u64>,
+    go_on: &(dyn Fn() -> bool + Sync),
+    ended: &(dyn Fn(u64) + Sync),
+) -> Faults {
+    let (first, last) = (*seeds.start(), *seeds.end());
+    let next = AtomicU64::new(first);
+    let sum = Mutex::new(Sum { worlds: 0, last: first, document: empty(), outcomes: Vec::new() });
+    let work = || {
+        while go_on() {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed > last || seed < first {
+                break;
+            }
+            let outcome = live(&Plan::random(seed), false);
+            // A panic in `live` is part of its outcome; one here would be a defect of this file.
+            let Ok(mut sum) = sum.lock() else { break };
+            sum.worlds += 1;
+            sum.last = sum.last.max(seed);
+            add(&mut sum.document, &outcome);
+            if outcome.breach.is_some() {
+                sum.outcomes.push((seed, outcome));
+            }
+            ended(sum.worlds);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let Ok(Sum { worlds, last: reached, mut document, mut outcomes }) = sum.into_inner() else {
+        return empty();
+    };
+    outcomes.sort_by_key(|(seed, _)| *seed);
+    document.seeds = [first, reached];
+    document.worlds = worlds;
+    document.complete = reached == last;
+    document.failures = outcomes
+        .iter()
+        .enumerate()
+        .filter_map(|(number, (seed, outcome))| {
+            let plan = Plan::random(*seed);
+            let small = (number < MADE_SMALL && go_on()).then(|| smallest(&plan));
+            failure(&plan, outcome, small.map(|small| (small.to_string(), Vec::new())))
+        })
+        .collect();
+    document
+}
+
+/// Lives through one world and keeps its last events: those of the smallest world with the same failure, or
+/// its own if it does not fail.
+pub fn traced(seed: u64) -> Faults {
+    let plan = Plan::random(seed);
+    let outcome = live(&plan, false);
+    let small = smallest(&plan);
+    let events = live(&small, true).events;
+    let mut document = empty();
+    add(&mut document, &outcome);
+    (document.seeds, document.worlds, document.complete) = ([seed, seed], 1, true);
+    let failed = failure(&plan, &outcome, Some((small.to_string(), events.clone())));
+    // Events without a failure belong to somebody, too.
+    let quiet = FaultFailure {
+        seed,
+        what: "nothing failed".to_owned(),
+        world: plan.to_string(),
+        events,
+        ..FaultFailure::default()
+    };
+    document.failures = vec![failed.unwrap_or(quiet)];
+    document
+}
+
+fn empty() -> Faults {
+    let rows = Fault::ALL.iter().map(|fault| FaultCount {
+        fault: fault.name().to_owned(),
+        place: match fault.place() {
+            Place::Device => "device",
+            Place::Bus => "bus",
+            Place::Host => "host",
+            Place::Wire => "wire",
+            Place::Operator => "operator",
+        }
+        .to_owned(),
+        ..FaultCount::default()
+    });
+    Faults { kpps_version: env!("CARGO_PKG_VERSION").to_owned(), faults: rows.collect(), ..Faults::default() }
+}
+
+fn failure(plan: &Plan, outcome: &Outcome, small: Option<(String, Vec<String>)>) -> Option<FaultFailure> {
+    let (at_ps, breach) = outcome.breach.as_ref()?;
+    let (smallest, events) = small.unzip();
+    Some(FaultFailure {
+        seed: plan.seed,
+        what: breach.to_string(),
+        at_ms: *at_ps as f64 / 1e9,
+        world: plan.to_string(),
+        smallest,
+        events: events.unwrap_or_default(),
+    })
+}
+
+/// Adds the outcome of a world.
+fn add(document: &mut Faults, outcome: &Outcome) {
+    document.frames += outcome.offered;
+    document.arrived += outcome.arrived;
+    document.harmed += outcome.harmed;
+    document.virtual_s += outcome.ps as f64 / 1e12;
+    for (row, fired) in document.faults.iter_mut().zip(outcome.fired) {
+        *match outcome.policy {
+            0 => &mut row.interrupt_loop,
+            1 => &mut row.napi,
+            2 => &mut row.polling,
+            _ => &mut row.self_pacing,
+        } += fired;
+    }
+    let Outcome { care, rx, tx, .. } = outcome;
+    let reached = BTreeMap::from([
+        ("driver: descriptors that made no sense", rx.nonsense),
+        ("driver: frames with errors", rx.frame_errors),
+        ("driver: frames copied into a small buffer", rx.copied),
+        ("driver: no buffer for a slot", rx.no_buffer),
+        ("driver: transmit ring full", tx.full),
+        ("driver: descriptors only to get a report", tx.nudges),
+        ("driver: frames in the transmit ring at a reset", tx.abandoned),
+        ("watchdog: transmitter hangs", care.hung),
+        ("watchdog: receiver lost", care.lost_receiver),
+        ("watchdog: link down", care.link_down),
+        ("driver: a call returned an error", care.errors),
+        ("operator: resets and changes", care.by_operator),
+        ("starts of a device", care.starts),
+        ("starts that failed", care.failed_starts),
+    ]);
+    for (what, times) in reached {
+        *document.reached.entry(what.to_owned()).or_default() += times;
+    }
+}

@@ -1,0 +1,251 @@
+//! What must hold, whatever happens.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+
+/// Something that must not happen did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// A frame came that nobody sent.
+    NotSent,
+    /// A frame came twice.
+    Twice,
+    /// A frame came with other contents than were sent.
+    Changed,
+    /// A buffer was given out while somebody had it, or came back twice.
+    BufferTwice,
+    /// Buffers were lost, or came from nowhere.
+    Buffers {
+        /// Outside of the pool.
+        outside: usize,
+        /// In the rings of the driver, and with the applications.
+        known: usize,
+    },
+    /// The card wrote to memory that the driver had not given to it.
+    WroteElsewhere(u64),
+    /// The card read memory that the driver had not given to it.
+    ReadElsewhere(u64),
+    /// The card's account of its frames does not close.
+    CardLedger,
+    /// The driver's account does not agree with the card's.
+    DriverLedger {
+        /// Frames that the card says it handed over.
+        card: u64,
+        /// Frames that the driver says it got, and those that a reset dropped.
+        driver: u64,
+    },
+    /// The application's account does not close.
+    AppLedger,
+    /// Traffic did not resume after the last fault.
+    NotResumed {
+        /// The port.
+        port: usize,
+        /// Frames that were sent.
+        sent: u64,
+        /// Frames that arrived.
+        arrived: u64,
+    },
+    /// The device could not be started again.
+    NotStarted(String),
+    /// One call of the driver took longer than any wait may.
+    Endless {
+        /// How long, in virtual ps.
+        took_ps: u64,
+    },
+    /// The driver needs more memory with time.
+    Grows,
+    /// A panic, with its message.
+    Panic(String),
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent => f.write_str("a frame was delivered that nobody sent"),
+            Self::Twice => f.write_str("a frame was delivered twice"),
+            Self::Changed => f.write_str("a frame was delivered with other contents than were sent"),
+            Self::BufferTwice => f.write_str("a buffer was given out twice or came back twice"),
+            Self::Buffers { outside, known } => {
+                write!(f, "{outside} buffers are outside of the pool, but {known} are known to be in use")
+            }
+            Self::WroteElsewhere(address) => {
+                write!(f, "the card wrote to {address:#x}, which it did not own")
+            }
+            Self::ReadElsewhere(address) => write!(f, "the card read {address:#x}, which it did not own"),
+            Self::CardLedger => f.write_str("the card's ledger does not close"),
+            Self::DriverLedger { card, driver } => {
+                write!(f, "the card handed over {card} frames, and the driver accounts for {driver}")
+            }
+            Self::AppLedger => f.write_str("the application's ledger does not close"),
+            Self::NotResumed { port, sent, arrived } => write!(
+                f,
+                "traffic did not resume after the last fault: of {sent} frames to port {port}, {arrived} arrived"
+            ),
+            Self::NotStarted(why) => write!(f, "the device could not be started again: {why}"),
+            Self::Endless { took_ps } => {
+                write!(f, "a call of the driver took {} ms", took_ps / 1_000_000_000)
+            }
+            Self::Grows => f.write_str("the driver took more memory with time"),
+            Self::Panic(message) => write!(f, "panic: {message}"),
+        }
+    }
+}
+
+/// How many frames may be under way at once. Older ones count as lost.
+const WINDOW: usize = 1 << 16;
+
+/// A frame that was sent.
+#[derive(Clone, Copy, Default)]
+struct Sent {
+    number: u64,
+    /// How often it may still arrive.
+    left: u8,
+}
+
+/// The frames of one direction.
+struct Stream {
+    sent: Box<[Sent]>,
+    next: u64,
+    arrived: u64,
+    /// The first frame of a proof, and how many from there on arrived.
+    proof: (u64, u64),
+}
+
+/// Collects what happens, and the first breach.
+pub(crate) struct Check {
+    streams: RefCell<Vec<Stream>>,
+    /// Lies may harm frames: set by a lie, cleared when all devices were reset.
+    lied: Cell<bool>,
+    breach: RefCell<Option<(u64, Breach)>>,
+    now_ps: Rc<Cell<u64>>,
+    /// The last events, if they are wanted.
+    trace: Option<RefCell<VecDeque<String>>>,
+    harmed: Cell<u64>,
+}
+
+/// How many events a trace keeps.
+const EVENTS: usize = 1000;
+
+impl Check {
+    pub(crate) fn new(streams: usize, trace: bool, now_ps: Rc<Cell<u64>>) -> Self {
+        let stream =
+            || Stream { sent: vec![Sent::default(); WINDOW].into(), next: 1, arrived: 0, proof: (1, 0) };
+        Self {
+            streams: RefCell::new((0..streams).map(|_| stream()).collect()),
+            lied: Cell::new(false),
+            breach: RefCell::new(None),
+            now_ps,
+            trace: trace.then(|| RefCell::new(VecDeque::with_capacity(EVENTS))),
+            harmed: Cell::new(0),
+        }
+    }
+
+    /// Notes an event for the trace.
+    pub(crate) fn note(&self, event: impl FnOnce() -> String) {
+        if let Some(trace) = &self.trace {
+            let mut trace = trace.borrow_mut();
+            if trace.len() == EVENTS {
+                trace.pop_front();
+            }
+            let us = self.now_ps.get() as f64 / 1e6;
+            trace.push_back(format!("{us:>14.3} us  {}", event()));
+        }
+    }
+
+    /// The events noted.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.trace.as_ref().map(|trace| trace.borrow().iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Something that must not happen did. The first one counts.
+    pub(crate) fn breach(&self, breach: Breach) {
+        let mut first = self.breach.borrow_mut();
+        if first.is_none() {
+            self.note(|| format!("BREACH: {breach}"));
+            *first = Some((self.now_ps.get(), breach));
+        }
+    }
+
+    /// Something that must not happen, unless the card lied.
+    pub(crate) fn harm(&self, breach: Breach) {
+        if self.lied.get() {
+            self.harmed.set(self.harmed.get() + 1);
+        } else {
+            self.breach(breach);
+        }
+    }
+
+    /// The first breach, and its time in ps.
+    pub(crate) fn first_breach(&self) -> Option<(u64, Breach)> {
+        self.breach.borrow().clone()
+    }
+
+    /// Whether there is a breach.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.breach.borrow().is_some()
+    }
+
+    /// A card has lied, or all were reset since.
+    pub(crate) fn set_lied(&self, lied: bool) {
+        self.lied.set(lied);
+    }
+
+    /// Frames that lies harmed.
+    pub(crate) fn harmed(&self) -> u64 {
+        self.harmed.get()
+    }
+
+    /// The number of the next frame of a direction, which may arrive `copies` times.
+    pub(crate) fn send(&self, stream: usize, copies: u8) -> u64 {
+        let stream = &mut self.streams.borrow_mut()[stream];
+        let number = stream.next;
+        stream.next += 1;
+        stream.sent[number as usize % WINDOW] = Sent { number, left: copies };
+        number
+    }
+
+    /// A frame has arrived.
+    pub(crate) fn arrive(&self, stream: usize, number: u64) {
+        let breach = {
+            let mut streams = self.streams.borrow_mut();
+            match streams.get_mut(stream) {
+                Some(stream) if number < stream.next && number > 0 => {
+                    stream.arrived += 1;
+                    stream.proof.1 += u64::from(number >= stream.proof.0);
+                    let sent = &mut stream.sent[number as usize % WINDOW];
+                    if sent.number != number || sent.left == 0 {
+                        Some(Breach::Twice)
+                    } else {
+                        sent.left -= 1;
+                        None
+                    }
+                }
+                _ => Some(Breach::NotSent),
+            }
+        };
+        if let Some(breach) = breach {
+            self.harm(breach);
+        }
+    }
+
+    /// The proof begins with the next frame of each direction.
+    pub(crate) fn begin_proof(&self) {
+        for stream in &mut *self.streams.borrow_mut() {
+            stream.proof = (stream.next, 0);
+        }
+    }
+
+    /// Frames of a direction that were sent since the proof began, and that arrived.
+    pub(crate) fn proof(&self, stream: usize) -> (u64, u64) {
+        let stream = &self.streams.borrow()[stream];
+        (stream.next - stream.proof.0, stream.proof.1)
+    }
+
+    /// Frames of a direction that were sent, and that arrived.
+    pub(crate) fn counts(&self, stream: usize) -> (u64, u64) {
+        let stream = &self.streams.borrow()[stream];
+        (stream.next - 1, stream.arrived)
+    }
+}

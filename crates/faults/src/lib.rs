@@ -1,0 +1,25 @@
+//! Driver, card model and applications under faults that a seed decides, and what must hold whatever happens.
+//!
+//! A [`Plan`] is a world drawn from a seed: chip, driver, use, traffic, and how often each kind of
+//! [`Fault`] happens. [`live`] runs it in virtual time: the driver on the model of the card, the model behind
+//! a bus, a memory, an interrupt and a cable that fail. Equal plans give equal outcomes.
+#![forbid(unsafe_code)]
+
+mod buffers;
+mod campaign;
+mod card;
+mod check;
+mod fault;
+mod plan;
+mod port;
+mod smaller;
+mod traffic;
+mod world;
+
+pub use campaign::{campaign, traced};
+pub use check::Breach;
+pub use fault::{Fault, Harm, Place};
+pub use plan::{POLICIES, Plan, Use};
+pub use port::Care;
+pub use smaller::smallest;
+pub use world::{Outcome, RECOVERY_PS, live};

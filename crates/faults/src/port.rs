@@ -1,0 +1,515 @@
+//! A port: the driver on a card, the operating system that calls it, and the operator who looks after it.
+
+use crate::buffers::{Buf, Pool};
+use crate::card::{Card, Slot};
+use crate::check::{Breach, Check};
+use crate::fault::{Dice, Fault};
+use crate::plan::Plan;
+use fastrand::Rng;
+use kpps_driver::config::{Itr, Service};
+use kpps_driver::service::{InterruptLoop, Napi, NextPoll, Polling, SelfPacing};
+use kpps_driver::{Config, Device, Error, Health, Received, probe};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const US_PS: u64 = 1_000_000;
+const MS_PS: u64 = 1_000_000_000;
+/// How often the driver's watchdog is called, in ps.
+const WATCHDOG_PS: u64 = 2000 * MS_PS;
+/// How long after a failed start the next one is tried, in ps.
+const RETRY_PS: u64 = 100 * MS_PS;
+/// The pause after an empty poll without interrupts, and the longest one, in ps.
+const PAUSE_PS: u64 = 10 * US_PS;
+const MOST_PAUSE_PS: u64 = 200 * US_PS;
+/// The longest that a call of the driver may take, in virtual time: on the packet path, and to start a
+/// device or to look after it (resets, PHY and EEPROM have waits of their own, each bounded).
+const LONGEST_CALL_PS: u64 = 200 * MS_PS;
+const LONGEST_START_PS: u64 = 2000 * MS_PS;
+
+/// The driver's service, made for its configuration.
+enum Runner {
+    Loop(InterruptLoop),
+    Napi(Napi),
+    Polling(Polling),
+    Pacing(Box<SelfPacing>),
+}
+
+impl Runner {
+    fn new(service: &Service) -> Self {
+        match *service {
+            Service::InterruptLoop { max_loops, mask, again } => {
+                Self::Loop(InterruptLoop::new(max_loops, mask, again))
+            }
+            Service::Napi { weight, exit, mask } => Self::Napi(Napi::new(weight, exit, mask)),
+            Service::Polling { burst } => Self::Polling(Polling::new(burst)),
+            Service::SelfPacing { burst, reserve, polling_rdtr } => {
+                Self::Pacing(Box::new(SelfPacing::new(burst, reserve).with_polling_rdtr(polling_rdtr)))
+            }
+        }
+    }
+}
+
+/// What the watchdog and the operator did, for the table of what was reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Care {
+    /// Starts of a device, the first included.
+    pub starts: u64,
+    /// Starts that failed.
+    pub failed_starts: u64,
+    /// Resets because the transmitter hung.
+    pub hung: u64,
+    /// Resets because the receiver was off or did not follow its ring.
+    pub lost_receiver: u64,
+    /// Resets because a call of the driver failed.
+    pub errors: u64,
+    /// Resets by the operator.
+    pub by_operator: u64,
+    /// Watchdog calls that found the link down.
+    pub link_down: u64,
+}
+
+impl Care {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.starts += other.starts;
+        self.failed_starts += other.failed_starts;
+        self.hung += other.hung;
+        self.lost_receiver += other.lost_receiver;
+        self.errors += other.errors;
+        self.by_operator += other.by_operator;
+        self.link_down += other.link_down;
+    }
+}
+
+/// A port.
+pub(crate) struct Port {
+    number: usize,
+    pub(crate) card: Rc<RefCell<Card>>,
+    slot: Slot,
+    pool: Pool,
+    pub(crate) device: Option<Device<Slot, Pool>>,
+    config: Config,
+    plan_config: Config,
+    runner: Runner,
+    chip: kpps_datasheet::Chip,
+    level: bool,
+    call_ps: u64,
+    frame_ps: u64,
+    interrupt_ps: u64,
+    /// When the interrupt handler runs, and a poll.
+    interrupt_at: Option<u64>,
+    poll_at: Option<u64>,
+    pause_ps: u64,
+    watch_at: u64,
+    /// When a start is tried again; the device does not run until then.
+    retry_at: Option<u64>,
+    /// The operator starts the stopped device then.
+    start_at: Option<u64>,
+    /// The driver gets no processor until then.
+    starved_until: u64,
+    edges: u64,
+    /// Descriptors taken from all receive queues so far, and frames that resets dropped.
+    pub(crate) taken: u64,
+    pub(crate) dropped: u64,
+    pub(crate) care: Care,
+    /// Frames received and not yet used.
+    pub(crate) received: Vec<(Buf, u16)>,
+    random: Rng,
+    dice: Rc<Dice>,
+    check: Rc<Check>,
+    now_ps: Rc<Cell<u64>>,
+}
+
+/// The surroundings of all ports.
+pub(crate) struct Around<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) pool: &'a Pool,
+    pub(crate) dice: &'a Rc<Dice>,
+    pub(crate) check: &'a Rc<Check>,
+    pub(crate) now_ps: &'a Rc<Cell<u64>>,
+}
+
+impl Port {
+    pub(crate) fn new(
+        number: usize,
+        card: Card,
+        slot: impl FnOnce(&Rc<RefCell<Card>>) -> Slot,
+        around: &Around<'_>,
+    ) -> Self {
+        let Around { plan, pool, dice, check, now_ps } = *around;
+        let card = Rc::new(RefCell::new(card));
+        Self {
+            number,
+            slot: slot(&card),
+            card,
+            pool: pool.clone(),
+            device: None,
+            config: plan.config.clone(),
+            plan_config: plan.config.clone(),
+            runner: Runner::new(&plan.config.service),
+            chip: plan.chip,
+            level: plan.level,
+            call_ps: plan.call_ps,
+            frame_ps: plan.frame_ps,
+            interrupt_ps: plan.interrupt_ps,
+            interrupt_at: None,
+            poll_at: None,
+            pause_ps: PAUSE_PS,
+            watch_at: u64::MAX,
+            retry_at: Some(0),
+            start_at: None,
+            starved_until: 0,
+            edges: 0,
+            taken: 0,
+            dropped: 0,
+            care: Care::default(),
+            received: Vec::new(),
+            random: Rng::with_seed(plan.seed ^ 0x0F0F + number as u64),
+            dice: dice.clone(),
+            check: check.clone(),
+            now_ps: now_ps.clone(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now_ps.get()
+    }
+
+    fn note(&self, event: impl FnOnce() -> String) {
+        self.check.note(|| format!("port {}: {}", self.number, event()));
+    }
+
+    /// When the processor has something to do for this port, in ps.
+    pub(crate) fn next_ps(&self) -> u64 {
+        let at = [self.interrupt_at, self.poll_at].into_iter().flatten().min().unwrap_or(u64::MAX);
+        let at = at.max(self.starved_until);
+        at.min(self.watch_at).min(self.retry_at.unwrap_or(u64::MAX)).min(self.start_at.unwrap_or(u64::MAX))
+    }
+
+    /// Looks at the interrupt: schedules its handler if it rose.
+    pub(crate) fn look(&mut self) {
+        let (line, edges) = self.card.borrow().interrupts();
+        let rose = edges != self.edges;
+        self.edges = edges;
+        if self.interrupt_at.is_some() || self.retry_at.is_some() || !(rose || self.level && line) {
+            return;
+        }
+        let now = self.now();
+        let mut at = now + self.interrupt_ps;
+        if self.dice.throws(Fault::InterruptLost) {
+            self.note(|| "interrupt lost".to_owned());
+            if !self.level {
+                return;
+            }
+            // A level is seen again when something else makes the host look.
+            at = now + MS_PS;
+        }
+        for fault in [Fault::InterruptLate, Fault::HandlerLate] {
+            if self.dice.throws(fault) {
+                at += self.dice.below(fault, 5 * MS_PS);
+            }
+        }
+        self.interrupt_at = Some(at);
+    }
+
+    /// Does what is due. Returns whether the driver ran.
+    pub(crate) fn run(&mut self) -> bool {
+        let now = self.now();
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.start();
+        } else if self.start_at.is_some_and(|at| at <= now) {
+            self.start_at = None;
+            self.reset("the operator starts it again");
+        } else if self.watch_at <= now {
+            self.watch();
+        } else if self.starved_until > now {
+            return false;
+        } else if self.interrupt_at.is_some_and(|at| at <= now) {
+            self.interrupt_at = None;
+            self.interrupt();
+        } else if self.poll_at.is_some_and(|at| at <= now) {
+            self.poll_at = None;
+            self.poll();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Starts the driver on the card.
+    fn start(&mut self) {
+        self.retry_at = None;
+        self.leave();
+        self.care.starts += 1;
+        let begun = self.now();
+        let started = probe(self.slot.clone(), self.chip, self.config.clone(), self.pool.clone());
+        self.bounded(begun, LONGEST_START_PS);
+        match started {
+            Ok(device) => {
+                self.note(|| "started".to_owned());
+                self.device = Some(device);
+                self.begin();
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// What follows a start or a reset that succeeded.
+    fn begin(&mut self) {
+        self.runner = Runner::new(&self.config.service);
+        (self.interrupt_at, self.poll_at, self.pause_ps) = (None, None, PAUSE_PS);
+        self.watch_at = self.now() + self.random.u64(MS_PS..WATCHDOG_PS);
+        if let Some(device) = &mut self.device {
+            match self.runner {
+                Runner::Polling(_) => self.poll_at = Some(self.now_ps.get() + PAUSE_PS),
+                _ => device.control.unmask(),
+            }
+        }
+        self.drop_unread();
+        self.look();
+    }
+
+    fn failed(&mut self, error: Error) {
+        self.note(|| format!("not started: {error}"));
+        self.care.failed_starts += 1;
+        self.leave();
+        self.retry_at = Some(self.now() + RETRY_PS);
+    }
+
+    /// Takes the driver away.
+    pub(crate) fn leave(&mut self) {
+        self.device = None;
+        (self.interrupt_at, self.poll_at, self.watch_at) = (None, None, u64::MAX);
+        self.drop_unread();
+    }
+
+    /// Frames that were handed over and that nobody will take: the rings were emptied.
+    fn drop_unread(&mut self) {
+        let handed_over = self.card.borrow().handed_over();
+        self.dropped = handed_over.saturating_sub(self.taken);
+    }
+
+    /// Resets the device.
+    fn reset(&mut self, why: &str) {
+        self.note(|| format!("reset: {why}"));
+        let Some(device) = &mut self.device else { return };
+        let begun = self.now_ps.get();
+        let done = device.reset();
+        self.bounded(begun, LONGEST_START_PS);
+        match done {
+            Ok(()) => self.begin(),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn bounded(&self, begun: u64, most_ps: u64) {
+        let took_ps = self.now() - begun;
+        if took_ps > most_ps {
+            self.check.breach(Breach::Endless { took_ps });
+        }
+    }
+
+    /// The watchdog of every two seconds.
+    fn watch(&mut self) {
+        self.watch_at = self.now() + WATCHDOG_PS;
+        let Some(device) = &mut self.device else { return };
+        if self.start_at.is_some() {
+            return;
+        }
+        let begun = self.now_ps.get();
+        let now_ns = (begun + self.slot.ahead_ps.get()) / 1000;
+        let health = device.control.watchdog(now_ns, device.tx.progress());
+        let lost = device.control.has_lost_receiver(&mut device.rx);
+        self.bounded(begun, LONGEST_START_PS);
+        self.note(|| format!("watchdog: {health:?}, receiver lost: {lost:?}"));
+        match (health, lost) {
+            (Ok(Health::Hung), _) => {
+                self.care.hung += 1;
+                self.reset("the transmitter hangs");
+            }
+            (Ok(health), Ok(lost)) => {
+                self.care.link_down += u64::from(health == Health::LinkDown);
+                if lost {
+                    self.care.lost_receiver += 1;
+                    self.reset("the receiver is lost");
+                }
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                self.care.errors += 1;
+                self.reset(&format!("the watchdog says: {error}"));
+            }
+        }
+        // A lost interrupt costs at most the time to here: the handler runs once without one.
+        if self.device.is_some() && self.interrupt_at.is_none() && !matches!(self.runner, Runner::Polling(_))
+        {
+            self.interrupt_at = Some(self.now());
+        }
+    }
+
+    /// The frames of a call of the driver.
+    fn interrupt(&mut self) {
+        let Some(Device { control, rx, tx }) = &mut self.device else { return };
+        let begun = self.now_ps.get();
+        self.now_ps.set(begun + self.call_ps);
+        let (received, cost_ps, now_ps) = (&mut self.received, self.frame_ps, &self.now_ps);
+        let mut taken = 0;
+        let keep = |frame: Received<Buf>| keep(frame, received, cost_ps, now_ps);
+        let result = match &mut self.runner {
+            Runner::Loop(service) => service.interrupt(control, rx, tx, keep).map(|handled| {
+                taken = handled.received;
+                None
+            }),
+            Runner::Napi(service) => service.interrupt(control).map(|poll| poll.then_some(US_PS)),
+            Runner::Pacing(service) => service.interrupt(control).map(|poll| poll.then_some(US_PS)),
+            Runner::Polling(_) => Ok(None),
+        };
+        self.taken += taken as u64;
+        self.bounded(begun, LONGEST_CALL_PS);
+        match result {
+            Ok(poll) => {
+                if let Some(after_ps) = poll {
+                    self.poll_at = Some(self.now() + after_ps);
+                }
+                self.link_event();
+            }
+            Err(error) => {
+                self.care.errors += 1;
+                self.reset(&format!("the interrupt handler says: {error}"));
+            }
+        }
+        self.look();
+    }
+
+    fn link_event(&mut self) {
+        let Some(device) = &mut self.device else { return };
+        if !device.control.take_link_event() {
+            return;
+        }
+        let begun = self.now_ps.get();
+        let link = device.control.update_link();
+        self.bounded(begun, LONGEST_START_PS);
+        if let Err(error) = link {
+            self.care.errors += 1;
+            self.reset(&format!("the link cannot be read: {error}"));
+        }
+    }
+
+    fn poll(&mut self) {
+        let Some(Device { control, rx, tx }) = &mut self.device else { return };
+        let begun = self.now_ps.get();
+        self.now_ps.set(begun + self.call_ps);
+        let budget =
+            if self.dice.throws(Fault::PollCut) { self.dice.below(Fault::PollCut, 4) as usize } else { 64 };
+        let (received, cost_ps, now_ps) = (&mut self.received, self.frame_ps, &self.now_ps);
+        let keep = |frame: Received<Buf>| keep(frame, received, cost_ps, now_ps);
+        let (polled, next) = match &mut self.runner {
+            Runner::Napi(service) => {
+                let polled = service.poll(control, rx, tx, budget, keep);
+                (polled, (!polled.done).then_some(0))
+            }
+            Runner::Polling(service) => {
+                let polled = service.poll(rx, tx, budget, keep);
+                let busy = polled.received > 0 || tx.pending() > 0;
+                self.pause_ps = if busy { PAUSE_PS } else { (2 * self.pause_ps).min(MOST_PAUSE_PS) };
+                (polled, Some(self.pause_ps))
+            }
+            Runner::Pacing(service) => match service.poll(control, rx, tx, budget, keep) {
+                Ok((polled, next)) => {
+                    let ahead = self.slot.ahead_ps.get();
+                    let after = |ns: u64| (ns * 1000).saturating_sub(now_ps.get() + ahead);
+                    let next = match next {
+                        NextPoll::Now => Some(0),
+                        NextPoll::At(ns) | NextPoll::Yield(ns) => Some(after(ns)),
+                        NextPoll::Asleep => None,
+                    };
+                    (polled, next)
+                }
+                Err(error) => {
+                    self.care.errors += 1;
+                    self.reset(&format!("the poll says: {error}"));
+                    return;
+                }
+            },
+            Runner::Loop(_) => return,
+        };
+        self.taken += polled.received as u64;
+        self.bounded(begun, LONGEST_CALL_PS);
+        self.poll_at = next.map(|after_ps| self.now() + after_ps);
+        self.look();
+    }
+
+    /// Opportunities for faults of host and operator.
+    pub(crate) fn tick(&mut self) {
+        use Fault::*;
+        let now = self.now();
+        if self.dice.throws(InterruptSpurious) && self.device.is_some() && self.interrupt_at.is_none() {
+            self.interrupt_at = Some(now);
+        }
+        if self.dice.throws(Starved) {
+            self.starved_until = now + self.dice.below(Starved, 20 * MS_PS);
+        }
+        if self.dice.throws(ClockStep) {
+            let ahead = self.slot.ahead_ps.get();
+            self.slot.ahead_ps.set(ahead + self.dice.below(ClockStep, 3000 * MS_PS));
+        }
+        if self.device.is_none() || self.start_at.is_some() {
+            return;
+        }
+        if self.dice.throws(Restart) {
+            self.care.by_operator += 1;
+            self.reset("the operator's wish");
+        }
+        if self.dice.throws(OtherRings) {
+            self.care.by_operator += 1;
+            let sizes = [8, 16, 64, 256];
+            let least = usize::from(self.chip.min_ring());
+            let size = |at: u64| sizes[at as usize].max(least as u16);
+            self.config.rx_ring = size(self.dice.below(OtherRings, 4));
+            self.config.tx_ring = size(self.dice.below(OtherRings, 4));
+            self.config.completion.report_every = self.plan_config.completion.report_every.min(4);
+            self.start();
+        }
+        if self.dice.throws(StopStart)
+            && let Some(device) = &mut self.device
+        {
+            self.care.by_operator += 1;
+            device.control.stop();
+            self.interrupt_at = None;
+            self.start_at = Some(self.now() + self.dice.below(StopStart, 5 * MS_PS));
+        }
+        let Some(Device { control, .. }) = &mut self.device else { return };
+        if self.dice.throws(OtherModeration) {
+            let rate = self.dice.below(OtherModeration, 100_000) as u32;
+            // Chips without ITR refuse.
+            let _ = control.set_itr(if rate < 60 { Itr::Off } else { Itr::Fixed(rate.max(4_000)) });
+        }
+        if self.dice.throws(OtherFilters) {
+            let group = [1, 0, 0x5E, 0, 0, self.dice.below(OtherFilters, 250) as u8];
+            control.set_multicast(&[group, [3, 0, 0, 0, 0, 1]]);
+            control.set_promiscuous(false);
+            control.set_all_multicast(self.dice.below(OtherFilters, 2) == 1);
+            control.set_promiscuous(self.config.promiscuous);
+        }
+        self.look();
+    }
+
+    /// Frames that the card handed over, and those that the driver or a reset has taken.
+    pub(crate) fn account(&self) -> (u64, u64) {
+        (self.card.borrow().handed_over(), self.taken + self.dropped)
+    }
+
+    /// After the last fault: what the operator asked for meanwhile is what it was at first.
+    pub(crate) fn settle(&mut self) {
+        self.starved_until = 0;
+        self.look();
+    }
+}
+
+/// Keeps a received frame; returns the buffer of one that is not whole.
+fn keep(frame: Received<Buf>, kept: &mut Vec<(Buf, u16)>, cost_ps: u64, now_ps: &Cell<u64>) -> Option<Buf> {
+    now_ps.set(now_ps.get() + cost_ps);
+    if !(frame.first && frame.last) || frame.error {
+        return Some(frame.buffer);
+    }
+    kept.push((frame.buffer, frame.bytes));
+    None
+}

@@ -1,0 +1,323 @@
+//! Frames that say who they are, and the cable on which they come.
+//!
+//! The payload of a frame has its stream, its number, and bytes that follow from both. So whoever receives it
+//! can tell which frame it is, and whether anything in it was changed.
+
+use crate::check::{Breach, Check};
+use crate::fault::{Dice, Fault};
+use fastrand::Rng;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, ipv4};
+use std::rc::Rc;
+
+/// Where the payload begins: behind Ethernet, IPv4 and UDP headers.
+const PAYLOAD: usize = 42;
+/// Bytes of number and stream at the beginning of the payload.
+const IDENTITY: usize = 10;
+/// The Ethernet type of PAUSE frames (IEEE 802.3, 31B).
+pub(crate) const PAUSE_TYPE: [u8; 2] = [0x88, 0x08];
+/// A byte at 1 Gb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
+const BYTE_PS: u64 = 8_000;
+const AROUND_BYTES: u64 = 24;
+
+/// Writes the payload of frame `number` of `stream` into a frame.
+pub(crate) fn write(frame: &mut [u8], stream: usize, number: u64) {
+    let Some(payload) = frame.get_mut(PAYLOAD..) else { return };
+    let Some((identity, rest)) = payload.split_at_mut_checked(IDENTITY) else { return };
+    identity[..8].copy_from_slice(&number.to_be_bytes());
+    identity[8..].copy_from_slice(&(stream as u16).to_be_bytes());
+    let mut word = mixed(number, stream);
+    for chunk in rest.chunks_mut(8) {
+        let bytes = word.to_le_bytes();
+        chunk.copy_from_slice(&bytes[..chunk.len()]);
+        word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+/// The stream and the number of a frame; `None` if its payload is none that [`write`] wrote.
+pub(crate) fn read(frame: &[u8]) -> Option<(usize, u64)> {
+    let (identity, rest) = frame.get(PAYLOAD..)?.split_at_checked(IDENTITY)?;
+    let number = u64::from_be_bytes(identity[..8].try_into().ok()?);
+    let stream = usize::from(u16::from_be_bytes(identity[8..].try_into().ok()?));
+    let mut word = mixed(number, stream);
+    for chunk in rest.chunks(8) {
+        if *chunk != word.to_le_bytes()[..chunk.len()] {
+            return None;
+        }
+        word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    }
+    Some((stream, number))
+}
+
+fn mixed(number: u64, stream: usize) -> u64 {
+    (number ^ (stream as u64 + 1) << 56).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+/// A frame has arrived where it should: it is checked against what was sent. PAUSE frames are ignored: a card
+/// that was not told to obey them receives them. `routed`: its IPv4 header must
+/// be good.
+pub(crate) fn arrived(check: &Check, frame: &[u8], routed: bool) {
+    if frame.get(12..14) == Some(&PAUSE_TYPE) {
+        return;
+    }
+    match read(frame) {
+        Some((stream, number)) => {
+            let header = frame.get(14..14 + ipv4::HEADER_BYTES).unwrap_or_default();
+            if routed && kpps_frames::checksum::checksum(header) != 0 {
+                check.note(|| format!("frame {stream}/{number} has a wrong header checksum"));
+                check.harm(Breach::Changed);
+            }
+            check.arrive(stream, number);
+        }
+        None => {
+            check.note(|| format!("changed: {:02x?}", &frame[..frame.len().min(80)]));
+            check.harm(Breach::Changed);
+        }
+    }
+}
+
+/// How frames follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// None come.
+    Silent,
+    /// Bursts of at most `burst` frames at line rate; the next one begins `gap_ps` after the last bit.
+    Bursts { burst: u16, gap_ps: u64 },
+    /// One frame every so many ps.
+    Every { gap_ps: u64 },
+}
+
+/// What comes out of the cable.
+pub(crate) enum Arrival {
+    /// A frame with a good FCS.
+    Good,
+    /// A frame with a wrong FCS.
+    Bad,
+    /// The cable is unplugged or plugged in.
+    Link(bool),
+}
+
+/// The far end of a port's cable: it makes frames, and loses, repeats and spoils them.
+pub(crate) struct Cable {
+    stream: usize,
+    templates: Vec<Vec<u8>>,
+    pace: Pace,
+    /// Frames still to come.
+    left: u64,
+    /// Frames left of the burst.
+    in_burst: u16,
+    next_ps: u64,
+    random: Rng,
+    /// The frame that comes next, and how often more.
+    frame: Vec<u8>,
+    again: u8,
+    /// A frame that was held back, and whether a later one has passed it.
+    held: Option<Vec<u8>>,
+    passed: bool,
+    pauses: u16,
+    /// When the cable is plugged in again.
+    plug_ps: Option<u64>,
+    dice: Rc<Dice>,
+    check: Rc<Check>,
+}
+
+impl Cable {
+    /// A cable whose far end sends frames of these flows and sizes (in bytes without FCS).
+    pub(crate) fn new(
+        stream: usize,
+        flows: &[Flow],
+        sizes: &[u16],
+        seed: u64,
+        dice: &Rc<Dice>,
+        check: &Rc<Check>,
+    ) -> Self {
+        let templates = flows
+            .iter()
+            .flat_map(|flow| sizes.iter().filter_map(|bytes| udp_test(flow, Size::without_fcs(*bytes)).ok()));
+        Self {
+            stream,
+            templates: templates.collect(),
+            pace: Pace::Silent,
+            left: 0,
+            in_burst: 0,
+            next_ps: u64::MAX,
+            random: Rng::with_seed(seed),
+            frame: Vec::new(),
+            again: 0,
+            held: None,
+            passed: false,
+            pauses: 0,
+            plug_ps: None,
+            dice: dice.clone(),
+            check: check.clone(),
+        }
+    }
+
+    /// Sends `frames` frames from now on.
+    pub(crate) fn start(&mut self, now_ps: u64, pace: Pace, frames: u64) {
+        (self.pace, self.left, self.in_burst) = (pace, frames, 0);
+        (self.held, self.passed, self.again) = (None, false, 0);
+        self.next_ps = if frames > 0 && pace != Pace::Silent { now_ps + 1_000_000 } else { u64::MAX };
+    }
+
+    /// Whether all frames were sent.
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0 || self.pace == Pace::Silent
+    }
+
+    /// When the next thing happens, in ps; `u64::MAX` if nothing does.
+    #[inline]
+    pub(crate) fn next_ps(&self) -> u64 {
+        self.next_ps.min(self.plug_ps.unwrap_or(u64::MAX))
+    }
+
+    /// Unplugs the cable until `until_ps`.
+    pub(crate) fn unplug(&mut self, until_ps: u64) {
+        self.plug_ps = Some(until_ps);
+    }
+
+    /// A hundred PAUSE frames come next.
+    pub(crate) fn pause(&mut self, now_ps: u64) {
+        self.pauses = 100;
+        self.next_ps = self.next_ps.min(now_ps);
+    }
+
+    /// What happens at `now_ps`, the time of [`next_ps`](Self::next_ps); the frame is [`bytes`](Self::bytes).
+    pub(crate) fn happen(&mut self, now_ps: u64) -> Arrival {
+        if self.plug_ps.is_some_and(|plug_ps| plug_ps <= now_ps) {
+            self.plug_ps = None;
+            return Arrival::Link(true);
+        }
+        loop {
+            if let Some(arrival) = self.frame(now_ps) {
+                return arrival;
+            }
+            // A frame was lost on the cable; the time of the next one follows from it.
+            if self.next_ps > now_ps {
+                self.frame.clear();
+                return Arrival::Bad;
+            }
+        }
+    }
+
+    /// The frame of [`happen`](Self::happen), without FCS; empty if none arrived.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.frame
+    }
+
+    fn frame(&mut self, now_ps: u64) -> Option<Arrival> {
+        if self.again > 0 {
+            self.again -= 1;
+            self.advance(now_ps);
+            return Some(Arrival::Good);
+        }
+        if self.pauses > 0 {
+            self.pauses -= 1;
+            self.frame.clear();
+            self.frame.extend([1, 0x80, 0xC2, 0, 0, 1, 2, 0, 0, 0, 9, 9]);
+            self.frame.extend(PAUSE_TYPE);
+            self.frame.extend([0, 1, 0xFF, 0xFF]);
+            self.frame.resize(60, 0);
+            self.next_ps = now_ps + (60 + AROUND_BYTES) * BYTE_PS;
+            if self.pauses == 0 && self.is_done() {
+                self.next_ps = u64::MAX;
+            }
+            return Some(Arrival::Good);
+        }
+        if self.left == 0 {
+            self.next_ps = u64::MAX;
+            return None;
+        }
+        if self.passed
+            && let Some(held) = self.held.take()
+        {
+            (self.frame, self.passed) = (held, false);
+            self.left -= 1;
+            self.advance(now_ps);
+            return Some(Arrival::Good);
+        }
+        if self.left > 1 || self.held.is_none() {
+            self.left -= 1;
+        }
+        let template = &self.templates[self.random.usize(..self.templates.len())];
+        self.frame.clear();
+        self.frame.extend_from_slice(template);
+        let dice = self.dice.clone();
+        let throws = |fault| dice.throws(fault);
+        let copies = 1 + u8::from(throws(Fault::FrameTwice));
+        let number = self.check.send(self.stream, copies);
+        write(&mut self.frame, self.stream, number);
+        self.again = copies - 1;
+        if throws(Fault::Malformed) {
+            // Anything in the headers of IPv4 and UDP, or another protocol.
+            let from = [12, 14][self.random.usize(..2)];
+            for byte in &mut self.frame[from..PAYLOAD] {
+                *byte = self.random.u8(..);
+            }
+        }
+        if throws(Fault::Runt) {
+            let bytes = self.random.usize(14..60);
+            self.frame.truncate(bytes);
+        } else if throws(Fault::Giant) {
+            self.frame.resize(self.random.usize(1519..4000), 0);
+        }
+        if throws(Fault::FrameLost) {
+            self.advance(now_ps);
+            return None;
+        }
+        if self.held.is_none() && self.left > 1 && throws(Fault::FrameLater) {
+            // It counts when it comes, after the next one.
+            self.left += 1;
+            self.held = Some(self.frame.clone());
+            return None;
+        }
+        self.passed = self.held.is_some();
+        let corrupt = throws(Fault::FrameCorrupt);
+        if corrupt {
+            let at = self.random.usize(..self.frame.len());
+            self.frame[at] ^= 1 << self.random.u8(..8);
+            self.again = 0;
+        }
+        self.advance(now_ps);
+        Some(if corrupt { Arrival::Bad } else { Arrival::Good })
+    }
+
+    /// Sets the time of the next frame.
+    fn advance(&mut self, now_ps: u64) {
+        let bytes_ps = (self.frame.len() as u64 + AROUND_BYTES) * BYTE_PS;
+        if self.left == 0 && self.again == 0 {
+            self.next_ps = u64::MAX;
+            return;
+        }
+        self.next_ps = now_ps
+            + match self.pace {
+                Pace::Silent => bytes_ps,
+                Pace::Every { gap_ps } => gap_ps.max(bytes_ps),
+                Pace::Bursts { burst, gap_ps } => {
+                    if self.in_burst == 0 {
+                        self.in_burst = self.random.u16(1..=burst.max(1));
+                    }
+                    self.in_burst -= 1;
+                    bytes_ps + if self.in_burst == 0 { self.random.u64(..=2 * gap_ps) } else { 0 }
+                }
+            };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_who_it_is_and_shows_each_change() {
+        let mut frame = udp_test(&Flow::default(), Size::without_fcs(71)).expect("a frame");
+        write(&mut frame, 3, 0x1234_5678_9ABC);
+        assert_eq!(read(&frame), Some((3, 0x1234_5678_9ABC)));
+        for at in PAYLOAD..frame.len() {
+            frame[at] ^= 0x10;
+            assert_ne!(read(&frame), Some((3, 0x1234_5678_9ABC)), "{at}");
+            frame[at] ^= 0x10;
+        }
+        assert_eq!(read(&frame[..PAYLOAD + 9]), None);
+    }
+}

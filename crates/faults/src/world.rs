@@ -1,0 +1,615 @@
+//! A world: ports, what is made of their frames, time, and what must hold.
+
+use crate::buffers::{BUFFER_BYTES, Buf, Pool};
+use crate::card::{Card, Leaving, Parts, Slot};
+use crate::check::{Breach, Check};
+use crate::fault::{Dice, Fault};
+use crate::plan::{Plan, Use, policy};
+use crate::port::{Around, Care, Port};
+use crate::traffic::{self, Cable, Pace};
+use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Ledger, Nat, Outputs, Resize, Route, Router};
+use kpps_driver::{Fragment, Refusal, RxCounters, TxCounters};
+use kpps_frames::Mac;
+use kpps_frames::build::Flow;
+use kpps_machine::memory::Memory;
+use kpps_platform::{Buffer, BufferSource};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+const US_PS: u64 = 1_000_000;
+const MS_PS: u64 = 1_000_000_000;
+/// How often faults that take time have an opportunity, in ps.
+const TICK_PS: u64 = 100 * US_PS;
+/// Faults happen for at most this long in an episode.
+const FAULTS_PS: u64 = 200 * MS_PS;
+/// Within this time after the last fault, traffic must have resumed: five calls of the watchdog.
+pub const RECOVERY_PS: u64 = 10_000 * MS_PS;
+/// Frames to each port by which a port shows that it works, how far apart, and how long the last may take: as
+/// some historical policies leave a frame until the next one comes, or the watchdog.
+const PROOF_FRAMES: u64 = 200;
+const PROOF_GAP_PS: u64 = 100 * US_PS;
+const PROOF_END_PS: u64 = 2500 * MS_PS;
+/// The frames that come meanwhile, how far apart.
+const TRICKLE_GAP_PS: u64 = 20 * MS_PS;
+/// So much happens at the same time at most.
+const STEPS: u32 = 100_000;
+/// The memory of a world.
+const MEMORY_BYTES: usize = 16 << 20;
+const LINE_BYTES: usize = 64;
+
+/// The router's and its neighbours' addresses, in networks for benchmarks (RFC 2544 C.2.2).
+const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
+const NEXT: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2)];
+const STATIONS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
+
+fn station(port: usize) -> Mac {
+    Mac([2, 0, 0, 0, 0, 0x10 + port as u8])
+}
+
+/// What came of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What must not happen did: when, in virtual ps, and what.
+    pub breach: Option<(u64, Breach)>,
+    /// Frames that were offered to the ports or by their senders.
+    pub offered: u64,
+    /// Frames that arrived where they should.
+    pub arrived: u64,
+    /// Frames that lies of the card harmed, as they may.
+    pub harmed: u64,
+    /// Virtual time in ps.
+    pub ps: u64,
+    /// How often each kind of fault happened.
+    pub fired: [u64; Fault::COUNT],
+    /// The index of the service in [`POLICIES`](crate::POLICIES).
+    pub policy: usize,
+    /// What watchdog and operator did.
+    pub care: Care,
+    /// The driver's counters.
+    pub rx: RxCounters,
+    /// The driver's counters.
+    pub tx: TxCounters,
+    /// The last events, if they were asked for.
+    pub events: Vec<String>,
+}
+
+/// A received frame in its buffer.
+struct Frame {
+    buffer: Buf,
+    bytes: usize,
+}
+
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.bytes().get(..self.bytes).unwrap_or_default()
+    }
+}
+
+impl AsMut<[u8]> for Frame {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.buffer.bytes_mut().get_mut(..self.bytes).unwrap_or_default()
+    }
+}
+
+impl Resize for Frame {
+    fn resize(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= BUFFER_BYTES;
+        self.bytes = if fits { bytes } else { self.bytes };
+        fits
+    }
+}
+
+/// Where an application's frames go.
+struct Out<'a> {
+    frames: &'a mut VecDeque<(usize, Frame)>,
+    pool: &'a mut Pool,
+}
+
+impl Outputs<Frame> for Out<'_> {
+    fn send(&mut self, port: usize, frame: Frame) {
+        self.frames.push_back((port, frame));
+    }
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let mut buffer = self.pool.take()?;
+        buffer.bytes_mut().get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Frame { buffer, bytes: bytes.len() })
+    }
+    fn discard(&mut self, frame: Frame) {
+        self.pool.give(frame.buffer);
+    }
+}
+
+/// What is made of received frames.
+enum Program {
+    Receive,
+    Send,
+    Echo,
+    Switch(Box<EtherSwitch>),
+    Router(Box<Router<Frame>>),
+}
+
+impl Program {
+    fn new(usage: Use) -> Self {
+        let router = || {
+            let interface = |port: usize| Interface {
+                port,
+                vlan: None,
+                mac: station(port),
+                net: Ipv4Net::new_assert(HERE[port], 16),
+                mtu: 1500,
+            };
+            let route = |port: usize| Route {
+                to: Ipv4Net::new_assert(Ipv4Addr::new(10, port as u8, 0, 0), 16),
+                via: NEXT[port],
+            };
+            Router::new([0, 1].map(interface).into(), &[0, 1].map(route))?
+                .with_neighbour(NEXT[0], STATIONS[0])?
+                .with_neighbour(NEXT[1], STATIONS[1])
+        };
+        match usage {
+            Use::Receive => Self::Receive,
+            Use::Send => Self::Send,
+            Use::Echo => Self::Echo,
+            Use::Bridge => Self::Switch(Box::new(EtherSwitch::new(2))),
+            Use::Route | Use::Nat => {
+                let router = router().and_then(|router| match usage {
+                    Use::Nat => router.with_nat(Nat::new(1)),
+                    _ => Ok(router),
+                });
+                // The addresses are constants of this file.
+                router.map_or(Self::Receive, |router| Self::Router(Box::new(router)))
+            }
+        }
+    }
+
+    fn ledger(&self) -> Option<Ledger> {
+        match self {
+            Self::Switch(app) => Some(App::<Frame>::ledger(&**app)),
+            Self::Router(app) => Some(app.ledger()),
+            _ => None,
+        }
+    }
+}
+
+/// The flows of the frames that come to a port.
+fn flows(usage: Use, port: usize) -> Vec<Flow> {
+    let other = 1 - port.min(1);
+    let flow = |host: u16| match usage {
+        Use::Bridge => Flow { from_mac: STATIONS[port], to_mac: STATIONS[other], ..Flow::default() },
+        _ => Flow {
+            from_mac: STATIONS[port],
+            to_mac: station(port),
+            vlan: None,
+            from: (Ipv4Addr::new(10, port as u8, 0, 1 + host as u8), 49152 + host),
+            to: (Ipv4Addr::new(10, other as u8, 0, 1 + host as u8), 9),
+        },
+    };
+    (0..4).map(flow).collect()
+}
+
+struct World<'p> {
+    plan: &'p Plan,
+    ports: Vec<Port>,
+    program: Program,
+    pool: Pool,
+    out: VecDeque<(usize, Frame)>,
+    /// Frames that a sender still has to send, and when the next may go.
+    to_send: u64,
+    send_gap_ps: u64,
+    send_at: u64,
+    template: Vec<u8>,
+    dice: Rc<Dice>,
+    check: Rc<Check>,
+    now_ps: Rc<Cell<u64>>,
+    app_tick_at: u64,
+    rx: RxCounters,
+    tx: TxCounters,
+}
+
+impl<'p> World<'p> {
+    fn new(plan: &'p Plan, trace: bool) -> Option<Self> {
+        let now_ps = Rc::new(Cell::new(0));
+        let check = Rc::new(Check::new(plan.usage.ports(), trace, now_ps.clone()));
+        let dice = Rc::new(Dice::new(plan.seed, plan.rarity, plan.most_faults, &check));
+        let memory = Memory::new(MEMORY_BYTES, LINE_BYTES);
+        let buffers = plan.usage.ports() * 2200;
+        let pool = Pool::new(&memory, buffers, &dice, &check, &now_ps)?;
+        let leaving = match plan.usage {
+            Use::Receive => Leaving::Nothing,
+            Use::Route | Use::Nat => Leaving::Arrives { routed: true },
+            _ => Leaving::Arrives { routed: false },
+        };
+        let around = Around { plan, pool: &pool, dice: &dice, check: &check, now_ps: &now_ps };
+        let ports = (0..plan.usage.ports()).map(|number| {
+            let flows = flows(plan.usage, number);
+            let seed = plan.seed ^ (number as u64 + 77) << 16;
+            let card = Card::new(Parts {
+                chip: plan.chip,
+                address: station(number).0,
+                memory: memory.clone(),
+                rights: pool.rights(),
+                costs: plan.costs,
+                cable: Cable::new(number, &flows, &plan.sizes, seed, &dice, &check),
+                leaving,
+                dice: dice.clone(),
+                check: check.clone(),
+                now_ps: now_ps.clone(),
+            });
+            Port::new(number, card, |card| Slot::new(card, &memory, &dice, &now_ps), &around)
+        });
+        let ports = ports.collect();
+        let size = kpps_frames::Size::without_fcs(plan.sizes.first().copied().unwrap_or(60));
+        Some(Self {
+            plan,
+            ports,
+            program: Program::new(plan.usage),
+            pool: pool.clone(),
+            out: VecDeque::new(),
+            to_send: 0,
+            send_gap_ps: 0,
+            send_at: u64::MAX,
+            template: kpps_frames::build::udp_test(&Flow::default(), size).unwrap_or_default(),
+            dice,
+            check,
+            now_ps,
+            app_tick_at: 0,
+            rx: RxCounters::default(),
+            tx: TxCounters::default(),
+        })
+    }
+
+    /// Runs until `until_ps`.
+    fn run(&mut self, until_ps: u64) {
+        let mut tick_at = if self.dice.is_active() { self.now_ps.get() + TICK_PS } else { u64::MAX };
+        let (mut last, mut steps) = (0, 0);
+        loop {
+            let now = self.now_ps.get();
+            if now >= until_ps || self.check.is_broken() {
+                return;
+            }
+            steps = if now == last { steps + 1 } else { 0 };
+            last = now;
+            if steps > STEPS {
+                self.check.breach(Breach::Endless { took_ps: 0 });
+            }
+            if tick_at <= now {
+                tick_at = now + TICK_PS;
+                self.tick();
+                continue;
+            }
+            let soonest =
+                |(at, which), (next, port): (u64, usize)| if next < at { (next, port) } else { (at, which) };
+            let ports = self.ports.iter().enumerate();
+            let (cpu_at, cpu) =
+                ports.map(|(which, port)| (port.next_ps(), which)).fold((u64::MAX, 0), soonest);
+            let cpu_at = cpu_at.max(now);
+            let ports = self.ports.iter().enumerate();
+            let card_at = ports.map(|(which, port)| (port.card.borrow().next_ps(), which));
+            let (card_at, card) = card_at.fold((u64::MAX, 0), soonest);
+            let next = cpu_at
+                .min(card_at)
+                .min(self.send_at)
+                .min(tick_at)
+                .min(self.app_tick_at)
+                .min(until_ps)
+                .max(now);
+            self.now_ps.set(next);
+            if card_at <= next {
+                self.ports[card].card.borrow_mut().advance(next);
+                self.ports[card].look();
+            } else if cpu_at <= next {
+                if self.ports[cpu].run() {
+                    self.use_frames(cpu);
+                    self.step_checks(cpu);
+                }
+            } else if self.send_at <= next {
+                self.send_frames();
+            } else if self.app_tick_at <= next {
+                self.app_tick_at = next + 100 * MS_PS;
+                let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
+                match &mut self.program {
+                    Program::Switch(app) => app.tick(next / 1000, &mut out),
+                    Program::Router(app) => app.tick(next / 1000, &mut out),
+                    _ => {}
+                }
+                self.send_out();
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        self.pool.tick();
+        for port in &mut self.ports {
+            port.card.borrow_mut().tick();
+            port.tick();
+        }
+    }
+
+    /// What the application does with the frames that a port received.
+    fn use_frames(&mut self, from: usize) {
+        let now_ns = self.now_ps.get() / 1000;
+        let mut received = std::mem::take(&mut self.ports[from].received);
+        for (buffer, bytes) in received.drain(..) {
+            let frame = Frame { buffer, bytes: bytes.into() };
+            let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
+            let ended = match &mut self.program {
+                Program::Receive | Program::Send => {
+                    traffic::arrived(&self.check, frame.as_ref(), false);
+                    Some(frame)
+                }
+                Program::Echo => {
+                    out.send(from, frame);
+                    None
+                }
+                Program::Switch(app) => app.push(from, frame, now_ns, &mut out),
+                Program::Router(app) => app.push(from, frame, now_ns, &mut out),
+            };
+            if let Some(frame) = ended {
+                self.pool.give(frame.buffer);
+            }
+        }
+        self.ports[from].received = received;
+        self.send_out();
+        self.send_frames_if_room(from);
+    }
+
+    /// Sends what the application wants to send.
+    fn send_out(&mut self) {
+        for (to, Frame { mut buffer, bytes }) in self.out.drain(..) {
+            buffer.sends = true;
+            match &mut self.ports[to].device {
+                Some(device) => {
+                    if let Err(refused) = device.tx.send(buffer, bytes as u16) {
+                        self.pool.give(refused.frame.buffer);
+                    }
+                }
+                None => self.pool.give(buffer),
+            }
+        }
+        for port in &mut self.ports {
+            if let Some(device) = &mut port.device {
+                device.tx.flush();
+            }
+        }
+    }
+
+    fn send_frames_if_room(&mut self, port: usize) {
+        if self.send_at <= self.now_ps.get() && port == 0 {
+            self.send_frames();
+        }
+    }
+
+    /// A sender's own frames.
+    fn send_frames(&mut self) {
+        let now = self.now_ps.get();
+        self.send_at = if self.to_send > 0 { now + self.send_gap_ps } else { u64::MAX };
+        let Some(device) = &mut self.ports[0].device else {
+            self.send_at = now + MS_PS;
+            return;
+        };
+        // A gap of 0: as many as there is room for.
+        let many = if self.send_gap_ps < 10 * US_PS { 32 } else { 1 };
+        for _ in 0..many.min(self.to_send) {
+            if device.tx.free() == 0 {
+                // The interrupt or the next poll reclaims; some services do so only here.
+                device.tx.reclaim(usize::MAX);
+            }
+            if device.tx.free() < 4 {
+                self.send_at = now + self.send_gap_ps.max(50 * US_PS);
+                break;
+            }
+            let Some(mut buffer) = self.pool.take() else { break };
+            let number = self.check.send(0, 1);
+            let bytes = self.template.len();
+            let Some(frame) = buffer.bytes_mut().get_mut(..bytes) else { break };
+            frame.copy_from_slice(&self.template);
+            traffic::write(frame, 0, number);
+            buffer.sends = true;
+            match device.tx.send(buffer, bytes as u16) {
+                Ok(()) => self.to_send -= 1,
+                Err(refused) => {
+                    debug_assert_eq!(refused.reason, Refusal::Full);
+                    let Fragment { buffer, .. } = refused.frame;
+                    self.pool.give(buffer);
+                    break;
+                }
+            }
+        }
+        device.tx.flush();
+        self.ports[0].look();
+    }
+
+    /// Begins to offer frames.
+    fn offer(&mut self, pace: Pace, frames: u64) {
+        let now = self.now_ps.get();
+        if self.plan.usage == Use::Send {
+            self.to_send = frames;
+            self.send_gap_ps = match pace {
+                Pace::Every { gap_ps } => gap_ps,
+                Pace::Bursts { .. } => US_PS,
+                Pace::Silent => u64::MAX,
+            };
+            self.send_at = now;
+            return;
+        }
+        let receiving = if self.plan.usage == Use::Nat { 1 } else { self.ports.len() };
+        for port in &self.ports[..receiving] {
+            port.card.borrow_mut().cable.start(now, pace, frames);
+        }
+    }
+
+    fn is_offered(&self) -> bool {
+        self.to_send == 0 && self.ports.iter().all(|port| port.card.borrow().cable.is_done())
+    }
+
+    /// What must hold after each step.
+    fn step_checks(&mut self, which: usize) {
+        let port = &self.ports[which];
+        if !port.card.borrow().closes() {
+            self.check.breach(Breach::CardLedger);
+        }
+        if self.program.ledger().is_some_and(|ledger| !ledger.closes()) {
+            self.check.breach(Breach::AppLedger);
+        }
+        let (mut held, mut pending) = (0, 0);
+        for port in &self.ports {
+            if let Some(device) = &port.device {
+                held += usize::from(device.control.config().rx_ring) - device.rx.empty_slots();
+                pending += device.tx.pending();
+            }
+        }
+        held += self.program.ledger().map_or(0, |ledger| ledger.held as usize);
+        let outside = self.pool.outside();
+        if outside < held || outside > held + pending {
+            self.check.breach(Breach::Buffers { outside, known: held + pending });
+        }
+    }
+
+    /// What must hold when all is quiet.
+    fn quiet_checks(&mut self) {
+        let mut known = 0;
+        for port in &mut self.ports {
+            let Some(device) = &mut port.device else { continue };
+            device.tx.request_report();
+            known += usize::from(device.control.config().rx_ring) - device.rx.empty_slots();
+        }
+        let later = self.now_ps.get() + 10 * MS_PS;
+        self.run(later);
+        for port in &mut self.ports {
+            let Some(device) = &mut port.device else { continue };
+            device.tx.reclaim(usize::MAX);
+        }
+        known += self.program.ledger().map_or(0, |ledger| ledger.held as usize);
+        let outside = self.pool.outside();
+        if outside != known {
+            self.check.breach(Breach::Buffers { outside, known });
+        }
+    }
+
+    /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take.
+    fn prove(&mut self) {
+        self.check.begin_proof();
+        let accounts: Vec<_> = self.ports.iter().map(Port::account).collect();
+        self.offer(Pace::Every { gap_ps: PROOF_GAP_PS }, PROOF_FRAMES);
+        let end = self.now_ps.get() + PROOF_FRAMES * PROOF_GAP_PS + PROOF_END_PS;
+        self.run(end);
+        for port in 0..self.ports.len() {
+            let (sent, arrived) = self.check.proof(port);
+            if sent != arrived && !self.check.is_broken() {
+                self.check.breach(Breach::NotResumed { port, sent, arrived });
+            }
+        }
+        for (port, before) in self.ports.iter().zip(accounts) {
+            let (card, driver) = port.account();
+            let (card, driver) = (card - before.0, driver - before.1);
+            if card != driver {
+                self.check.breach(Breach::DriverLedger { card, driver });
+            }
+        }
+        self.quiet_checks();
+    }
+
+    fn live(&mut self) {
+        // The link comes up.
+        self.run(5000 * MS_PS);
+        self.prove();
+        let (burst, gap_ps) = self.plan.burst;
+        for _ in 0..self.plan.episodes {
+            if self.check.is_broken() {
+                break;
+            }
+            self.check.note(|| "faults begin".to_owned());
+            self.dice.activate(true);
+            self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames);
+            let end = self.now_ps.get() + FAULTS_PS;
+            while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
+                self.run(self.now_ps.get() + MS_PS);
+            }
+            // What was not offered in this time is not offered at all.
+            self.offer(Pace::Silent, 0);
+            self.dice.activate(false);
+            self.check.note(|| "faults end".to_owned());
+            for port in &mut self.ports {
+                port.settle();
+            }
+            let now = self.now_ps.get();
+            self.offer(Pace::Every { gap_ps: TRICKLE_GAP_PS }, RECOVERY_PS / TRICKLE_GAP_PS - 50);
+            self.run(now + RECOVERY_PS);
+            self.check.set_lied(false);
+            self.check.note(|| "the proof begins".to_owned());
+            self.prove();
+        }
+        for port in &mut self.ports {
+            if let Some(device) = &port.device {
+                let (rx, tx) = (device.rx.counters(), device.tx.counters());
+                self.rx.nonsense += rx.nonsense;
+                self.rx.frame_errors += rx.frame_errors;
+                self.rx.copied += rx.copied;
+                self.rx.no_buffer += rx.no_buffer;
+                self.rx.unfit_buffers += rx.unfit_buffers;
+                self.tx.full += tx.full;
+                self.tx.nudges += tx.nudges;
+                self.tx.abandoned += tx.abandoned;
+            }
+            port.leave();
+        }
+        let held = self.program.ledger().map_or(0, |ledger| ledger.held as usize);
+        let outside = self.pool.outside();
+        if outside != held && !self.check.is_broken() {
+            self.check.breach(Breach::Buffers { outside, known: held });
+        }
+    }
+}
+
+/// Lives through a world. `trace`: keeps the last events.
+pub fn live(plan: &Plan, trace: bool) -> Outcome {
+    let Some(mut world) = World::new(plan, trace) else {
+        // Not reached: the memory is large enough for every plan.
+        return Outcome {
+            breach: Some((0, Breach::NotStarted("no memory".to_owned()))),
+            offered: 0,
+            arrived: 0,
+            harmed: 0,
+            ps: 0,
+            fired: [0; Fault::COUNT],
+            policy: policy(&plan.config.service),
+            care: Care::default(),
+            rx: RxCounters::default(),
+            tx: TxCounters::default(),
+            events: Vec::new(),
+        };
+    };
+    let lived = catch_unwind(AssertUnwindSafe(|| world.live()));
+    if let Err(panic) = lived {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+        world.check.breach(Breach::Panic(text.to_owned()));
+    }
+    let counts = (0..world.ports.len()).map(|stream| world.check.counts(stream));
+    let (offered, arrived) = counts.fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
+    let mut care = Care::default();
+    for port in &world.ports {
+        care.add(&port.care);
+    }
+    let outcome = Outcome {
+        breach: world.check.first_breach(),
+        offered,
+        arrived,
+        harmed: world.check.harmed(),
+        ps: world.now_ps.get(),
+        fired: world.dice.fired(),
+        policy: policy(&plan.config.service),
+        care,
+        rx: world.rx,
+        tx: world.tx,
+        events: world.check.events(),
+    };
+    world.ports.clear();
+    world.out.clear();
+    world.program = Program::Receive;
+    world.pool.close();
+    outcome
+}

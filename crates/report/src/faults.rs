@@ -1,0 +1,51 @@
+//! Worlds with faults on a terminal.
+
+use kpps_results::faults::Faults;
+use std::fmt::Write;
+
+/// The table of faults by service policy, what was reached, and the failures.
+pub fn screen(faults: &Faults) -> String {
+    let Faults { seeds: [first, last], worlds, frames, virtual_s, failures, .. } = faults;
+    let mut text = format!(
+        "{worlds} worlds (seeds {first}..{last}): {:.1} million frames, {:.1} h of virtual time, {}\n\n",
+        *frames as f64 / 1e6,
+        virtual_s / 3600.0,
+        match failures.len() {
+            0 => "no failure".to_owned(),
+            1 => "1 failure".to_owned(),
+            more => format!("{more} failures"),
+        }
+    );
+    let _ = writeln!(
+        text,
+        "{:<24} {:<9} {:>14} {:>10} {:>10} {:>12}",
+        "times that it happened", "where", "interrupt-loop", "napi", "polling", "self-pacing"
+    );
+    for row in &faults.faults {
+        let _ = writeln!(
+            text,
+            "{:<24} {:<9} {:>14} {:>10} {:>10} {:>12}",
+            row.fault, row.place, row.interrupt_loop, row.napi, row.polling, row.self_pacing
+        );
+    }
+    text.push('\n');
+    for (what, times) in &faults.reached {
+        let _ = writeln!(text, "{what:<52} {times:>10}");
+    }
+    let never: Vec<_> = faults.faults.iter().filter(|row| row.total() == 0).map(|row| &*row.fault).collect();
+    if !never.is_empty() {
+        let _ = writeln!(text, "\nnever happened: {}; more worlds would have them", never.join(", "));
+    }
+    for failure in failures {
+        let _ = writeln!(text, "\nseed {}, at {:.3} ms: {}", failure.seed, failure.at_ms, failure.what);
+        let _ = writeln!(text, "  the world:    {}", failure.world);
+        if let Some(smallest) = &failure.smallest {
+            let _ = writeln!(text, "  the smallest: {smallest}");
+        }
+        let _ = writeln!(text, "  the events:   kpps simulate-faults --seed {} --trace", failure.seed);
+    }
+    for event in failures.iter().flat_map(|failure| &failure.events) {
+        let _ = writeln!(text, "{event}");
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! What came of worlds with faults.
+
+use crate::Schema;
+use crate::json::to_json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of a [`Faults`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultsKind {
+    /// A simulation of faults.
+    #[default]
+    Faults,
+}
+
+/// Worlds in virtual time, each with a driver, a card and faults drawn from its seed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Faults {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: FaultsKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The seeds of the first and of the last world.
+    pub seeds: [u64; 2],
+    /// The number of worlds.
+    pub worlds: u64,
+    /// All worlds that were asked for.
+    pub complete: bool,
+    /// Frames that were offered to ports, or by a sender.
+    pub frames: u64,
+    /// Frames that arrived where they should.
+    pub arrived: u64,
+    /// Frames that came twice, changed or unasked while a card told untruths about memory: no driver can
+    /// know. Until the driver has reset the card they are allowed.
+    pub harmed: u64,
+    /// Virtual time of all worlds, in s.
+    pub virtual_s: f64,
+    /// How often each kind of fault happened.
+    pub faults: Vec<FaultCount>,
+    /// What was reached in the driver, and what its watchdog and the operator did, by name.
+    pub reached: BTreeMap<String, u64>,
+    /// Worlds in which something happened that must not.
+    pub failures: Vec<FaultFailure>,
+}
+
+/// How often a kind of fault happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultCount {
+    /// The fault.
+    pub fault: String,
+    /// Where it happens: device, bus, host, wire, operator.
+    pub place: String,
+    /// How often, by the driver's service policy.
+    pub interrupt_loop: u64,
+    /// As above.
+    pub napi: u64,
+    /// As above.
+    pub polling: u64,
+    /// As above.
+    pub self_pacing: u64,
+}
+
+impl FaultCount {
+    /// How often with any policy.
+    pub fn total(&self) -> u64 {
+        self.interrupt_loop + self.napi + self.polling + self.self_pacing
+    }
+}
+
+/// A world in which something happened that must not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultFailure {
+    /// Its seed.
+    pub seed: u64,
+    /// What happened.
+    pub what: String,
+    /// When, in virtual ms.
+    pub at_ms: f64,
+    /// The world in words.
+    pub world: String,
+    /// The smallest world found in which the same happens, in words; absent if none was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<String>,
+    /// The last events of that world.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+}
+
+impl Faults {
+    /// The document as JSON, ending in a newline.
+    ///
+    /// # Errors
+    /// A number that is not finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        to_json(self)
+    }
+}
