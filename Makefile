@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
+.PHONY: run test test-built machines faults planted deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers
 
 # Where cargo builds.
@@ -32,12 +32,14 @@ test: install-build-tools install-test-tools install-lab formatting other-system
 	@tests/skipped.sh
 
 # The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
-# writes the same bytes, our driver keeps its promises on fifty machines, and the package can be installed.
+# writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
+# nobody has tried before, and the package can be installed.
 test-built:
 	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
 		{ echo "the simulator alone, without a warning: $$said"; exit 1; }
 	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 	tests/random-machines.sh $(TARGET)/debug/kpps 1..50
+	tests/faults.sh $(TARGET)/debug/kpps 60s
 	tests/packages.sh $(TARGET)/debug/kpps
 
 # Our driver on all hundred machines: for changes to it. `test` takes the first fifty, and four others that
@@ -45,6 +47,15 @@ test-built:
 machines: install-build-tools
 	cargo build --release --package kpps
 	tests/random-machines.sh $(TARGET)/release/kpps
+
+# Ten minutes of worlds of faults that nobody has tried before.
+faults: install-build-tools
+	cargo build --release --package kpps --no-default-features --features faults
+	tests/faults.sh $(TARGET)/release/kpps 600s
+
+# Eleven defects, planted one at a time into a copy of the driver: the simulation of faults must find each.
+planted: install-build-tools
+	tests/planted.sh
 
 # A Debian package, beside the built command: the command, its manual pages and completions.
 deb: install-build-tools

@@ -243,8 +243,8 @@ impl<P: Platform> Control<P> {
         Ok(causes)
     }
 
-    /// After a read of the causes that returned all ones: if the device is there, it may have cleared them, so
-    /// any of the configured ones may have been among them.
+    /// After a read of the causes that returned all ones: the device may have cleared them, so any of the
+    /// configured ones may have been among them.
     #[cold]
     fn causes_unread(&self) -> Result<Causes, Error> {
         self.regs.get(reg::STATUS)?;

@@ -417,10 +417,10 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.ring.size() - self.cursor.filled
     }
 
-    /// Whether the device goes on at another descriptor than the first that it has not written, or has written
-    /// a later one, as after a write-back that was lost, came twice or went astray. The queue would wait for
-    /// ever, or take descriptors that the device still owns. Or the device does not know this ring, because
-    /// something else has reset it.
+    /// Whether the device goes on at another descriptor than the first that it has not written, or has
+    /// written a later one, as after a write-back that was lost, came twice or went astray. The queue would
+    /// wait for ever, or take descriptors that the device still owns. Or the device does not know this ring,
+    /// because something else has reset it.
     ///
     /// Two register reads, and a look at each descriptor. A write-back under way may look the same; see
     /// [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).

@@ -271,20 +271,15 @@ impl Card {
         while self.cable.next_ps() <= until_ps {
             let at = self.cable.next_ps();
             let arrival = self.cable.happen(at);
-            if let Arrival::Link(up) = arrival {
-                if self.back_ps.is_none() {
-                    self.nic.set_link(at, up);
-                }
-                continue;
-            }
-            let frame = self.cable.bytes();
-            if self.back_ps.is_some() || frame.is_empty() {
+            if self.back_ps.is_some() {
                 continue;
             }
             self.nic.run(at, &mut self.bus);
             match arrival {
-                Arrival::Good => self.nic.frame_arrives(at, frame, &mut self.bus),
-                _ => self.nic.bad_frame_arrives(at, frame, &mut self.bus),
+                Arrival::Good => self.nic.frame_arrives(at, self.cable.bytes(), &mut self.bus),
+                Arrival::Bad => self.nic.bad_frame_arrives(at, self.cable.bytes(), &mut self.bus),
+                Arrival::Plugged => self.nic.set_link(at, true),
+                Arrival::Nothing => {}
             }
         }
         if self.back_ps.is_none() {

@@ -54,8 +54,6 @@ pub enum Breach {
         /// How long, in virtual ps.
         took_ps: u64,
     },
-    /// The driver needs more memory with time.
-    Grows,
     /// A panic, with its message.
     Panic(String),
 }
@@ -87,7 +85,6 @@ impl fmt::Display for Breach {
             Self::Endless { took_ps } => {
                 write!(f, "a call of the driver took {} ms", took_ps / 1_000_000_000)
             }
-            Self::Grows => f.write_str("the driver took more memory with time"),
             Self::Panic(message) => write!(f, "panic: {message}"),
         }
     }

@@ -163,7 +163,7 @@ impl Port {
             dropped: 0,
             care: Care::default(),
             received: Vec::new(),
-            random: Rng::with_seed(plan.seed ^ 0x0F0F + number as u64),
+            random: Rng::with_seed(plan.seed ^ (0x0F0F + number as u64)),
             dice: dice.clone(),
             check: check.clone(),
             now_ps: now_ps.clone(),

@@ -93,8 +93,10 @@ pub(crate) enum Arrival {
     Good,
     /// A frame with a wrong FCS.
     Bad,
-    /// The cable is unplugged or plugged in.
-    Link(bool),
+    /// The cable is plugged in again.
+    Plugged,
+    /// Nothing: the frame was lost on the way.
+    Nothing,
 }
 
 /// The far end of a port's cable: it makes frames, and loses, repeats and spoils them.
@@ -186,21 +188,19 @@ impl Cable {
     pub(crate) fn happen(&mut self, now_ps: u64) -> Arrival {
         if self.plug_ps.is_some_and(|plug_ps| plug_ps <= now_ps) {
             self.plug_ps = None;
-            return Arrival::Link(true);
+            return Arrival::Plugged;
         }
         loop {
             if let Some(arrival) = self.frame(now_ps) {
                 return arrival;
             }
-            // A frame was lost on the cable; the time of the next one follows from it.
             if self.next_ps > now_ps {
-                self.frame.clear();
-                return Arrival::Bad;
+                return Arrival::Nothing;
             }
         }
     }
 
-    /// The frame of [`happen`](Self::happen), without FCS; empty if none arrived.
+    /// The frame of [`happen`](Self::happen), without FCS.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.frame
     }

@@ -353,7 +353,6 @@ impl<'p> World<'p> {
         }
         self.ports[from].received = received;
         self.send_out();
-        self.send_frames_if_room(from);
     }
 
     /// Sends what the application wants to send.
@@ -373,12 +372,6 @@ impl<'p> World<'p> {
             if let Some(device) = &mut port.device {
                 device.tx.flush();
             }
-        }
-    }
-
-    fn send_frames_if_room(&mut self, port: usize) {
-        if self.send_at <= self.now_ps.get() && port == 0 {
-            self.send_frames();
         }
     }
 

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Plants eleven defects, one at a time, into a copy of the sources, and asks the simulation of faults to find
+# each within ten million frames. A defect is a line of one file and what stands there instead; a line that is
+# not there exactly once is an error here.
+# usage: tests/planted.sh [NUMBER…]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+git archive HEAD | tar -x -C "$copy"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/planted
+missed=0
+number=0
+wanted=" $* "
+
+# plant NAME FILE LINE INSTEAD
+plant() {
+    number=$((number + 1))
+    [ "$wanted" = "  " ] || [[ "$wanted" == *" $number "* ]] || return 0
+    local file=$copy/crates/driver/src/$2 times
+    cp "$file" "$copy/kept"
+    times=$(grep -cF -- "$3" "$file" || true)
+    if [ "$times" != 1 ]; then
+        echo "$number $1: the line is there $times times in $2: $3"
+        exit 1
+    fi
+    LINE=$3 INSTEAD=$4 awk 'index($0, ENVIRON["LINE"]) { print ENVIRON["INSTEAD"]; next } { print }' "$copy/kept" > "$file"
+    cargo build --quiet --release --manifest-path "$copy/Cargo.toml" --package kpps --no-default-features --features faults
+    # 300 worlds have about five million frames.
+    if told=$("$CARGO_TARGET_DIR/release/kpps" simulate-faults --worlds 300 --json 2> /dev/null); then
+        echo "$number $1: NOT FOUND in $(grep -m 1 '"frames"' <<< "$told" | tr -dc 0-9) frames"
+        missed=$((missed + 1))
+    else
+        echo "$number $1: found: $(grep -m 1 '"what"' <<< "$told" | sed 's/.*: "//; s/",*$//')"
+    fi
+    cp "$copy/kept" "$file"
+}
+
+plant "the tail before the descriptor: what a missing barrier does" rx.rs \
+    '        self.ring.store(slot, desc::rx_read(buffer.bus()));' \
+    '        self.bell.ring(self.ring.after(slot)); self.ring.store(slot, desc::rx_read(buffer.bus()));'
+plant "one slot too many for the device" rx.rs \
+    '            (true, fill) => fill - 1,' \
+    '            (true, fill) => fill,'
+plant "the ring wraps one slot late" ring.rs \
+    '        if next == self.size { 0 } else { next }' \
+    '        if next > self.size { 0 } else { next }'
+plant "a sent buffer is taken back too early" tx/report.rs \
+    '        self.done = self.ring.distance(self.clean, index) + 1;' \
+    '        self.done = (self.ring.distance(self.clean, index) + 3).min(self.pending());'
+plant "a received descriptor is not cleared" rx.rs \
+    '                ring.store_in(pair, slot, desc::rx_read(buffer.bus()));' \
+    '                let _ = (pair, slot);'
+plant "interrupts stay masked after a poll" service/napi.rs \
+    '                        control.unmask();' \
+    '                        let _ = control;'
+plant "the timer of the watchdog is not restarted" control.rs \
+    '        self.progress = Some((transmit, since));' \
+    '        self.progress = None; let _ = since;'
+plant "a length of 0 is a frame" rx/check.rs \
+    '            bytes == 0 || !fits || total > self.max_frame_bytes || last && total <= self.fcs.into();' \
+    '            !fits || total > self.max_frame_bytes;'
+plant "a length beyond the buffer is a frame" rx/check.rs \
+    '        let good = word & (EOP | ERRORS) == EOP && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
+    '        let good = word & (EOP | ERRORS) == EOP;'
+plant "a reset forgets the buffers that were being sent" tx.rs \
+    '                self.counters.abandoned += 1;' \
+    '                if true { core::mem::forget(buffer); continue; }'
+plant "the receiver is never looked after" rx.rs \
+    '        core::mem::replace(&mut self.doubted, doubts) && doubts' \
+    '        self.doubted = doubts; false'
+[ "$missed" = 0 ] || { echo "$missed not found"; exit 1; }
