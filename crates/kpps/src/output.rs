@@ -62,7 +62,12 @@ impl Files {
         self.0.results().map(|path| format!(" and kept in {}", path.display())).unwrap_or_default()
     }
 
-    /// Writes the files, then prints what is asked for, with `notes` about the run.
+    /// Has a file written with the document, or the reason told why it has no contents.
+    pub fn attach(&mut self, file: Output, contents: Result<Vec<u8>, String>) {
+        self.0.attach(file, contents);
+    }
+
+    /// Prints what is asked for, with `notes` about the run, then writes the files.
     pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
         Ok(self.0.publish(document, crate::ports::provenance(), notes)?)
     }
@@ -101,7 +106,9 @@ pub struct Resume {
 impl Resume {
     /// Opens the file, if one is given.
     pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
-        Ok(self.resume.as_deref().map(Journal::open).transpose()?)
+        let journal = self.resume.as_deref().map(Journal::open).transpose()?;
+        journal.iter().filter_map(Journal::torn).for_each(|torn| files::tell(&torn));
+        Ok(journal)
     }
 
     /// Opens it for trials, whose time may be virtual.

@@ -44,6 +44,11 @@ pub trait Forms: Serialize {
 
     /// The page with this number, counted from 0; `None` if the document has fewer.
     fn page(&self, number: usize) -> Option<String>;
+
+    /// Whether nothing was measured, as in a run that was interrupted at its beginning.
+    fn is_empty(&self) -> bool {
+        false
+    }
 }
 
 impl<D: Forms> Forms for Published<&D> {
@@ -57,6 +62,9 @@ impl<D: Forms> Forms for Published<&D> {
         let page = self.document.page(number)?;
         Some(self.provenance.as_ref().map_or(page.clone(), |of| with_provenance(&page, of)))
     }
+    fn is_empty(&self) -> bool {
+        self.document.is_empty()
+    }
 }
 
 impl Forms for Curve {
@@ -69,6 +77,9 @@ impl Forms for Curve {
     fn page(&self, _: usize) -> Option<String> {
         Some(crate::html(self))
     }
+    fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.is_empty())
+    }
 }
 
 impl Forms for Grid {
@@ -80,6 +91,9 @@ impl Forms for Grid {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(grid::page(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.cells.is_empty()
     }
 }
 
@@ -108,6 +122,9 @@ impl Forms for Ndr {
     fn page(&self, _: usize) -> Option<String> {
         Some(ndr::page(self))
     }
+    fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
 }
 
 /// A row of [`Sizes`]: a goal at a size.
@@ -129,6 +146,9 @@ impl Forms for Sizes {
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::sizes_page(self))
     }
+    fn is_empty(&self) -> bool {
+        self.sizes.iter().all(|found| found.trials.is_empty())
+    }
 }
 
 impl Forms for Rfc2544 {
@@ -140,6 +160,9 @@ impl Forms for Rfc2544 {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::page(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.sizes.iter().flat_map(|size| &size.throughput).all(|found| found.trials.is_empty())
     }
 }
 
@@ -153,6 +176,9 @@ impl Forms for Study {
     /// That of an article.
     fn page(&self, number: usize) -> Option<String> {
         self.articles.get(number).map(|article| study::page(self, article))
+    }
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty()
     }
 }
 
@@ -203,6 +229,9 @@ impl Forms for Lab {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Drivers compared on {} in QEMU {}", self.kernel, self.qemu), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 }
 

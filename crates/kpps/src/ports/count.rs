@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let several = ports.first().is_some_and(|port| port.queues() > 1);
     let mut streams = if several { Streams::by_flow() } else { Streams::default() };
     let job = Job { command: "count", specs, offered_pps: None, duration: Some(arguments.duration) };
-    let ((), run) = arguments.run.run(&job, &mut ports, |ports, watch| {
+    let (_, run) = arguments.run.run(&job, &mut ports, |ports, watch| {
         let count = |port| count_any(port, &mut streams, arguments.expect, watch);
         Ok(((), ports.first_mut().map_or(Ok(Duration::ZERO), count)?))
     })?;

@@ -14,7 +14,7 @@ use kpps_report::live::{Counts, Meter, Progress, View};
 use kpps_results::run::Run;
 use kpps_tester::RunStart;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of all commands on ports.
 #[derive(Args)]
@@ -100,23 +100,27 @@ impl RunOptions {
         RunWatch { at_most, meter: meter.clone(), begun: None, every: self.every, printed: Duration::ZERO }
     }
 
-    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, and what
-    /// the ports did.
+    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
+    /// did not fail, and what the ports did.
     pub fn run<T>(
         &self,
         job: &Job<'_>,
         ports: &mut [AnyPort],
         work: impl FnOnce(&mut [AnyPort], &mut RunWatch) -> Result<(T, Duration), Trouble>,
-    ) -> Result<(T, Run), Failure> {
+    ) -> Result<(Option<T>, Run), Failure> {
         let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
         let start = RunStart::now(ports)?;
         let title = format!("kpps {} {}", job.command, names.join(" "));
         let (meter, view) = self.show(title, job.offered_pps)?;
+        let begun = Instant::now();
         let done = work(ports, &mut self.watch(job.duration, &meter));
         drop(view);
-        let (result, elapsed) = done?;
-        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed)?;
-        Ok((result, Run { complete: interrupt::goes_on(), ..run }))
+        let (result, elapsed, trouble) = match done {
+            Ok((result, elapsed)) => (Some(result), elapsed, None),
+            Err(trouble) => (None, begun.elapsed(), Some(trouble)),
+        };
+        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed, trouble);
+        Ok((result, Run { complete: run.complete && interrupt::goes_on(), ..run }))
     }
 }
 
@@ -164,8 +168,9 @@ impl Watch for RunWatch {
 /// Publishes the results, and ends as the run ended.
 pub fn finish(run: &Run, files: &mut Files, notes: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
     files.publish(run, notes)?;
-    match run.complete || ends_by_interrupt {
-        true => Ok(()),
-        false => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
+    match &run.trouble {
+        Some(trouble) => Err(Failure::Check(trouble.clone())),
+        None if run.complete || ends_by_interrupt => Ok(()),
+        None => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
     }
 }
