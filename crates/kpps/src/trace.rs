@@ -96,5 +96,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         files.attach(output, seen.pcap().map_err(|why| format!("the capture cannot be made: {why}")));
     }
     let window = arguments.window.map(|(from, to)| (from.into(), to.into()));
-    files.publish(&document, &bus::plots(&document, window, arguments.columns))
+    Ok(files.publish(&document, &bus::plots(&document, window, arguments.columns))?)
 }

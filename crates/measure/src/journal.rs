@@ -59,8 +59,8 @@ fn now_s() -> u64 {
 
 /// The rest of the line before which all results are discarded.
 const DISCARDED: &str = "\"discarded\"]";
-/// A power failure loses the results of this time at most: writing through to the disk takes longer than a
-/// simulated trial. A process that is killed loses none.
+/// A result that comes sooner after another one is not written through to the disk: that takes longer than a
+/// simulated trial. A power failure may lose it; a process that is killed loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// A line with this rest, with its checksum and its end.

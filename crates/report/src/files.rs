@@ -55,12 +55,17 @@ impl Destinations {
         self.csv.as_deref() == Some(Path::new("-"))
     }
 
-    /// Opens the files, with a page for each of these names. To be called before anything is measured: then
+    /// Opens the files, with a page for each of these names; `provenance` says where a document is from, once
+    /// it is made. To be called before anything is measured: then
     /// nobody waits for a result that a bad path cannot take.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
-    pub fn open(&self, pages: &[String]) -> Result<Files, PublishError> {
+    pub fn open(
+        &self,
+        pages: &[String],
+        provenance: fn() -> Option<Provenance>,
+    ) -> Result<Files, PublishError> {
         if self.json && self.csv_is_printed() {
             return Err(PublishError::Destination(
                 "--json and --csv - both print on standard output: give one of them a file (--results, --csv)"
@@ -75,6 +80,7 @@ impl Destinations {
             print_csv: self.csv_is_printed(),
             csv: open(&self.csv.clone().filter(|_| !self.csv_is_printed()))?,
             attached: Vec::new(),
+            provenance,
             results_are_kept: false,
         })
     }
@@ -116,13 +122,15 @@ pub struct Files {
     csv: Option<Output>,
     pages: Vec<Output>,
     attached: Vec<(Output, Result<Vec<u8>, String>)>,
+    provenance: fn() -> Option<Provenance>,
     results_are_kept: bool,
 }
 
 impl Files {
-    /// The file of the JSON, if it has been written.
-    pub fn results(&self) -> Option<&Path> {
-        self.results.as_ref().filter(|_| self.results_are_kept).map(Output::path)
+    /// The file of the JSON, if it has been written, in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        let results = self.results.as_ref().filter(|_| self.results_are_kept);
+        results.map(|file| format!(" and kept in {}", file.path().display())).unwrap_or_default()
     }
 
     /// Has another file written with the document; or the reason told why it has no contents.
@@ -136,13 +144,8 @@ impl Files {
     ///
     /// # Errors
     /// A file or standard output cannot be written. The others have been.
-    pub fn publish(
-        &mut self,
-        document: &impl Forms,
-        provenance: Option<Provenance>,
-        notes: &str,
-    ) -> Result<(), PublishError> {
-        let document = &Published { document, provenance };
+    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), PublishError> {
+        let document = &Published { document, provenance: (self.provenance)() };
         let printed = self.print(document, notes);
         if document.is_empty() {
             for file in self.results.iter().chain(&self.csv).chain(&self.pages) {

@@ -159,6 +159,22 @@ pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
     rows
 }
 
+/// Whether `expect` frames arrived, each once, in order and unchanged, in these rows of [`streams`].
+///
+/// # Errors
+/// What is missing, in a sentence.
+pub fn all_arrived(streams: &Streams, rows: &[Stream], expect: u64) -> Result<(), String> {
+    let unique = streams.unique();
+    let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
+    if unique < expect {
+        return Err(format!("{unique} of {expect} expected frames arrived"));
+    }
+    if flaws > 0 {
+        return Err("not every frame arrived once, in order and unchanged".into());
+    }
+    Ok(())
+}
+
 /// The account of an app.
 pub fn app_run(ledger: &kpps_apps::Ledger) -> AppRun {
     AppRun {

@@ -84,7 +84,7 @@ impl PortOptions {
 impl RunOptions {
     /// Shows the progress of a run: the counts of the meter.
     pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
-        let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
+        let (progress, meter) = (Progress::of(title), Arc::new(Meter::printed(self.every)));
         progress.offers(offered_pps);
         let source = Box::new(Metered(meter.clone()));
         // Lines of JSON on the same stream show enough.
@@ -97,7 +97,7 @@ impl RunOptions {
 
     /// Ends a run after this time, if it is given, and shows its counts on the meter.
     pub fn watch(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
-        RunWatch { at_most, meter: meter.clone(), begun: None, every: self.every, printed: Duration::ZERO }
+        RunWatch { at_most, meter: meter.clone(), begun: None }
     }
 
     /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
@@ -139,9 +139,6 @@ pub struct RunWatch {
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
-    every: Option<Duration>,
-    /// When the last line of JSON was printed.
-    printed: Duration,
 }
 
 impl Watch for RunWatch {
@@ -154,13 +151,6 @@ impl Watch for RunWatch {
         let begun = self.begun.get_or_insert(*glance);
         let (so_far, came) = (sent - begun.sent, received - begun.received);
         self.meter.show(Counts { elapsed, sent: so_far, received: came });
-        if let Some(every) = self.every
-            && elapsed - self.printed >= every
-        {
-            let elapsed_s = elapsed.as_secs_f64();
-            tell(&format!("{{\"seconds\":{elapsed_s:.6},\"received\":{came},\"sent\":{so_far}}}"));
-            self.printed = elapsed;
-        }
         !interrupt::is_requested()
     }
 }
