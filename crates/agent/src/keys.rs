@@ -1,12 +1,12 @@
 //! Certificates for a lab: an authority, agents by their names, and a tester.
 
 use crate::Error;
+use kpps_results::file::create;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
-use std::fs::{DirBuilder, File};
-use std::io::Write;
+use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 use time::{Duration, OffsetDateTime};
 
@@ -45,7 +45,7 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     let mut keep = |name: &str, certificate: String, key: &KeyPair| {
         for (end, text) in [("pem", certificate), ("key", key.serialize_pem())] {
             let path = file(name, end);
-            write(&path, &text, end == "key").map_err(cannot(&path))?;
+            create(&path, text.as_bytes(), end == "key").map_err(cannot(&path))?;
             made.push(path);
         }
         Ok::<_, Error>(())
@@ -89,20 +89,6 @@ fn parameters(name: &str, names: &[&str]) -> Result<CertificateParams, Error> {
     // Other hosts' clocks may be behind.
     (parameters.not_before, parameters.not_after) = (now - Duration::days(1), now + GOOD);
     Ok(parameters)
-}
-
-/// Writes a new file. Only its owner may read a secret one.
-fn write(path: &Path, text: &str, secret: bool) -> std::io::Result<()> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if secret {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    #[cfg(not(unix))]
-    let _ = secret;
-    options.open(path)?.write_all(text.as_bytes())
 }
 
 #[cfg(unix)]

@@ -48,6 +48,20 @@ pub enum Security {
 }
 
 impl Security {
+    /// By the files that are given: a token's, or an authority's, the own certificate and its key.
+    ///
+    /// # Errors
+    /// Neither is given, or a file cannot be read.
+    pub fn of(token: Option<&Path>, tls: [Option<&Path>; 3]) -> Result<Self, Error> {
+        match (token, tls) {
+            (Some(token), _) => Ok(Self::Token(Token::read(token)?)),
+            (None, [Some(authority), Some(certificate), Some(key)]) => Self::tls(authority, certificate, key),
+            _ => Err(Error(
+                "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
+            )),
+        }
+    }
+
     /// Certificates by their files, in PEM.
     ///
     /// # Errors

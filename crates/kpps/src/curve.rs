@@ -124,6 +124,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Error::Input(why) => Failure::Input(format!("{why}; {measured}")),
         Error::Failed(why) => Failure::Check(format!("{why}; {measured}")),
     })?;
+    resume.map_or(Ok(()), kpps_measure::resume::Resume::close)?;
     Ok(arguments.bounds.get().curve(&results)?)
 }
 

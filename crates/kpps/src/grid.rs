@@ -7,13 +7,12 @@ use crate::output::{Outputs, Resume};
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_measure::grid::{Cells, Job, Measured, Plan, combinations};
-use kpps_measure::{Observer, Points, TrialError, in_words, parameter, units};
+use kpps_measure::grid::{Cells, Job, Measured, Shared, combinations};
+use kpps_measure::units::{self, Rate};
+use kpps_measure::{Observer, parameter};
 use kpps_report::live::{Progress, Source};
-use kpps_results::grid::{Axis, Grid};
-use kpps_results::{Environment, Trial};
-use kpps_sim::{Choice, Setup, choice};
-use std::cell::RefCell;
+use kpps_results::grid::{Axis, Grid, Setting};
+use kpps_sim::Choice;
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps grid`.
@@ -42,7 +41,7 @@ pub struct Arguments {
     size: Option<Mix>,
     /// The offered load
     #[arg(long, default_value = "100%")]
-    load: units::Rate,
+    load: Rate,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
@@ -54,54 +53,68 @@ pub struct Arguments {
     target: Target,
 }
 
-/// A testbed that all cells share.
-struct Shared {
-    points: RefCell<Points>,
-    environment: Environment,
+/// What cells offer, and to which machine if it is a simulated one.
+#[derive(Clone)]
+struct Values {
+    choice: Choice,
+    sizes: Option<Mix>,
+    offered: Rate,
 }
 
-/// What a cell is measured on.
-enum On<'t> {
-    /// A simulated machine of its own.
-    Simulator(Choice, Box<Setup>),
-    /// A testbed that all cells share.
-    Shared(&'t Shared),
+impl Values {
+    fn set(&mut self, parameter: &str, value: &Setting, is_simulated: bool) -> Result<(), String> {
+        match parameter {
+            "size" => self.sizes = Some(units::sizes(&value.to_string())?),
+            "load" => self.offered = value.to_string().parse()?,
+            part if is_simulated => self.choice.change(part, value)?,
+            other => return Err(format!("{other} is not of this testbed: load and size are")),
+        }
+        Ok(())
+    }
 }
 
 impl Arguments {
-    /// What the cell with these values offers, and to what.
-    fn plan<'t>(&self, shared: Option<&'t Shared>, at: &[usize]) -> Result<(Plan, On<'t>), String> {
-        let mut choice = self.target.choice().map_err(|e| e.to_string())?;
-        let (mut sizes, mut offered) = (self.size.clone(), self.load);
-        for (axis, value) in
-            self.vary.iter().zip(at).filter_map(|(axis, &at)| Some((axis, axis.values.get(at)?)))
-        {
-            match (&*axis.parameter, shared) {
-                ("size", _) => sizes = Some(units::sizes(&value.to_string())?),
-                ("load", _) => offered = value.to_string().parse()?,
-                (other, Some(_)) => return Err(format!("{other} is not of this testbed: load and size are")),
-                (part, None) => choice.change(part, value)?,
+    /// The values that all cells have.
+    fn values(&self) -> Result<Values, Failure> {
+        Ok(Values { choice: self.target.choice()?, sizes: self.size.clone(), offered: self.load })
+    }
+
+    /// Refuses values that no cell can have.
+    fn check(&self) -> Result<(), Failure> {
+        let (all, is_simulated) = (self.values()?, self.target.is_simulated());
+        for Axis { parameter, values } in &self.vary {
+            for value in values {
+                let set = all.clone().set(parameter, value, is_simulated);
+                let is_part = is_simulated && !["size", "load"].contains(&parameter.as_str());
+                let checked =
+                    set.and_then(|()| if is_part { all.choice.check(parameter, value) } else { Ok(()) });
+                checked.map_err(|why| Failure::Input(format!("--vary {parameter}={value}: {why}")))?;
             }
         }
+        Ok(())
+    }
+
+    /// How the cell with these values is measured.
+    fn job<'j>(
+        &self,
+        shared: Option<&'j Shared>,
+        at: &[usize],
+        observer: &'j dyn Observer,
+    ) -> Result<Job<'j>, String> {
+        let mut values = self.values().map_err(|error| error.to_string())?;
+        for (axis, &at) in self.vary.iter().zip(at) {
+            axis.values
+                .get(at)
+                .map_or(Ok(()), |value| values.set(&axis.parameter, value, shared.is_none()))?;
+        }
+        let Values { choice, sizes, offered } = values;
         let default = self.target.pair.size().unwrap_or(choice.default_size());
         let sizes = sizes.unwrap_or_else(|| Mix::fixed(default));
-        let (on, line_pps, environment) = match shared {
-            None => {
-                let size = sizes.only();
-                let size = size.ok_or_else(|| format!("{sizes}: mixes are for two ports (--ports)"))?;
-                let setup = choice.setup().map_err(|error| error.to_string())?;
-                let environment = choice.environment(std::slice::from_ref(&setup));
-                let line_pps = choice.line_rate_pps(size);
-                (On::Simulator(choice, Box::new(setup)), line_pps, environment)
-            }
-            Some(shared) => {
-                let line_pps = shared.points.borrow_mut().line_rate_pps(&sizes);
-                let line_pps = line_pps.map_err(|error| error.to_string())?;
-                (On::Shared(shared), line_pps, shared.environment.clone())
-            }
-        };
-        let load = self.target.load(&sizes, line_pps, self.duration);
-        Ok((Plan::new(sizes, offered, line_pps, load, environment), on))
+        let load = self.target.load(&sizes, 0.0, self.duration);
+        match shared {
+            None => choice.job((sizes, offered, load), &interrupt::goes_on),
+            Some(shared) => shared.job((sizes, offered, load), &interrupt::goes_on, observer),
+        }
     }
 
     /// The testbed that all cells share, if it is not the simulator, and what the live view reads of it.
@@ -111,20 +124,7 @@ impl Arguments {
         }
         let opened = self.target.open()?;
         let environment = self.target.described(&opened);
-        let points = RefCell::new(Points::new(opened.testbed));
-        Ok((Some(Shared { points, environment }), opened.source))
-    }
-
-    /// How the cell with these values is measured.
-    fn job<'t>(
-        &self,
-        shared: Option<&'t Shared>,
-        at: &[usize],
-        observer: &'t dyn Observer,
-    ) -> Result<Job<'t>, String> {
-        let (plan, on) = self.plan(shared, at)?;
-        let set = if let On::Simulator(choice, _) = &on { choice::words(&choice.set) } else { Vec::new() };
-        Ok(Job { key: plan.key(&set), measure: Box::new(move || measure(&plan, &on, observer)) })
+        Ok((Some(Shared::new(opened.testbed, environment)), opened.source))
     }
 }
 
@@ -134,18 +134,19 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let arguments = &arguments;
     let all = combinations(&arguments.vary).map_err(Failure::Input)?;
     crate::error::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
+    arguments.check()?;
     let quiet = arguments.outputs.for_machines();
     let mut files = arguments.outputs.open("grid")?;
     let (shared, source) = arguments.shared()?;
     let shared = shared.as_ref();
     // A problem that all cells share is reported before anything is measured.
-    let mut plans = all.iter().map(|at| arguments.plan(shared, at));
-    let first = match plans.next() {
-        Some(Err(problem)) => plans.find_map(Result::ok).ok_or(problem),
-        Some(plan) => plan,
+    let mut jobs = all.iter().map(|at| arguments.job(shared, at, &()));
+    let first = match jobs.next() {
+        Some(Err(problem)) => jobs.find_map(Result::ok).ok_or(problem),
+        Some(job) => job,
         None => Err("there are no values".into()),
     };
-    let environment = first.map_err(Failure::Input)?.0.environment;
+    let environment = first.map_err(Failure::Input)?.environment;
     let resume = arguments.resume.trials(arguments.target.is_simulated())?;
 
     interrupt::watch();
@@ -172,20 +173,5 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         Some(error) => Err(Failure::Check(format!("{error}: {cells}"))),
         None if grid.complete => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
-    }
-}
-
-/// Offers a cell its load.
-fn measure(plan: &Plan, on: &On<'_>, observer: &dyn Observer) -> Result<Trial, TrialError> {
-    let Plan { sizes, load, .. } = plan;
-    match on {
-        On::Simulator(choice, setup) => {
-            Points::new(choice.testbed(Setup::clone(setup))).measure(sizes, load, &interrupt::goes_on)
-        }
-        On::Shared(shared) => {
-            let seconds = f64::from(load.duration_ms) / 1e3;
-            observer.begins(&in_words(sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
-            shared.points.borrow_mut().measure(sizes, load, &interrupt::goes_on)
-        }
     }
 }

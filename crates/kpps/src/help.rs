@@ -81,18 +81,10 @@ pub fn grouped(command: Command) -> Command {
 }
 
 /// The command with each paragraph of its closing help in one line, so that it is wrapped at the width of the
-/// terminal. Indented lines, as those of examples, and headings stay as they are.
+/// terminal.
 fn with_paragraphs(command: Command) -> Command {
     let Some(help) = command.get_after_help().map(ToString::to_string) else { return command };
-    let mut text = String::new();
-    let mut in_paragraph = false;
-    for line in help.lines() {
-        let is_prose = line.starts_with(|first: char| !first.is_whitespace());
-        text += if in_paragraph && is_prose { " " } else { "\n" };
-        text += line;
-        in_paragraph = is_prose && !line.ends_with(':');
-    }
-    command.after_help(text.trim_start().to_owned())
+    command.after_help(kpps_report::text::paragraphs(&help))
 }
 
 /// One paragraph for each group, with the commands that this build has.
@@ -165,15 +157,6 @@ mod tests {
         let mut command = crate::command();
         command.build();
         command
-    }
-
-    #[test]
-    fn paragraphs_are_one_line_and_examples_stay() {
-        let help = "Examples:\n  kpps a    one\n  kpps b\n\nFirst line\nand second.\n\nTests:\n  t  x";
-        let command = with_paragraphs(Command::new("x").after_help(help.to_owned()));
-        let text = command.get_after_help().map(ToString::to_string);
-        let wanted = "Examples:\n  kpps a    one\n  kpps b\n\nFirst line and second.\n\nTests:\n  t  x";
-        assert_eq!(text.as_deref(), Some(wanted));
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
     let document = profiles(&kinds, arguments.name.as_deref())?;
     let mut files = arguments.outputs.open("list")?;
-    match arguments.name {
+    Ok(match arguments.name {
         Some(_) => files.publish(&WithConstants(&document), ""),
         None => files.publish(&document, ""),
-    }
+    }?)
 }

@@ -4,14 +4,13 @@ use crate::error::Failure;
 use clap::Args;
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
-use kpps_report::Forms;
 use kpps_report::files::{self, Destinations};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use kpps_report::files::Output;
+pub use kpps_report::files::{Files, Output};
 
 /// Where results go. Every command that has results has these.
 #[derive(Args, Clone, Default)]
@@ -49,22 +48,7 @@ impl Outputs {
 
     /// Opens the files, with a page for each of these names.
     pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
-        Ok(Files(self.destinations().open(names)?))
-    }
-}
-
-/// The files that results go to, open.
-pub struct Files(files::Files);
-
-impl Files {
-    /// The file of the results, in a sentence about an interrupted run.
-    pub fn kept(&self) -> String {
-        self.0.results().map(|path| format!(" and kept in {}", path.display())).unwrap_or_default()
-    }
-
-    /// Writes the files, then prints what is asked for, with `notes` about the run.
-    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), Failure> {
-        Ok(self.0.publish(document, crate::ports::provenance(), notes)?)
+        Ok(self.destinations().open(names, crate::ports::provenance)?)
     }
 }
 
@@ -101,7 +85,9 @@ pub struct Resume {
 impl Resume {
     /// Opens the file, if one is given.
     pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
-        Ok(self.resume.as_deref().map(Journal::open).transpose()?)
+        let journal = self.resume.as_deref().map(Journal::open).transpose()?;
+        journal.iter().filter_map(Journal::torn).for_each(|torn| files::tell(&torn));
+        Ok(journal)
     }
 
     /// Opens it for trials, whose time may be virtual.

@@ -57,5 +57,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         seed: 1,
     };
     let profile = choice.profiled(setup, &load, &interrupt::goes_on)?;
-    files.publish(&documents::profile(&profile), "")
+    Ok(files.publish(&documents::profile(&profile), "")?)
 }

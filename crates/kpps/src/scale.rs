@@ -81,5 +81,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);
     let rows = arguments.cpu_counts.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let document = documents::scale(&setup, &what, &rows);
-    files.publish(&document, "")
+    Ok(files.publish(&document, "")?)
 }

@@ -39,15 +39,16 @@ impl SearchArguments {
         Range { min: self.min, max: self.max, precision: self.precision, max_time: self.max_time }
     }
 
-    /// Opens the testbed, and measures on it with the live view on.
+    /// Opens the testbed, and measures on it with the live view on. Returns a document, and the error that
+    /// ended it early or kept trials from the journal, if any.
     pub fn run<T>(
         &self,
         command: &str,
         target: &Target,
         reset: Option<&str>,
         for_machines: bool,
-        measure: impl FnOnce(&mut Runner<'_>) -> Result<T, Error>,
-    ) -> Result<T, Failure> {
+        measure: impl FnOnce(&mut Runner<'_>) -> Result<(T, Result<(), Error>), Error>,
+    ) -> Result<(T, Result<(), Error>), Failure> {
         let OpenTestbed { testbed, source, environment } = target.open()?;
         let resume = self.resume.trials(target.is_simulated())?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
@@ -62,7 +63,9 @@ impl SearchArguments {
             reset: reset.map(str::to_owned),
         };
         let observer = ProgressObserver(progress);
-        Ok(measure(&mut Runner::new(testbed, subject, resume, &interrupt::goes_on, &observer))?)
+        let mut runner = Runner::new(testbed, subject, resume, &interrupt::goes_on, &observer);
+        let (document, end) = measure(&mut runner)?;
+        Ok((document, end.and(runner.close())))
     }
 
     /// Why a measurement ended early, as the command's end; `so_far` is what there is in an interrupted one.

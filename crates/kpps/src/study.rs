@@ -89,10 +89,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let outcomes = measure_or_find(wanted, &context, &show, kept);
     drop(view);
-    journal.map_or(Ok(()), InJournal::close)?;
-
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
+    journal.map_or(Ok(()), InJournal::close)?;
     if interrupt::is_requested() {
         let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.machine.with_one_driver(None)?.setup()?;
     let mut files = arguments.outputs.open("trace")?;
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let (mut timeline, mut wire) = (open(&arguments.timeline)?, open(&arguments.pcap)?);
+    let (timeline, wire) = (open(&arguments.timeline)?, open(&arguments.pcap)?);
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
     let what = Tracing {
         groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
@@ -89,13 +89,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     interrupt::watch();
     let seen = trace(&setup, &what, &|| !interrupt::is_requested())?;
     let document = documents::trace(&setup, &what, &seen);
-    if let Some(output) = &mut timeline {
-        output.write(Rows::of(&document.events).csv().as_bytes())?;
+    if let Some(output) = timeline {
+        files.attach(output, Ok(Rows::of(&document.events).csv().into_bytes()));
     }
-    if let Some(output) = &mut wire {
-        let failed = |why| Failure::Check(format!("the capture cannot be made: {why}"));
-        output.write(&seen.pcap().map_err(failed)?)?;
+    if let Some(output) = wire {
+        files.attach(output, seen.pcap().map_err(|why| format!("the capture cannot be made: {why}")));
     }
     let window = arguments.window.map(|(from, to)| (from.into(), to.into()));
-    files.publish(&document, &bus::plots(&document, window, arguments.columns))
+    Ok(files.publish(&document, &bus::plots(&document, window, arguments.columns))?)
 }

@@ -84,5 +84,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, (10, millis), &|| true)?)))
         .collect::<Result<_, Failure>>()?;
     let document = documents::transmit(&rows, arguments.size, millis.into());
-    files.publish(&document, "")
+    Ok(files.publish(&document, "")?)
 }

@@ -41,7 +41,7 @@ impl From<JournalError> for Error {
     fn from(error: JournalError) -> Self {
         match error {
             JournalError::Write(..) => Self::Failed(error.to_string()),
-            JournalError::Open(..) | JournalError::Other(_) => Self::Input(error.to_string()),
+            _ => Self::Input(error.to_string()),
         }
     }
 }

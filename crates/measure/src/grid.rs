@@ -2,14 +2,15 @@
 //! run.
 
 use crate::error::Error;
-use crate::observer::Observer;
-use crate::points::of_frames;
+use crate::observer::{Observer, in_words};
+use crate::points::{Points, of_frames};
 use crate::resume::Resume;
-use crate::trial::{Load, TrialError};
+use crate::trial::{Load, Testbed, TrialError};
 use crate::units::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell};
 use kpps_results::{Environment, Trial};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,42 +34,67 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<usize>>, String> {
     }))
 }
 
-/// What one cell offers.
-pub struct Plan {
-    /// Sizes of the frames.
-    pub sizes: Mix,
-    /// The load.
-    pub load: Load,
-    /// The testbed, the sizes and the load.
-    pub environment: Environment,
-}
-
-impl Plan {
-    /// The plan to offer `offered` in frames of these sizes. The wire carries `line_pps` of them. Duration
-    /// and seed are those of `load`, its rate and size are not used. `testbed` is the environment without the
-    /// fields that frames and load determine.
-    pub fn new(sizes: Mix, offered: Rate, line_pps: f64, load: Load, testbed: Environment) -> Self {
-        let offered_pps = offered.pps(line_pps, sizes.mean_bytes_with_fcs());
-        let load = Load { offered_pps, size: sizes.only().unwrap_or(Size::MIN), ..load };
-        Self { environment: of_frames(testbed, &sizes, &load, line_pps), sizes, load }
-    }
-
-    /// The cell's name among kept results: everything that its result depends on. `set` are changed
-    /// constants.
-    pub fn key(&self, set: &[String]) -> String {
-        let environment = serde_json::to_string(&self.environment).unwrap_or_default();
-        let mut set = set.to_vec();
-        set.sort_unstable();
-        format!("{environment} {} {}", self.load.offered_pps, set.join(" ")).trim_end().to_owned()
-    }
-}
-
 /// How one cell is measured.
 pub struct Job<'j> {
     /// The cell's name among kept results: all settings that its result depends on.
     pub key: String,
+    /// The testbed, the sizes and the load.
+    pub environment: Environment,
     /// Measures it.
     pub measure: Box<dyn FnMut() -> Result<Trial, TrialError> + 'j>,
+}
+
+impl<'j> Job<'j> {
+    /// The job to offer `offered` in frames of these sizes, of which the wire carries `line_pps`. Duration
+    /// and seed are those of `load`, its rate and size are not used. `testbed` is the environment without
+    /// the fields that frames and load determine, and `set` are changed constants. `measure` offers the load.
+    pub fn new(
+        (sizes, offered, load): (Mix, Rate, Load),
+        line_pps: f64,
+        testbed: Environment,
+        set: &[String],
+        mut measure: impl FnMut(&Mix, &Load) -> Result<Trial, TrialError> + 'j,
+    ) -> Self {
+        let offered_pps = offered.pps(line_pps, sizes.mean_bytes_with_fcs());
+        let load = Load { offered_pps, size: sizes.only().unwrap_or(Size::MIN), ..load };
+        let environment = of_frames(testbed, &sizes, &load, line_pps);
+        let mut set = set.to_vec();
+        set.sort_unstable();
+        let described = serde_json::to_string(&environment).unwrap_or_default();
+        let key = format!("{described} {offered_pps} {}", set.join(" ")).trim_end().to_owned();
+        Self { key, environment, measure: Box::new(move || measure(&sizes, &load)) }
+    }
+}
+
+/// A testbed that all cells share.
+pub struct Shared {
+    points: RefCell<Points>,
+    environment: Environment,
+}
+
+impl Shared {
+    /// A testbed with the environment of its results, without what frames and load determine.
+    pub fn new(testbed: Box<dyn Testbed>, environment: Environment) -> Self {
+        Self { points: RefCell::new(Points::new(testbed)), environment }
+    }
+
+    /// The job of a cell, as [`Job::new`] has it.
+    ///
+    /// # Errors
+    /// The testbed cannot send these sizes.
+    pub fn job<'j>(
+        &'j self,
+        offer: (Mix, Rate, Load),
+        go_on: &'j dyn Fn() -> bool,
+        observer: &'j dyn Observer,
+    ) -> Result<Job<'j>, String> {
+        let line_pps = self.points.borrow_mut().line_rate_pps(&offer.0).map_err(|error| error.to_string())?;
+        Ok(Job::new(offer, line_pps, self.environment.clone(), &[], move |sizes, load| {
+            let seconds = f64::from(load.duration_ms) / 1e3;
+            observer.begins(&in_words(sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
+            self.points.borrow_mut().measure(sizes, load, go_on)
+        }))
+    }
 }
 
 /// The cells of a grid while they are measured.
@@ -91,7 +117,7 @@ pub struct Measured {
     pub cells: Vec<Cell>,
     /// The number of cells that were measured now and not resumed.
     pub measured: usize,
-    /// The reason why the grid ended early; `None` for an interruption.
+    /// The reason why the grid ended early, or why cells are not in the journal; `None` for an interruption.
     pub failed: Option<Error>,
 }
 
@@ -184,17 +210,13 @@ impl<'c> Cells<'c> {
                 Err(error) => return Err(error.to_string()),
             };
             let mut resume = held.take().unwrap_or_else(|| self.resume());
-            match resume.as_mut().map(|resume| resume.add(&job.key, None, &point, self.observer)) {
-                Some(Ok(false)) => held = Some(resume),
-                added => {
-                    if let Some(Err(error)) = added {
-                        self.fail(error.into());
-                    }
-                    let kept = resume.as_ref().and_then(|resume| resume.find(&job.key, None));
-                    self.measured.fetch_add(usize::from(kept.is_none()), Ordering::Relaxed);
-                    return Ok(Some(kept.unwrap_or(point)));
-                }
+            if resume.as_mut().is_some_and(|it| !it.add(&job.key, None, &point, self.observer)) {
+                held = Some(resume);
+                continue;
             }
+            let kept = resume.as_ref().and_then(|resume| resume.find(&job.key, None));
+            self.measured.fetch_add(usize::from(kept.is_none()), Ordering::Relaxed);
+            return Ok(Some(kept.unwrap_or(point)));
         }
     }
 
@@ -207,10 +229,12 @@ impl<'c> Cells<'c> {
     }
 
     fn end(self) -> Measured {
+        let resume = self.resume.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let kept = resume.map_or(Ok(()), Resume::close);
         Measured {
             cells: self.done.into_inner().unwrap_or_else(PoisonError::into_inner),
             measured: self.measured.into_inner(),
-            failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner),
+            failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).or(kept.err()),
         }
     }
 }

@@ -1,28 +1,39 @@
 //! Journals: files that keep each result at once, so that an interrupted run can be resumed.
 //!
-//! A journal has a line of JSON for each result: the name of the measurement, the result, and when it was
-//! kept (Unix time in s). An interruption loses only the trial under way.
+//! A journal has a line of JSON for each result: a checksum of the rest of the line, the name of the
+//! measurement, the result, and when it was kept (Unix time in s). Lines are only ever added, by one process
+//! at a time, which locks the file. What an interruption leaves of a line is dropped before the next one is
+//! added: only the trial under way is lost.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Errors of journals.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be opened or read.
     #[error("cannot use {}: {_1}; give another path", _0.display())]
-    Open(PathBuf, std::io::Error),
+    Open(PathBuf, io::Error),
     /// The file is not a journal of this command.
     #[error("{} is not a journal of this command: give another path", _0.display())]
     Other(PathBuf),
+    /// Another process adds lines to the file. If it is known, this is said of it.
+    #[error("{} is in use by {_1}: wait for its end, or give another path", _0.display())]
+    InUse(PathBuf, String),
+    /// The line with this number, counted from 1, is not as it was written.
+    #[error(
+        "line {_1} of {} was changed, its checksum is wrong: delete the line, and its result is measured again",
+        _0.display()
+    )]
+    Changed(PathBuf, usize),
     /// The file cannot be written.
-    #[error("cannot write {}: {_1}", _0.display())]
-    Write(PathBuf, std::io::Error),
+    #[error("cannot write {}: {_1}; make room, or give another path", _0.display())]
+    Write(PathBuf, io::Error),
 }
 
 /// A result in a journal.
@@ -46,42 +57,89 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The line before which all results are discarded.
-const DISCARDED: &str = "[\"discarded\"]";
+/// The rest of the line before which all results are discarded.
+const DISCARDED: &str = "\"discarded\"]";
+/// A result that comes sooner after another one is not written through to the disk: that takes longer than a
+/// simulated trial. A power failure may lose it; a process that is killed loses none.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// A line with this rest, with its checksum and its end.
+fn line(rest: &str) -> String {
+    format!("{}{rest}\n", start(rest.as_bytes()))
+}
+
+/// The start of the line with this rest: its checksum.
+fn start(rest: &[u8]) -> String {
+    format!("[\"{:08x}\",", crc32fast::hash(rest))
+}
+
+/// The rest of a line; `None` if the line is not as it was written.
+fn rest(line: &[u8]) -> Option<&[u8]> {
+    let (checksum, rest) = line.split_at_checked(start(b"").len())?;
+    (checksum == start(rest).as_bytes()).then_some(rest)
+}
+
+/// Whether the bytes start as a line does, whatever its checksum.
+fn is_line(bytes: &[u8]) -> bool {
+    let is_hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let fits = |(at, (&byte, like))| if (2..10).contains(&at) { is_hexadecimal(byte) } else { byte == like };
+    bytes.iter().zip(start(b"").into_bytes()).enumerate().all(fits)
+}
 
 /// A file of results by name. There may be several of a name, in the order in which they came.
 pub struct Journal<T> {
     path: PathBuf,
     file: File,
     lines: HashMap<String, Vec<Kept<T>>>,
-    /// Whether the file ends in the middle of a line: its last run was killed.
-    torn: bool,
+    /// The length of its whole lines in bytes.
+    whole: u64,
+    /// Whether part of a line follows them.
+    is_torn: bool,
+    /// When the file was last written through to the disk.
+    synced: Option<Instant>,
 }
 
 impl<T: Serialize + DeserializeOwned> Journal<T> {
-    /// Opens a file, or makes one. Lines that cannot be read are ignored.
+    /// Opens a file, or makes one, and locks it until the journal is dropped.
     ///
     /// # Errors
-    /// [`JournalError::Open`], and [`JournalError::Other`] if the file is not a journal.
+    /// All but [`JournalError::Write`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |error| JournalError::Open(path.to_owned(), error);
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(failed(io::Error::other("it is no file that keeps what is written")));
+        }
         let mut file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => {
+                let holder = holder(&file).unwrap_or_else(|| "another kpps".into());
+                return Err(JournalError::InUse(path.to_owned(), holder));
+            }
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => (),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        let text = String::from_utf8_lossy(&text);
-        let mut lines = HashMap::<_, Vec<Kept<T>>>::new();
-        for line in text.lines() {
-            if line == DISCARDED {
-                lines.clear();
-            } else if let Ok((name, result, at_s)) = serde_json::from_str::<(String, T, u64)>(line) {
-                lines.entry(name).or_default().push(Kept { result, at_s });
-            }
-        }
-        if lines.is_empty() && !text.trim().is_empty() && !text.starts_with("[\"") {
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        if !is_line(&text) {
             return Err(JournalError::Other(path.to_owned()));
         }
-        let torn = !text.is_empty() && !text.ends_with('\n');
-        Ok(Self { path: path.to_owned(), file, lines, torn })
+        let mut lines = HashMap::<_, Vec<Kept<T>>>::new();
+        for (at, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
+            let line = &line[..line.len() - 1];
+            let rest = rest(line).ok_or_else(|| JournalError::Changed(path.to_owned(), at + 1))?;
+            if rest == DISCARDED.as_bytes() {
+                lines.clear();
+                continue;
+            }
+            let (_, name, result, at_s) = serde_json::from_slice::<(String, String, T, u64)>(line)
+                .map_err(|_| JournalError::Other(path.to_owned()))?;
+            lines.entry(name).or_default().push(Kept { result, at_s });
+        }
+        let is_torn = whole < text.len();
+        Ok(Self { path: path.to_owned(), file, lines, whole: whole as u64, is_torn, synced: None })
     }
 
     /// The results of this name that were in the file when it was opened.
@@ -94,13 +152,23 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         &self.path
     }
 
+    /// Whether the file ends in the middle of a line, in a sentence for the user. That part is dropped.
+    pub fn torn(&self) -> Option<String> {
+        let path = self.path.display();
+        self.is_torn.then(|| {
+            format!("{path} ends in the middle of a line, as its last run was killed: that result is measured again")
+        })
+    }
+
     /// Writes a result to the file.
     ///
     /// # Errors
-    /// [`JournalError::Write`].
+    /// [`JournalError::Write`]. Later results may be written all the same.
     pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError> {
-        let line = serde_json::to_string(&(name, result, now_s()));
-        self.write(&line.map_err(|error| JournalError::Write(self.path.clone(), error.into()))?)
+        let rest = serde_json::to_string(&(name, result, now_s()));
+        // It is an array, and the checksum is to be its first element.
+        let written = rest.map_err(io::Error::from).and_then(|rest| self.write(&rest[1..]));
+        written.map_err(|error| JournalError::Write(self.path.clone(), error))
     }
 
     /// Discards all results so far. They stay in the file, and are not found again.
@@ -109,13 +177,62 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// [`JournalError::Write`].
     pub fn discard(&mut self) -> Result<(), JournalError> {
         self.lines.clear();
-        self.write(DISCARDED)
+        self.write(DISCARDED).map_err(|error| JournalError::Write(self.path.clone(), error))
     }
 
-    fn write(&mut self, line: &str) -> Result<(), JournalError> {
-        let line = format!("{}{line}\n", if self.torn { "\n" } else { "" });
-        self.torn = false;
-        self.file.write_all(line.as_bytes()).map_err(|error| JournalError::Write(self.path.clone(), error))
+    fn write(&mut self, rest: &str) -> io::Result<()> {
+        if self.is_torn {
+            self.file.set_len(self.whole)?;
+        }
+        let line = line(rest);
+        // Until all of it is known to be there.
+        self.is_torn = true;
+        self.file.write_all(line.as_bytes())?;
+        if self.synced.is_none_or(|synced| synced.elapsed() >= SYNC_EVERY) {
+            self.file.sync_data()?;
+            self.synced = Some(Instant::now());
+        }
+        self.is_torn = false;
+        self.whole += line.len() as u64;
+        Ok(())
+    }
+}
+
+impl<T> Drop for Journal<T> {
+    fn drop(&mut self) {
+        // An error is that of a disk which has also failed to take the results, or will tell others.
+        let _ = self.file.sync_data();
+    }
+}
+
+/// Who has locked a file, if this process may know: the first of those that hold a lock and have it open.
+#[cfg(target_os = "linux")]
+fn holder(file: &File) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let id = |found: fs::Metadata| (found.dev(), found.ino());
+    let wanted = id(file.metadata().ok()?);
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let has_open = |process: &&str| {
+        let mut open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        open.any(|link| fs::metadata(link.path()).is_ok_and(|found| id(found) == wanted))
+    };
+    // Number, kind, whether it is advisory, whether it is for writing, process.
+    let mut processes = locks.lines().filter_map(|lock| lock.split_whitespace().nth(4));
+    Some(format!("process {}", processes.find(has_open)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holder(_: &File) -> Option<String> {
+    None
+}
+
+#[cfg(test)]
+impl<T> Journal<T> {
+    /// One whose file takes nothing any more.
+    #[allow(clippy::unwrap_used)]
+    pub(crate) fn on_a_full_disk(mut self) -> Self {
+        self.file = File::open(&self.path).unwrap();
+        self
     }
 }
 
@@ -125,47 +242,128 @@ mod tests {
     use super::*;
     use kpps_results::Trial;
 
+    fn trial(sent: u64) -> Trial {
+        Trial { offered_pps: 33_333.333_333_3, sent, ..Trial::default() }
+    }
+
+    fn of(journal: &Journal<Trial>, name: &str) -> Vec<u64> {
+        journal.of(name).iter().map(|kept| kept.result.sent).collect()
+    }
+
+    fn append(path: &Path, bytes: &[u8]) {
+        File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
+    }
+
     #[test]
     fn results_are_found_again_after_a_run_was_killed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results");
-        let trial = |sent| Trial { offered_pps: 33_333.333_333_3, sent, ..Trial::default() };
-        let mut journal = Journal::open(&path).unwrap();
+        let open = || Journal::<Trial>::open(&path).unwrap();
+        let mut journal = open();
         for sent in [1, 2] {
             journal.keep("one", &trial(sent)).unwrap();
         }
+        drop(journal);
         // Killed in the middle of a line.
-        let half = &std::fs::read(&path).unwrap()[..20];
-        File::options().append(true).open(&path).unwrap().write_all(half).unwrap();
-        let mut journal = Journal::<Trial>::open(&path).unwrap();
-        let of = |journal: &Journal<Trial>, name| {
-            journal.of(name).iter().map(|kept| kept.result.sent).collect::<Vec<_>>()
-        };
+        let half = &fs::read(&path).unwrap()[..20];
+        append(&path, half);
+        let mut journal = open();
         assert_eq!((of(&journal, "one"), of(&journal, "two")), (vec![1, 2], vec![]));
-        assert!(journal.of("one")[0].age_s() < 60);
+        assert!(journal.of("one")[0].age_s() < 60 && journal.torn().is_some());
         for sent in [3, 4] {
             journal.keep("two", &trial(sent)).unwrap();
         }
-        let mut journal = Journal::<Trial>::open(&path).unwrap();
+        drop(journal);
+        let mut journal = open();
         assert_eq!((of(&journal, "one"), of(&journal, "two")), (vec![1, 2], vec![3, 4]));
+        assert_eq!(journal.torn(), None, "half of a line is dropped");
 
         journal.discard().unwrap();
         journal.keep("two", &trial(5)).unwrap();
-        let journal = Journal::<Trial>::open(&path).unwrap();
-        assert_eq!(
-            (of(&journal, "one"), of(&journal, "two")),
-            (vec![], vec![5]),
-            "the discarded are not found"
-        );
-        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 7, "and stay in the file");
+        drop(journal);
+        let journal = open();
+        let found = (of(&journal, "one"), of(&journal, "two"));
+        assert_eq!(found, (vec![], vec![5]), "the discarded are not found");
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 6, "and stay in the file");
     }
 
     #[test]
     fn another_file_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("thesis");
-        std::fs::write(&path, "years of work").unwrap();
-        assert!(Journal::<Trial>::open(&path).is_err());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "years of work");
+        for text in ["years of work", "years\nof work\n", "[\"a\",\"b\"]", "[\"name\",{},17]\n"] {
+            fs::write(&path, text).unwrap();
+            let error = Journal::<Trial>::open(&path).err().unwrap();
+            assert!(matches!(error, JournalError::Other(_)), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        fs::remove_file(&path).unwrap();
+        Journal::open(&path).unwrap().keep("a study's", &1.5).unwrap();
+        assert!(matches!(Journal::<Trial>::open(&path), Err(JournalError::Other(_))));
+    }
+
+    /// Whichever byte of a line is another one, the line is refused by its number.
+    #[test]
+    fn a_changed_line_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results");
+        let mut journal = Journal::open(&path).unwrap();
+        for sent in [1, 2, 3] {
+            journal.keep("one", &trial(sent)).unwrap();
+        }
+        drop(journal);
+        let good = fs::read(&path).unwrap();
+        let lines: Vec<&[u8]> = good.split_inclusive(|&byte| byte == b'\n').collect();
+        let (second, third) = (lines[0].len(), lines[0].len() + lines[1].len());
+        for at in second..third - 1 {
+            let mut changed = good.clone();
+            changed[at] = if changed[at] == b'7' { b'8' } else { b'7' };
+            fs::write(&path, &changed).unwrap();
+            let error = Journal::<Trial>::open(&path).err().unwrap();
+            assert!(matches!(error, JournalError::Changed(_, 2)), "{at}: {error}");
+            assert!(error.to_string().starts_with("line 2 of "), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), changed);
+        }
+        // What the message says helps.
+        fs::write(&path, [lines[0], lines[2]].concat()).unwrap();
+        assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
+    }
+
+    #[test]
+    fn a_second_writer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results");
+        let first = Journal::<Trial>::open(&path).unwrap();
+        let error = Journal::<Trial>::open(&path).err().unwrap().to_string();
+        assert!(error.contains(path.to_str().unwrap()) && error.contains("in use"), "{error}");
+        if cfg!(target_os = "linux") {
+            assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        }
+        drop(first);
+        Journal::<Trial>::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.keep("one", &trial(1)).unwrap();
+        let writable = journal.file.try_clone().unwrap();
+        let mut journal = journal.on_a_full_disk();
+        assert!(matches!(journal.keep("one", &trial(2)), Err(JournalError::Write(..))));
+        append(&path, b"what the disk still took of it");
+        journal.file = writable;
+        journal.keep("one", &trial(3)).unwrap();
+        drop(journal);
+        assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_keeps_nothing() {
+        for path in ["/dev/null", "/dev/full", "/dev/zero"] {
+            assert!(matches!(Journal::<Trial>::open(Path::new(path)), Err(JournalError::Open(..))), "{path}");
+        }
     }
 }

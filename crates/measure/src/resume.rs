@@ -30,12 +30,14 @@ pub struct Resume {
     trusted: bool,
     /// How often one was measured again and differed.
     differed: u32,
+    /// Why the first of the results that are not in the journal could not be written.
+    failed: Option<JournalError>,
 }
 
 impl Resume {
     /// Resumes from a journal. `exact`: equal trials have equal results, as in the simulator.
     pub fn new(journal: Journal<Trial>, exact: bool) -> Self {
-        Self { journal, exact, trusted: false, differed: 0 }
+        Self { journal, exact, trusted: false, differed: 0, failed: None }
     }
 
     /// The kept result with this name, with its age; of several, the one at `place`, or the last one. `None`
@@ -68,26 +70,18 @@ impl Resume {
     /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. If it
     /// is the first that is also kept, the two are compared: kept results are used from now on, this one
     /// among them; or, if it differs three times, none is, and the observer is told. Returns false if it has
-    /// to be measured once more to decide.
-    ///
-    /// # Errors
-    /// [`JournalError::Write`].
-    pub fn add(
-        &mut self,
-        name: &str,
-        place: Option<usize>,
-        new: &Trial,
-        observer: &dyn Observer,
-    ) -> Result<bool, JournalError> {
+    /// to be measured once more to decide. A result that the journal cannot take is told once, and at the end
+    /// by [`close`](Self::close): what was measured is worth more than its copy.
+    pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {
             if self.is_same(&kept, new) {
                 self.trusted = true;
-                return Ok(true);
+                return true;
             }
             self.differed += 1;
             if self.differed < TRIES && !self.exact {
-                return Ok(false);
+                return false;
             }
             let (path, load) = (self.journal.path().display(), new.offered_pps / 1e3);
             observer.notice(&match disturbed_by(&kept, new) {
@@ -101,10 +95,28 @@ impl Resume {
                     delivered(&kept),
                 ),
             });
-            self.journal.discard()?;
+            let discarded = self.journal.discard();
+            self.note(discarded, observer);
         }
-        self.journal.keep(name, new)?;
-        Ok(true)
+        let kept = self.journal.keep(name, new);
+        self.note(kept, observer);
+        true
+    }
+
+    fn note(&mut self, written: Result<(), JournalError>, observer: &dyn Observer) {
+        if let (Err(error), None) = (written, &self.failed) {
+            observer
+                .notice(&format!("{error}; results that it cannot take are shown at the end all the same"));
+            self.failed = Some(error);
+        }
+    }
+
+    /// Ends the use of the journal.
+    ///
+    /// # Errors
+    /// Results are missing in it.
+    pub fn close(self) -> Result<(), Error> {
+        self.failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn is_same(&self, old: &Trial, new: &Trial) -> bool {
@@ -143,7 +155,7 @@ fn delivered(trial: &Trial) -> String {
 /// `place`.
 ///
 /// # Errors
-/// Those of `measure`, and [`JournalError::Write`].
+/// Those of `measure`.
 pub(crate) fn measured(
     resume: &mut Option<Resume>,
     name: &str,
@@ -157,7 +169,7 @@ pub(crate) fn measured(
     }
     loop {
         let trial = measure()?;
-        if resume.add(name, place, &trial, observer)? {
+        if resume.add(name, place, &trial, observer) {
             return Ok(resume.find(name, place).unwrap_or(trial));
         }
     }
@@ -256,6 +268,22 @@ mod tests {
         let first = run(&path, true, 700, &[1000, 500], &notices).1;
         assert_eq!(run(&path, true, 700, &[1000, 500], &notices), (1, first));
         assert_eq!(run(&path, true, 699, &[1000, 500], &notices).0, 2);
+    }
+
+    #[test]
+    fn what_the_journal_cannot_take_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let notices = Notices::default();
+        let mut resume = Some(Resume::new(Journal::open(&path).unwrap().on_a_full_disk(), false));
+        for sent in [1, 2] {
+            let trial = || Ok(Trial { sent, ..Trial::default() });
+            assert_eq!(measured(&mut resume, "one", None, &notices, trial).unwrap().sent, sent);
+        }
+        let said = notices.0.lock().unwrap().clone();
+        assert_eq!(said.len(), 1, "once: {said:?}");
+        assert!(said[0].starts_with("cannot write "), "{said:?}");
+        assert!(matches!(resume.unwrap().close(), Err(Error::Failed(_))));
     }
 
     #[test]

@@ -76,6 +76,14 @@ impl<'r> Runner<'r> {
         (self.go_on)()
     }
 
+    /// Ends the trials.
+    ///
+    /// # Errors
+    /// Some of them are not in the journal.
+    pub fn close(self) -> Result<(), Error> {
+        self.resume.map_or(Ok(()), Resume::close)
+    }
+
     /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its
     /// wire carries, and the size that a [`Load`] must name.
     ///
@@ -88,7 +96,7 @@ impl<'r> Runner<'r> {
     /// One trial of the measurement with this name; of an earlier run if there is one.
     ///
     /// # Errors
-    /// Those of a trial, and of the journal.
+    /// Those of a trial.
     pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
         let Subject { name: testbed, environment, bidirectional, traffic, .. } = &self.subject;
         let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();

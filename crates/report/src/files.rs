@@ -2,10 +2,10 @@
 
 use crate::Forms;
 use crate::text::Look;
+use kpps_results::file::WholeFile;
 use kpps_results::provenance::{Provenance, Published};
 use kpps_results::to_json;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,12 +55,17 @@ impl Destinations {
         self.csv.as_deref() == Some(Path::new("-"))
     }
 
-    /// Opens the files, with a page for each of these names. To be called before anything is measured: then
-    /// no result is lost to a bad path.
+    /// Opens the files, with a page for each of these names; `provenance` says where a document is from, once
+    /// it is made. To be called before anything is measured: then
+    /// nobody waits for a result that a bad path cannot take.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
-    pub fn open(&self, pages: &[String]) -> Result<Files, PublishError> {
+    pub fn open(
+        &self,
+        pages: &[String],
+        provenance: fn() -> Option<Provenance>,
+    ) -> Result<Files, PublishError> {
         if self.json && self.csv_is_printed() {
             return Err(PublishError::Destination(
                 "--json and --csv - both print on standard output: give one of them a file (--results, --csv)"
@@ -74,13 +79,16 @@ impl Destinations {
             results: open(&self.results)?,
             print_csv: self.csv_is_printed(),
             csv: open(&self.csv.clone().filter(|_| !self.csv_is_printed()))?,
+            attached: Vec::new(),
+            provenance,
+            results_are_kept: false,
         })
     }
 
     fn open_pages(&self, names: &[String]) -> Result<Vec<Output>, PublishError> {
         match &self.report {
             None => Ok(Vec::new()),
-            Some(file) if file.extension().is_some_and(|extension| extension == "html") => {
+            Some(file) if is_page(file) => {
                 if names.len() > 1 {
                     return Err(PublishError::Destination(format!(
                         "{} is one page, and there are {}: give --report a folder",
@@ -100,6 +108,12 @@ impl Destinations {
     }
 }
 
+/// Whether a page is to be written here, and not a folder of pages. A device such as /dev/null is no folder.
+fn is_page(path: &Path) -> bool {
+    let is_device = || path.metadata().is_ok_and(|found| !found.is_dir() && !found.is_file());
+    path.extension().is_some_and(|extension| extension == "html") || is_device()
+}
+
 /// The files that a document goes to, open.
 pub struct Files {
     json: bool,
@@ -107,52 +121,87 @@ pub struct Files {
     print_csv: bool,
     csv: Option<Output>,
     pages: Vec<Output>,
+    attached: Vec<(Output, Result<Vec<u8>, String>)>,
+    provenance: fn() -> Option<Provenance>,
+    results_are_kept: bool,
 }
 
 impl Files {
-    /// The file of the JSON, if there is one.
-    pub fn results(&self) -> Option<&Path> {
-        self.results.as_ref().map(Output::path)
+    /// The file of the JSON, if it has been written, in a sentence about an interrupted run.
+    pub fn kept(&self) -> String {
+        let results = self.results.as_ref().filter(|_| self.results_are_kept);
+        results.map(|file| format!(" and kept in {}", file.path().display())).unwrap_or_default()
     }
 
-    /// Writes the files, then prints what is asked for: JSON, comma-separated values, or the screen with
-    /// `notes` about the run and the names of the files that were written.
+    /// Has another file written with the document; or the reason told why it has no contents.
+    pub fn attach(&mut self, file: Output, contents: Result<Vec<u8>, String>) {
+        self.attached.push((file, contents));
+    }
+
+    /// Prints what is asked for: JSON, comma-separated values, or the screen with `notes` about the run. Then
+    /// writes the files, so that nothing is lost that no file takes, and tells their names. A document in
+    /// which nothing was measured replaces no file.
     ///
     /// # Errors
-    /// A file or standard output cannot be written.
-    pub fn publish(
-        &mut self,
-        document: &impl Forms,
-        provenance: Option<Provenance>,
-        notes: &str,
-    ) -> Result<(), PublishError> {
-        let document = &Published { document, provenance };
-        let json =
-            || to_json(document).map_err(|e| PublishError::Write(format!("no JSON of the results: {e}")));
-        if let Some(results) = &mut self.results {
-            results.write(json()?.as_bytes())?;
+    /// A file or standard output cannot be written. The others have been.
+    pub fn publish(&mut self, document: &impl Forms, notes: &str) -> Result<(), PublishError> {
+        let document = &Published { document, provenance: (self.provenance)() };
+        let printed = self.print(document, notes);
+        if document.is_empty() {
+            for file in self.results.iter().chain(&self.csv).chain(&self.pages) {
+                tell(&format!("{} is left as it was: nothing was measured", file.path().display()));
+            }
+            return printed;
         }
-        if let Some(csv) = &mut self.csv {
-            csv.write(document.rows().csv().as_bytes())?;
+        let (mut written, mut problems) = (String::new(), Vec::new());
+        let mut write = |file: &Output, contents: Result<Vec<u8>, String>| {
+            let done = contents.map_err(PublishError::Write).and_then(|contents| file.write(&contents));
+            match &done {
+                Ok(()) => written += &format!("written: {}\n", file.path().display()),
+                Err(problem) => problems.push(problem.to_string()),
+            }
+            done.is_ok()
+        };
+        if let Some(results) = &self.results {
+            self.results_are_kept = write(results, json(document).map(String::into_bytes));
         }
-        for (number, page) in self.pages.iter_mut().enumerate() {
-            page.write(document.page(number).unwrap_or_default().as_bytes())?;
+        if let Some(csv) = &self.csv {
+            write(csv, Ok(document.rows().csv().into_bytes()));
         }
+        for (number, page) in self.pages.iter().enumerate() {
+            write(page, Ok(document.page(number).unwrap_or_default().into_bytes()));
+        }
+        for (file, contents) in self.attached.drain(..) {
+            write(&file, contents);
+        }
+        let told = match self.json || self.print_csv || written.is_empty() {
+            true => printed,
+            false => printed.and_then(|()| print(&written)),
+        };
+        match (problems.is_empty(), told) {
+            (true, told) => told,
+            (false, Err(PublishError::Write(why))) => {
+                Err(PublishError::Write(format!("{}; {why}", problems.join("; "))))
+            }
+            (false, _) => Err(PublishError::Write(problems.join("; "))),
+        }
+    }
+
+    fn print(&self, document: &impl Forms, notes: &str) -> Result<(), PublishError> {
         if self.json {
-            return print(&json()?);
+            return print(&json(document).map_err(PublishError::Write)?);
         }
         if self.print_csv {
             return print(&document.rows().csv());
         }
         // In colour if standard output is a terminal and NO_COLOR is not set.
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut screen = document.screen(Look { colour, ..Look::default() }, notes);
-        for file in self.results.iter().chain(&self.csv).chain(&self.pages) {
-            screen.truncate(screen.trim_end().len());
-            screen += &format!("\nwritten: {}\n", file.path().display());
-        }
-        print(&screen)
+        print(&document.screen(Look { colour, ..Look::default() }, notes))
     }
+}
+
+fn json(document: &impl Forms) -> Result<String, String> {
+    to_json(document).map_err(|error| format!("no JSON of the results: {error}"))
 }
 
 /// Prints to standard output.
@@ -173,50 +222,32 @@ pub fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A file that will be written. It is opened before anything is measured; an old file keeps its contents
-/// until there are new ones, and a new file is removed again if nothing is written.
-pub struct Output {
-    path: PathBuf,
-    file: File,
-    is_new: bool,
-}
+/// A file that will be written as a whole. It is opened before anything is measured.
+pub struct Output(WholeFile);
 
 impl Output {
-    /// Opens `path` for writing.
+    /// Opens `path` for writing, and changes nothing.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
     pub fn open(path: &Path) -> Result<Self, PublishError> {
-        let is_new = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        file.map(|file| Self { path: path.to_owned(), file, is_new }).map_err(|e| {
+        WholeFile::open(path).map(Self).map_err(|e| {
             PublishError::Destination(format!("cannot write {}: {e}; give another path", path.display()))
         })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Replaces the contents.
-    ///
-    /// # Errors
-    /// [`PublishError::Write`].
-    pub fn write(&mut self, contents: &[u8]) -> Result<(), PublishError> {
-        self.is_new = false;
-        self.file
-            .set_len(0)
-            .and_then(|()| self.file.write_all(contents))
-            .map_err(|e| PublishError::Write(format!("cannot write {}: {e}", self.path.display())))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.is_new {
-            // A file that cannot be removed is left empty; that is not worth a message.
-            let _ = std::fs::remove_file(&self.path);
-        }
+    fn write(&self, contents: &[u8]) -> Result<(), PublishError> {
+        self.0.write(contents).map_err(|e| {
+            PublishError::Write(format!(
+                "cannot write {}: {e}; the results are printed: make room, or give another path",
+                self.path().display()
+            ))
+        })
     }
 }

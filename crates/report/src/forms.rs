@@ -45,6 +45,11 @@ pub trait Forms: Serialize {
 
     /// The page with this number, counted from 0; `None` if the document has fewer.
     fn page(&self, number: usize) -> Option<String>;
+
+    /// Whether nothing was measured, as in a run that was interrupted at its beginning.
+    fn is_empty(&self) -> bool {
+        false
+    }
 }
 
 impl<D: Forms> Forms for Published<&D> {
@@ -58,6 +63,9 @@ impl<D: Forms> Forms for Published<&D> {
         let page = self.document.page(number)?;
         Some(self.provenance.as_ref().map_or(page.clone(), |of| with_provenance(&page, of)))
     }
+    fn is_empty(&self) -> bool {
+        self.document.is_empty()
+    }
 }
 
 impl Forms for Curve {
@@ -70,6 +78,9 @@ impl Forms for Curve {
     fn page(&self, _: usize) -> Option<String> {
         Some(crate::html(self))
     }
+    fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.is_empty())
+    }
 }
 
 impl Forms for Grid {
@@ -81,6 +92,9 @@ impl Forms for Grid {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(grid::page(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.cells.is_empty()
     }
 }
 
@@ -109,6 +123,9 @@ impl Forms for Ndr {
     fn page(&self, _: usize) -> Option<String> {
         Some(ndr::page(self))
     }
+    fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
 }
 
 /// A row of [`Sizes`]: a goal at a size.
@@ -130,6 +147,9 @@ impl Forms for Sizes {
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::sizes_page(self))
     }
+    fn is_empty(&self) -> bool {
+        self.sizes.iter().all(|found| found.trials.is_empty())
+    }
 }
 
 impl Forms for Rfc2544 {
@@ -141,6 +161,9 @@ impl Forms for Rfc2544 {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::page(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.sizes.iter().flat_map(|size| &size.throughput).all(|found| found.trials.is_empty())
     }
 }
 
@@ -154,6 +177,9 @@ impl Forms for Study {
     /// That of an article.
     fn page(&self, number: usize) -> Option<String> {
         self.articles.get(number).map(|article| study::page(self, article))
+    }
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty()
     }
 }
 
@@ -204,6 +230,9 @@ impl Forms for Lab {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Drivers compared on {} in QEMU {}", self.kernel, self.qemu), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 }
 

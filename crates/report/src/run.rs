@@ -70,6 +70,9 @@ pub fn screen(run: &Run, notes: &str) -> String {
             let _ = writeln!(text, "{}: hung, and was reset {resets} times", port.port);
         }
     }
+    if let Some(trouble) = &run.trouble {
+        let _ = writeln!(text, "The run failed: {trouble}.");
+    }
     let _ = write!(text, "{:.3} s", run.seconds);
     if let Some(ProcessCpu { user_s, system_s }) = run.cpu {
         let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);

@@ -1,8 +1,10 @@
 //! Results on a terminal.
 
+mod paragraphs;
 mod plot;
 mod table;
 
+pub use paragraphs::paragraphs;
 pub use plot::plot;
 pub(crate) use plot::to_text as painted;
 pub use table::table;

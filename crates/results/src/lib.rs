@@ -6,7 +6,8 @@
 //! of all of them.
 //!
 //! The crate `measure` makes documents, the crate `report` shows them. Nothing here reads a clock or the
-//! state of the machine: equal results give equal bytes.
+//! state of the machine: equal results give equal bytes. [`file`] keeps them, and other files that are
+//! written as a whole.
 //!
 //! ```
 //! use kpps_results::Ledger;
@@ -25,6 +26,7 @@ mod curve;
 pub mod detail;
 mod document;
 pub mod faults;
+pub mod file;
 mod finite;
 pub mod grid;
 pub mod inventory;

@@ -29,9 +29,12 @@ pub struct Run {
     pub command: String,
     /// How long it ran, in s.
     pub seconds: f64,
-    /// False if it was interrupted before its end.
+    /// False if it was interrupted before its end, or failed.
     pub complete: bool,
-    /// The load; only for `send`.
+    /// Why it failed; the counts are those until then. Absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// The load; only for `send`, if that did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.

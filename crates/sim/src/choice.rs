@@ -3,9 +3,11 @@
 use crate::documents::Profiling;
 use crate::workload::forward::line_pps;
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
-use kpps_frames::{Size, rate};
+use kpps_frames::{Mix, Size, rate};
+use kpps_measure::grid::Job;
+use kpps_measure::units::Rate;
 use kpps_measure::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::Change;
+use kpps_profiles::{Change, Error};
 use kpps_results::Environment;
 use kpps_results::grid::Setting;
 use std::collections::BTreeMap;
@@ -131,6 +133,43 @@ impl Choice {
         }
     }
 
+    /// Refuses a value that [`change`](Self::change) does not take, or that names a profile which does not
+    /// exist. Parts that exist and do not fit each other are no mistake: each grid has some.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    pub fn check(&self, parameter: &str, value: &Setting) -> Result<(), String> {
+        let mut changed = self.clone();
+        changed.change(parameter, value)?;
+        let names_a_profile = !parameter.contains('.') || parameter.starts_with("machine.");
+        match changed.setup() {
+            Err(SetupError::Profile(missing @ (Error::Unknown { .. } | Error::Unreadable { .. })))
+                if names_a_profile =>
+            {
+                Err(missing.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The job of a grid's cell, as [`Job::new`] has it, on a machine of its own.
+    ///
+    /// # Errors
+    /// A mix of sizes, and those of [`setup`](Self::setup).
+    pub fn job<'j>(
+        self,
+        (sizes, offered, load): (Mix, Rate, Load),
+        go_on: &'j dyn Fn() -> bool,
+    ) -> Result<Job<'j>, String> {
+        let size = sizes.only().ok_or_else(|| format!("{sizes}: mixes are for two ports (--ports)"))?;
+        let setup = self.setup().map_err(|error| error.to_string())?;
+        let environment = self.environment(std::slice::from_ref(&setup));
+        let (line_pps, set) = (self.line_rate_pps(size), words(&self.set));
+        Ok(Job::new((sizes, offered, load), line_pps, environment, &set, move |sizes, load| {
+            Points::new(self.testbed(setup.clone())).measure(sizes, load, go_on)
+        }))
+    }
+
     /// Where the CPU time of this set-up goes under a load, with the app on it.
     ///
     /// # Errors
@@ -245,5 +284,21 @@ mod tests {
         assert_eq!(choice.setup().unwrap().config.rx_ring, 80);
         assert!(choice.change("nothing.rx_ring", &Setting::Whole(80)).is_err());
         assert!(choice.change("app", &Setting::Word("fly".into())).is_err());
+    }
+
+    #[test]
+    fn a_profile_that_is_missing_is_a_mistake_and_one_that_does_not_fit_is_none() {
+        let choice = Choice::default();
+        for (parameter, value, says) in [
+            ("driver", "ne2000", "no driver preset called 'ne2000'"),
+            ("chip", "no/where.toml", "no/where.toml"),
+            ("machine.chip", "8139", "no chip called '8139'"),
+            ("app", "fly", "fly"),
+        ] {
+            let error = choice.check(parameter, &Setting::Word(value.into())).unwrap_err();
+            assert!(error.contains(says), "{parameter}={value}: {error}");
+        }
+        assert_eq!(choice.check("driver.rx_ring", &Setting::Whole(12)), Ok(()));
+        assert_eq!(choice.check("machine.chip", &Setting::Whole(82544)), Ok(()));
     }
 }

@@ -85,7 +85,7 @@ pub use local::{LocalHost, LocalPort, interface};
 pub use metrics::Metrics;
 pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
-pub use run::{RunStart, app_run, offered, streams};
+pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::shape;
 pub use state::{Reported, TrialState};
 pub use template::{Template, template};

@@ -38,10 +38,8 @@ impl RunStart {
         Ok(Self { counters, cpu: process_cpu() })
     }
 
-    /// The results of a run of `command` that ends now; cards were served as `service` says.
-    ///
-    /// # Errors
-    /// That of a port that cannot be read.
+    /// The results of a run of `command` that ends now, perhaps by an error; cards were served as `service`
+    /// says. A port that cannot be read any more has the frames that it counted itself.
     pub fn results(
         &self,
         command: &str,
@@ -49,18 +47,24 @@ impl RunStart {
         specs: &[Spec],
         ports: &mut [AnyPort],
         elapsed: Duration,
-    ) -> Result<Run, Trouble> {
+        mut trouble: Option<Trouble>,
+    ) -> Run {
         let cpu = process_cpu();
         let mut rows = Vec::with_capacity(ports.len());
         for ((spec, port), before) in specs.iter().zip(ports).zip(&self.counters) {
-            let now = port.counters()?;
+            let now = port.counters().unwrap_or_else(|error| {
+                trouble.get_or_insert(error);
+                let (received, sent) = port.frames();
+                Counters { received, sent, ..*before }
+            });
             rows.push(row(service, spec, port, before, &now, elapsed));
         }
-        Ok(Run {
+        Run {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
             command: command.into(),
             seconds: elapsed.as_secs_f64(),
-            complete: true,
+            complete: trouble.is_none(),
+            trouble: trouble.map(|trouble| trouble.to_string()),
             ports: rows,
             cpu: cpu.zip(self.cpu).map(|(now, then)| ProcessCpu {
                 user_s: now.user_s - then.user_s,
@@ -68,7 +72,7 @@ impl RunStart {
             }),
             ..Run::default()
         }
-        .rounded())
+        .rounded()
     }
 }
 
@@ -153,6 +157,22 @@ pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
         first.lost = first.lost.max(missing);
     }
     rows
+}
+
+/// Whether `expect` frames arrived, each once, in order and unchanged, in these rows of [`streams`].
+///
+/// # Errors
+/// What is missing, in a sentence.
+pub fn all_arrived(streams: &Streams, rows: &[Stream], expect: u64) -> Result<(), String> {
+    let unique = streams.unique();
+    let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
+    if unique < expect {
+        return Err(format!("{unique} of {expect} expected frames arrived"));
+    }
+    if flaws > 0 {
+        return Err("not every frame arrived once, in order and unchanged".into());
+    }
+    Ok(())
 }
 
 /// The account of an app.

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::learn::FlowPlan;
 use crate::template::Template;
+use crate::trial::Address;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
 use kpps_frames::{Encap, Look, Mac, Mix, Size, Templates, headers};
 use std::fmt::Write;
@@ -40,6 +41,24 @@ const DYNAMIC: u16 = 49152;
 const DYNAMIC_PORTS: u16 = 16384;
 
 impl Traffic {
+    /// Both ends with their gateways, as far as there are any; the first end sends to the station `to`, if it
+    /// is given.
+    ///
+    /// # Errors
+    /// A gateway of another version of IP.
+    pub fn ends(&self, gateways: &[IpAddr], to: Option<Mac>) -> Result<[Address; 2], String> {
+        let ips = self.addresses();
+        if gateways.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
+            return Err(format!("the gateway and {} are of two versions of IP", ips[0]));
+        }
+        Ok([0, 1].map(|at: usize| Address {
+            ips: ips[at],
+            gateway: gateways.get(at).copied(),
+            to: to.filter(|_| at == 0),
+            encap: self.encap[at],
+        }))
+    }
+
     /// The addresses of both ends.
     pub fn addresses(&self) -> [Addresses; 2] {
         let ipv6 = |net: u16, host: u16| IpAddr::from(Ipv6Addr::new(0x2001, 2, 0, net, 0, 0, 0, host));

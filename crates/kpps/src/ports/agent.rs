@@ -3,7 +3,7 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use clap::{Args, Subcommand};
-use kpps_agent::{Agent, Kind, Rules, Security, Token, keys};
+use kpps_agent::{Agent, Kind, Rules, Security, keys};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{CpuList, use_cpus};
 use kpps_report::files::tell;
@@ -36,13 +36,7 @@ impl Credentials {
     /// What they say.
     pub fn security(&self) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;
-        match (token_file, tls_ca, tls_cert, tls_key) {
-            (Some(token), ..) => Ok(Security::Token(Token::read(token)?)),
-            (None, Some(ca), Some(cert), Some(key)) => Ok(Security::tls(ca, cert, key)?),
-            _ => Err(Failure::Input(
-                "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
-            )),
-        }
+        Ok(Security::of(token_file.as_deref(), [tls_ca, tls_cert, tls_key].map(Option::as_deref))?)
     }
 }
 

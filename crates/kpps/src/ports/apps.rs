@@ -170,7 +170,7 @@ impl AppOptions {
         more: impl Fn(&A) -> String,
     ) -> Result<(), Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
-        let ((), run) = self.run.run(&job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
+        let (_, run) = self.run.run(&job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
         let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
         finish(&run, files, &more(program), self.duration.is_none())
     }

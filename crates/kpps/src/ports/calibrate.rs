@@ -54,5 +54,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_s: arguments.duration.as_secs_f64(),
         ..measured?
     };
-    files.publish(&calibration, "")
+    Ok(files.publish(&calibration, "")?)
 }

@@ -45,22 +45,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let several = ports.first().is_some_and(|port| port.queues() > 1);
     let mut streams = if several { Streams::by_flow() } else { Streams::default() };
     let job = Job { command: "count", specs, offered_pps: None, duration: Some(arguments.duration) };
-    let ((), run) = arguments.run.run(&job, &mut ports, |ports, watch| {
+    let (_, run) = arguments.run.run(&job, &mut ports, |ports, watch| {
         let count = |port| count_any(port, &mut streams, arguments.expect, watch);
         Ok(((), ports.first_mut().map_or(Ok(Duration::ZERO), count)?))
     })?;
     let rows = kpps_tester::streams(&streams, arguments.expect);
-    let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();
+    let verdict = arguments.expect.map(|expect| kpps_tester::all_arrived(&streams, &rows, expect));
     let (corrupted, others) = (Some(streams.corrupted), Some(streams.others));
     finish(&Run { corrupted, others, streams: Some(rows), ..run }, &mut files, "", false)?;
-    let unique = streams.unique();
-    match arguments.expect {
-        Some(expect) if unique < expect => {
-            Err(Failure::Check(format!("{unique} of {expect} expected frames arrived")))
-        }
-        Some(_) if flaws > 0 => {
-            Err(Failure::Check("not every frame arrived once, in order and unchanged".into()))
-        }
-        _ => Ok(()),
-    }
+    verdict.unwrap_or(Ok(())).map_err(Failure::Check)
 }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         _ => Ok((0, Duration::ZERO)),
     })?;
-    let notes =
-        if arguments.prime > 0 { format!("{primed} frames sent at the start\n") } else { String::new() };
+    let primed = primed.filter(|_| arguments.prime > 0);
+    let notes = primed.map(|primed| format!("{primed} frames sent at the start\n")).unwrap_or_default();
     finish(&run, &mut files, &notes, arguments.duration.is_none())
 }

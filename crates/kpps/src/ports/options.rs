@@ -14,7 +14,7 @@ use kpps_report::live::{Counts, Meter, Progress, View};
 use kpps_results::run::Run;
 use kpps_tester::RunStart;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of all commands on ports.
 #[derive(Args)]
@@ -84,7 +84,7 @@ impl PortOptions {
 impl RunOptions {
     /// Shows the progress of a run: the counts of the meter.
     pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
-        let (progress, meter) = (Progress::of(title), Arc::new(Meter::default()));
+        let (progress, meter) = (Progress::of(title), Arc::new(Meter::printed(self.every)));
         progress.offers(offered_pps);
         let source = Box::new(Metered(meter.clone()));
         // Lines of JSON on the same stream show enough.
@@ -97,26 +97,30 @@ impl RunOptions {
 
     /// Ends a run after this time, if it is given, and shows its counts on the meter.
     pub fn watch(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
-        RunWatch { at_most, meter: meter.clone(), begun: None, every: self.every, printed: Duration::ZERO }
+        RunWatch { at_most, meter: meter.clone(), begun: None }
     }
 
-    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, and what
-    /// the ports did.
+    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
+    /// did not fail, and what the ports did.
     pub fn run<T>(
         &self,
         job: &Job<'_>,
         ports: &mut [AnyPort],
         work: impl FnOnce(&mut [AnyPort], &mut RunWatch) -> Result<(T, Duration), Trouble>,
-    ) -> Result<(T, Run), Failure> {
+    ) -> Result<(Option<T>, Run), Failure> {
         let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
         let start = RunStart::now(ports)?;
         let title = format!("kpps {} {}", job.command, names.join(" "));
         let (meter, view) = self.show(title, job.offered_pps)?;
+        let begun = Instant::now();
         let done = work(ports, &mut self.watch(job.duration, &meter));
         drop(view);
-        let (result, elapsed) = done?;
-        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed)?;
-        Ok((result, Run { complete: interrupt::goes_on(), ..run }))
+        let (result, elapsed, trouble) = match done {
+            Ok((result, elapsed)) => (Some(result), elapsed, None),
+            Err(trouble) => (None, begun.elapsed(), Some(trouble)),
+        };
+        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed, trouble);
+        Ok((result, Run { complete: run.complete && interrupt::goes_on(), ..run }))
     }
 }
 
@@ -135,9 +139,6 @@ pub struct RunWatch {
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
-    every: Option<Duration>,
-    /// When the last line of JSON was printed.
-    printed: Duration,
 }
 
 impl Watch for RunWatch {
@@ -150,13 +151,6 @@ impl Watch for RunWatch {
         let begun = self.begun.get_or_insert(*glance);
         let (so_far, came) = (sent - begun.sent, received - begun.received);
         self.meter.show(Counts { elapsed, sent: so_far, received: came });
-        if let Some(every) = self.every
-            && elapsed - self.printed >= every
-        {
-            let elapsed_s = elapsed.as_secs_f64();
-            tell(&format!("{{\"seconds\":{elapsed_s:.6},\"received\":{came},\"sent\":{so_far}}}"));
-            self.printed = elapsed;
-        }
         !interrupt::is_requested()
     }
 }
@@ -164,8 +158,9 @@ impl Watch for RunWatch {
 /// Publishes the results, and ends as the run ended.
 pub fn finish(run: &Run, files: &mut Files, notes: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
     files.publish(run, notes)?;
-    match run.complete || ends_by_interrupt {
-        true => Ok(()),
-        false => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
+    match &run.trouble {
+        Some(trouble) => Err(Failure::Check(trouble.clone())),
+        None if run.complete || ends_by_interrupt => Ok(()),
+        None => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
     }
 }

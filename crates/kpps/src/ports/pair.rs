@@ -12,7 +12,7 @@ use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Offer, Tester};
+use kpps_tester::{Offer, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -74,16 +74,7 @@ impl PortPair {
         // No port is opened for flows that do not exist.
         let traffic = self.traffic();
         traffic.flows().map_err(Failure::Input)?;
-        let ips = traffic.addresses();
-        if self.gateway.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
-            return Err(Failure::Input(format!("the gateway and {} are of two versions of IP", ips[0])));
-        }
-        let addresses = [0, 1].map(|at: usize| Address {
-            ips: ips[at],
-            gateway: self.gateway.get(at).copied(),
-            to: self.dst_mac.filter(|_| at == 0),
-            encap: traffic.encap[at],
-        });
+        let addresses = traffic.ends(&self.gateway, self.dst_mac).map_err(Failure::Input)?;
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
             let security = self.credentials.security()?;

@@ -128,6 +128,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let elapsed = sent.elapsed;
         Ok((sent, elapsed))
     })?;
-    let load = kpps_tester::offered(sizes, offered, arguments.shape, replay.as_ref(), &sent);
-    finish(&Run { load: Some(load), ..run }, &mut files, "", false)
+    let load = |sent| kpps_tester::offered(sizes, offered, arguments.shape, replay.as_ref(), &sent);
+    finish(&Run { load: sent.map(load), ..run }, &mut files, "", false)
 }

@@ -108,8 +108,8 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     }
     let mut tester = target.pair.open(&specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
-    let files = arguments.outputs.open("trial")?;
-    let mut capture = arguments.capture.as_deref().map(Output::open).transpose()?;
+    let mut files = arguments.outputs.open("trial")?;
+    let capture = arguments.capture.as_deref().map(Output::open).transpose()?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
@@ -127,12 +127,12 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
     let outcome = tester.trial(&offer, &interrupt::goes_on)?;
     drop(view);
-    let capture = capture.as_mut().map(|file| {
+    let capture = capture.map(|file| {
+        let captured = kpps_tester::capture(file.path().display().to_string(), &outcome.directions);
         let frames = pcapng(&tester.names(), &outcome.directions);
-        file.write(&frames.map_err(|e| Failure::Check(format!("no capture of the frames: {e}")))?)?;
-        Ok::<_, Failure>(kpps_tester::capture(file.path().display().to_string(), &outcome.directions))
+        files.attach(file, frames.map_err(|e| format!("no capture of the frames: {e}")));
+        captured
     });
-    let capture = capture.transpose()?;
     let replay = replay.map(|replay| replay.document(&offer));
     let Some(trial) = document(&tester, &offer, &outcome) else {
         return Err(match (outcome.trouble, interrupt::is_requested()) {

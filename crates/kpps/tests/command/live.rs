@@ -164,13 +164,17 @@ fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
 fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
     let here = tempfile::tempdir().unwrap();
     for live in ["--live", "--no-live"] {
-        let results = here.path().join(live);
-        let words = ["curve", live, "--driver", "kpps,click-polling", "--duration", "4s", "--results"];
-        let terminal = Terminal::start(&[&words[..], &[results.to_str().unwrap()]].concat(), &[]);
+        let (results, kept) = (here.path().join(live), here.path().join(format!("kept{live}")));
+        let words = ["curve", live, "--driver", "kpps,click-polling", "--duration", "1s", "--results"];
+        let files = [results.to_str().unwrap(), "--resume", kept.to_str().unwrap()];
+        let terminal = Terminal::start(&[&words[..], &files].concat(), &[]);
         if live == "--live" {
             terminal.waits_for("trial in the view", |screen| screen.contents().contains("of 30 done"));
-        } else {
-            std::thread::sleep(Duration::from_secs(1));
+        }
+        let end = Instant::now() + Duration::from_secs(60);
+        while !std::fs::read(&kept).is_ok_and(|text| text.contains(&b'\n')) {
+            assert!(Instant::now() < end, "nothing is measured");
+            std::thread::sleep(Duration::from_millis(5));
         }
         // What it prints cannot be written any more.
         assert_eq!(terminal.hang_up(), Some(1), "{live}");

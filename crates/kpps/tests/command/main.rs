@@ -8,6 +8,8 @@ mod circles;
 mod cli;
 mod compare;
 mod documents;
+#[cfg(target_os = "linux")]
+mod files;
 mod grid;
 #[cfg(target_os = "linux")]
 mod guide;

@@ -1,6 +1,7 @@
 //! `kpps study` as a user meets it. What it finds is tested in `crates/study`.
 
 use assert_cmd::Command;
+use kpps_measure::journal::Journal;
 use serde_json::Value;
 
 fn kpps(directory: &tempfile::TempDir, arguments: &[&str]) -> std::process::Output {
@@ -166,9 +167,28 @@ fn what_was_kept_is_not_measured_again() {
     let pps = document["claims"][0]["values"]["tx_pps"].as_f64().unwrap();
     let told = format!("\"pps\":{pps:?}");
     assert!(lines.contains(&told), "{told} in {lines}");
-    std::fs::write(&path, lines.replace(&told, "\"pps\":123.0")).unwrap();
+    let keep_changed = |change: &dyn Fn(&str) -> String| {
+        std::fs::remove_file(&path).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        for line in lines.lines() {
+            let (_, name, values, _) =
+                serde_json::from_str::<(String, String, Value, u64)>(&change(line)).unwrap();
+            journal.keep(&name, &values).unwrap();
+        }
+    };
+    keep_changed(&|line| line.replace(&told, "\"pps\":123.0"));
     let document: Value = serde_json::from_slice(&kpps(&here, &arguments).stdout).unwrap();
     assert_eq!(document["claims"][0]["values"]["tx_pps"], 123.0);
-    std::fs::write(&path, lines.replace("[\"", "[\"other ")).unwrap();
+    keep_changed(&|line| line.replacen("\",\"", "\",\"other ", 1));
     assert_eq!(kpps(&here, &arguments).stdout, first.stdout);
+
+    // A number that somebody changed in the file is no measurement.
+    let changed = lines.replace(&told, "\"pps\":123.0");
+    std::fs::write(&path, &changed).unwrap();
+    let output = kpps(&here, &arguments);
+    let said = text(&output.stderr);
+    let number = 1 + lines.lines().position(|line| line.contains(&told)).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains(&format!("line {number} of kept was changed")), "{said}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), changed);
 }

@@ -32,6 +32,24 @@ fn both_regimes_are_told_and_drawn_and_the_files_hold_what_was_seen() {
     assert_eq!(read("wire.pcap").len(), 24 + 1000 * (16 + 60));
 }
 
+/// After the trace nobody asks for Ctrl-C any more: its document must not take longer than the trace.
+#[test]
+#[cfg(unix)]
+fn a_trace_of_four_times_the_time_takes_about_four_times_the_work() {
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let cpu_s = |duration: &str| {
+        let script = format!("'{}' trace --duration {duration} >/dev/null && times", kpps.display());
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        // The second line is of the children: 0m1.23s in user space, and in the kernel.
+        let user = said.lines().nth(1).and_then(|line| line.split(' ').next()).unwrap();
+        let (minutes, seconds) = user.trim_end_matches('s').split_once('m').unwrap();
+        60.0 * minutes.parse::<f64>().unwrap() + seconds.parse::<f64>().unwrap()
+    };
+    let (one, four) = (cpu_s("400ms"), cpu_s("1600ms"));
+    assert!(four < 10.0 * one, "{one} s and {four} s of CPU time");
+}
+
 #[test]
 fn what_cannot_be_watched_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 
 use super::cpu::{LiveCpu, Parts};
 use super::progress::{Ended, Progress};
+use crate::files::tell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,11 +31,26 @@ pub struct Meter {
     elapsed_ns: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
+    /// How often they are printed, if they are, and when they were last.
+    every: Option<Duration>,
+    printed_ns: AtomicU64,
 }
 
 impl Meter {
+    /// One whose counters are also printed this often, as lines of JSON on standard error.
+    pub fn printed(every: Option<Duration>) -> Self {
+        Self { every, ..Self::default() }
+    }
+
     /// Sets the counters.
     pub fn show(&self, counts: Counts) {
+        let Counts { elapsed, sent, received } = counts;
+        let printed = Duration::from_nanos(self.printed_ns.load(Ordering::Relaxed));
+        if self.every.is_some_and(|every| elapsed.saturating_sub(printed) >= every) {
+            let seconds = elapsed.as_secs_f64();
+            tell(&format!("{{\"seconds\":{seconds:.6},\"received\":{received},\"sent\":{sent}}}"));
+            self.printed_ns.store(elapsed.as_nanos() as u64, Ordering::Relaxed);
+        }
         self.elapsed_ns.store(counts.elapsed.as_nanos() as u64, Ordering::Relaxed);
         self.sent.store(counts.sent, Ordering::Relaxed);
         self.received.store(counts.received, Ordering::Relaxed);

@@ -195,8 +195,9 @@ fn tails(trace: &Trace, mine: &[&Transaction], r: &mut Regimes) {
         }
     }
     r.tail_updates = mode(updates);
-    let crossed = |from: u64, to: u64| {
-        mine.iter().filter(|t| t.what == What::RxData && t.start_ps >= from && t.start_ps < to).count() as f64
-    };
+    let mut frames: Vec<u64> = mine.iter().filter(|t| t.what == What::RxData).map(|t| t.start_ps).collect();
+    frames.sort_unstable();
+    let before = |time: u64| frames.partition_point(|&start| start < time);
+    let crossed = |from: u64, to: u64| before(to).saturating_sub(before(from)) as f64;
     r.tail_frames = median(starts.windows(2).map(|w| crossed(w[0], w[1])).collect());
 }

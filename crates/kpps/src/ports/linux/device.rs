@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { outputs } => {
             kpps_tester::provenance::begin();
-            outputs.open("devices")?.publish(&kpps_tester::devices(), "")
+            Ok(outputs.open("devices")?.publish(&kpps_tester::devices(), "")?)
         }
         Command::Bind { address, backend, force } => {
             let of_group = |it: &devices::Device| it.address == *address && it.iommu_group.is_some();

@@ -2,6 +2,7 @@
 
 use crate::net::{Net, document, stop};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ pub fn lines(trials: &Path) -> Vec<Value> {
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole
         .lines()
-        .filter_map(|line| serde_json::from_str::<(String, Value, u64)>(line).ok())
-        .map(|(_, trial, _)| trial)
+        .filter_map(|line| serde_json::from_str::<(String, String, Value, u64)>(line).ok())
+        .map(|(_, _, trial, _)| trial)
         .collect()
 }
 
@@ -105,6 +106,43 @@ fn gives_up(child: Child, why: &str) -> Output {
     assert!(said.contains(why), "{said}");
     assert!(document(&output)["trouble"].as_str().unwrap().contains(why));
     output
+}
+
+#[test]
+fn a_device_that_goes_away_leaves_what_was_counted() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results.json");
+    let words = ["count", "packet:a", "--duration", "60s", "--json", "--results", results.to_str().unwrap()];
+    let count = net.start(&words, 1);
+    let words = ["send", "packet:b", "--load", "1kpps", "--duration", "60s", "--json", "--every", "100ms"];
+    let mut send = net.start(&words, 2);
+    // A frame or more have come.
+    let mut said = BufReader::new(send.stderr.take().unwrap()).lines();
+    let sent = |line: &String| serde_json::from_str::<Value>(line).is_ok_and(|so_far| so_far["sent"] != 0);
+    said.by_ref().map(Result::unwrap).find(sent).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    // With it goes the other end of the cable.
+    net.run(&["ip", "link", "del", "dev", "a"]);
+    let said: Vec<_> = said.map(Result::unwrap).collect();
+    for (output, said) in
+        [(count.wait_with_output().unwrap(), None), (send.wait_with_output().unwrap(), said.last())]
+    {
+        let own = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = said.unwrap_or(&own);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("the device has gone"), "{said}");
+        let run = document(&output);
+        assert_eq!(
+            (&run["complete"], said.contains(run["trouble"].as_str().unwrap())),
+            (&false.into(), true)
+        );
+        let (port, streams) = (&run["ports"][0], &run["streams"]);
+        let counted = if run["command"] == "count" { &streams[0]["received"] } else { &port["sent"] };
+        assert!(counted.as_u64() > Some(0) && run["seconds"].as_f64() > Some(0.0), "{run}");
+    }
+    let kept: Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
+    assert!(kept["streams"][0]["received"].as_u64() > Some(0), "{kept}");
 }
 
 #[test]
