@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::guests::{FAILURES, MOST_OF_ONE};
+use crate::parts::{LONGEST, split};
 use crate::proto::agent_client::AgentClient;
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
@@ -88,11 +89,18 @@ impl Session {
         answer.ok()??.answer
     }
 
-    async fn refused(&mut self, asks: Asks) -> String {
-        match self.asks(asks).await {
-            Some(Says::Refused(why)) if !why.contains('\n') && !why.contains("panicked") => why,
-            other => panic!("{other:?}"),
+    /// The answer to work.
+    async fn works(&mut self, work: proto::Work) -> Option<Says> {
+        let mut all = split(&work);
+        let begin = all.pop().unwrap();
+        for part in all {
+            self.says(part).await;
         }
+        self.asks(begin).await
+    }
+
+    async fn refused(&mut self, asks: Asks) -> String {
+        why(self.asks(asks).await)
     }
 
     /// Opens a port.
@@ -101,6 +109,14 @@ impl Session {
         let says = session.asks(open(port, &[])).await;
         assert!(matches!(says, Some(Says::Port(_))), "{says:?}");
         session
+    }
+}
+
+/// Why something is refused.
+fn why(says: Option<Says>) -> String {
+    match says {
+        Some(Says::Refused(why)) if !why.contains('\n') && !why.contains("panicked") => why,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -174,7 +190,9 @@ fn who_takes_no_answer_cannot_keep_an_agent_sending() {
         let (socket, port) = target();
         let session = runtime.block_on(async {
             let session = Session::opens(&agent, &port).await;
-            assert!(session.says(Asks::Work(work(500.0))).await);
+            for asks in split(&work(500.0)) {
+                assert!(session.says(asks).await);
+            }
             session
         });
         let questions = session.questions.clone();
@@ -198,7 +216,10 @@ fn questions_do_not_pile_up() {
     runtime().block_on(async {
         let (_socket, port) = target();
         let session = Session::opens(&agent, &port).await;
-        let floods = async { while session.says(Asks::ReadClock(proto::ReadClock {})).await {} };
+        let ask = || session.says(Asks::ReadClock(proto::ReadClock {}));
+        // The tester has to wait then, or has been left.
+        let floods =
+            async { while let Ok(true) = tokio::time::timeout(Duration::from_secs(2), ask()).await {} };
         tokio::time::timeout(PATIENCE, floods).await.expect("it takes questions without an end");
     });
 }
@@ -209,8 +230,17 @@ fn messages_beyond_the_limit_are_refused() {
     runtime().block_on(async {
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
-        let send = vec![vec![0; crate::agent::LONGEST + 1]];
+        let send = vec![vec![0; crate::parts::QUESTION]];
         assert_eq!(session.asks(Asks::Relay(proto::Relay { send })).await, None);
+        // Neither is more taken in parts. A trial that is none leaves nothing behind.
+        let (_socket, port) = target();
+        let mut session = Session::opens(&agent, &port).await;
+        for _ in 0..=LONGEST / 60_000 {
+            assert!(session.says(Asks::Part(vec![0; 60_000])).await);
+        }
+        let said = session.refused(Asks::Begin(proto::Begin {})).await;
+        assert!(said.contains("more frames than an agent takes"), "{said}");
+        assert!(matches!(session.works(work(100.0)).await, Some(Says::Progress(_))));
     });
 }
 
@@ -311,10 +341,10 @@ fn the_highest_load_is_that_of_all_ports() {
         let targets = [target(), target()];
         let [mut a, mut b] =
             [Session::opens(&agent, &targets[0].1).await, Session::opens(&agent, &targets[1].1).await];
-        assert!(matches!(a.asks(Asks::Work(work(600.0))).await, Some(Says::Progress(_))));
-        let said = b.refused(Asks::Work(work(600.0))).await;
+        assert!(matches!(a.works(work(600.0)).await, Some(Says::Progress(_))));
+        let said = why(b.works(work(600.0)).await);
         assert!(said.contains("0.6 kpps beside the 0.6 kpps of other ports: at most 1.0 kpps"), "{said}");
-        assert!(matches!(b.asks(Asks::Work(work(300.0))).await, Some(Says::Progress(_))));
+        assert!(matches!(b.works(work(300.0)).await, Some(Says::Progress(_))));
         // Nor by a change: it ends the trial.
         let more = proto::TrialUpdate { rate_pps: Some(401.0), ..UPDATE };
         let said = b.refused(Asks::Update(more)).await;
@@ -358,13 +388,13 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
         for pps in floats {
-            let said = session.refused(Asks::Work(work(pps))).await;
+            let said = why(session.works(work(pps)).await);
             assert!(said.contains("not a rate"), "{said}");
         }
         let far = [0, Clock::here().now_ns() + 1_000_000_000_000, u64::MAX];
         for epoch_ns in far {
             let work = proto::Work { epoch_ns, ..work(100.0) };
-            let said = session.refused(Asks::Work(work)).await;
+            let said = why(session.works(work).await);
             assert!(said.contains("by this host's clock"), "{said}");
         }
         type Change = fn(&mut proto::Work);
@@ -389,7 +419,7 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
         for change in changes {
             let mut work = proto::Work { duration_ns: 50_000_000, every_ns: Some(1), ..work(1000.0) };
             change(&mut work);
-            let mut says = session.asks(Asks::Work(work)).await.unwrap();
+            let mut says = session.works(work).await.unwrap();
             let mut round = 0;
             while let Says::Progress(_) = says {
                 round += 1;

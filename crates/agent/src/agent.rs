@@ -2,6 +2,7 @@
 
 use crate::guests::{Connection, Guest, Guests, accept};
 use crate::loads::Loads;
+use crate::parts::{Memory, QUESTION};
 use crate::pings::Responder;
 use crate::proto::agent_server::{self, AgentServer};
 use crate::proto::{Answer, Question};
@@ -19,10 +20,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The longest message: the frames of a trial are in one.
-pub(crate) const LONGEST: usize = 64 << 20;
-/// Sessions at once: each has a port, some threads and a message in memory. And those of one connection; a
-/// tester has a connection for each.
+/// Sessions at once: each has a port and some threads. And those of one connection; a tester has a connection
+/// for each.
 const SESSIONS: usize = 32;
 const OF_ONE: u32 = 2;
 
@@ -65,9 +64,10 @@ impl Agent {
                 .map_err(|error| Error::because("the certificates cannot be used", &error))?;
         }
         let loads = Arc::new(Loads::new(rules.allowed));
-        let shared = Arc::new(Shared { rules, clock, responder, loads, log });
+        let memory = Memory::default();
+        let shared = Arc::new(Shared { rules, clock, responder, loads, memory, log });
         let service = Service { shared, security, sessions: Arc::new(Semaphore::new(SESSIONS)) };
-        let service = AgentServer::new(service).max_decoding_message_size(LONGEST);
+        let service = AgentServer::new(service).max_decoding_message_size(QUESTION);
         let listener = {
             let _here = runtime.enter();
             tokio::net::TcpListener::from_std(listener).map_err(cannot)?

@@ -24,6 +24,8 @@ const FASTEST_PPS: f64 = 1e9;
 const FASTEST_DRAWN_PPS: f64 = 2e7;
 /// More frames than are sent at once.
 const BURST: u64 = 1_000_000;
+/// More frames than a load has, by flow and size.
+const FRAMES: usize = 1 << 21;
 
 fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -93,6 +95,9 @@ fn frames(templates: &Templates) -> proto::Frames {
 /// Frames that a port can send.
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     let proto::Frames { heads, bytes, order, flows, balanced_at, inner } = frames.unwrap_or_default();
+    if heads.len() > FRAMES {
+        return Err(format!("{} different frames are too many", heads.len()));
+    }
     let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),

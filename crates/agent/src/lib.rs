@@ -24,6 +24,7 @@ mod guests;
 pub mod keys;
 mod loads;
 mod pair;
+mod parts;
 mod patience;
 mod pings;
 /// The protocol, generated from `proto/agent.proto` by `make protocol`.

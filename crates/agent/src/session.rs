@@ -2,6 +2,7 @@
 
 use crate::convert;
 use crate::loads::{InUse, Loads};
+use crate::parts::{Memory, Parts};
 use crate::patience::within;
 use crate::pings::{Known, Responder};
 use crate::proto::answer::Answer as Says;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub responder: Responder,
     pub loads: Arc<Loads>,
+    pub memory: Memory,
     /// Where events are reported, in lines.
     pub log: fn(&str),
 }
@@ -46,6 +48,7 @@ struct Lent {
     /// The interfaces in use here, this port's and others'.
     around: Vec<String>,
     known: Known,
+    parts: Parts,
 }
 
 impl Lent {
@@ -80,7 +83,7 @@ impl Lent {
         let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
         let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
-        Ok(Self { shared: shared.clone(), used, port, host, around, known })
+        Ok(Self { shared: shared.clone(), used, port, host, around, known, parts: Parts::default() })
     }
 
     fn about(&self) -> proto::LentPort {
@@ -123,7 +126,7 @@ impl Lent {
                 Says::Described(proto::Described { environment: self.host.environment(&ports) })
             }
             // The reply to the last report has crossed this message.
-            Asks::Update(_) | Asks::Work(_) => return Err("no trial is under way".into()),
+            Asks::Update(_) | Asks::Begin(_) | Asks::Part(_) => return Err("no trial is under way".into()),
         })
     }
 
@@ -160,9 +163,12 @@ impl Lent {
 
     /// Runs a trial. Each report of the tester is answered with the port's progress, and at the end come the
     /// results. Returns false if the tester is gone.
-    fn work(&mut self, work: proto::Work, tester: &mut Tester<'_>) -> bool {
-        let there = match self.accept(work) {
-            Ok((task, state)) => self.run(&task, &state, tester),
+    fn work(&mut self, tester: &mut Tester<'_>) -> bool {
+        // The frames take their share of the memory until the end.
+        let taken = self.parts.take(&self.shared.memory);
+        let accepted = taken.and_then(|(work, share)| Ok((self.accept(work)?, share)));
+        let there = match accepted {
+            Ok(((task, state), _share)) => self.run(&task, &state, tester),
             Err(why) => tester.hears(Says::Refused(why)),
         };
         self.used.rests();
@@ -298,8 +304,12 @@ pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
     // Between trials a tester may think for as long as it is connected.
     while there && let Some(question) = tester.asks(Duration::MAX) {
         there = match question.question {
-            Some(Asks::Work(work)) => {
-                gone = !lent.work(work, &mut tester);
+            Some(Asks::Part(part)) => {
+                lent.parts.add(&part, &shared.memory);
+                true
+            }
+            Some(Asks::Begin(_)) => {
+                gone = !lent.work(&mut tester);
                 !gone
             }
             Some(asks) => tester.hears(lent.answer(asks).unwrap_or_else(Says::Refused)),
