@@ -1,6 +1,6 @@
-//! What testers may do that are no testers of ours: they speak the protocol, and do not keep to it. One process,
-//! over the loopback interface. Nothing here depends on how fast a busy machine is: what must come is waited
-//! for, and what must end ends long before what would happen otherwise.
+//! What testers may do that are no testers of ours: they speak the protocol, and do not keep to it. One
+//! process, over the loopback interface. Nothing here depends on how fast a busy machine is: what must come
+//! is waited for, and what must end ends long before what would happen otherwise.
 
 #![allow(clippy::unwrap_used)]
 

@@ -89,15 +89,32 @@ fn tags(words: &[u32]) -> Tags {
 fn frames(templates: &Templates) -> proto::Frames {
     let Parts { heads, bytes, order, flows, balanced_at, inner } = templates.parts();
     let bytes = bytes.into_iter().map(u32::from).collect();
-    proto::Frames { heads, bytes, order, flows, balanced_at: balanced_at.into(), inner: inner.into() }
+    let head_bytes = heads.iter().map(|head| head.len() as u32).collect();
+    let (heads, balanced_at, inner) = (heads.concat(), balanced_at.into(), inner.into());
+    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner }
+}
+
+/// Cuts what was put together into pieces of these lengths.
+fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
+    if lengths.len() > FRAMES {
+        return Err(format!("{} different frames are too many", lengths.len()));
+    }
+    let next = |length: &u32| {
+        let (piece, rest) = all.split_at_checked(*length as usize)?;
+        all = rest;
+        Some(piece.to_vec())
+    };
+    let pieces: Option<_> = lengths.iter().map(next).collect();
+    pieces
+        .filter(|_| all.is_empty())
+        .ok_or_else(|| "the frames do not have the bytes that they should".into())
 }
 
 /// Frames that a port can send.
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
-    let proto::Frames { heads, bytes, order, flows, balanced_at, inner } = frames.unwrap_or_default();
-    if heads.len() > FRAMES {
-        return Err(format!("{} different frames are too many", heads.len()));
-    }
+    let frames = frames.unwrap_or_default();
+    let heads = split(&frames.heads, &frames.head_bytes)?;
+    let proto::Frames { bytes, order, flows, balanced_at, inner, .. } = frames;
     let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),
@@ -531,6 +548,10 @@ mod tests {
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
         assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
         assert!(bad(|work| frames_of(work).flows = 3).contains("do not match"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes = vec![0; FRAMES + 1]).contains("too many"));
         assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0, -0.0, 1e-300, f64::MIN_POSITIVE, 1e-7, 1e10, f64::MAX]
         {
