@@ -1,25 +1,29 @@
 //! An agent: it listens, and admits known testers.
 
+use crate::guests::{Connection, Guest, Guests, accept};
+use crate::loads::Loads;
+use crate::parts::{Memory, QUESTION};
 use crate::pings::Responder;
 use crate::proto::agent_server::{self, AgentServer};
 use crate::proto::{Answer, Question};
-use crate::session::{self, LEASE, Shared};
+use crate::session::{self, LEASE, Shared, Tester};
 use crate::{Error, Rules, Security};
 use kpps_tester::clock::Clock;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 /// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The longest message: the frames of a trial are in one.
-pub(crate) const LONGEST: usize = 64 << 20;
+/// Sessions at once: each has a port and some threads. And those of one connection; a tester has a connection
+/// for each.
+const SESSIONS: usize = 32;
+const OF_ONE: u32 = 2;
 
 /// Lends this host's ports until it is dropped.
 pub struct Agent {
@@ -52,20 +56,26 @@ impl Agent {
         let mut server = Server::builder()
             .tcp_nodelay(true)
             .http2_keepalive_interval(Some(KEEP_ALIVE))
-            .http2_keepalive_timeout(Some(LEASE));
+            .http2_keepalive_timeout(Some(LEASE))
+            .max_concurrent_streams(OF_ONE);
         if let Some(tls) = security.server() {
             server = server
                 .tls_config(tls)
                 .map_err(|error| Error::because("the certificates cannot be used", &error))?;
         }
-        let shared = Arc::new(Shared { rules, clock, responder, in_use: Default::default(), log });
-        let service = AgentServer::new(Service { shared, security }).max_decoding_message_size(LONGEST);
-        let incoming = {
+        let loads = Arc::new(Loads::new(rules.allowed));
+        let memory = Memory::default();
+        let shared = Arc::new(Shared { rules, clock, responder, loads, memory, log });
+        let service = Service { shared, security, sessions: Arc::new(Semaphore::new(SESSIONS)) };
+        let service = AgentServer::new(service).max_decoding_message_size(QUESTION);
+        let listener = {
             let _here = runtime.enter();
-            TcpIncoming::from(tokio::net::TcpListener::from_std(listener).map_err(cannot)?)
+            tokio::net::TcpListener::from_std(listener).map_err(cannot)?
         };
+        let (to, connections) = mpsc::channel::<std::io::Result<Connection>>(1);
+        runtime.spawn(accept(listener, Arc::new(Guests::new(log)), to));
         runtime.spawn(async move {
-            let end = server.serve_with_incoming(service, incoming.with_nodelay(Some(true))).await;
+            let end = server.serve_with_incoming(service, ReceiverStream::new(connections)).await;
             if let Err(error) = end {
                 log(&Error::because("listening has ended", &error).to_string());
             }
@@ -76,6 +86,17 @@ impl Agent {
     /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens, and for whom if not for all, in words.
+    pub fn place(&self) -> String {
+        let (address, port) = (self.address, self.address.port());
+        match address.ip().is_loopback() {
+            true => {
+                format!("{address}, for testers on this host (--listen 0.0.0.0:{port} is for others, too)")
+            }
+            false => address.to_string(),
+        }
     }
 }
 
@@ -90,6 +111,7 @@ impl Drop for Agent {
 struct Service {
     shared: Arc<Shared>,
     security: Security,
+    sessions: Arc<Semaphore>,
 }
 
 #[tonic::async_trait]
@@ -100,27 +122,19 @@ impl agent_server::Agent for Service {
         &self,
         call: Request<Streaming<Question>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let peer = call.remote_addr().map_or_else(String::new, |address| address.to_string());
-        if let Err(refused) = self.security.check(&call) {
-            (self.shared.log)(&format!("{peer}: refused: {}", refused.message()));
-            return Err(refused);
-        }
-        let mut came = call.into_inner();
-        let (to, questions) = std::sync::mpsc::channel();
+        let guest = Guest::of(&call).ok_or_else(|| Status::internal("a call without a connection"))?;
+        guest.log_in(|| self.security.check(&call))?;
+        let many = |_| Status::resource_exhausted(format!("it serves {SESSIONS} sessions already"));
+        let place = self.sessions.clone().try_acquire_owned().map_err(many)?;
         let (answers, stream) = mpsc::channel(4);
+        let (shared, questions) = (self.shared.clone(), call.into_inner());
         // The stream of a tester that vanished ends, too, when keep-alives are not answered.
-        tokio::spawn(async move {
-            while let Ok(Some(question)) = came.message().await {
-                if to.send(question).is_err() {
-                    break;
-                }
-            }
-        });
-        let shared = self.shared.clone();
-        let session = std::thread::Builder::new().name("session".into());
-        session
-            .spawn(move || session::run(&shared, &peer, &questions, &answers))
-            .map_err(|error| Status::resource_exhausted(format!("no thread for a session: {error}")))?;
+        let session = move || {
+            session::run(&shared, &guest.peer.to_string(), Tester { questions, answers: &answers });
+            drop(place);
+        };
+        let thread = std::thread::Builder::new().name("session".into()).spawn(session);
+        thread.map_err(|error| Status::resource_exhausted(format!("no thread for a session: {error}")))?;
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }

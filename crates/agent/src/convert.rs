@@ -17,6 +17,16 @@ use std::time::Duration;
 /// More parts of latencies than a trial ever has.
 const PARTS: u32 = 64;
 
+/// The slowest and the fastest load of a trial, in frames per second: one frame in eleven days, and more than
+/// any card sends. And the fastest of a Poisson process, whose gaps are drawn one by one.
+const SLOWEST_PPS: f64 = 1e-6;
+const FASTEST_PPS: f64 = 1e9;
+const FASTEST_DRAWN_PPS: f64 = 2e7;
+/// More frames than are sent at once.
+const BURST: u64 = 1_000_000;
+/// More frames than a load has, by flow and size.
+const FRAMES: usize = 1 << 21;
+
 fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -79,12 +89,32 @@ fn tags(words: &[u32]) -> Tags {
 fn frames(templates: &Templates) -> proto::Frames {
     let Parts { heads, bytes, order, flows, balanced_at, inner } = templates.parts();
     let bytes = bytes.into_iter().map(u32::from).collect();
-    proto::Frames { heads, bytes, order, flows, balanced_at: balanced_at.into(), inner: inner.into() }
+    let head_bytes = heads.iter().map(|head| head.len() as u32).collect();
+    let (heads, balanced_at, inner) = (heads.concat(), balanced_at.into(), inner.into());
+    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner }
+}
+
+/// Cuts what was put together into pieces of these lengths.
+fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
+    if lengths.len() > FRAMES {
+        return Err(format!("{} different frames are too many", lengths.len()));
+    }
+    let next = |length: &u32| {
+        let (piece, rest) = all.split_at_checked(*length as usize)?;
+        all = rest;
+        Some(piece.to_vec())
+    };
+    let pieces: Option<_> = lengths.iter().map(next).collect();
+    pieces
+        .filter(|_| all.is_empty())
+        .ok_or_else(|| "the frames do not have the bytes that they should".into())
 }
 
 /// Frames that a port can send.
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
-    let proto::Frames { heads, bytes, order, flows, balanced_at, inner } = frames.unwrap_or_default();
+    let frames = frames.unwrap_or_default();
+    let heads = split(&frames.heads, &frames.head_bytes)?;
+    let proto::Frames { bytes, order, flows, balanced_at, inner, .. } = frames;
     let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),
@@ -155,27 +185,36 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
 
 /// A load of so many frames per second.
 pub(crate) fn load(pps: f64) -> Result<Load, String> {
-    match pps.is_finite() && pps > 0.0 {
+    match (SLOWEST_PPS..=FASTEST_PPS).contains(&pps) {
         true => Ok(Load::Pps(pps)),
-        false => Err(format!("{pps} is not a rate in frames per second")),
+        false => Err(not_a_rate(pps)),
     }
+}
+
+fn not_a_rate(pps: f64) -> String {
+    format!("{pps} is not a rate in frames per second: a load has {SLOWEST_PPS} to {FASTEST_PPS}")
 }
 
 fn planned(plan: proto::Plan) -> Result<Plan, String> {
     use proto::shape::Shape as Kind;
-    let rate = |pps: f64| match pps.is_finite() && pps >= 0.0 {
-        true => Ok(pps),
-        false => Err(format!("{pps} is not a rate in frames per second")),
-    };
+    // A load may begin or end with nothing.
+    let rate = |pps: f64| if pps == 0.0 { Ok(pps) } else { load(pps).map(|_| pps) };
+    let load = plan.pps.map_or(Ok(Load::Max), load)?;
     let shape = match plan.shape.and_then(|shape| shape.shape) {
         None => Shape::Constant,
+        Some(Kind::PoissonSeed(_)) if load.peak_pps(Shape::Constant) > FASTEST_DRAWN_PPS => {
+            return Err(format!("a Poisson process has at most {FASTEST_DRAWN_PPS} frames per second"));
+        }
         Some(Kind::PoissonSeed(seed)) => Shape::Poisson { seed },
-        Some(Kind::BurstFrames(frames)) => Shape::Bursts(frames.max(1)),
+        Some(Kind::BurstFrames(frames @ 1..=BURST)) => Shape::Bursts(frames),
+        Some(Kind::BurstFrames(frames)) => {
+            return Err(format!("bursts have 1 to {BURST} frames, not {frames}"));
+        }
         Some(Kind::Ramp(ramp)) => Shape::Ramp(rate(ramp.from_pps)?, Duration::from_nanos(ramp.over_ns)),
         Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
     };
     Ok(Plan {
-        load: plan.pps.map_or(Ok(Load::Max), load)?,
+        load,
         shape,
         times: None,
         as_they_are: false,
@@ -509,11 +548,34 @@ mod tests {
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
         assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
         assert!(bad(|work| frames_of(work).flows = 3).contains("do not match"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes = vec![0; FRAMES + 1]).contains("too many"));
         assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
-        for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
+        for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0, -0.0, 1e-300, f64::MIN_POSITIVE, 1e-7, 1e10, f64::MAX]
+        {
             let mut work = work(&a_duty(Shape::Constant), 1);
             work.plan.as_mut().unwrap().pps = Some(pps);
             assert!(task(work).unwrap_err().contains("not a rate"));
+        }
+        let shaped = |shape: proto::shape::Shape, pps: f64| {
+            let mut work = work(&a_duty(Shape::Constant), 1);
+            let plan = work.plan.as_mut().unwrap();
+            (plan.pps, plan.shape) = (Some(pps), Some(proto::Shape { shape: Some(shape) }));
+            task(work).map(drop)
+        };
+        use proto::shape::Shape as Kind;
+        for from_pps in [f64::NAN, -1.0, 1e-300, 1e300, f64::NEG_INFINITY] {
+            let said = shaped(Kind::Ramp(proto::Ramp { from_pps, over_ns: 1 }), 1e3).unwrap_err();
+            assert!(said.contains("not a rate"), "{said}");
+            let then = proto::Then { after_ns: u64::MAX, pps: from_pps };
+            assert!(shaped(Kind::Then(then), 1e3).unwrap_err().contains("not a rate"));
+        }
+        assert!(shaped(Kind::Ramp(proto::Ramp { from_pps: 0.0, over_ns: 0 }), 1e3).is_ok());
+        assert!(shaped(Kind::PoissonSeed(1), 1e8).unwrap_err().contains("Poisson"));
+        for frames in [0, u64::MAX] {
+            assert!(shaped(Kind::BurstFrames(frames), 1e3).unwrap_err().contains("1 to 1000000"));
         }
     }
 

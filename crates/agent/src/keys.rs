@@ -35,6 +35,14 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     if let Some(bad) = agents.iter().find(|name| name.is_empty() || name.contains(['/', '\\', '\0'])) {
         return Err(Error(format!("'{bad}' is not a host name")));
     }
+    // Their files are there already, and a file system may take both cases for the same.
+    let is_taken = |name: &&String| [AUTHORITY, TESTER].iter().any(|taken| name.eq_ignore_ascii_case(taken));
+    if let Some(taken) = agents.iter().find(is_taken) {
+        return Err(Error(format!(
+            "an agent cannot be called '{taken}': those are the files of the {}; give another name of the host, or its address",
+            if taken.eq_ignore_ascii_case(TESTER) { "tester" } else { "authority" }
+        )));
+    }
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     only_mine(&mut builder);
@@ -120,10 +128,24 @@ mod tests {
         assert_eq!(std::fs::read(keys.join("ca.pem")).unwrap(), authority);
         assert!(make(&keys, &["../x".into()]).is_err());
         #[cfg(unix)]
-        {
+        for name in ["ca", "tester", "h1", "10.0.0.2", "h3"] {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(keys.join("ca.key")).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
+            let mode = std::fs::metadata(keys.join(format!("{name}.key"))).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
         }
+    }
+
+    #[test]
+    fn names_of_other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys");
+        for (name, whose) in [("tester", "of the tester"), ("ca", "of the authority"), ("CA", "authority")] {
+            let said = make(&keys, &["h1".into(), name.into()]).unwrap_err().to_string();
+            assert!(
+                said.contains(&format!("'{name}'")) && said.contains(whose) && !said.contains('\n'),
+                "{said}"
+            );
+        }
+        assert!(!keys.exists(), "nothing is made");
     }
 }

@@ -16,10 +16,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod abuse;
 mod agent;
 mod convert;
+mod guests;
 pub mod keys;
+mod loads;
 mod pair;
+mod parts;
+mod patience;
 mod pings;
 /// The protocol, generated from `proto/agent.proto` by `make protocol`.
 #[rustfmt::skip]
@@ -33,8 +39,8 @@ mod session;
 pub use agent::Agent;
 pub use pair::{Pair, pair};
 pub use remote::{Host, PORT, connect};
-pub use rules::{Kind, Rules};
-pub use security::{Security, Token};
+pub use rules::{Kind, Network, Rules, TEST_NETWORKS};
+pub use security::{Security, Token, exposed};
 
 /// Why there is no agent, or no session with one; in one line.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! The tester's side of a session: a port of another host.
 
-use crate::agent::{KEEP_ALIVE, LONGEST};
+use crate::agent::KEEP_ALIVE;
+use crate::parts::{LONGEST, split};
 use crate::proto::agent_client::AgentClient;
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
@@ -127,7 +128,7 @@ pub fn connect(
         ring: options.ring.map(Into::into),
         others: others.to_vec(),
     });
-    let lent = match conversation.ask(open, OPEN) {
+    let lent = match conversation.ask(vec![open], OPEN) {
         Ok(Says::Port(lent)) => lent,
         Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
         Ok(_) => {
@@ -181,8 +182,7 @@ async fn session(host: &Host, address: SocketAddr, security: &Security) -> Resul
     let channel: Channel = endpoint.connect().await.map_err(|e| cannot(&e))?;
     let (questions, stream) = mpsc::channel(4);
     let call = security.show(Request::new(ReceiverStream::new(stream)));
-    let mut client =
-        AgentClient::new(channel).max_encoding_message_size(LONGEST).max_decoding_message_size(LONGEST);
+    let mut client = AgentClient::new(channel).max_decoding_message_size(LONGEST);
     let answers = tokio::time::timeout(CONNECT, client.session(call)).await;
     let answers = answers.map_err(|_| Error(format!("agent {host} does not answer")))?;
     Ok((questions, answers.map_err(|status| status_error(&format!("agent {host}"), &status))?.into_inner()))
@@ -240,7 +240,8 @@ impl Drop for Conversation {
 }
 
 impl Conversation {
-    fn ask(&mut self, asks: Asks, patience: Duration) -> Result<Says, Trouble> {
+    /// Asks something, all parts of which but the last are not answered.
+    fn ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Trouble> {
         if self.lost.is_none() {
             match self.try_ask(asks, patience) {
                 Ok(says) => return Ok(says),
@@ -250,11 +251,13 @@ impl Conversation {
         Err(trouble(self.lost.clone().unwrap_or_default()))
     }
 
-    fn try_ask(&mut self, asks: Asks, patience: Duration) -> Result<Says, Error> {
+    fn try_ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Error> {
         let Self { agent, questions, answers, runtime, .. } = self;
         let gone = || Error(format!("{agent} is lost: it ended the session"));
         let exchange = async {
-            questions.send(Question { question: Some(asks) }).await.map_err(|_| gone())?;
+            for asks in asks {
+                questions.send(Question { question: Some(asks) }).await.map_err(|_| gone())?;
+            }
             let answer = answers.message().await;
             answer.map_err(|status| status_error(&format!("{agent} is lost"), &status))?.ok_or_else(gone)
         };
@@ -289,7 +292,7 @@ struct RemotePort {
 
 impl RemotePort {
     fn ask(&mut self, asks: Asks) -> Result<Says, Trouble> {
-        ask(&self.conversation, asks)
+        ask(&self.conversation, vec![asks])
     }
 
     fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, Trouble> {
@@ -328,7 +331,7 @@ impl RemotePort {
     }
 }
 
-fn ask(conversation: &Mutex<Conversation>, asks: Asks) -> Result<Says, Trouble> {
+fn ask(conversation: &Mutex<Conversation>, asks: Vec<Asks>) -> Result<Says, Trouble> {
     conversation.lock().unwrap_or_else(PoisonError::into_inner).ask(asks, LEASE)
 }
 
@@ -393,9 +396,9 @@ impl TestPort for RemotePort {
         let mut rate_changes: Vec<RateChange> = Vec::new();
         let (mut follower, mut seen) = (task.follower.clone(), 0);
         let senders = state.senders();
-        let mut asks = Asks::Work(convert::work(task, senders));
+        let mut asks = split(&convert::work(task, senders));
         let trouble = loop {
-            match self.ask(asks) {
+            match ask(&self.conversation, asks) {
                 Ok(Says::Progress(progress)) => {
                     state.sends(task.at, progress.sent);
                     state.receives(task.at, progress.received);
@@ -434,7 +437,7 @@ impl TestPort for RemotePort {
             let gain = state.gain(task.at, &mut seen);
             let gain = gain.map(|Gain { at_ns, gained_ns, pace }| proto::Gain { at_ns, gained_ns, pace });
             let abandoned = state.is_abandoned();
-            asks = Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain });
+            asks = vec![Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
         };
         // Its last report is what is known.
         state.abandon();
@@ -465,7 +468,7 @@ struct RemoteHost {
 
 impl RemoteHost {
     fn ask(&self, asks: Asks) -> Result<Says, kpps_tester::Error> {
-        match ask(&self.conversation, asks)? {
+        match ask(&self.conversation, vec![asks])? {
             Says::Refused(why) => Err(kpps_tester::Error::Agent(format!("{}: {why}", self.prefix))),
             says => Ok(says),
         }
@@ -493,7 +496,7 @@ impl kpps_tester::Host for RemoteHost {
             Some((port.strip_prefix(&self.prefix).unwrap_or(port).to_owned(), interface?.to_owned()))
         };
         let interfaces = ports.iter().filter_map(own).collect();
-        match ask(&self.conversation, Asks::Describe(proto::Describe { interfaces })) {
+        match ask(&self.conversation, vec![Asks::Describe(proto::Describe { interfaces })]) {
             Ok(Says::Described(described)) => described.environment,
             // The trial reports what is lost.
             _ => BTreeMap::new(),

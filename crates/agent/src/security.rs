@@ -11,6 +11,23 @@ const SHORTEST: usize = 16;
 /// The header with the token (RFC 6750).
 const HEADER: &str = "authorization";
 
+/// A warning if others than its owner may read a file with a secret.
+pub fn exposed(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(path).ok()?.permissions().mode();
+        let file = path.display();
+        (mode & 0o077 != 0)
+            .then(|| format!("warning: other users may read {file}: `chmod 600 {file}` ends that"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
+
 /// A secret that both sides know, for networks without eavesdroppers.
 #[derive(Clone)]
 pub struct Token(String);
@@ -106,11 +123,17 @@ impl Security {
     /// Whether a call has the token. The time does not depend on how much of it is right.
     pub(crate) fn check<T>(&self, call: &Request<T>) -> Result<(), Status> {
         let Self::Token(Token(token)) = self else { return Ok(()) };
-        let shown = call.metadata().get(HEADER).map(|value| value.as_bytes()).unwrap_or_default();
-        match shown.ct_eq(format!("Bearer {token}").as_bytes()).into() {
-            true => Ok(()),
-            false if shown.is_empty() => Err(Status::unauthenticated("it requires a token (--token-file)")),
-            false => Err(Status::unauthenticated("wrong token (--token-file)")),
+        let mut all = call.metadata().get_all(HEADER).iter();
+        let refused = |why: &str| Err(Status::unauthenticated(format!("{why} (--token-file)")));
+        match (all.next(), all.next()) {
+            (None, _) => refused("it requires a token"),
+            (_, Some(_)) => refused("it requires one token, not several"),
+            (Some(shown), None) => {
+                match shown.as_bytes().ct_eq(format!("Bearer {token}").as_bytes()).into() {
+                    true => Ok(()),
+                    false => refused("wrong token"),
+                }
+            }
         }
     }
 }
@@ -135,6 +158,50 @@ mod tests {
             assert!(!check(&Security::Token(token(other).unwrap())), "{other}");
         }
         assert!(mine.check(&Request::new(())).is_err());
+    }
+
+    #[test]
+    fn one_token_is_shown_and_no_more() {
+        let mine = Security::Token(token("0123456789abcdef").unwrap());
+        let with = |all: &[&'static str]| {
+            let mut call = Request::new(());
+            for value in all {
+                call.metadata_mut().append(HEADER, value.parse().unwrap());
+            }
+            mine.check(&call).map_err(|status| status.message().to_owned())
+        };
+        let good = "Bearer 0123456789abcdef";
+        assert_eq!(with(&[good]), Ok(()));
+        for (all, why) in [
+            (&[][..], "it requires a token"),
+            (&[""], "wrong token"),
+            (&["Bearer "], "wrong token"),
+            (&["0123456789abcdef"], "wrong token"),
+            (&["Basic 0123456789abcdef"], "wrong token"),
+            (&[good, good], "one token, not several"),
+            (&[good, "Bearer another"], "one token, not several"),
+            (&["Bearer another", good], "one token, not several"),
+        ] {
+            assert!(with(all).unwrap_err().contains(why), "{all:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn who_leaves_a_secret_readable_is_told() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, readable) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true), (0o644, true)]
+        {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let said = exposed(file.path());
+            assert_eq!(
+                said.is_some_and(|it| it.contains("chmod 600") && !it.contains('\n')),
+                readable,
+                "{mode:o}"
+            );
+        }
+        assert_eq!(exposed(Path::new("/no/such")), None);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The agent's side of a session: it opens a port, executes the tester's calls, and closes it.
 
 use crate::convert;
+use crate::loads::{InUse, Loads};
+use crate::parts::{Memory, Parts};
+use crate::patience::within;
 use crate::pings::{Known, Responder};
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
@@ -8,55 +11,44 @@ use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
-use kpps_ports::port::{Options, ready};
+use kpps_ports::port::{AnyPort, Options, ready};
 use kpps_tester::clock::{Clock, Gain};
-use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, TestPort, TrialState, interface};
-use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, Task, TestPort, TrialState, interface};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
 use tokio::sync::mpsc::Sender;
-use tonic::Status;
+use tonic::{Status, Streaming};
 
-/// A tester that was silent for this long during a trial is gone.
+/// A tester that was silent for this long during a trial is gone, and so is one that takes no answer for so
+/// long.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// Limits of frames relayed before a trial: at once, and per second, unless the rules are stricter.
-const RELAYED: f64 = 64.0;
-const RELAYED_PPS: f64 = 1000.0;
+/// A trial begins this long after it was asked for, or before, at most: until then its port cannot be had
+/// back.
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The state that all sessions of an agent share.
 pub(crate) struct Shared {
     pub rules: Rules,
     pub clock: Clock,
     pub responder: Responder,
-    pub in_use: Mutex<BTreeSet<String>>,
+    pub loads: Arc<Loads>,
+    pub memory: Memory,
     /// Where events are reported, in lines.
     pub log: fn(&str),
-}
-
-impl Shared {
-    fn in_use(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A port that a tester uses until it is dropped.
 struct Lent {
     shared: Arc<Shared>,
-    name: String,
+    used: InUse,
     port: LocalPort,
     host: LocalHost,
     /// The interfaces in use here, this port's and others'.
     around: Vec<String>,
     known: Known,
-    opened: Instant,
-    relayed: f64,
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.shared.in_use().remove(&self.name);
-    }
+    parts: Parts,
 }
 
 impl Lent {
@@ -70,26 +62,28 @@ impl Lent {
             ));
         }
         let spec: Spec = ask.port.parse().map_err(|e: kpps_ports::Error| e.to_string())?;
-        shared.rules.check(&spec)?;
+        let opened = shared.rules.admit(&spec)?;
+        if let Some(other) = ask.others.iter().find(|name| !shared.rules.may_be_seen(name)) {
+            return Err(format!("{other} is not an interface of an allowed port"));
+        }
         let ring =
             ask.ring.map(u16::try_from).transpose().map_err(|_| "such a ring is too large".to_owned())?;
         let options = Options { service: ask.service.parse().unwrap_or_default(), ring, promiscuous: true };
         let name = spec.to_string();
-        if !shared.in_use().insert(name.clone()) {
-            return Err(format!("{name} is in use by another tester"));
-        }
-        // From here on the name is released in any case.
-        let name = InUse { shared, name };
+        let used = shared.loads.take(&name).ok_or(format!("{name} is in use by another tester"))?;
         let log = |line: &str| (shared.log)(line);
-        let mut ports = ready(std::slice::from_ref(&spec), &options, &log).map_err(|e| e.to_string())?;
-        let port = ports.pop().ok_or("no port was opened")?;
+        let mut ports = ready(std::slice::from_ref(&opened), &options, &log).map_err(|e| e.to_string())?;
+        let mut port = ports.pop().ok_or("no port was opened")?;
+        if let (AnyPort::Udp(udp), Spec::Udp { host, .. }) = (&mut port, &opened)
+            && host.is_empty()
+        {
+            udp.meets_only(shared.rules.destinations.iter().map(|network| network.0).collect());
+        }
         let port = LocalPort::new(&spec, port).map_err(|e| e.to_string())?.with_clock(shared.clock.clone());
         let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
         let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
-        let shared = shared.clone();
-        let name = name.keep();
-        Ok(Self { shared, name, port, host, around, known, opened: Instant::now(), relayed: 0.0 })
+        Ok(Self { shared: shared.clone(), used, port, host, around, known, parts: Parts::default() })
     }
 
     fn about(&self) -> proto::LentPort {
@@ -132,17 +126,15 @@ impl Lent {
                 Says::Described(proto::Described { environment: self.host.environment(&ports) })
             }
             // The reply to the last report has crossed this message.
-            Asks::Update(_) | Asks::Work(_) => return Err("no trial is under way".into()),
+            Asks::Update(_) | Asks::Begin(_) | Asks::Part(_) => return Err("no trial is under way".into()),
         })
     }
 
     fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
-        let a_second = self.shared.rules.allowed.load_pps.min(RELAYED_PPS);
         for frame in send {
             let frame = convert::frame(frame)?;
-            if self.relayed < RELAYED + a_second * self.opened.elapsed().as_secs_f64() {
-                self.relayed += 1.0;
+            if self.shared.loads.may_relay() {
                 relayed.taken += u32::from(self.port.send_one(&frame).map_err(|e| e.to_string())?);
             }
         }
@@ -151,138 +143,182 @@ impl Lent {
         Ok(relayed)
     }
 
-    /// Runs a trial. Each report of the tester is answered with the port's progress, and at the end come the
-    /// results. Returns false if the tester is gone.
-    fn work(
-        &mut self,
-        work: proto::Work,
-        questions: &Receiver<Question>,
-        say: &dyn Fn(Says) -> bool,
-    ) -> bool {
-        let (task, senders) = match convert::task(work) {
-            Ok(known) => known,
-            Err(why) => return say(Says::Refused(why)),
-        };
+    /// What a trial asks for, and how many ports send in it, if the rules allow it. From then on its load is
+    /// the port's.
+    fn accept(&self, work: proto::Work) -> Result<(Task, TrialState), String> {
+        let (task, senders) = convert::task(work)?;
+        let from_now = self.shared.clock.now_ns().abs_diff(task.epoch_ns);
+        if Duration::from_nanos(from_now) > BEGINS_WITHIN {
+            return Err(format!(
+                "the trial begins {} s from now by this host's clock",
+                from_now / 1_000_000_000
+            ));
+        }
         if let Some(plan) = &task.plan {
             // The tester knows the rules, but may ignore them.
-            if let Err(what) = self.shared.rules.allowed.check(plan.load, plan.shape, task.duration) {
-                return say(Says::Refused(format!("the operator of {} does not allow {what}", self.name)));
-            }
+            self.used.sends(plan.load, plan.shape, task.duration)?;
         }
-        let state = TrialState::new(senders);
-        let port = &mut self.port;
+        Ok((task, TrialState::new(senders)))
+    }
+
+    /// Runs a trial. Each report of the tester is answered with the port's progress, and at the end come the
+    /// results. Returns false if the tester is gone.
+    fn work(&mut self, tester: &mut Tester<'_>) -> bool {
+        // The frames take their share of the memory until the end.
+        let taken = self.parts.take(&self.shared.memory);
+        let accepted = taken.and_then(|(work, share)| Ok((self.accept(work)?, share)));
+        let there = match accepted {
+            Ok(((task, state), _share)) => self.run(&task, &state, tester),
+            Err(why) => tester.hears(Says::Refused(why)),
+        };
+        self.used.rests();
+        there
+    }
+
+    fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> bool {
+        let progress = || {
+            let (sent, received) = state.so_far(task.at);
+            let sent_all = state.sent(task.at).is_some();
+            let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
+            Says::Progress(proto::Progress { sent, received, sent_all, shortfall, missed, p50_ns, p99_ns })
+        };
+        let no_thread = |error| Says::Refused(format!("no thread for a trial: {error}"));
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| port.work(&task, &state));
-            let progress = || {
-                let (sent, received) = state.so_far(task.at);
-                let sent_all = state.sent(task.at).is_some();
-                let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
-                Says::Progress(proto::Progress {
-                    sent,
-                    received,
-                    sent_all,
-                    shortfall,
-                    missed,
-                    p50_ns,
-                    p99_ns,
-                })
-            };
-            let mut there = say(progress());
-            while there {
-                let question = match questions.recv_timeout(LEASE) {
-                    Ok(question) => question.question,
-                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-                };
-                let Some(Asks::Update(update)) = question else {
-                    there = say(Says::Refused("a trial is under way".into()));
-                    continue;
-                };
-                if let Some(pps) = update.rate_pps {
-                    let allowed = &self.shared.rules.allowed;
-                    let checked = convert::load(pps)
-                        .and_then(|load| allowed.check(load, Shape::Constant, task.duration));
-                    if let Err(what) = checked {
-                        state.close();
-                        let why = format!("the operator of {} does not allow {what}", self.name);
-                        return say(Says::Refused(why));
-                    }
-                    state.change_rate(pps);
-                }
-                if let Some(proto::Gain { at_ns, gained_ns, pace }) = update.gain {
-                    state.gains(task.at, Gain { at_ns, gained_ns, pace });
-                }
-                if let Some(sent) = update.other_sent {
-                    state.has_sent(1 - task.at, sent);
-                }
-                if update.abandoned {
-                    state.abandon();
-                }
-                if thread.is_finished() {
-                    let done = thread.join().map(convert::done);
-                    return match done {
-                        Ok(done) => say(Says::Done(done)),
-                        Err(_) => say(Says::Refused("the thread of this port panicked".into())),
-                    };
-                }
-                there = say(progress());
+            let (renew, lease) = sync_channel(1);
+            let watchdog = Builder::new().name("lease".into());
+            if let Err(error) = watchdog.spawn_scoped(scope, move || watch(&lease, state)) {
+                return tester.hears(no_thread(error));
             }
-            state.close();
-            false
+            let (port, used) = (&mut self.port, &self.used);
+            let worker = Builder::new().name("port".into());
+            let thread = match worker.spawn_scoped(scope, || port.work(task, state)) {
+                Ok(thread) => thread,
+                Err(error) => return tester.hears(no_thread(error)),
+            };
+            let end = talk(task, state, used, tester, &progress, renew, &|| thread.is_finished());
+            let done = thread.join();
+            match end {
+                Talk::Gone => false,
+                Talk::Refused(why) => tester.hears(Says::Refused(why)),
+                Talk::Over => tester.hears(match done {
+                    Ok(done) => Says::Done(convert::done(done)),
+                    Err(_) => Says::Refused("the thread of this port panicked".into()),
+                }),
+            }
         })
     }
 }
 
-/// A name in use, until it is kept or dropped.
-struct InUse<'s> {
-    shared: &'s Shared,
-    name: String,
+/// How the talk during a trial ends.
+enum Talk {
+    /// The port has done its part.
+    Over,
+    /// The tester is gone.
+    Gone,
+    /// It asks for what it must not.
+    Refused(String),
 }
 
-impl InUse<'_> {
-    fn keep(mut self) -> String {
-        std::mem::take(&mut self.name)
+/// Hears the tester and tells it the progress until the trial is over. The trial ends when `renew` is
+/// dropped.
+fn talk(
+    task: &Task,
+    state: &TrialState,
+    used: &InUse,
+    tester: &mut Tester<'_>,
+    progress: &dyn Fn() -> Says,
+    renew: SyncSender<()>,
+    is_over: &dyn Fn() -> bool,
+) -> Talk {
+    let mut says = progress();
+    while tester.hears(says) {
+        let Some(question) = tester.asks(LEASE) else { break };
+        let Some(Asks::Update(update)) = question.question else {
+            says = Says::Refused("a trial is under way".into());
+            continue;
+        };
+        // Where one waits already, that is enough.
+        let _ = renew.try_send(());
+        if let Some(pps) = update.rate_pps {
+            let load = convert::load(pps);
+            if let Err(why) = load.and_then(|load| used.sends(load, Shape::Constant, task.duration)) {
+                return Talk::Refused(why);
+            }
+            state.change_rate(pps);
+        }
+        if let Some(proto::Gain { at_ns, gained_ns, pace }) = update.gain {
+            state.gains(task.at, Gain { at_ns, gained_ns, pace });
+        }
+        if let Some(sent) = update.other_sent {
+            state.has_sent(1 - task.at, sent);
+        }
+        if update.abandoned {
+            state.abandon();
+        }
+        if is_over() {
+            return Talk::Over;
+        }
+        says = progress();
     }
+    Talk::Gone
 }
 
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        self.shared.in_use().remove(&self.name);
+/// Ends a trial that is not renewed in time, whatever the thread that talks to the tester waits for.
+fn watch(lease: &Receiver<()>, state: &TrialState) {
+    while lease.recv_timeout(LEASE).is_ok() {}
+    state.close();
+}
+
+/// The other end of a session.
+pub(crate) struct Tester<'c> {
+    pub questions: Streaming<Question>,
+    pub answers: &'c Sender<Result<Answer, Status>>,
+}
+
+impl Tester<'_> {
+    /// Its next question; `None` if it has gone or asks nothing for so long.
+    fn asks(&mut self, patience: Duration) -> Option<Question> {
+        within(patience, self.questions.message())?.ok()?
+    }
+
+    /// Answers it. Returns false if it has gone or does not take the answer.
+    fn hears(&self, says: Says) -> bool {
+        within(LEASE, self.answers.send(Ok(Answer { answer: Some(says) }))).is_some_and(|sent| sent.is_ok())
     }
 }
 
 /// Serves a tester until it ends the session or is gone.
-pub(crate) fn run(
-    shared: &Arc<Shared>,
-    peer: &str,
-    questions: &Receiver<Question>,
-    answers: &Sender<Result<Answer, Status>>,
-) {
-    let say = |says: Says| answers.blocking_send(Ok(Answer { answer: Some(says) })).is_ok();
-    let Ok(Question { question: Some(Asks::Open(ask)) }) = questions.recv() else { return };
+pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
+    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(LEASE) else { return };
     let mut lent = match Lent::open(shared, &ask) {
         Ok(lent) => lent,
         Err(why) => {
             (shared.log)(&format!("{peer}: {} is refused: {why}", ask.port));
-            say(Says::Refused(why));
+            tester.hears(Says::Refused(why));
             return;
         }
     };
-    (shared.log)(&format!("{peer}: {} is open", lent.name));
-    let mut there = say(Says::Port(lent.about()));
+    (shared.log)(&format!("{peer}: {} is open", lent.used.name()));
+    let mut there = tester.hears(Says::Port(lent.about()));
     let mut gone = false;
-    while there && let Ok(question) = questions.recv() {
+    // Between trials a tester may think for as long as it is connected.
+    while there && let Some(question) = tester.asks(Duration::MAX) {
         there = match question.question {
-            Some(Asks::Work(work)) => {
-                gone = !lent.work(work, questions, &say);
+            Some(Asks::Part(part)) => {
+                lent.parts.add(&part, &shared.memory);
+                true
+            }
+            Some(Asks::Begin(_)) => {
+                gone = !lent.work(&mut tester);
                 !gone
             }
-            Some(asks) => say(lent.answer(asks).unwrap_or_else(Says::Refused)),
-            None => {
-                say(Says::Refused("unknown question: install the same version of kpps on both hosts".into()))
-            }
+            Some(asks) => tester.hears(lent.answer(asks).unwrap_or_else(Says::Refused)),
+            None => tester.hears(Says::Refused(
+                "unknown question: install the same version of kpps on both hosts".into(),
+            )),
         };
     }
     let how =
         if gone { ", and what it sent has ended: the tester is gone in the middle of a trial" } else { "" };
-    (shared.log)(&format!("{peer}: {} is closed{how}", lent.name));
+    (shared.log)(&format!("{peer}: {} is closed{how}", lent.used.name()));
 }

@@ -263,6 +263,9 @@ pub fn size(text: &str) -> Result<Size, String> {
     Ok(Size::with_fcs(bytes))
 }
 
+/// A century in seconds: more than anything takes, and less than any clock can show.
+const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
+
 /// A time: `50ms`, `0.5s`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let help = || format!("'{text}' is not a time: give it as 50ms, 2s or 72h");
@@ -281,6 +284,17 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("a time of {text} is out of range: give 1ms to 30d"));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A time of so many seconds, as it is calculated from numbers and rates that somebody gave.
+///
+/// # Errors
+/// No trial lasts for so long, or it is no time at all.
+pub fn seconds(s: f64) -> Result<Duration, String> {
+    match (0.0..=LONGEST_S).contains(&s) {
+        true => Ok(Duration::from_secs_f64(s)),
+        false => Err(format!("it would take {s:.0} s: give a higher load, or fewer frames")),
+    }
 }
 
 /// A time in whole milliseconds, as trials take it.
@@ -350,6 +364,15 @@ pub fn sizes(text: &str) -> Result<Mix, String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_time_that_nobody_waits_for_is_an_error() {
+        assert_eq!(seconds(1.5), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds(0.0), Ok(Duration::ZERO));
+        for s in [1.0 / 1e-300, f64::INFINITY, f64::NAN, -1.0, -f64::MIN_POSITIVE, f64::MAX, 1e12] {
+            assert!(seconds(s).unwrap_err().contains("give a higher load"), "{s}");
+        }
+    }
 
     #[test]
     fn factors_and_short_times_and_ranges() {

@@ -21,9 +21,12 @@ impl FromStr for Backend {
     }
 }
 
-/// An interface's name, if it is valid: at most 15 bytes (IFNAMSIZ without the terminator).
+/// An interface's name, if the kernel takes it (`dev_valid_name`): at most 15 bytes (IFNAMSIZ without the
+/// terminator), and the name of a file.
 fn interface(name: &str) -> Option<String> {
-    let good = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', ':', '\0']);
+    let good = (1..=15).contains(&name.len())
+        && ![".", ".."].contains(&name)
+        && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace());
     good.then(|| name.to_owned())
 }
 
@@ -92,6 +95,11 @@ mod tests {
             "packet:a:1",
             "packet:a-name-too-long-for-it",
             "packet:a/b",
+            "packet:.",
+            "packet:..",
+            "packet:a\nb",
+            "xdp:..:0",
+            "auto:../x",
             "00:10.0",
             "udp:host:0",
             "udp:host:65536",

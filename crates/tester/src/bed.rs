@@ -4,7 +4,7 @@ use crate::document::result;
 use crate::error::Error;
 use crate::trial::{DirectionOutcome, Offer, Tester};
 use kpps_frames::{Mix, Size, rate};
-use kpps_measure::{Load, Testbed, TrialError};
+use kpps_measure::{Load, Testbed, TrialError, units};
 use kpps_ports::port::run::{self, Shape};
 use kpps_results::Trial;
 use std::time::Duration;
@@ -111,7 +111,8 @@ impl Testbed for Bed {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
         // A little more than it takes: the last frame may be as late as any.
-        let duration = Duration::from_secs_f64(frames as f64 / load.offered_pps) + Duration::from_millis(2);
+        let whole = units::seconds(frames as f64 / load.offered_pps).map_err(TrialError::Load)?;
+        let duration = whole + Duration::from_millis(2);
         let offer = Offer { count: Some(frames), duration, ..self.offer(load) };
         self.measure(&offer, go_on).map(|(trial, _)| trial)
     }

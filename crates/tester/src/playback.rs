@@ -6,6 +6,7 @@ use kpps_frames::flows::Mapping;
 use kpps_frames::headers::{self, Fields};
 use kpps_frames::pcap::{Captured, capture};
 use kpps_frames::{Mix, Size, Templates};
+use kpps_measure::units;
 use kpps_ports::port::run::{Load, Times};
 use std::fs::File;
 use std::net::IpAddr;
@@ -61,6 +62,8 @@ impl Playback {
         };
         let playback = Self::of(path, captured, times).map_err(|why| unusable(&why))?;
         let mut playback = Self { times_over, ..playback };
+        let frames = playback.count * u64::from(times_over.unwrap_or(1));
+        playback.lasts(frames).map_err(|why| unusable(&format!("cannot be sent: {why}")))?;
         if !mappings.is_empty() {
             let all: Vec<_> = mappings.iter().map(ToString::to_string).collect();
             playback.departures.push(format!("{mapped} frames have other addresses: {}", all.join(", ")));
@@ -112,9 +115,10 @@ impl Playback {
         let (count, whole) = self.extent(duration.is_some());
         let load = self.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
         let rated = match (load, count) {
-            (Load::Pps(pps), Some(count)) => Some(Duration::from_secs_f64(count as f64 / pps)),
+            (Load::Pps(pps), Some(count)) => Some(units::seconds(count as f64 / pps)),
             _ => None,
         };
+        let rated = rated.transpose()?;
         let duration = duration.or(whole).or(rated).ok_or("--replay with --load max needs --duration")?;
         let classes = Arc::new(Classes::new(&self.frames, self.count));
         let replay = Replay { frames: self.frames.clone(), times: self.times.clone(), classes };
@@ -130,11 +134,17 @@ impl Playback {
         };
         let count = self.count * u64::from(times);
         // No frame is sent after the end: the first one of another round would be due then.
-        let whole = self.times.as_ref().map(|times| {
-            let seconds = count as f64 / times.mean_pps();
-            Duration::from_secs_f64(seconds).saturating_sub(Duration::from_nanos(100))
-        });
-        (Some(count), whole)
+        let whole = self.lasts(count).ok().flatten();
+        (Some(count), whole.map(|whole| whole.saturating_sub(Duration::from_nanos(100))))
+    }
+
+    /// How long so many frames take at their times, if they have times.
+    ///
+    /// # Errors
+    /// Far too long.
+    fn lasts(&self, frames: u64) -> Result<Option<Duration>, String> {
+        let times = self.times.as_ref();
+        times.map(|times| units::seconds(frames as f64 / times.mean_pps())).transpose()
     }
 }
 
@@ -167,6 +177,11 @@ mod tests {
         assert_eq!(count, Some(3));
         assert!((whole.unwrap().as_secs_f64() - 1.5e-3).abs() < 1e-6);
         assert_eq!(replay.extent(true), (None, None));
+        let crawling = Times::new(&[0, 1_000_000, 2_000_000], 1e-300).map(Arc::new);
+        let crawling = Playback { times: crawling, ..replay };
+        assert!(crawling.lasts(3).unwrap_err().contains("higher load"));
+        assert_eq!(crawling.extent(false), (Some(3), None));
+        let replay = crawling;
         let mut bytes = [1; 2000];
         assert_eq!(replay.frames.at(4).unwrap().write(&mut bytes), Some(60));
         assert_eq!((&bytes[..40], &bytes[40..60]), (&[7; 40][..], &[0; 20][..]));

@@ -41,13 +41,7 @@ impl Allowed {
     /// # Errors
     /// The limit that is exceeded, in words.
     pub fn check(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
-        let peak = match load {
-            Load::Max => f64::INFINITY,
-            Load::Pps(pps) => match shape {
-                Shape::Ramp(other, _) | Shape::Then(_, other) => pps.max(other),
-                Shape::Constant | Shape::Poisson { .. } | Shape::Bursts(_) => pps,
-            },
-        };
+        let peak = load.peak_pps(shape);
         // NaN is not allowed.
         if peak > self.load_pps || peak.is_nan() {
             let offered = match peak.is_finite() {

@@ -134,7 +134,8 @@ fn an_agent() {
     if folder.as_os_str().is_empty() {
         return;
     }
-    let rules = Rules { ports: vec![said("PORT").parse().unwrap()], allowed: Allowed::ALL };
+    let ports = vec![said("PORT").parse().unwrap()];
+    let rules = Rules { ports, allowed: Allowed::ALL, destinations: Vec::new() };
     let listen = "0.0.0.0:5777".parse().unwrap();
     let log = |line: &str| eprintln!("{line}");
     let security = security(&folder, &said("SECURITY"));

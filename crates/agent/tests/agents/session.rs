@@ -1,7 +1,7 @@
 //! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a
 //! busy machine does in time.
 
-use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
+use kpps_agent::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect, keys};
 use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size, Templates};
@@ -28,7 +28,8 @@ fn good() -> Security {
 }
 
 fn start(security: Security, allowed: Allowed, clock: Clock) -> Agent {
-    let rules = Rules { ports: vec!["udp:".parse().unwrap()], allowed };
+    let destinations = Network::list(TEST_NETWORKS).unwrap();
+    let rules = Rules { ports: vec!["udp:".parse().unwrap()], allowed, destinations };
     Agent::start("127.0.0.1:0".parse().unwrap(), rules, security, clock, |line| eprintln!("{line}")).unwrap()
 }
 

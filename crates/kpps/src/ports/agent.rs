@@ -3,7 +3,7 @@
 use crate::error::{Failure, print};
 use crate::interrupt;
 use clap::{Args, Subcommand};
-use kpps_agent::{Agent, Kind, Rules, Security, keys};
+use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{CpuList, use_cpus};
 use kpps_report::files::tell;
@@ -36,6 +36,7 @@ impl Credentials {
     /// What they say.
     pub fn security(&self) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;
+        token_file.iter().chain(tls_key).filter_map(|path| exposed(path)).for_each(|line| tell(&line));
         Ok(Security::of(token_file.as_deref(), [tls_ca, tls_cert, tls_key].map(Option::as_deref))?)
     }
 }
@@ -47,8 +48,8 @@ impl Credentials {
     subcommand_negates_reqs = true,
     after_help = "Examples:
   kpps agent keys lab-keys h1 h2        an authority, certificates of two agents and of a tester
-  kpps agent --allow-ports packet:eth1 --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key
-  kpps agent --allow-ports udp: --max-load 100kpps --token-file token
+  kpps agent --listen 0.0.0.0:5777 --allow-ports packet:eth1 --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key
+  kpps agent --allow-ports udp: --allow-to 10.1.0.0/24 --max-load 100kpps --token-file token
   kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps \\
       --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key        on the tester's host
 
@@ -59,13 +60,16 @@ datagrams that ask for the time."
 pub struct Arguments {
     #[command(subcommand)]
     task: Option<Task>,
-    /// Address to listen on
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([0, 0, 0, 0], kpps_agent::PORT)))]
+    /// Address to listen on; 0.0.0.0:5777 for testers anywhere. The default is for testers on this host only
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], kpps_agent::PORT)))]
     listen: SocketAddr,
     /// Ports that testers may use; `udp:`, `packet:` and so on allow all ports of a kind
     #[arg(long, value_delimiter = ',', required = true, value_name = "PORT,…")]
     allow_ports: Vec<Kind>,
-    /// Highest load that a port may send, in frames per second (50kpps) [default: no limit]
+    /// Networks to which udp: ports may send, beside destinations that --allow-ports names
+    #[arg(long, value_delimiter = ',', value_name = "NETWORK,…", default_value = TEST_NETWORKS)]
+    allow_to: Vec<Network>,
+    /// Highest load of all ports together, in frames per second (50kpps) [default: no limit]
     #[arg(long, value_name = "LOAD")]
     max_load: Option<Rate>,
     /// Longest time that a load may last [default: no limit]
@@ -107,12 +111,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(_) => return Err(Failure::Input("give --max-load in frames per second: 50kpps".into())),
     };
     let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };
-    let rules = Rules { ports: arguments.allow_ports.clone(), allowed };
+    let destinations = arguments.allow_to.clone();
+    let rules = Rules { ports: arguments.allow_ports.clone(), allowed, destinations };
     interrupt::watch();
     arguments.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
     let security = arguments.credentials.security()?;
     let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), tell)?;
-    tell(&format!("listening on {}", agent.address()));
+    tell(&format!("listening on {}", agent.place()));
     while !interrupt::is_requested() {
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -4,6 +4,8 @@
 
 use kpps_namespaces::{Agents, Net, Process, signal};
 use serde_json::Value;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -20,12 +22,18 @@ fn kpps(net: &Net, words: &[&str]) -> Command {
     command
 }
 
+/// Writes a file that these may read.
+fn secret(path: &Path, text: &str, mode: u32) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 impl Lab {
     fn new() -> Option<Self> {
         let nets = Agents::new(["pa", "pb"])?;
         let files = tempfile::tempdir().unwrap();
-        std::fs::write(files.path().join("token"), "0123456789abcdef0123").unwrap();
-        std::fs::write(files.path().join("other"), "another-token-012345").unwrap();
+        secret(&files.path().join("token"), "0123456789abcdef0123", 0o600);
+        secret(&files.path().join("other"), "another-token-012345", 0o600);
         Some(Self { nets, files })
     }
 
@@ -40,7 +48,8 @@ impl Lab {
 
     fn agent(&self, at: usize, credentials: &[&str], more: &[&str]) -> Process {
         let ports = ["packet:pa", "packet:pb"][at];
-        let words = [&["agent", "--allow-ports", ports][..], credentials, more].concat();
+        let listen = ["agent", "--listen", "0.0.0.0:5777", "--allow-ports", ports];
+        let words = [&listen[..], credentials, more].concat();
         Process::start(kpps(&self.nets.agents[at], &words), "listening on", Duration::from_secs(30))
     }
 
@@ -285,4 +294,108 @@ fn a_search_across_two_agents_is_as_at_home() {
     let words = ["trial", "--load", "1kpps", "--duration", "100ms", "--watch", "dut1,no-such"];
     let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
     assert!(line(&output, 2).contains("no-such: no such interface"));
+}
+
+/// An agent on the loopback interface, for which no privilege is needed, and the address at which it listens.
+fn agent_here(folder: &Path, before: &str, more: &[&str]) -> (Process, String) {
+    let token = folder.join("token");
+    secret(&token, "0123456789abcdef0123", 0o600);
+    let mut command = Command::new("sh");
+    // The shell's number is that of the agent afterwards.
+    command.args(["-c", &format!("{before}; echo number $$ >&2; exec \"$@\""), "sh"]);
+    command.arg(assert_cmd::cargo::cargo_bin("kpps")).args(["agent", "--listen", "127.0.0.1:0"]);
+    command.args(["--allow-ports", "udp:", "--token-file", token.to_str().unwrap()]).args(more);
+    command.stdout(Stdio::null());
+    let agent = Process::start(command, ", for testers on this host", Duration::from_secs(60));
+    let said = agent.said();
+    let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let address = address.to_owned();
+    (agent, address)
+}
+
+/// What a tester of one port of that agent is told.
+fn told(folder: &Path, address: &str, port: &str) -> String {
+    let token = folder.join("token");
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));
+    command.args(["trial", "--ports", &format!("{port},udp::9"), "--from", address, "--load", "1kpps"]);
+    command.args(["--token-file", token.to_str().unwrap(), "--duration", "100ms"]);
+    line(&command.output().unwrap(), 2)
+}
+
+#[test]
+fn sockets_send_only_where_the_operator_allows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_agent, address) = agent_here(folder.path(), ":", &[]);
+    let said = told(folder.path(), &address, "udp:203.0.113.9:9");
+    assert!(said.contains("203.0.113.9, which is in none of the allowed networks: 127.0.0.0/8"), "{said}");
+    assert!(said.contains("(--allow-to)"), "{said}");
+    let (_agent, address) = agent_here(folder.path(), ":", &["--allow-to", "10.0.0.0/8,192.0.2.7"]);
+    let said = told(folder.path(), &address, "udp:127.0.0.1:9");
+    assert!(said.contains("allowed networks: 10.0.0.0/8, 192.0.2.7/32"), "{said}");
+}
+
+#[test]
+fn secrets_that_others_can_read_and_names_that_are_taken_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let token = file("token");
+    secret(Path::new(&token), "0123456789abcdef0123", 0o644);
+    let kpps = || Command::new(assert_cmd::cargo::cargo_bin("kpps"));
+    let words = ["agent", "--listen", "127.0.0.1:0", "--allow-ports", "udp:", "--token-file", &token];
+    let mut command = kpps();
+    command.args(words).stdout(Stdio::null());
+    let agent = Process::start(command, "listening on", Duration::from_secs(60));
+    let warning = format!("warning: other users may read {token}: `chmod 600 {token}` ends that");
+    assert_eq!(agent.said().matches(&warning).count(), 1, "{}", agent.said());
+    for name in ["tester", "ca"] {
+        let made = kpps().args(["agent", "keys", &file("keys"), "h1", name]).output().unwrap();
+        let said = line(&made, 2);
+        assert!(said.contains(&format!("an agent cannot be called '{name}'")), "{said}");
+    }
+}
+
+#[test]
+fn an_agent_is_for_its_own_host_unless_it_is_told_otherwise() {
+    let Some(lab) = Lab::new() else { return };
+    let token = lab.file("token");
+    let words = ["agent", "--allow-ports", "packet:pa", "--token-file", &token];
+    let command = kpps(&lab.nets.agents[0], &words);
+    let agent = Process::start(command, "listening on", Duration::from_secs(60));
+    agent.says("listening on 127.0.0.1:5777, for testers on this host (--listen 0.0.0.0:5777 is for others");
+    let said = line(&lab.trial("1kpps", "100ms", &["--token-file", &token]).output().unwrap(), 2);
+    assert!(said.contains("agent 10.9.0.1") && said.contains("refused"), "{said}");
+}
+
+/// The time that a program has had a CPU, in ticks of 10 ms.
+fn ticks(number: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(')').unwrap();
+    let numbers: Vec<_> = rest.split_whitespace().collect();
+    numbers[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// More connections than the agent may have open files: it waits for one to end without spinning, and serves
+/// testers again afterwards.
+#[test]
+fn an_agent_without_free_descriptors_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (agent, address) = agent_here(folder.path(), "ulimit -n 32", &[]);
+    let said = agent.said();
+    let number = said.split("number ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    let crowd: Vec<_> = (0..64).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    agent.says("cannot accept connections");
+    let (begun, before) = (Instant::now(), ticks(number));
+    std::thread::sleep(Duration::from_secs(2));
+    let share = (ticks(number) - before) as f64 / 100.0 / begun.elapsed().as_secs_f64();
+    assert!(share < 0.2, "it takes {share} of a CPU while it waits");
+    drop(crowd);
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let said = told(folder.path(), &address, "packet:lo");
+        if said.contains("packet:lo is not among the allowed ports: udp:") {
+            break;
+        }
+        assert!(Instant::now() < end, "{said}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

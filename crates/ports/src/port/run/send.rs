@@ -22,6 +22,19 @@ pub enum Load {
     Max,
 }
 
+impl Load {
+    /// The highest rate in frames per second that it reaches with these gaps between bursts; infinite if it
+    /// is not paced.
+    pub fn peak_pps(self, shape: Shape) -> f64 {
+        match (self, shape) {
+            (Self::Max, _) => f64::INFINITY,
+            // A rate that is no number must not be lost here.
+            (Self::Pps(pps), Shape::Ramp(other, _) | Shape::Then(_, other)) if other > pps => other,
+            (Self::Pps(pps), _) => pps,
+        }
+    }
+}
+
 /// What to send.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -14,6 +14,7 @@ mod single;
 use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, Wake};
 #[cfg(target_os = "linux")]
 use batch as system;
+use ipnet::IpNet;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, ipv4, ipv6, tag, udp};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -40,8 +41,9 @@ struct Datagram {
 #[derive(Debug)]
 pub struct UdpPort {
     socket: UdpSocket,
-    /// The peer. A listening port takes the first sender.
+    /// The peer. A listening port takes the first sender, if that is in one of these networks.
     peer: Option<SocketAddr>,
+    peers: Option<Vec<IpNet>>,
     /// Whether the kernel cuts messages into datagrams before the interface.
     cuts: bool,
     pool: BufferPool,
@@ -83,6 +85,7 @@ impl UdpPort {
             socket,
             cuts: peer.is_some_and(system::cuts),
             peer,
+            peers: None,
             pool,
             slots: Vec::with_capacity(BATCH),
             filled: Vec::with_capacity(BATCH),
@@ -94,6 +97,12 @@ impl UdpPort {
             epoch: Instant::now(),
             counters: Counters::default(),
         })
+    }
+
+    /// From now on only a peer in one of these networks is met. Another one that sends first is an error: a
+    /// port sends to whoever it has met, and the sender of a datagram may be forged.
+    pub fn meets_only(&mut self, networks: Vec<IpNet>) {
+        self.peers = Some(networks);
     }
 
     /// The longest frame whose payload the path takes as one datagram, in bytes without FCS; `None` without a
@@ -110,6 +119,12 @@ impl UdpPort {
         if self.peer.is_none() {
             match self.socket.peek_from(&mut [0]) {
                 Ok((_, peer)) => {
+                    let ip = peer.ip().to_canonical();
+                    if self.peers.as_ref().is_some_and(|all| !all.iter().any(|network| network.contains(&ip)))
+                    {
+                        let why = format!("{ip}, which is in none of the allowed networks, has sent to it");
+                        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+                    }
                     self.socket.connect(peer)?;
                     self.peer = Some(peer);
                     self.cuts = system::cuts(peer);
@@ -356,6 +371,25 @@ mod tests {
         let listening = UdpPort::open("", 0, pool()).unwrap();
         let port = listening.socket.local_addr().unwrap().port();
         (UdpPort::open("127.0.0.1", port, pool()).unwrap(), listening)
+    }
+
+    #[test]
+    fn a_port_meets_only_whom_it_may() {
+        let (mut sending, mut listening) = pair();
+        listening.meets_only(vec!["198.18.0.0/15".parse().unwrap()]);
+        let (first, _) = frame(&mut sending.pool.clone(), 60, 1);
+        sending.send(first).unwrap();
+        sending.flush().unwrap();
+        let end = Instant::now() + std::time::Duration::from_secs(10);
+        let trouble = loop {
+            match listening.receive(1, |frame| Some(frame.buffer)) {
+                Err(trouble) => break trouble.to_string(),
+                Ok(taken) => assert!(taken == 0 && Instant::now() < end, "{taken}"),
+            }
+        };
+        assert!(trouble.contains("127.0.0.1, which is in none of the allowed networks"), "{trouble}");
+        listening.meets_only(vec!["127.0.0.0/8".parse().unwrap()]);
+        assert!(!next(&mut listening).is_empty());
     }
 
     fn next(port: &mut UdpPort) -> Vec<u8> {
