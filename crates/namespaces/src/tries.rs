@@ -1,7 +1,7 @@
 //! What a busy machine may prevent is tried again.
 
-/// Tries something up to six times, until it happens: a program that gets no CPU for a while sends too little,
-/// or looks too late. What must hold in any case, `once` asserts itself, in every try.
+/// Tries something up to six times, until it happens: a program that gets no CPU for a while sends too
+/// little, or looks too late. What must hold in any case, `once` asserts itself, in every try.
 ///
 /// # Panics
 /// If it does not happen.

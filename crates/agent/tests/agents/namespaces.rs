@@ -275,8 +275,8 @@ fn median_ns(tester: &mut Tester) -> (u64, u64) {
 }
 
 /// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures right after. What else the machine does moves each of the two by more than that now and
-/// then, but a constant stays.
+/// process measures right after. What else the machine does makes each of the two longer now and then, so the
+/// shortest of each are compared; a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
@@ -289,9 +289,11 @@ fn latency_with_agents_is_that_without() {
         let mut is_close = || {
             let ((p50, error_ns), (truth, _)) = (median_ns(&mut tester), median_ns(&mut alone));
             told.push((p50, error_ns, truth));
+            let (p50, error_ns, _) = *told.iter().min().unwrap();
+            let truth = told.iter().map(|(.., truth)| *truth).min().unwrap();
             p50.abs_diff(truth) <= NOISE_NS + error_ns
         };
-        assert!((0..10).any(|_| is_close()), "{told:?}: with agents, its error, without");
+        assert!((0..20).any(|_| is_close()), "{told:?}: with agents, its error, without");
     }
 }
 
@@ -301,31 +303,39 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
     lab.nets.tester.enter();
     // Killed; and stopped, which is as if the network no longer reached it.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
-        let agents = lab.agents(["token"; 2]);
-        let mut tester = tester(&lab.security("token"));
-        let (gauges, signalled) = (tester.gauges(), std::cell::Cell::new(None));
-        let offer = offer(2000.0, Duration::from_secs(60));
-        let outcome = tester.trial(&offer, &|| {
-            // Learning is over, and both agents have told of many frames.
-            let many = gauges.so_far().is_some_and(|(_, sent, received)| sent > 1000 && received > 1000);
-            if many && signalled.get().is_none() {
-                signalled.set(Some(Instant::now()));
-                agents[lost].signal(signal);
-            }
-            true
+        in_six_tries("no agent is without a CPU for so long that it seems lost", || {
+            ends_with_what_was_measured(&lab, lost, signal)
         });
-        let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
-        let trouble = trial.trouble.clone().unwrap();
-        let name = format!("10.9.0.{}", lost + 1);
-        assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
-        let since = signalled.get().unwrap().elapsed();
-        assert!(!trial.complete && since < Duration::from_secs(40), "{since:?}");
-        assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
-        // What the lost agent no longer told is neither made up nor unexplained.
-        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
-        let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
-        assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
     }
+}
+
+/// A trial in which an agent gets a signal and is lost. Returns false if the trial ended before.
+fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
+    let agents = lab.agents(["token"; 2]);
+    let mut tester = tester(&lab.security("token"));
+    let (gauges, signalled) = (tester.gauges(), std::cell::Cell::new(None));
+    let offer = offer(2000.0, Duration::from_secs(60));
+    let outcome = tester.trial(&offer, &|| {
+        // Learning is over, and both agents have told of many frames.
+        let many = gauges.so_far().is_some_and(|(_, sent, received)| sent > 1000 && received > 1000);
+        if many && signalled.get().is_none() {
+            signalled.set(Some(Instant::now()));
+            agents[lost].signal(signal);
+        }
+        true
+    });
+    let Some(since) = signalled.get() else { return false };
+    let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
+    let trouble = trial.trouble.clone().unwrap();
+    let name = format!("10.9.0.{}", lost + 1);
+    assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
+    assert!(!trial.complete && since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
+    assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
+    // What the lost agent no longer told is neither made up nor unexplained.
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
+    let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
+    assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
+    true
 }
 
 #[test]
