@@ -14,8 +14,10 @@
 
 mod process;
 pub mod skip;
+mod tries;
 
 pub use process::{Process, signal};
+pub use tries::in_six_tries;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::ffi::OsStr;

@@ -633,11 +633,16 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_is_noticed_and_one_that_is_not_is_not() {
         let moment = Instant::now();
-        let before = TimeOfDay::at(moment);
-        std::thread::sleep(Duration::from_millis(20));
-        let after = TimeOfDay::at(moment);
-        assert_eq!(after.set_since(&before), None, "{before:?} {after:?}");
-        assert!(before.error_ns < 1_000_000, "{before:?}");
+        let read = || {
+            let before = TimeOfDay::at(moment);
+            std::thread::sleep(Duration::from_millis(20));
+            let after = TimeOfDay::at(moment);
+            assert_eq!(after.set_since(&before), None, "{before:?} {after:?}");
+            (before, after)
+        };
+        // A busy machine may interrupt all readings of one.
+        let exact = (0..6).map(|_| read()).find(|both| both.0.error_ns.max(both.1.error_ns) < 40_000);
+        let (before, after) = exact.expect("a reading that is not interrupted");
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
         assert!(TimeOfDay::at(Instant::now() + Duration::from_secs(1)).ns > now + 999_000_000);
         for set in [5_000_000, -5_000_000] {

@@ -18,6 +18,27 @@ const QUIET: Duration = Duration::from_millis(20);
 /// How long learning may take (RFC 2544 allows 2 s).
 const AT_MOST: Duration = Duration::from_secs(2);
 
+/// How long nothing may be learned. The time counts in steps of [`AGAIN`] at most: a process that got no CPU
+/// for a while has not listened meanwhile.
+struct Patience {
+    looked: Instant,
+    spent: Duration,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { looked: Instant::now(), spent: Duration::ZERO }
+    }
+
+    /// Whether it lasts, at another look.
+    fn lasts(&mut self) -> bool {
+        let now = Instant::now();
+        self.spent += (now - self.looked).min(AGAIN);
+        self.looked = now;
+        self.spent < AT_MOST
+    }
+}
+
 /// One end of the path: a port's addresses, and the next hop of its frames.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
@@ -116,11 +137,11 @@ pub(crate) fn learn(
     });
     let mut through = [false; 2];
     let mut known = [false; 2];
-    let begin = Instant::now();
-    let mut next = begin;
-    while begin.elapsed() < AT_MOST && go_on() {
+    let mut patience = Patience::new();
+    let mut next = Instant::now();
+    while patience.lasts() && go_on() {
         if Instant::now() >= next {
-            next += AGAIN;
+            next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
             for &(from, other) in directions {
                 let Some(mac) = to[from] else { continue };
@@ -142,9 +163,7 @@ pub(crate) fn learn(
         if directions.iter().all(|&(_, other)| through[other]) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            while receive_and_answer(ports, (ends, places), &mut to, &mut |_, _, _| {})?
-                && begin.elapsed() < AT_MOST
-            {
+            while receive_and_answer(ports, (ends, places), &mut to, &mut |_, _, _| {})? && patience.lasts() {
                 std::thread::sleep(QUIET);
             }
             break;
@@ -169,8 +188,8 @@ pub(crate) fn learn_flows(
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
     let mut learned: Vec<Option<Flow<IpAddr>>> = vec![None; flows.len()];
     let mut missing = flows.len();
-    let mut last = Instant::now();
-    while missing > 0 && last.elapsed() < AT_MOST && go_on() {
+    let mut patience = Patience::new();
+    while missing > 0 && patience.lasts() && go_on() {
         let before = missing;
         let unknown: Vec<usize> = (0..flows.len()).filter(|n| learned[*n].is_none()).collect();
         for some in unknown.chunks(AT_ONCE) {
@@ -191,7 +210,7 @@ pub(crate) fn learn_flows(
             while receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)? {}
         }
         if missing < before {
-            last = Instant::now();
+            patience = Patience::new();
         }
         if missing > 0 {
             std::thread::sleep(QUIET / 4);
@@ -207,12 +226,12 @@ pub(crate) fn resolve(
     go_on: &dyn Fn() -> bool,
 ) -> Result<[Option<Mac>; 2], Trouble> {
     let mut to = [None; 2];
-    let begin = Instant::now();
-    let mut next = begin;
+    let mut patience = Patience::new();
+    let mut next = Instant::now();
     let is_open = |at: usize, to: &[Option<Mac>; 2]| ends[at].gateway.is_some() && to[at].is_none();
-    while (0..2).any(|at| is_open(at, &to)) && begin.elapsed() < AT_MOST && go_on() {
+    while (0..2).any(|at| is_open(at, &to)) && patience.lasts() && go_on() {
         if Instant::now() >= next {
-            next += AGAIN;
+            next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
         if !receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| ())? {

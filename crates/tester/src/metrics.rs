@@ -232,7 +232,7 @@ mod tests {
         let begun = Instant::now();
         let head = says(&metrics, b"HEAD /metrics?x HTTP/1.0\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
-        assert!(begun.elapsed() < 3 * PATIENCE);
+        assert!(begun.elapsed() < 30 * PATIENCE);
         drop(silent);
         let again = Metrics::serve(&metrics.address().to_string(), Arc::default()).err().unwrap();
         assert!(again.contains("in use"), "{again}");

@@ -6,7 +6,7 @@ use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size, tcp};
-use kpps_namespaces::{Agents, Net, Process};
+use kpps_namespaces::{Agents, Net, Process, in_six_tries};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Shape};
 use kpps_ports::port::{Options, open};
@@ -175,6 +175,12 @@ fn closes(trial: &DetailedTrial, intended: u64) {
     assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
 }
 
+/// Frames that this machine's own queues had no room for while it was busy.
+fn backlog(trial: &DetailedTrial) -> u64 {
+    let dropped = trial.result.ledger.dropped.iter();
+    dropped.filter(|(place, _)| place.ends_with("backlog")).map(|(_, frames)| frames).sum()
+}
+
 #[test]
 fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
     let Some(lab) = Lab::new() else { return };
@@ -236,7 +242,8 @@ fn all_kinds_of_traffic_pass_between_agents() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}: {:?}", tester.flows));
         let trial = document(&tester, &offer, &outcome).unwrap();
         closes(&trial, 1000);
-        assert_eq!((trial.lost, trial.directions[0].flows.as_ref().map(|it| it.count)), (0, Some(50)));
+        assert_eq!(trial.lost, backlog(&trial), "{trial:?}");
+        assert_eq!(trial.directions[0].flows.as_ref().map(|it| it.count), Some(50));
     }
 }
 
@@ -269,8 +276,8 @@ fn median_ns(tester: &mut Tester) -> (u64, u64) {
 }
 
 /// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures right after. What else the machine does moves each of the two by more than that now and
-/// then, but a constant stays.
+/// process measures right after. What else the machine does makes each of the two longer now and then, so the
+/// shortest of each are compared; a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
@@ -283,9 +290,11 @@ fn latency_with_agents_is_that_without() {
         let mut is_close = || {
             let ((p50, error_ns), (truth, _)) = (median_ns(&mut tester), median_ns(&mut alone));
             told.push((p50, error_ns, truth));
+            let (p50, error_ns, _) = *told.iter().min().unwrap();
+            let truth = told.iter().map(|(.., truth)| *truth).min().unwrap();
             p50.abs_diff(truth) <= NOISE_NS + error_ns
         };
-        assert!((0..10).any(|_| is_close()), "{told:?}: with agents, its error, without");
+        assert!((0..20).any(|_| is_close()), "{told:?}: with agents, its error, without");
     }
 }
 
@@ -295,30 +304,39 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
     lab.nets.tester.enter();
     // Killed; and stopped, which is as if the network no longer reached it.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
-        let agents = lab.agents(["token"; 2]);
-        let mut tester = tester(&lab.security("token"));
-        let (begin, before) = (Instant::now(), lab.nets.agents[0].sent("a"));
-        let signalled = std::cell::Cell::new(false);
-        let offer = offer(2000.0, Duration::from_secs(60));
-        let outcome = tester.trial(&offer, &|| {
-            // Learning is over, and much has been sent.
-            if !signalled.get() && lab.nets.agents[0].sent("a") > before + 1000 {
-                signalled.set(true);
-                agents[lost].signal(signal);
-            }
-            true
+        in_six_tries("no agent is without a CPU for so long that it seems lost", || {
+            ends_with_what_was_measured(&lab, lost, signal)
         });
-        let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
-        let trouble = trial.trouble.clone().unwrap();
-        let name = format!("10.9.0.{}", lost + 1);
-        assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
-        assert!(!trial.complete && begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
-        assert!(trial.result.sent > 0 && trial.received > 0 && trial.intended < 100_000, "{trial:?}");
-        // What the lost agent no longer told is neither made up nor unexplained.
-        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
-        let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
-        assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
     }
+}
+
+/// A trial in which an agent gets a signal and is lost. Returns false if the trial ended before.
+fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
+    let agents = lab.agents(["token"; 2]);
+    let mut tester = tester(&lab.security("token"));
+    let (gauges, signalled) = (tester.gauges(), std::cell::Cell::new(None));
+    let offer = offer(2000.0, Duration::from_secs(60));
+    let outcome = tester.trial(&offer, &|| {
+        // Learning is over, and both agents have told of many frames.
+        let many = gauges.so_far().is_some_and(|(_, sent, received)| sent > 1000 && received > 1000);
+        if many && signalled.get().is_none() {
+            signalled.set(Some(Instant::now()));
+            agents[lost].signal(signal);
+        }
+        true
+    });
+    let Some(since) = signalled.get() else { return false };
+    let trial = document(&tester, &offer, &outcome.unwrap()).unwrap();
+    let trouble = trial.trouble.clone().unwrap();
+    let name = format!("10.9.0.{}", lost + 1);
+    assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
+    assert!(!trial.complete && since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
+    assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
+    // What the lost agent no longer told is neither made up nor unexplained.
+    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
+    let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
+    assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
+    true
 }
 
 #[test]
@@ -335,9 +353,12 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
     for agent in &agents {
         agent.says("the tester is gone in the middle of a trial");
     }
-    let then = lab.nets.agents[0].sent("a");
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(lab.nets.agents[0].sent("a") - then <= 2, "nothing is sent any longer");
+    // Its thread may have had to wait for a CPU to notice.
+    in_six_tries("nothing is sent any longer", || {
+        let then = lab.nets.agents[0].sent("a");
+        std::thread::sleep(Duration::from_secs(1));
+        lab.nets.agents[0].sent("a") - then <= 2
+    });
 }
 
 /// What came while the receiver did not run waits for it, or is its own overflow: no loss of the device.
@@ -369,8 +390,7 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
             let ledger = &trial.result.ledger;
             assert!(trial.complete && ledger.unexplained == 0, "{trial:#?}");
             let missed = ledger.dropped.get("10.9.0.2/packet:b missed").copied().unwrap_or(0);
-            let backlog: u64 =
-                ledger.dropped.iter().filter(|(place, _)| place.ends_with("backlog")).map(|(_, n)| n).sum();
+            let backlog = backlog(&trial);
             // The tester's own overflow is no loss of the device.
             assert_eq!((trial.lost, trial.result.overflow), (backlog, Some(missed)), "{trial:#?}");
             assert!(trial.result.loss_ratio <= backlog as f64 / trial.result.sent as f64, "{trial:#?}");
@@ -380,11 +400,13 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     // 0.9 s at 2000 a second fit into its queue, and at 20,000 do not.
     for (offer, overflows) in [(paced(2000.0), false), (paced(20_000.0), true), (flood, true)] {
         let mut seen = vec![stalled(&offer)];
-        // A busy machine may send too few, or all of them before it stops the receiver.
-        while overflows && seen.len() < 6 && seen.last().is_some_and(|(_, missed)| *missed == 0) {
+        // A busy machine may send too few, or all of them before it stops the receiver, or stop it for
+        // longer.
+        while seen.len() < 6 && seen.last().is_some_and(|(_, missed)| (*missed > 0) != overflows) {
             seen.push(stalled(&offer));
         }
-        let last = seen.last().is_some_and(|(sent, missed)| *missed > 0 || *sent < 8000);
-        assert!(if overflows { last } else { seen[0].1 == 0 }, "{offer:?}: {seen:?}");
+        let is_as_meant =
+            |(sent, missed): &(u64, u64)| (*missed > 0) == overflows || overflows && *sent < 8000;
+        assert!(seen.last().is_some_and(is_as_meant), "{offer:?}: {seen:?}");
     }
 }

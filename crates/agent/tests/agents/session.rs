@@ -99,11 +99,8 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         assert_eq!(outcome.directions.len(), if bidirectional { 2 } else { 1 });
         for way in &outcome.directions {
             assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
-            assert_eq!(
-                (way.arrived.received, way.arrived.duplicated, way.arrived.corrupted),
-                (way.sent, 0, 0)
-            );
-            assert_eq!(way.latency.frames(), way.sent);
+            assert_eq!((way.lost(), way.arrived.duplicated, way.arrived.corrupted), (0, 0, 0));
+            assert_eq!(way.latency.frames(), way.arrived.received);
             // One way over a loopback interface, however busy the machine is; without correction it would be
             // 77,000 s.
             let half_ns = way.latency.quantile_ns(0.5);
@@ -114,9 +111,10 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         }
         // Both are this machine's clocks, so the truth is known.
         let clocks = outcome.clocks.unwrap();
-        let truth = there.now_ns() as i64 - Clock::here().now_ns() as i64;
+        let (before, now, after) = (Clock::here().now_ns(), there.now_ns(), Clock::here().now_ns());
+        let truth = now as i64 - before as i64;
         let wrong = clocks.offset_ns.abs_diff(truth);
-        assert!(wrong <= clocks.error_ns + 100_000, "{wrong} ns off: {clocks:?}");
+        assert!(wrong <= clocks.error_ns + 100_000 + (after - before), "{wrong} ns off: {clocks:?}");
         assert_eq!((&*clocks.over, clocks.drift_ns_per_s.is_some()), ("udp", true));
         assert!(!outcome.counted.cpus.is_empty() && outcome.counted.hosts.len() == 2);
     }
@@ -133,26 +131,33 @@ fn a_rate_changes_at_both_agents() {
     let gauges = tester.gauges();
     let offer = Offer { bidirectional: true, ..offer(Load::Pps(1000.0), Duration::from_secs(2)) };
     let changed = std::cell::RefCell::new(None);
-    let outcome = tester.trial(&offer, &|| {
-        let mut changed = changed.borrow_mut();
-        if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= SHORT {
-            *changed = Some(gauges.change_rate(Rate::Pps(9000.0)).unwrap().to_string());
-        }
-        true
-    });
-    let outcome = outcome.unwrap();
-    let said = changed.take().unwrap();
+    let mut last = None;
+    // A busy machine may let this thread look, or the senders take notice, too late.
+    let mut notice = || {
+        let outcome = tester.trial(&offer, &|| {
+            let mut changed = changed.borrow_mut();
+            if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= SHORT {
+                *changed = Some(gauges.change_rate(Rate::Pps(9000.0)).unwrap().to_string());
+            }
+            true
+        });
+        let outcome = last.insert((outcome.unwrap(), changed.take()));
+        assert!(outcome.0.complete, "{:?}", outcome.0.trouble);
+        outcome.1.is_some() && outcome.0.directions.iter().all(|way| !way.rate_changes.is_empty())
+    };
+    assert!((0..6).any(|_| notice()), "the rate never changed");
+    let (outcome, said) = last.unwrap();
+    let said = said.unwrap();
     let operator =
         format!("4.0 kpps in each direction from now on: what the operator of {}", host(&agents[1]));
     assert!(said.starts_with(&operator) && said.ends_with(" allows"), "{said}");
-    assert!(outcome.complete, "{:?}", outcome.trouble);
     for way in &outcome.directions {
         let [change] = way.rate_changes[..] else { panic!("{:?}", way.rate_changes) };
         assert!(change.at_s < 2.0 && change.offered_pps == 4000.0, "{change:?}");
         let due = 1000.0 * change.at_s + 4000.0 * (2.0 - change.at_s);
         assert!((way.intended as f64 - due).abs() <= 0.02 * due, "{due}, {change:?}: {}", way.intended);
         assert_eq!(way.intended, way.sent + way.shortfall());
-        assert_eq!((way.arrived.received, way.lost()), (way.sent, 0));
+        assert_eq!((way.arrived.received + way.overflow.unwrap_or(0), way.lost()), (way.sent, 0));
     }
 }
 
@@ -165,20 +170,26 @@ fn two_clocks_are_followed() {
     let every = Some(Duration::from_secs(1));
     let length = Duration::from_secs(5);
     let offer = Offer { bidirectional: true, every, ..offer(Load::Pps(500.0), length) };
-    let outcome = tester.trial(&offer, &|| true).unwrap();
-    let clocks = outcome.clocks.unwrap();
-    // Two agents, 40 questions before and 40 after; ten each second at least.
-    assert!(clocks.pings >= 2 * (80 + 4 * 10), "{clocks:?}");
-    for way in &outcome.directions {
-        let error_ns = way.latency.error_ns.unwrap();
-        let half_ns = way.latency.quantile_ns(0.5);
-        // Both are this machine's clocks: no drift, whose measured one may be as wrong as the readings.
-        assert!(half_ns < 500_000_000 && error_ns < 100_000_000, "{half_ns} {error_ns}");
-        let (_, series) = way.series.as_ref().unwrap();
-        let known = series.iter().filter(|it| it.p50_ns.is_some()).count();
-        assert!(known >= 4, "{series:?}");
-        assert!(series.iter().filter_map(|it| it.p50_ns).all(|ns| ns < 500_000_000), "{series:?}");
-    }
+    // A busy machine asks and answers late now and then.
+    let mut told = Vec::new();
+    let mut is_followed = || {
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let clocks = outcome.clocks.unwrap();
+        // Two agents, 40 questions before and 40 after; ten each second at least.
+        let mut is_close = clocks.pings >= 2 * (80 + 4 * 10);
+        for way in &outcome.directions {
+            let error_ns = way.latency.error_ns.unwrap();
+            let half_ns = way.latency.quantile_ns(0.5);
+            // Both are this machine's clocks: no drift, whose measured one may be as wrong as the readings.
+            is_close &= half_ns < 500_000_000 && error_ns < 100_000_000;
+            let (_, series) = way.series.as_ref().unwrap();
+            let known: Vec<u64> = series.iter().filter_map(|it| it.p50_ns).collect();
+            is_close &= known.len() >= 4 && known.iter().all(|&ns| ns < 500_000_000);
+            told.push((clocks.pings, half_ns, error_ns, known));
+        }
+        is_close
+    };
+    assert!((0..6).any(|_| is_followed()), "{told:?}");
 }
 
 #[test]
@@ -188,7 +199,7 @@ fn agents_with_one_clock_have_no_offset() {
     let mut tester = tester([&agents[0], &agents[1]]);
     let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
     assert!(outcome.complete && outcome.clocks.is_none());
-    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].sent);
+    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].arrived.received);
 
     let frames = Arc::new(Templates::one(&[7; 60]));
     let classes = Arc::new(Classes::new(&frames, 1));
@@ -262,7 +273,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     drop(port);
     let begin = Instant::now();
     while connect(&spec.to_string()).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "a port is given back when its session ends");
+        assert!(begin.elapsed() < Duration::from_secs(60), "a port is given back when its session ends");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -275,10 +286,13 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let mut tester = tester([agents[0].as_ref().unwrap(), agents[1].as_ref().unwrap()]);
         let name = host(agents[lost].as_ref().unwrap()).to_string();
         let agents = std::cell::RefCell::new(&mut agents);
-        let begin = Instant::now();
+        let (gauges, ended) = (tester.gauges(), std::cell::Cell::new(None));
         let outcome = tester.trial(&offer(Load::Pps(2000.0), Duration::from_secs(60)), &|| {
-            if begin.elapsed() > Duration::from_secs(1) {
+            // Both agents have told of frames.
+            let goes_well = gauges.so_far().is_some_and(|(_, sent, received)| sent > 0 && received > 0);
+            if goes_well && ended.get().is_none() {
                 agents.borrow_mut()[lost].take();
+                ended.set(Some(Instant::now()));
             }
             true
         });
@@ -286,7 +300,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let trouble = outcome.trouble.unwrap().to_string();
         assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
         let way = &outcome.directions[0];
-        assert!(!outcome.complete && begin.elapsed() < Duration::from_secs(30));
+        assert!(!outcome.complete && ended.get().unwrap().elapsed() < Duration::from_secs(30));
         assert!(
             way.sent > 0 && way.arrived.received > 0 && way.intended < 60_000,
             "{} {:?}",

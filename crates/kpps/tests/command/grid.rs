@@ -54,21 +54,24 @@ fn a_grid_that_was_killed_goes_on() {
         ["--driver", "intel-5.7.6", "--vary", "driver.weight=1..64*2", "--vary", "load=10%..100%/10%"];
     let words = [&words[..], &["--json", "--duration", "20ms", "--resume", "grid.jsonl"]].concat();
     let kept = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap_or_default().lines().count();
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
-        .current_dir(folder)
-        .arg("grid")
-        .args(&words)
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    while kept() < 5 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let before = kept();
-    assert!(before < 70, "it was not in the middle of its work: {before}");
+    let killed_in_the_middle = || {
+        let _ = std::fs::remove_file(folder.join("grid.jsonl"));
+        let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+            .current_dir(folder)
+            .arg("grid")
+            .args(&words)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while kept() < 5 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (5..70).contains(&kept())
+    };
+    // A busy machine may let it end before.
+    assert!((0..6).any(|_| killed_in_the_middle()), "it always ended before it was killed: {}", kept());
     let (code, resumed, said) = kpps(folder, &words);
     assert_eq!((code, kept()), (0, 70), "those that were missing: {said}");
     assert!(said.is_empty() || said.contains("in the middle of a line"), "{said}");

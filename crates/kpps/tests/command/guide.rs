@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Seconds that the blocks of a page may take together.
-const PATIENCE_S: &str = "120";
+const PATIENCE_S: &str = "300";
+/// How often a page that measures is tried, at most: a search may find nothing where programs get no CPU.
+const TRIES: usize = 3;
 /// What a reason to skip a block may begin with.
 const REASONS: [&str; 5] = ["builds ", "needs ", "takes ", "boots ", "runs until "];
 
@@ -197,6 +199,8 @@ fn run(page: &Page, net: Option<&Net>) -> Result<(), String> {
     }
     let blocks = page.blocks();
     let mut script = String::from("set -e -o pipefail\nexec 2>&1\n");
+    // On a busy machine programs take longer to start.
+    script += "sleep() { command sleep $((3 * $1)); }\n";
     if net.is_some() {
         // Namespaces that the page makes have names of their own.
         script += "mount -t tmpfs none /run/netns\nip link set lo up\n";
@@ -273,11 +277,17 @@ fn run_pages(with_interfaces: bool) {
         pages.retain(|page| !tested(page).contains("exec nat nft"));
     }
     let run = &|page: &Page| {
-        let net = with_interfaces.then(|| Net::new().expect("the right to make namespaces"));
         let begin = std::time::Instant::now();
-        let result = run(page, net.as_ref());
-        println!("{}: {:.1} s", page.name, begin.elapsed().as_secs_f64());
-        result.err()
+        let once = || {
+            // Each time in another place.
+            let net = with_interfaces.then(|| Net::new().expect("the right to make namespaces"));
+            let problem = run(page, net.as_ref()).err();
+            println!("{}: {:.1} s, {problem:?}", page.name, begin.elapsed().as_secs_f64());
+            problem
+        };
+        let problem = once();
+        let again = 1..if with_interfaces { TRIES } else { 1 };
+        again.fold(problem, |problem, _| problem.and_then(|_| once()))
     };
     let problems: Vec<String> = std::thread::scope(|scope| {
         let pages: Vec<_> = pages.iter().map(|page| scope.spawn(move || run(page))).collect();

@@ -87,6 +87,21 @@ impl Terminal {
         }
     }
 
+    /// Waits until the command catches the signal of a closed terminal, the first in proc_pid(5)'s set.
+    fn waits_for_hang_up_to_be_caught(&self) {
+        let file = format!("/proc/{}/status", self.child.id());
+        let end = Instant::now() + PATIENCE;
+        let catches = || {
+            let status = std::fs::read_to_string(&file).unwrap();
+            let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            u64::from_str_radix(set.trim(), 16).unwrap() & 1 != 0
+        };
+        while !catches() {
+            assert!(Instant::now() < end, "it does not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn press(&mut self, keys: &[u8]) {
         self.keys.write_all(keys).unwrap();
     }
@@ -170,6 +185,8 @@ fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
         let terminal = Terminal::start(&[&words[..], &files].concat(), &[]);
         if live == "--live" {
             terminal.waits_for("trial in the view", |screen| screen.contents().contains("of 30 done"));
+        } else {
+            terminal.waits_for_hang_up_to_be_caught();
         }
         let end = Instant::now() + Duration::from_secs(60);
         while !std::fs::read(&kept).is_ok_and(|text| text.contains(&b'\n')) {
@@ -243,7 +260,9 @@ fn keys_change_the_load_of_a_running_trial() {
     let way = &trial["directions"][0];
     let changes = way["rate_changes"].as_array().unwrap();
     let rates: Vec<_> = changes.iter().map(|change| change["offered_pps"].as_f64().unwrap()).collect();
-    assert_eq!((rates, trial["load_pps"].as_f64()), (vec![2200.0, 4000.0], Some(2000.0)), "{way}");
+    assert_eq!(trial["load_pps"].as_f64(), Some(2000.0), "{way}");
+    // A sender that gets no CPU between the two changes takes notice of the second one.
+    assert!(rates == [2200.0, 4000.0] || rates == [4000.0], "{way}");
     let mean = way["intended"].as_f64().unwrap() / trial["seconds"].as_f64().unwrap();
     let offered = trial["offered_pps"].as_f64().unwrap();
     assert!((offered / mean - 1.0).abs() < 0.01 && offered > 2000.0 && offered < 4000.0, "{trial}");

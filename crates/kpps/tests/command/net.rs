@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// What a machine under load may take to start a program, or to hand a frame over.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A network namespace of its own with virtual cables; gone when dropped.
 pub struct Net(kpps_namespaces::Net);
 
@@ -72,7 +75,7 @@ impl Net {
         let mut command = self.command(&[kpps.to_str().unwrap()]);
         let child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let table = format!("/proc/{}/net/packet", child.id());
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + PATIENCE;
         // A line of heading, and one for each bound socket (its 4th column is the protocol: all).
         let open = || {
             let text = std::fs::read_to_string(&table).unwrap_or_default();
@@ -111,7 +114,7 @@ impl End {
 
     /// The next frame that `wanted` likes.
     pub fn receive(&mut self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             let mut found = None;
             self.0
@@ -183,6 +186,12 @@ impl<T: Send + 'static> Middle<T> {
         self.doing.store(false, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
+}
+
+/// Frames that this machine's own queues had no room for while it was busy.
+pub fn backlog(trial: &Value) -> u64 {
+    let dropped = trial["ledger"]["dropped"].as_object().unwrap().iter();
+    dropped.filter(|(place, _)| place.contains(" backlog")).map(|(_, frames)| frames.as_u64().unwrap()).sum()
 }
 
 pub fn document(output: &Output) -> Value {

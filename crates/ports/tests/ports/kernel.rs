@@ -3,12 +3,17 @@
 
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, ipv4, tag, udp};
-use kpps_namespaces::skip;
+use kpps_namespaces::{in_six_tries, skip};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, wait};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// What a machine under load may take to hand frames over.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The ends of the cable.
 const ENDS: [&str; 2] = ["near0", "far0"];
@@ -26,6 +31,7 @@ fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
             skip::needs("root, to make a network namespace");
             return;
         }
+        stay_on_one_cpu();
         // Or neighbour discovery would send frames of its own.
         run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 || true");
         let several = format!("numtxqueues {queues} numrxqueues {queues}");
@@ -39,6 +45,16 @@ fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// The kernel hands frames over on the CPU that sent them. On two CPUs some could overtake others.
+fn stay_on_one_cpu() {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let all = sched_getaffinity(None).unwrap();
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).collect();
+    let mut one = CpuSet::new();
+    one.set(all[NEXT.fetch_add(1, Ordering::Relaxed) % all.len()]);
+    sched_setaffinity(None, &one).unwrap();
 }
 
 fn run(command: &str) {
@@ -72,7 +88,7 @@ fn frame(bytes: usize, sequence: u64, vlan: bool) -> Vec<u8> {
 
 /// Sends all of `frames`, and takes what comes at the other end meanwhile and until nothing is missing.
 fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + PATIENCE;
     let mut arrived = Vec::new();
     let mut waiting = frames.iter();
     let mut next = waiting.next();
@@ -92,12 +108,25 @@ fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>
         .unwrap();
     }
     // Nothing comes twice.
+    arrived.extend(all_that_come(to, 0));
+    arrived
+}
+
+/// Waits for so many frames, and a little for more.
+fn all_that_come(to: &mut AnyPort, least: usize) -> Vec<Vec<u8>> {
+    let (begun, mut arrived) = (Instant::now(), Vec::new());
+    let mut take = |arrived: &mut Vec<Vec<u8>>| {
+        to.receive(64, |frame| {
+            arrived.push(frame.as_ref().to_vec());
+            Some(frame.buffer)
+        })
+        .unwrap()
+    };
+    while arrived.len() < least && begun.elapsed() < PATIENCE {
+        take(&mut arrived);
+    }
     std::thread::sleep(Duration::from_millis(50));
-    to.receive(64, |frame| {
-        arrived.push(frame.as_ref().to_vec());
-        Some(frame.buffer)
-    })
-    .unwrap();
+    while take(&mut arrived) > 0 {}
     arrived
 }
 
@@ -141,7 +170,7 @@ fn too_long_is_told(kinds: [&'static str; 2]) {
             near.send(Frame { buffer, bytes: bytes.len() as u16 }).unwrap();
         }
         near.flush().unwrap();
-        let arrived = pass(&mut near, &mut far, &[]);
+        let arrived = all_that_come(&mut far, 2);
         let counters = near.counters().unwrap();
         assert_eq!((counters.sent, counters.tx_dropped), (2, 2));
         assert_eq!(arrived, [frames[0].clone(), frames[3].clone()]);
@@ -164,21 +193,21 @@ fn overflow_is_counted(kinds: [&'static str; 2]) {
             }
             near.flush().unwrap();
         }
-        let (mut received, mut expected) = (0, 0);
-        while far
-            .receive(64, |frame| {
+        let all = u64::from(near.counters().unwrap().sent as u32);
+        let (begun, mut received, mut expected, mut missed) = (Instant::now(), 0, 0, 0);
+        while received + missed < all && begun.elapsed() < PATIENCE {
+            far.receive(64, |frame| {
                 let tag = tag::read(frame.as_ref()).unwrap();
                 assert!(tag.sequence >= expected);
                 expected = tag.sequence + 1;
                 received += 1;
                 Some(frame.buffer)
             })
-            .unwrap()
-            > 0
-        {}
-        let missed = far.counters().unwrap().missed.unwrap();
+            .unwrap();
+            missed = far.counters().unwrap().missed.unwrap();
+        }
         assert!(missed > 0, "{received} of {sent} fit");
-        assert_eq!(received + missed, u64::from(near.counters().unwrap().sent as u32));
+        assert_eq!(received + missed, all);
     });
 }
 
@@ -188,27 +217,23 @@ fn xdp_each_arrives() {
     each_arrives(["xdp", "xdp"], 3);
 }
 
-/// Frames to `to` by each of its queues: the streams of those that come, and nothing else does.
-fn by_each_queue(to: &str) -> Vec<u16> {
+/// Sends a hundred frames to `to` by each of its queues: so many of each come, and nothing else does.
+fn by_each_queue(to: &str, expected: [u16; 4]) {
     let [mut to, from @ ..] = named([to, "xdp:near0:0", "xdp:near0:1", "xdp:near0:2", "xdp:near0:3"]);
     for (stream, mut from) in from.into_iter().enumerate() {
         for sequence in 0..100 {
             send_one(&mut from, &frame_of(stream as u16, sequence));
         }
     }
-    let mut streams = vec![0; 4];
-    for _ in 0..40 {
-        to.receive(64, |frame| {
-            let tag = tag::read(frame.as_ref()).unwrap();
-            let next = &mut streams[usize::from(tag.stream)];
-            assert_eq!(tag.sequence, u64::from(*next), "in order within a queue");
-            *next += 1;
-            Some(frame.buffer)
-        })
-        .unwrap();
+    let all: u16 = expected.iter().sum();
+    let mut streams = [0; 4];
+    for frame in all_that_come(&mut to, all.into()) {
+        let tag = tag::read(&frame).unwrap();
+        let next = &mut streams[usize::from(tag.stream)];
+        assert_eq!(tag.sequence, u64::from(*next), "in order within a queue");
+        *next += 1;
     }
-    assert_eq!(to.counters().unwrap().received, streams.iter().map(|&frames| u64::from(frames)).sum::<u64>());
-    streams
+    assert_eq!((streams, to.counters().unwrap().received), (expected, all.into()));
 }
 
 /// A frame of a stream.
@@ -221,10 +246,10 @@ fn frame_of(stream: u16, sequence: u64) -> Vec<u8> {
 #[test]
 fn xdp_sees_all_queues_or_the_one_that_is_named() {
     with_queues(4, || {
-        assert_eq!(by_each_queue("xdp:far0"), [100; 4]);
-        assert_eq!(by_each_queue("xdp:far0:2"), [0, 0, 100, 0]);
+        by_each_queue("xdp:far0", [100; 4]);
+        by_each_queue("xdp:far0:2", [0, 0, 100, 0]);
         // Closed ports have given the queues back, and no frame of theirs is left.
-        assert_eq!(by_each_queue("auto:far0"), [100; 4]);
+        by_each_queue("auto:far0", [100; 4]);
         let word = |name: &str| choose(&name.parse().unwrap()).unwrap();
         assert_eq!((word("auto:near0").0.to_string(), word("xdp:near0").1), ("xdp:near0".into(), None));
         assert!(word("xdp:near0:3").1.unwrap().contains("queue 3 of 4"));
@@ -237,24 +262,26 @@ fn xdp_queues_take_turns() {
     with_queues(3, || {
         let [mut flood, mut other, mut to] = named(["xdp:near0:1", "xdp:near0:2", "xdp:far0"]);
         for round in 0..10 {
-            for sequence in 0..2000 {
-                send_one(&mut flood, &frame_of(1, sequence));
-            }
-            for sequence in 0..40 {
-                send_one(&mut other, &frame_of(2, sequence));
-            }
-            // Each time a queue has the budget at most.
-            let (mut calls, mut found) = (0, 0);
-            while found < 40 {
-                calls += 1;
-                assert!(calls <= 3 * 40 / 8, "{found} of 40 after {calls} calls, round {round}");
-                let taken = to.receive(8, |frame| {
-                    found += u32::from(tag::read(frame.as_ref()).unwrap().stream == 2);
-                    Some(frame.buffer)
-                });
-                assert!(taken.unwrap() <= 8);
-            }
-            while to.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
+            // What the kernel has not handed over yet has no turn.
+            in_six_tries(&format!("all queues have their turn in round {round}"), || {
+                for sequence in 0..2000 {
+                    send_one(&mut flood, &frame_of(1, sequence));
+                }
+                for sequence in 0..40 {
+                    send_one(&mut other, &frame_of(2, sequence));
+                }
+                // Each time a queue has the budget at most.
+                let mut found = 0;
+                for _ in 0..3 * 40 / 8 {
+                    let taken = to.receive(8, |frame| {
+                        found += u32::from(tag::read(frame.as_ref()).unwrap().stream == 2);
+                        Some(frame.buffer)
+                    });
+                    assert!(taken.unwrap() <= 8);
+                }
+                all_that_come(&mut to, 0);
+                found == 40
+            });
         }
     });
 }
@@ -300,8 +327,8 @@ fn xdp_wakes_for_each_queue() {
                 assert!(start.elapsed() > pause / 2, "nothing has come: {:?}", start.elapsed());
                 send_one(from, &frame(60, 0, false));
                 let start = Instant::now();
-                wait(&[&to], 100 * pause).unwrap();
-                assert!(start.elapsed() < 50 * pause, "something has: {:?}", start.elapsed());
+                wait(&[&to], 600 * pause).unwrap();
+                assert!(start.elapsed() < 300 * pause, "something has: {:?}", start.elapsed());
                 assert_eq!(to.receive(64, |frame| Some(frame.buffer)).unwrap(), 1);
             }
         }
@@ -380,7 +407,7 @@ fn packet_stamps_are_of_the_arrival() {
         let read = now();
         let mut stamps = Vec::new();
         let patience = Instant::now();
-        while stamps.is_empty() && patience.elapsed() < Duration::from_secs(5) {
+        while stamps.is_empty() && patience.elapsed() < PATIENCE {
             let see = |frame: Frame, stamp: Option<u64>| {
                 stamps.push(stamp.unwrap());
                 Some(frame.buffer)
@@ -482,7 +509,7 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
                 lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u64, false)).collect();
             frames.extend((0..100).map(|i| frame(100, 5000 + i, true)));
             let mut waiting = frames.iter();
-            let (mut arrived, end) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+            let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
             while arrived.len() < frames.len() && Instant::now() < end {
                 let most = waiting.len().min(40);
                 let taken = near.send_again(most, |buffer| {

@@ -201,7 +201,7 @@ mod tests {
             }
             theirs
         });
-        let output = console.run("y", true, Duration::from_secs(5), &mut || Ok(())).unwrap();
+        let output = console.run("y", true, Duration::from_secs(60), &mut || Ok(())).unwrap();
         assert_eq!((output.text.as_str(), output.code), ("a", 7));
         let mut theirs = pieces.join().unwrap();
         assert_eq!(console.expect("rest", SOON, &mut || Ok(())).unwrap(), b"");

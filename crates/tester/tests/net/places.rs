@@ -6,7 +6,7 @@
 use super::{offer, tester, tester_of};
 use kpps_frames::Mix;
 use kpps_frames::flows::Ports;
-use kpps_namespaces::{Net, Process, skip};
+use kpps_namespaces::{Net, Process, in_six_tries, skip};
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::{FlowPlan, Offer, Tester, document};
 use serde_json::Value;
@@ -193,22 +193,26 @@ fn a_throttled_exit_with_other_traffic() {
             return skip::lacks("the queueing discipline tbf");
         }
         let mut tester = set_up.tester(watched);
-        let mut others = set_up.router.command("bash");
-        others.args([
-            "-c",
-            "echo begins >&2; exec 2> /dev/null; while :; do echo others > /dev/udp/198.19.0.2/7; done",
-        ]);
-        let others = Process::start(others, "begins", Duration::from_secs(10));
         // 5 Mb/s carry 10,400 frames of 60 B a second, 20 Mb/s 9,900 of 252 B.
-        let offered = offer(20_000.0, bytes, false);
-        let trial = set_up.trial(&mut tester, &Offer { duration: Duration::from_millis(500), ..offered });
-        drop(others);
-        let Some(trial) = trial else { return };
-        let lost = trial.lost - backlog_of(&trial, "");
-        let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
-        let name = if watched { "rb tbf" } else { "rb qdisc" };
-        assert!(place.starts_with(&set_up.place(name)), "{place}");
-        assert!(frames == lost && frames > 0, "{frames} of {lost}: {trial:#?}");
+        let offered = Offer { duration: Duration::from_millis(500), ..offer(20_000.0, bytes, false) };
+        in_six_tries("more is sent than the exit carries", || {
+            let mut others = set_up.router.command("bash");
+            others.args([
+                "-c",
+                "echo begins >&2; exec 2> /dev/null; while :; do echo others > /dev/udp/198.19.0.2/7; done",
+            ]);
+            let others = Process::start(others, "begins", Duration::from_secs(60));
+            let trial = set_up.trial(&mut tester, &offered);
+            drop(others);
+            let Some(trial) = trial else { return true };
+            let lost = trial.lost - backlog_of(&trial, "");
+            let frames: u64 = dropped(&trial).iter().map(|(_, frames)| frames).sum();
+            assert_eq!(frames, lost, "{trial:#?}");
+            let name = set_up.place(if watched { "rb tbf" } else { "rb qdisc" });
+            assert!(dropped(&trial).iter().all(|(place, _)| place.starts_with(&name)), "{trial:#?}");
+            assert!(dropped(&trial).len() <= 1, "{trial:#?}");
+            lost > 0
+        });
     }
 }
 
@@ -221,12 +225,16 @@ fn a_queue_that_still_holds_frames_at_the_end() {
     }
     let mut tester = set_up.tester(true);
     let offer = Offer { drain: Duration::from_millis(100), ..offer(8000.0, 64, false) };
-    let outcome = tester.trial(&offer, &|| true).unwrap();
-    let trial = document(&tester, &offer, &outcome).unwrap();
-    let ledger = &trial.result.ledger;
-    assert_eq!(ledger.unexplained, 0, "{trial:#?}");
-    let held = ledger.in_flight_at[&set_up.place("rb")];
-    assert!(held > 100 && ledger.in_flight <= trial.lost, "{trial:#?}");
+    in_six_tries("more is sent than goes on in the time, and it is looked at soon", || {
+        let outcome = tester.trial(&offer, &|| true).unwrap();
+        let trial = document(&tester, &offer, &outcome).unwrap();
+        let ledger = &trial.result.ledger;
+        assert_eq!(ledger.unexplained, 0, "{trial:#?}");
+        assert!(ledger.in_flight <= trial.lost, "{trial:#?}");
+        // The next trial begins with an empty queue.
+        std::thread::sleep(Duration::from_secs(1));
+        ledger.in_flight_at.get(&set_up.place("rb")).is_some_and(|held| *held > 100)
+    });
 }
 
 #[test]
@@ -246,15 +254,20 @@ fn a_nat_in_both_directions() {
 /// The interfaces' statistics do so, too, but for the frames by which the tester learns the way.
 fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
+    // What a busy machine's backlog had no room for, and the tester's own ring: 0 nearly always.
+    let (backlog, overflow) = (backlog_of(&trial, ""), own_overflow(&trial));
     for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
-        assert_eq!((way.sent, way.received), (before.frames(), behind.frames()), "{trial:#?}");
-        assert_eq!((way.lost, way.corrupted), (0, 0), "{trial:#?}");
-        let learning = 20 * way.flows.as_ref().map_or(1, |flows| u64::from(flows.count));
-        for (meter, frames) in [(before, way.sent), (behind, way.received)] {
-            assert!((frames..=frames + learning).contains(&meter.all()), "{}: {trial:#?}", meter.all());
+        assert!((way.sent - backlog..=way.sent).contains(&before.frames()), "{trial:#?}");
+        assert!((way.received..=way.received + overflow).contains(&behind.frames()), "{trial:#?}");
+        assert!(way.lost <= backlog && way.corrupted == 0, "{trial:#?}");
+        let learning = 100 * way.flows.as_ref().map_or(1, |flows| u64::from(flows.count));
+        for (meter, frames) in [(before, way.sent - backlog), (behind, way.received)] {
+            let most = frames + backlog + overflow + learning;
+            assert!((frames..=most).contains(&meter.all()), "{}: {trial:#?}", meter.all());
         }
     }
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
+    assert_eq!(trial.lost, backlog, "{trial:#?}");
     trial
 }
 

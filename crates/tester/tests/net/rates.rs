@@ -4,7 +4,7 @@
 use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
 use kpps_frames::{Encap, Mac};
-use kpps_namespaces::{Net, Process, skip};
+use kpps_namespaces::{Net, Process, in_six_tries, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Near;
 use kpps_ports::port::{Options, Trouble, open};
@@ -33,13 +33,17 @@ fn throttle(router: &Net, mbps: u32, bucket: u32, queue: u32) -> bool {
     can
 }
 
-/// Frames that came through are as many as these, within 2 %; fewer by as many as could have passed while the
-/// generator did not run, if a busy machine did not let it.
-fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) {
+/// Whether as many frames came through as these, within 2 %; fewer by as many as could have passed while the
+/// generator did not run. A machine that is busier than that carries what came late, or not in time.
+fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) -> bool {
     let came = (trial.received + trial.result.overflow.unwrap()) as f64;
     let stalled_s = trial.result.shortfall as f64 / trial.load_pps.unwrap();
     let least = 0.98 * frames - stalled_s * pps - backlog_of(trial, "") as f64;
-    assert!(least <= came && came <= 1.02 * frames, "{least} to {}: {trial:#?}", 1.02 * frames);
+    let is_close = least <= came && came <= 1.02 * frames;
+    if !is_close {
+        eprintln!("{came} came through, not {least} to {}: {trial:#?}", 1.02 * frames);
+    }
+    is_close
 }
 
 /// The rate is tbf's, which counts bytes without the FCS; and what it does not carry is lost there, to the
@@ -48,20 +52,15 @@ fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) {
 fn a_throttled_exit() {
     let Some(set_up) = SetUp::new() else { return };
     for (mbps, bytes) in [(5, 64), (20, 256)] {
-        let mut tries = 0;
-        loop {
-            match lost_at_exit(&set_up, mbps, bytes) {
-                None => return,
-                Some(0) => tries += 1,
-                Some(_) => break,
-            }
-            assert!(tries < 6, "six times less was sent than {mbps} Mb/s carry");
-        }
+        in_six_tries("an exit carries its rate, and more is lost", || {
+            is_as_throttled(&set_up, mbps, bytes).unwrap_or(true)
+        });
     }
 }
 
-/// Frames that a throttled exit drops of a trial at twice its rate. `None` if this kernel cannot do it.
-fn lost_at_exit(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<u64> {
+/// Whether an exit carries its rate in a trial at twice that, and loses the rest: its accounts close in any
+/// case. `None` if this kernel cannot do it.
+fn is_as_throttled(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<bool> {
     // Bucket and queue hold what goes out in 50 ms: as long may a busy machine not look after them.
     let held = mbps * 6250;
     if !throttle(&set_up.router, mbps, held, held) {
@@ -71,7 +70,6 @@ fn lost_at_exit(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<u64> {
     let pps = f64::from(mbps) * 1e6 / (counted_bytes * 8.0);
     let mut tester = set_up.tester(true);
     let trial = set_up.trial(&mut tester, &long(2.0 * pps, bytes))?;
-    came_through(&trial, pps * LONG.as_secs_f64() + f64::from(2 * held) / counted_bytes, pps);
     let lost = trial.lost - backlog_of(&trial, "");
     let place = set_up.place("rb tbf");
     assert_eq!(dropped(&trial), Vec::from_iter((lost > 0).then_some((&*place, lost))), "{trial:#?}");
@@ -79,22 +77,26 @@ fn lost_at_exit(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<u64> {
     let counted = super::dropped_by_qdisc(&set_up.router, "rb");
     assert!((lost..=lost + 3).contains(&counted), "{counted}: {trial:#?}");
     set_up.router.run("tc qdisc del dev rb root");
-    Some(lost)
+    let frames = pps * LONG.as_secs_f64() + f64::from(2 * held) / counted_bytes;
+    Some(lost > 0 && came_through(&trial, frames, pps))
 }
 
 #[test]
 fn a_policer() {
     let Some(set_up) = SetUp::new() else { return };
-    set_up.router.run(
-        "nft 'add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
-         add rule ip f c udp dport 9 limit rate over 1000/second burst 100 packets counter drop'",
-    );
-    let mut tester = set_up.tester(true);
-    let Some(trial) = set_up.trial(&mut tester, &long(4000.0, 64)) else { return };
-    came_through(&trial, 1000.0 * LONG.as_secs_f64() + 100.0, 1000.0);
-    let [(place, frames)] = dropped(&trial)[..] else { panic!("{trial:#?}") };
-    assert!(place.starts_with(&set_up.place("ra netfilter drop")), "{place}");
-    assert_eq!(frames, counted(&set_up.router, "chain ip f c"));
+    in_six_tries("a policer passes its rate, and more is sent", || {
+        set_up.router.run(
+            "nft 'flush ruleset; add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
+             add rule ip f c udp dport 9 limit rate over 1000/second burst 100 packets counter drop'",
+        );
+        let mut tester = set_up.tester(true);
+        let Some(trial) = set_up.trial(&mut tester, &long(4000.0, 64)) else { return true };
+        let frames: u64 = dropped(&trial).iter().map(|(_, frames)| frames).sum();
+        assert_eq!(frames, counted(&set_up.router, "chain ip f c"), "{trial:#?}");
+        let place = set_up.place("ra netfilter drop");
+        assert!(dropped(&trial).iter().all(|(name, _)| name.starts_with(&place)), "{trial:#?}");
+        frames > 0 && came_through(&trial, 1000.0 * LONG.as_secs_f64() + 100.0, 1000.0)
+    });
 }
 
 /// A trial with frames of 512 B at twice the rate of a throttled exit, which is `MBPS`.
@@ -137,73 +139,79 @@ impl Throttled {
         Some(far)
     }
 
-    /// The trial's rate is the one that somebody else measured, second by second: the median of those. A
-    /// busy machine may have made some seconds longer, and let them send less in others.
-    fn is(&self, mut theirs_pps: Vec<f64>) {
+    /// Whether the trial's rate is the one that somebody else measured, second by second: the median of
+    /// those. A busy machine may have made some seconds longer, and let them send less in others.
+    fn is(&self, mut theirs_pps: Vec<f64>) -> bool {
         theirs_pps.sort_by(f64::total_cmp);
-        let theirs_pps = theirs_pps[theirs_pps.len() / 2];
-        came_through(&self.trial, theirs_pps * LONG.as_secs_f64() + self.held, self.pps);
+        let Some(theirs_pps) = theirs_pps.get(theirs_pps.len() / 2) else { return false };
+        came_through(&self.trial, theirs_pps * LONG.as_secs_f64() + self.held, self.pps)
     }
 }
 
 /// The rate that iperf3's receiver reports is the one that a trial reports.
 #[test]
 fn iperf3_through_the_same_exit() {
-    let Some(throttled) = Throttled::trial() else { return };
-    let ends = &throttled.set_up.ends;
-    if !ends.can("command -v iperf3 > /dev/null") {
-        return skip::needs("iperf3");
-    }
-    let Some(far) = throttled.hosts() else { return };
-    let mut server = far.command("sh");
-    server.args(["-c", "exec iperf3 --server --format k --forceflush >&2"]);
-    let server = Process::start(server, "listening", Duration::from_secs(20));
-    let payload = Throttled::PAYLOAD;
-    ends.run(&format!(
-        "iperf3 --udp --client 198.19.0.2 --bitrate 10M --length {payload} --time 5 > /dev/null"
-    ));
-    // Its report at the end.
-    server.says("receiver");
-    let said = server.said();
-    // Of each second, of a last short one, and of all together.
-    let kbps: Vec<f64> = said
-        .lines()
-        .filter_map(|line| line.split(" Kbits/sec").next().filter(|before| before.len() < line.len()))
-        .map(|before| before.rsplit(' ').next().and_then(|text| text.parse().ok()))
-        .collect::<Option<_>>()
-        .unwrap_or_else(|| panic!("{said}"));
-    assert!(kbps.len() >= 5, "{said}");
-    throttled.is(kbps.into_iter().map(|kbps| kbps * 1e3 / (8.0 * f64::from(payload))).collect());
+    in_six_tries("both measure the rate of the exit", || {
+        let Some(throttled) = Throttled::trial() else { return true };
+        let ends = &throttled.set_up.ends;
+        if !ends.can("command -v iperf3 > /dev/null") {
+            skip::needs("iperf3");
+            return true;
+        }
+        let Some(far) = throttled.hosts() else { return true };
+        let mut server = far.command("sh");
+        server.args(["-c", "exec iperf3 --server --format k --forceflush >&2"]);
+        let server = Process::start(server, "listening", Duration::from_secs(60));
+        let payload = Throttled::PAYLOAD;
+        ends.run(&format!(
+            "iperf3 --udp --client 198.19.0.2 --bitrate 10M --length {payload} --time 5 > /dev/null"
+        ));
+        // Its report at the end.
+        server.says("receiver");
+        let said = server.said();
+        // Of each second, of a last short one, and of all together.
+        let kbps: Vec<f64> = said
+            .lines()
+            .filter_map(|line| line.split(" Kbits/sec").next().filter(|before| before.len() < line.len()))
+            .map(|before| before.rsplit(' ').next().and_then(|text| text.parse().ok()))
+            .collect::<Option<_>>()
+            .unwrap_or_else(|| panic!("{said}"));
+        throttled.is(kbps.into_iter().map(|kbps| kbps * 1e3 / (8.0 * f64::from(payload))).collect())
+    });
 }
 
 /// The rate that ifpps sees while trafgen sends is the one that a trial reports.
 #[test]
 fn trafgen_through_the_same_exit() {
-    let Some(throttled) = Throttled::trial() else { return };
-    let SetUp { ends, router } = &throttled.set_up;
-    if !ends.can("command -v trafgen > /dev/null && command -v ifpps > /dev/null") {
-        return skip::needs("trafgen and ifpps");
-    }
-    let Some(far) = throttled.hosts() else { return };
-    let station = |net: &Net, interface: &str| net.output(&format!("cat /sys/class/net/{interface}/address"));
-    let packet = format!(
-        "{{ eth(da={}, sa={}), ipv4(ttl=64, saddr=198.18.0.1, daddr=198.19.0.2), udp(sport=49152, dport=9), fill(0, {}) }}",
-        station(router, "ra").trim(),
-        station(ends, "a").trim(),
-        Throttled::PAYLOAD
-    );
-    let mut sender = ends.command("trafgen");
-    sender.args(["--out", "a", "--cpus", "1", "--gap", "100us", "--num", "60000", &packet]);
-    // It prints nothing before its end. When it is killed, its child still sends the rest of the frames, for
-    // some seconds.
-    let sender = Process::start(sender, "", Duration::ZERO);
-    let said = far.output("timeout 5 ifpps --dev b --csv --loop --interval 1000");
-    drop(sender);
-    let lines = said.lines().filter(|line| !line.starts_with('#'));
-    let frames = lines.map(|line| line.split(' ').nth(2).and_then(|text| text.parse().ok()));
-    let frames = frames.collect::<Option<Vec<f64>>>().unwrap_or_else(|| panic!("{said}"));
-    assert!(frames.len() >= 3, "{said}");
-    throttled.is(frames);
+    in_six_tries("both measure the rate of the exit", || {
+        let Some(throttled) = Throttled::trial() else { return true };
+        let SetUp { ends, router } = &throttled.set_up;
+        if !ends.can("command -v trafgen > /dev/null && command -v ifpps > /dev/null") {
+            skip::needs("trafgen and ifpps");
+            return true;
+        }
+        let Some(far) = throttled.hosts() else { return true };
+        let station =
+            |net: &Net, interface: &str| net.output(&format!("cat /sys/class/net/{interface}/address"));
+        let packet = format!(
+            "{{ eth(da={}, sa={}), ipv4(ttl=64, saddr=198.18.0.1, daddr=198.19.0.2), udp(sport=49152, dport=9), fill(0, {}) }}",
+            station(router, "ra").trim(),
+            station(ends, "a").trim(),
+            Throttled::PAYLOAD
+        );
+        let mut sender = ends.command("trafgen");
+        sender.args(["--out", "a", "--cpus", "1", "--gap", "100us", "--num", "60000", &packet]);
+        // It prints nothing before its end. When it is killed, its child still sends the rest of the frames,
+        // for some seconds.
+        let sender = Process::start(sender, "", Duration::ZERO);
+        let said = far.output("timeout 5 ifpps --dev b --csv --loop --interval 1000");
+        drop(sender);
+        let lines = said.lines().filter(|line| !line.starts_with('#'));
+        let frames = lines.map(|line| line.split(' ').nth(2).and_then(|text| text.parse().ok()));
+        let frames = frames.collect::<Option<Vec<f64>>>().unwrap_or_else(|| panic!("{said}"));
+        // Fewer, if it did not run.
+        frames.len() >= 3 && throttled.is(frames)
+    });
 }
 
 /// A port that does not count what it misses, as a UDP socket of another system than Linux.
@@ -265,13 +273,19 @@ fn an_overflow_that_is_not_known() {
         trial
     };
     let clean = trial(&mut tester);
-    assert_eq!(clean.lost, 0, "{clean:#?}");
+    assert_eq!(clean.lost, backlog_of(&clean, ""), "{clean:#?}");
     assert_ne!(clean.result.limit(), Some(Limit::Receiver), "{clean:#?}");
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
         return skip::lacks("the queueing discipline tbf");
     }
-    let lossy = trial(&mut tester);
-    // The queue's counter has its place all the same.
-    assert_eq!(lossy.result.ledger.dropped["pb tbf"], super::dropped_by_qdisc(&net, "pb"), "{lossy:#?}");
-    assert!(lossy.result.limit().is_some() && !lossy.result.is_of_the_device(), "{lossy:#?}");
+    in_six_tries("more is sent than goes out", || {
+        let before = super::dropped_by_qdisc(&net, "pb");
+        let lossy = trial(&mut tester);
+        // The queue's counter has its place all the same.
+        let dropped = lossy.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
+        assert_eq!(dropped, super::dropped_by_qdisc(&net, "pb") - before, "{lossy:#?}");
+        let is_known = lossy.result.limit().is_some() && !lossy.result.is_of_the_device();
+        assert!(is_known || lossy.lost * 100 < lossy.result.sent, "{lossy:#?}");
+        dropped > 0
+    });
 }

@@ -100,13 +100,16 @@ fn frames_that_something_happened_to_are_in_the_file() {
         (&trial["capture"]["frames"], &trial["capture"]["not_kept"]),
         (&frames.len().into(), &0.into())
     );
+    let sent = trial["sent"].as_u64().unwrap();
     let stream = frames.iter().find(|(.., why)| why.ends_with("duplicated")).unwrap();
     let stream = tag::read(&stream.2).unwrap().stream;
     for kind in ["duplicated", "reordered", "corrupted", "other traffic"] {
         let here = frames.iter().filter(|(.., why)| why.ends_with(kind)).count() as u64;
         assert_eq!(trial[kind.replace(" ", "_")], here, "{kind}: {trial}");
-        assert_eq!(here, done[&stream][kind], "{kind}: {trial}");
-        assert!(here > 50, "{kind}: {here}");
+        // Behind the last one that is held back there may be none to overtake it.
+        let alone = u64::from(kind == "reordered" && sent % 20 == 10);
+        assert_eq!(here + alone, done[&stream][kind], "{kind}: {trial}");
+        assert!(here + 1 >= sent / 20, "{kind}: {here} of {sent}");
     }
     for (interface, at, frame, why) in &frames {
         assert_eq!(*interface, 1, "frames went to b only");

@@ -4,7 +4,6 @@
 use crate::net::{Net, document, stop};
 use serde_json::Value;
 use std::process::Command;
-use std::time::Duration;
 
 const HOST: [[u8; 6]; 2] = [[2, 0, 0, 0, 9, 0], [2, 0, 0, 0, 9, 1]];
 /// Frames of each flood.
@@ -53,7 +52,7 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     let router = net.start(&[words, &["--json"]].concat(), 2);
     let to = introduce(&net, "a", 0, vlans.map(|vlans| vlans[0]));
     introduce(&net, "b", 1, vlans.map(|vlans| vlans[1]));
-    let count = net.start(&["count", "packet:b", "--duration", "60s", "--json"], 3);
+    let count = net.start(&["count", "packet:b", "--duration", "600s", "--json"], 3);
 
     let vlan = vlans.map(|vlans| vlans[0].to_string());
     let vlan: Vec<_> = vlan.iter().flat_map(|vlan| ["--vlan", vlan.as_str(), "--size", "68"]).collect();
@@ -69,8 +68,8 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     send("0");
     signal("-CONT", router.id());
     send("1");
-    std::thread::sleep(Duration::from_millis(500));
-    let (counted, routed) = (document(&stop(count)), document(&stop(router)));
+    // Both still take what waits for them.
+    let (routed, counted) = (document(&stop(router)), document(&stop(count)));
 
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let sum = |places: &Value| places.as_object().unwrap().values().map(number).sum::<u64>();

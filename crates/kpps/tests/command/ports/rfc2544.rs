@@ -1,6 +1,7 @@
 //! Back-to-back frames between two ports: a buffer whose length is known is found.
 
 use crate::net::{Net, document};
+use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 
 /// What goes out of the bridge: 10 Mb/s are so many frames of 60 B a second.
@@ -35,19 +36,23 @@ fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
         if !net.command(&bound.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
             return kpps_namespaces::skip::lacks("the queueing discipline tbf");
         }
-        let found = (0..5).find_map(|_| found(&net)).expect("a machine that can send a burst now and then");
-        let burst = &found["back_to_back"];
-        let [longest] = &burst["frames"].as_array().unwrap()[..] else { panic!("{burst}") };
-        let longest = longest.as_f64().unwrap();
-        // What fits goes through, however busy the machine is; more does not.
-        // On a busy machine the tester's limit is below the asked 100 kpps, and bursts have that rate.
-        let pps = burst["pps"].as_f64().unwrap();
-        let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / pps) + LATE;
-        assert!((f64::from(held)..=most).contains(&longest), "{held} held: {longest}, at most {most}");
-        // RFC 9004: what went on meanwhile was not in the buffer.
-        let seconds = |name: &str| burst[name].as_f64().unwrap();
-        let throughput = found["throughput"]["goals"][0]["lower_pps"].as_f64().unwrap();
-        assert!((seconds("implied_s") - longest / pps).abs() < 1e-7, "{burst}");
-        assert!((seconds("corrected_s") - longest / pps * (1.0 - throughput / pps)).abs() < 1e-7, "{burst}");
+        in_six_tries("a burst is sent in time, and its frames meet the buffer as it is", || {
+            let Some(found) = found(&net) else { return false };
+            let burst = &found["back_to_back"];
+            let [longest] = &burst["frames"].as_array().unwrap()[..] else { panic!("{burst}") };
+            let longest = longest.as_f64().unwrap();
+            let pps = burst["pps"].as_f64().unwrap();
+            // RFC 9004: what went on meanwhile was not in the buffer.
+            let seconds = |name: &str| burst[name].as_f64().unwrap();
+            let throughput = found["throughput"]["goals"][0]["lower_pps"].as_f64().unwrap();
+            assert!((seconds("implied_s") - longest / pps).abs() < 1e-7, "{burst}");
+            let corrected_s = longest / pps * (1.0 - throughput / pps);
+            assert!((seconds("corrected_s") - corrected_s).abs() < 1e-7, "{burst}");
+            // What fits goes through, and more does not.
+            // On a busy machine the tester's limit is below the asked 100 kpps, and bursts have that rate.
+            let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / pps) + LATE;
+            eprintln!("{held} held: {longest}, at most {most}");
+            (f64::from(held)..=most).contains(&longest)
+        });
     }
 }

@@ -1,9 +1,10 @@
 //! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must
 //! manage, patience.
 
-use crate::net::{End, Middle, Net, document};
+use crate::net::{End, Middle, Net, backlog, document};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
+use kpps_namespaces::in_six_tries;
 use kpps_results::calibration::Calibration;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -68,7 +69,8 @@ fn a_capture_comes_through_a_bridge() {
         let trial = trial(&net, &[&["--replay", file], more].concat());
         assert_eq!(number(&trial, "intended"), passes * u64::from(FRAMES), "{trial}");
         assert_eq!(number(&trial, "sent"), number(&trial, "received") + number(&trial, "lost"), "{trial}");
-        for name in ["lost", "duplicated", "reordered", "corrupted"] {
+        assert_eq!(number(&trial, "lost"), backlog(&trial), "{trial}");
+        for name in ["duplicated", "reordered", "corrupted"] {
             assert_eq!(trial[name], 0, "{name}: {trial}");
         }
         let replay =
@@ -124,7 +126,12 @@ fn total_loss_is_exit_code_1() {
     let output = kpps_trial(&net, &["--load", "1kpps", "--duration", "50ms", "--drain", "100ms"]);
     let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr));
     assert_eq!((number(&trial, "received"), output.status.code()), (0, Some(1)), "{said}");
-    assert!(said.contains("total loss from packet:a to packet:b: 50 frames were sent"), "{said}");
+    let sent = number(&trial, "sent");
+    assert_eq!(sent + number(&trial, "shortfall"), 50, "{trial}");
+    assert!(
+        said.contains(&format!("total loss from packet:a to packet:b: {sent} frames were sent")),
+        "{said}"
+    );
 }
 
 /// What happens to some frames of the capture, always to the same.
@@ -152,7 +159,9 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
     let middle = Middle::between(net.end("pa"), net.end("pb"), None, mischief);
     let folder = tempfile::tempdir().unwrap();
     let (file, odd) = (capture(folder.path()), folder.path().join("odd.pcapng"));
-    let words = ["--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--loop"];
+    // So long the one in the middle may get no CPU.
+    let words =
+        ["--drain", "5s", "--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--loop"];
     for passes in [1, 3] {
         let trial = trial(&net, &[&words[..], &[&passes.to_string()]].concat());
         assert_eq!(number(&trial, "intended"), passes * 400, "{trial}");
@@ -192,11 +201,9 @@ fn a_frame_that_a_port_cannot_send_is_unsent_and_no_other_is_missed_for_it() {
     std::fs::write(&file, writer.into_inner()).unwrap();
     let trial = trial(&net, &["--replay", file.to_str().unwrap()]);
     assert_eq!((number(&trial, "intended"), number(&trial, "sent") + number(&trial, "shortfall")), (40, 40));
-    assert!(
-        number(&trial, "shortfall") > 0 && number(&trial, "received") == number(&trial, "sent"),
-        "{trial}"
-    );
-    assert_eq!((number(&trial, "lost"), number(&trial, "duplicated")), (0, 0), "{trial}");
+    assert_eq!(number(&trial, "received") + number(&trial, "lost"), number(&trial, "sent"), "{trial}");
+    assert!(number(&trial, "shortfall") > 0 && number(&trial, "received") > 0, "{trial}");
+    assert_eq!((number(&trial, "lost"), number(&trial, "duplicated")), (backlog(&trial), 0), "{trial}");
 }
 
 #[test]
@@ -274,7 +281,7 @@ fn no_more_frames_are_sent_than_asked_for() {
         let said = [0, 1].map(|way| trial["directions"].get(way).map_or(0, |way| number(way, "sent")));
         // Beside the load: a few frames that learn the way, and neighbour discovery.
         for (left, said) in left.into_iter().zip(said) {
-            assert!((said..=said + 40).contains(&left) && said <= 500, "{left} left, {said} said");
+            assert!((said..=said + 100).contains(&left) && said <= 500, "{left} left, {said} said");
         }
         assert!(said[0] > 0 && both == (said[1] > 0), "{said:?}");
     }
@@ -302,13 +309,24 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms"];
     let words = [&words[..], &["--report", page.to_str().unwrap(), "--drain"]].concat();
     for (drain, late) in [("500ms", 0), ("8s", 1)] {
-        let trial = trial(&net, &[&words[..], &[drain]].concat());
-        assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");
-        assert_eq!((number(&trial, "lost") == 0, number(&trial, "reordered")), (late == 1, late), "{trial}");
-        let html = std::fs::read_to_string(&page).unwrap();
-        assert!(html.contains("packet:a and packet:b") && html.contains("by the kernel"), "{}", &html[..500]);
-        // What was held comes before the next trial.
-        std::thread::sleep(Duration::from_millis(1500));
+        in_six_tries("the frame is sent, and all look in time", || {
+            let trial = trial(&net, &[&words[..], &[drain]].concat());
+            assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");
+            assert_eq!(
+                number(&trial, "sent"),
+                number(&trial, "received") + number(&trial, "lost"),
+                "{trial}"
+            );
+            let html = std::fs::read_to_string(&page).unwrap();
+            assert!(
+                html.contains("packet:a and packet:b") && html.contains("by the kernel"),
+                "{}",
+                &html[..500]
+            );
+            // What was held comes before the next trial.
+            std::thread::sleep(Duration::from_millis(1500));
+            (number(&trial, "lost"), number(&trial, "reordered")) == (1 - late, late)
+        });
     }
     middle.stop();
 }

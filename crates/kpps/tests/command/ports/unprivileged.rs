@@ -1,6 +1,7 @@
 //! What an ordinary user can do, and what the rest tells him.
 
 use crate::net::document;
+use kpps_namespaces::in_six_tries;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -46,17 +47,17 @@ fn sockets_and_the_machine_room_are_for_everybody() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let here = format!("udp::{port}");
     let count =
-        nobody.command(&["count", &here, "--expect", "200", "--duration", "20s", "--json"]).spawn().unwrap();
+        nobody.command(&["count", &here, "--expect", "200", "--duration", "120s", "--json"]).spawn().unwrap();
     // Until it listens, nothing is sent to it.
     let table = format!(":{port:04X} ");
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
     let listens = || {
         ["udp", "udp6"].iter().any(|file| {
             std::fs::read_to_string(format!("/proc/net/{file}")).is_ok_and(|text| text.contains(&table))
         })
     };
     while !listens() && std::time::Instant::now() < end {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     let there = format!("udp:127.0.0.1:{port}");
     let sent =
@@ -118,18 +119,26 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
 /// One server for all trials of a command, with the load of the one that runs.
 #[test]
 fn a_curve_serves_the_counters_of_the_trial_that_runs() {
+    let nobody = Nobody::new();
+    in_six_tries("each trial is seen while it runs", || {
+        loads_served(&nobody) == (true, [1000, 2000, 3000].into(), 3)
+    });
+}
+
+/// Whether a curve ends well, and the loads and the number of trials that it served.
+fn loads_served(nobody: &Nobody) -> (bool, BTreeSet<u64>, u64) {
+    // Another program may take them before the curve does.
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (address, port) = (free(), free().port());
     let ports = format!("udp:127.0.0.1:{port},udp::{port}");
-    let nobody = Nobody::new();
     let mut words = vec!["curve", "--load", "1kpps..3kpps/1kpps", "--duration", "700ms", "--ports", &ports];
     let at = address.to_string();
     words.extend(["--metrics", &at]);
-    let mut child = nobody.command(&words).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = nobody.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut loads, mut trials) = (BTreeSet::new(), 0);
-    let status = loop {
+    loop {
         if let Some(status) = child.try_wait().unwrap() {
-            break status;
+            return (status.success(), loads, trials);
         }
         let mut said = String::new();
         if let Ok(mut stream) = TcpStream::connect(address) {
@@ -137,10 +146,8 @@ fn a_curve_serves_the_counters_of_the_trial_that_runs() {
             let _ = asked.and_then(|()| stream.read_to_string(&mut said));
         }
         let value = |name: &str| said.lines().find(|line| line.starts_with(name))?.rsplit_once(' ');
-        loads.extend(value("kpps_offered_frames_per_second{").map(|(_, pps)| pps.to_owned()));
+        loads.extend(value("kpps_offered_frames_per_second{").map(|(_, pps)| pps.parse::<u64>().unwrap()));
         trials = value("kpps_trials_total ").map_or(trials, |(_, count)| trials.max(count.parse().unwrap()));
         std::thread::sleep(Duration::from_millis(20));
-    };
-    assert!(status.success());
-    assert_eq!((loads, trials), (["1000", "2000", "3000"].map(str::to_owned).into(), 3));
+    }
 }

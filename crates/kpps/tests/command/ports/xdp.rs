@@ -1,10 +1,10 @@
 //! AF_XDP ports on interfaces with one queue and with several.
 
 use crate::net::{Net, document, stop};
+use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -58,16 +58,19 @@ fn trials_account_for_the_frames_of_all_queues() {
         for both in [&[][..], &["--bidirectional"]] {
             let words = ["trial", "--ports", "xdp:a,xdp:b", "--load", "2kpps", "--duration", "1s"];
             let more = ["--shape", "bursts:200", "--flows", "50", "--json"];
-            let output = net.kpps(&[&words[..], &more, both].concat());
-            let trial = document(&output);
-            assert!(output.status.success(), "{trial}");
-            jsonschema::validate(&schema, &trial).unwrap();
-            let sent = trial["sent"].as_u64().unwrap();
-            assert!(sent >= 200 && trial["received"] == sent, "{trial}");
-            for name in ["lost", "duplicated", "reordered", "corrupted"] {
-                assert_eq!(trial[name], 0, "{name}: {trial}");
-            }
-            assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
+            in_six_tries("a burst is sent, and the kernel hands each on before the next", || {
+                let output = net.kpps(&[&words[..], &more, both].concat());
+                let trial = document(&output);
+                assert!(output.status.success(), "{trial}");
+                jsonschema::validate(&schema, &trial).unwrap();
+                for name in ["duplicated", "reordered", "corrupted"] {
+                    assert_eq!(trial[name], 0, "{name}: {trial}");
+                }
+                assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
+                let count = |name: &str| trial[name].as_u64().unwrap();
+                assert_eq!(count("sent"), count("received") + count("lost") + count("overflow"), "{trial}");
+                count("sent") >= 200 && count("received") == count("sent")
+            });
         }
         assert_eq!((used(&net, "a"), used(&net, "b")), (queues as usize, queues as usize));
     }
@@ -78,23 +81,24 @@ fn trials_account_for_the_frames_of_all_queues() {
 fn flows_are_counted_in_order_whatever_their_queue() {
     let Some(net) = Net::bridge_of_queues(4) else { return };
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
-    let words = [kpps.to_str().unwrap(), "count", "xdp:b", "--duration", "60s", "--json", "--every", "50ms"];
-    let mut count = net.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It counts when it first says how much.
-    let mut said = BufReader::new(count.stderr.take().unwrap()).lines();
-    assert!(said.next().unwrap().unwrap().starts_with('{'));
-    let said = std::thread::spawn(move || said.count());
-    let words = ["send", "xdp:a", "--count", "2000", "--load", "2kpps", "--shape", "bursts:200", "--json"];
-    let sent = document(&net.kpps(&[&words[..], &["--flows", "50"]].concat()));
-    std::thread::sleep(Duration::from_millis(200));
-    let counted = document(&stop(count));
-    said.join().unwrap();
-    let stream = &counted["streams"][0];
-    assert!(sent["ports"][0]["sent"].as_u64().unwrap() >= 200, "{sent}");
-    assert_eq!(
-        (&stream["received"], &stream["reordered"]),
-        (&sent["ports"][0]["sent"], &0.into()),
-        "{counted}"
-    );
+    let words = [kpps.to_str().unwrap(), "count", "xdp:b", "--duration", "600s", "--json", "--every", "50ms"];
+    in_six_tries("bursts are sent, and the kernel hands each on before the next", || {
+        let mut count = net.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It counts when it first says how much.
+        let mut said = BufReader::new(count.stderr.take().unwrap()).lines();
+        assert!(said.next().unwrap().unwrap().starts_with('{'));
+        let said = std::thread::spawn(move || said.count());
+        let words =
+            ["send", "xdp:a", "--count", "2000", "--load", "2kpps", "--shape", "bursts:200", "--json"];
+        let sent = document(&net.kpps(&[&words[..], &["--flows", "50"]].concat()));
+        let counted = document(&stop(count));
+        said.join().unwrap();
+        let stream = &counted["streams"][0];
+        assert_eq!(stream["reordered"], 0, "{counted}");
+        let (sent, received) =
+            (sent["ports"][0]["sent"].as_u64().unwrap(), stream["received"].as_u64().unwrap());
+        assert!(received <= sent, "{received} of {sent}: {counted}");
+        sent >= 200 && received == sent
+    });
     assert_eq!(used(&net, "b"), 4);
 }

@@ -1,6 +1,6 @@
 //! An app on several ports.
 
-use super::{BUDGET, Shift, Watch};
+use super::{AT_END, BUDGET, Shift, Watch};
 use crate::port::{AnyPort, Frame, Port, Trouble};
 use kpps_apps::{App, Outputs};
 use kpps_platform::memory::BufferPool;
@@ -59,6 +59,8 @@ pub fn app(
     let epoch = Instant::now();
     let mut burst: Vec<Frame> = Vec::with_capacity(2 * BUDGET);
     let (mut now_ns, mut ticked_ns) = (0, 0);
+    // Once the watch has ended it, what may still be taken.
+    let mut rest: Option<usize> = None;
     loop {
         let mut taken = 0;
         for from in 0..ports.len() {
@@ -84,6 +86,13 @@ pub fn app(
                 port.flush()?;
             }
         }
+        if let Some(left) = &mut rest {
+            *left = left.saturating_sub(taken);
+            if taken == 0 || *left == 0 {
+                break;
+            }
+            continue;
+        }
         if !shift.is_due(taken > 0) {
             continue;
         }
@@ -97,7 +106,8 @@ pub fn app(
         }
         let mut all: Vec<&mut AnyPort> = ports.iter_mut().collect();
         if !shift.go_on(&mut all)? {
-            break;
+            rest = Some(AT_END);
+            continue;
         }
         if taken == 0 {
             shift.wait(&mut all, None)?;

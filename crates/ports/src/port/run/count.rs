@@ -1,6 +1,6 @@
 //! Receives and counts frames.
 
-use super::{BUDGET, Shift, Streams, Watch};
+use super::{AT_END, BUDGET, Shift, Streams, Watch};
 use crate::port::{Frame, Port, Trouble};
 use std::time::Duration;
 
@@ -17,11 +17,14 @@ pub fn count<P: Port>(
 ) -> Result<Duration, Trouble> {
     let mut shift = Shift::start(watch);
     let mut received = 0_u64;
-    loop {
-        let taken = port.receive(BUDGET, |frame: Frame| {
+    let take = |port: &mut P, streams: &mut Streams| {
+        port.receive(BUDGET, |frame: Frame| {
             streams.take(frame.as_ref());
             Some(frame.buffer)
-        })?;
+        })
+    };
+    loop {
+        let taken = take(port, streams)?;
         received += taken as u64;
         if !shift.is_due(taken > 0) {
             continue;
@@ -31,6 +34,11 @@ pub fn count<P: Port>(
             break;
         }
         if !shift.go_on(&mut [port])? {
+            let mut left = AT_END;
+            while left > 0 {
+                let taken = take(port, streams)?;
+                left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
+            }
             break;
         }
         if taken == 0 {

@@ -42,6 +42,9 @@ pub const BURST: usize = 32;
 
 /// How often ports are maintained and the watch is asked.
 const SLOW: Duration = Duration::from_millis(20);
+/// Frames that are taken at most when a run has ended: what came in time waits in the ports' queues, if this
+/// thread has not run for a while.
+const AT_END: usize = 1 << 16;
 /// Busy turns of a loop between two checks of anything but frames.
 const BUSY_LOOPS: u32 = 32;
 

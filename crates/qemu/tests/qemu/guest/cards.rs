@@ -1,15 +1,14 @@
 //! Who may have a card, and how much memory for it.
 
-use super::{Shared, bind, boot, is_wanted, until};
+use super::{PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Guest, Model};
-use std::time::Duration;
 
 const CARD: &str = "0000:00:10.0";
 
 /// Runs kpps, which must end with this exit code; what it prints.
 fn ends(guest: &mut Guest, code: i32, command: &str) -> String {
-    let output = guest.output(command, Duration::from_secs(60)).unwrap();
+    let output = guest.output(command, PATIENCE).unwrap();
     println!("{command}\n  {}", output.text);
     assert_eq!(output.code, code, "{command}: {}", output.text);
     output.text
@@ -34,7 +33,7 @@ fn a_card_is_not_taken_from_what_is_on_top_of_it_nor_from_another_namespace() {
     guest.run("/bin/ip link del eth0.5").unwrap();
 
     let holder = guest.spawn("exec unshare -n sleep 1000", "/tmp/holder").unwrap();
-    until("another namespace", Duration::from_secs(10), || {
+    until("another namespace", || {
         let [here, there] = ["self", &holder.to_string()]
             .map(|id| guest.run(&format!("readlink /proc/{id}/ns/net")).unwrap());
         (here != there).then_some(())

@@ -2,7 +2,7 @@
 //! accounted for, and nothing may be left over.
 
 use super::ours::Ours;
-use super::{BACKENDS, Shared, bind, boot, is_wanted, until};
+use super::{BACKENDS, PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_qemu::lab::load::{Load, Rate};
@@ -58,7 +58,7 @@ fn register(guest: &mut Guest, offset: u32) -> u64 {
 fn turn_off_until_reset(guest: &mut Guest, offset: u32) {
     let register = register(guest, offset);
     guest.run(&format!("devmem {register:#x} 32 0")).unwrap();
-    until("the card to be reset", Duration::from_secs(20), || {
+    until("the card to be reset", || {
         let value = guest.run(&format!("devmem {register:#x}")).unwrap();
         (u32::from_str_radix(value.trim().trim_start_matches("0x"), 16).unwrap() & ENABLE != 0).then_some(())
     });
@@ -119,7 +119,7 @@ fn after_kill_9_the_next_start_works_and_nothing_is_left() {
             } else {
                 assert!(ours.end(guest)["ports"][0]["received"].as_u64().unwrap() > 0);
             }
-            until("all to be as before", Duration::from_secs(10), || {
+            until("all to be as before", || {
                 let now = left(guest);
                 println!("round {round}: {before:?}, now {now:?}");
                 (now == before).then_some(())
@@ -145,7 +145,7 @@ fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
         ours.moves(guest);
         load.quiet();
         let mut last = ours.so_far(guest);
-        until("the last frame", Duration::from_secs(10), || {
+        until("the last frame", || {
             std::thread::sleep(Duration::from_millis(300));
             let now = ours.so_far(guest);
             std::mem::replace(&mut last, now).eq(&now).then_some(())
@@ -216,12 +216,12 @@ fn a_peer_goes_and_comes_back() {
             .parse()
             .unwrap_or(0)
     };
-    until("frames at the peer", Duration::from_secs(10), || (came(guest) > 5).then_some(()));
+    until("frames at the peer", || (came(guest) > 5).then_some(()));
     guest.run("echo 0000:00:11.0 > /sys/bus/pci/drivers/e1000/unbind").unwrap();
     std::thread::sleep(Duration::from_secs(1));
     ours.moves(guest);
     guest.run("echo 0000:00:11.0 > /sys/bus/pci/drivers/e1000/bind; ip link set eth0 up promisc on").unwrap();
-    until("frames at the peer again", Duration::from_secs(10), || (came(guest) > 5).then_some(()));
+    until("frames at the peer again", || (came(guest) > 5).then_some(()));
     ours.end(guest);
 }
 
@@ -233,7 +233,7 @@ fn under_flood_frames_are_taken_and_the_console_answers() {
         let load = load(guest, Rate::Flood);
         ours.moves(guest);
         for _ in 0..3 {
-            guest.console_answers(Duration::from_secs(10)).unwrap();
+            guest.console_answers(PATIENCE).unwrap();
             ours.moves(guest);
         }
         load.stop().unwrap();

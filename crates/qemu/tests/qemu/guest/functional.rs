@@ -1,6 +1,6 @@
 //! The functional suite on real PCI, and traffic against the kernel's driver.
 
-use super::{BACKENDS, Shared, bind, boot, boot_cards, is_wanted};
+use super::{BACKENDS, PATIENCE, Shared, bind, boot, boot_cards, is_wanted};
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Card, Guest, Model};
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn the_suite_holds_on_e1000_through_uio() {
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     let count = 1500;
     let counter =
-        format!("kpps count {to} --expect {count} --duration 30s --every 20ms > /tmp/count 2> /tmp/lines");
+        format!("kpps count {to} --expect {count} --duration 120s --every 20ms > /tmp/count 2> /tmp/lines");
     guest
         .run(&format!(
             "rm -f /tmp/code /tmp/lines; (setsid {counter}; echo $? > /tmp/code) > /dev/null 2>&1 &"
@@ -77,9 +77,8 @@ fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     guest.run("while ! grep -q seconds /tmp/lines && [ ! -e /tmp/code ]; do usleep 10000; done").unwrap();
     // QEMU's e1000 is deaf for a second after it was set up.
     guest.run("sleep 1.2").unwrap();
-    let sent = guest
-        .output(&format!("kpps send {from} {frames} --load 1kpps --count {count}"), Duration::from_secs(60))
-        .unwrap();
+    let sent =
+        guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {count}"), PATIENCE).unwrap();
     assert_eq!(sent.code, 0, "{from} to {to}, {frames}: {}", sent.text);
     guest.run("while [ ! -e /tmp/code ]; do usleep 20000; done").unwrap();
     let text = guest.run("cat /tmp/count /tmp/lines | grep -v '^{'; cat /tmp/code").unwrap();
@@ -123,7 +122,7 @@ fn bad_input_is_told_in_one_line() {
     let guest = &mut guest;
     guest.load("e1000", "").unwrap();
     let mut told = |command: &str| {
-        let output = guest.output(command, Duration::from_secs(30)).unwrap();
+        let output = guest.output(command, PATIENCE).unwrap();
         println!("{command}\n  {}", output.text);
         assert_eq!((output.code, output.text.trim().lines().count()), (2, 1), "{command}: {}", output.text);
         output.text
@@ -135,7 +134,7 @@ fn bad_input_is_told_in_one_line() {
     told("kpps count packet:eth7");
     bind(guest, Backend::Uio, 0);
     guest.run("echo 0 > /proc/sys/vm/nr_hugepages").unwrap();
-    let output = guest.output("kpps count uio:0000:00:10.0", Duration::from_secs(30)).unwrap();
+    let output = guest.output("kpps count uio:0000:00:10.0", PATIENCE).unwrap();
     assert_eq!((output.code, output.text.trim().lines().count()), (2, 1), "{}", output.text);
     assert!(output.text.contains("nr_hugepages"), "{}", output.text);
 }

@@ -76,14 +76,17 @@ fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
     format!("{}:{address}", backend.name())
 }
 
+/// What a guest on a busy host may take for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Waits until `look` finds something.
-fn until<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(since.elapsed() < patience, "{what}: not within {patience:?}");
+        assert!(since.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

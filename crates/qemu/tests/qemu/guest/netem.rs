@@ -1,10 +1,9 @@
 //! A trial over a path that loses, doubles, damages and reorders frames on purpose: Debian's kernel has the
 //! netem that does it, wherever the tests themselves run.
 
-use super::{Shared, boot, is_wanted};
+use super::{PATIENCE, Shared, boot, is_wanted};
 use kpps_qemu::lab::{Guest, Machine, Model};
 use serde_json::Value;
-use std::time::Duration;
 
 /// a-pa, a bridge, pb-b. (Busybox has an `ip` and a `tc` of its own, which know less.)
 const PATH: &str = "/bin/ip link add name a type veth peer name pa && /bin/ip link add name b type veth peer name pb && \
@@ -58,12 +57,12 @@ const FEW: &str = "--load 500pps --duration 2s";
 /// One trial with this load through the path, with this netem in it.
 fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
     // A new one: what another is not told it keeps.
-    guest.output("/bin/tc qdisc del dev pb root", Duration::from_secs(10)).unwrap();
+    guest.output("/bin/tc qdisc del dev pb root", PATIENCE).unwrap();
     guest.run(&format!("/bin/tc qdisc add dev pb root netem {netem} limit 100000")).unwrap();
     let command = format!(
         "kpps trial --ports packet:a,packet:b {load} --calibration /tmp/ceiling --json > /tmp/trial 2> /tmp/said"
     );
-    let code = guest.output(&command, Duration::from_secs(60)).unwrap().code;
+    let code = guest.output(&command, PATIENCE).unwrap().code;
     let said = guest.run("cat /tmp/said").unwrap();
     assert_eq!(code, 0, "{said}");
     let trial = serde_json::from_str(&guest.run("cat /tmp/trial").unwrap()).unwrap();

@@ -1,9 +1,8 @@
 //! kpps in the background of a guest.
 
-use super::until;
+use super::{PATIENCE, until};
 use kpps_qemu::lab::Guest;
 use serde_json::Value;
-use std::time::Duration;
 
 const OUT: &str = "/tmp/out.json";
 const LINES: &str = "/tmp/lines";
@@ -21,7 +20,7 @@ impl Ours {
         guest
             .run(&format!("(setsid {command} > {OUT} 2> {LINES}; echo $? > {CODE}) > /dev/null 2>&1 &"))
             .unwrap();
-        until("kpps to begin", Duration::from_secs(30), || {
+        until("kpps to begin", || {
             let lines = guest.run(&format!("cat {LINES}")).unwrap();
             let begun = lines.contains("seconds");
             assert!(begun || !ended(guest), "{command} ended: {lines}");
@@ -41,13 +40,13 @@ impl Ours {
     /// Waits until more frames have come or gone than now.
     pub fn moves(&self, guest: &mut Guest) {
         let before = self.so_far(guest);
-        until("frames to move", Duration::from_secs(15), || (self.so_far(guest) > before).then_some(()));
+        until("frames to move", || (self.so_far(guest) > before).then_some(()));
     }
 
     /// Ends it as Ctrl-C does, and returns its results.
     pub fn end(self, guest: &mut Guest) -> Value {
         guest.run("killall -INT kpps").unwrap();
-        until("kpps to end", Duration::from_secs(10), || ended(guest).then_some(()));
+        until("kpps to end", || ended(guest).then_some(()));
         let text = guest.run(&format!("cat {OUT}")).unwrap();
         let mut last = || guest.run(&format!("tail -3 {LINES}")).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("results {text:?}; {}", last()))
@@ -56,5 +55,5 @@ impl Ours {
 
 /// Whether the command has ended.
 fn ended(guest: &mut Guest) -> bool {
-    guest.output(&format!("test -e {CODE}"), Duration::from_secs(5)).unwrap().code == 0
+    guest.output(&format!("test -e {CODE}"), PATIENCE).unwrap().code == 0
 }

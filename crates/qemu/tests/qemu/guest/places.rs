@@ -1,10 +1,10 @@
 //! Every lost frame has its place with Debian's kernel, too: it has a policer, and it gives reasons for drops
 //! in another way than newer kernels. `tc` and the interfaces count the truth.
 
-use super::{Shared, boot, is_wanted};
+use super::{PATIENCE, Shared, boot, is_wanted};
+use kpps_namespaces::in_six_tries;
 use kpps_qemu::lab::{Guest, Machine, Model};
 use serde_json::Value;
-use std::time::Duration;
 
 /// a-ra, a router in the namespace r, rb-b.
 const PATH: &str = "mkdir -p /run/netns /var/run && /bin/ip netns add r && \
@@ -24,7 +24,7 @@ fn trial(guest: &mut Guest) -> Value {
     let command = "kpps trial --ports packet:a,packet:b --src 198.18.0.1 --dst 198.19.0.2-198.19.0.3 \
         --gateway 198.18.0.254,198.19.0.254 --watch r/ --load 5kpps --duration 2s --json \
         > /tmp/trial 2> /tmp/errors";
-    let code = guest.output(command, Duration::from_secs(60)).unwrap().code;
+    let code = guest.output(command, PATIENCE).unwrap().code;
     let errors = guest.run("cat /tmp/errors").unwrap();
     assert_eq!(code, 0, "{errors}");
     let trial: Value = serde_json::from_str(&guest.run("cat /tmp/trial").unwrap()).unwrap();
@@ -39,13 +39,15 @@ fn dropped(trial: &Value, place: &str) -> u64 {
     dropped.iter().filter(|(name, _)| name.starts_with(place)).map(|(_, frames)| count(frames)).sum()
 }
 
-/// Of a trial, as many frames came through as these bytes a second and those of buckets and queues carry,
-/// within 2 %; fewer if the generator did not run for a while.
-fn came_through(trial: &Value, bytes_per_s: f64, held: f64, frame_bytes: f64) {
+/// Whether as many frames of a trial came through as these bytes a second and those of buckets and queues
+/// carry, within 2 %; fewer if the generator did not run for a while. On a busy host neither does the rest of
+/// the guest now and then.
+fn came_through(trial: &Value, bytes_per_s: f64, held: f64, frame_bytes: f64) -> bool {
     let stalled_s = count(&trial["shortfall"]) as f64 / 5000.0;
     let (came, most) = (count(&trial["received"]) as f64, (2.0 * bytes_per_s + held) / frame_bytes);
     let least = 0.98 * most - stalled_s * bytes_per_s / frame_bytes;
-    assert!(least <= came && came <= 1.02 * most, "{least} to {most}: {trial}");
+    eprintln!("{came} came through: {least} to {most}");
+    least <= came && came <= 1.02 * most
 }
 
 /// What `tc` says that was dropped, in the answer to this command.
@@ -76,27 +78,30 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     guest.run("/bin/ip -n r route del blackhole 198.19.0.3/32").unwrap();
 
     // A policer where frames come in. Frames by which the router learns may be among those that it drops.
-    guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
-    guest
-        .run("/bin/tc -n r filter add dev ra parent ffff: matchall action police rate 200kbit burst 3000 conform-exceed drop")
-        .unwrap();
-    let policed = trial(&mut guest);
-    let by_policer = tc_dropped(&mut guest, "/bin/tc -n r -s filter show dev ra parent ffff:");
-    let here = dropped(&policed, "r/ra ingress");
-    assert!(here > count(&policed["sent"]) / 4, "{policed}");
-    assert!((here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
-    // A policer counts what is behind the Ethernet header.
-    came_through(&policed, 25_000.0, 3000.0, 46.0);
-    guest.run("/bin/tc -n r qdisc del dev ra ingress").unwrap();
+    in_six_tries("a policer passes its rate, and more is sent", || {
+        guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
+        guest
+            .run("/bin/tc -n r filter add dev ra parent ffff: matchall action police rate 200kbit burst 3000 conform-exceed drop")
+            .unwrap();
+        let policed = trial(&mut guest);
+        let by_policer = tc_dropped(&mut guest, "/bin/tc -n r -s filter show dev ra parent ffff:");
+        guest.run("/bin/tc -n r qdisc del dev ra ingress").unwrap();
+        let here = dropped(&policed, "r/ra ingress");
+        assert!((here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
+        // A policer counts what is behind the Ethernet header.
+        here > count(&policed["sent"]) / 4 && came_through(&policed, 25_000.0, 3000.0, 46.0)
+    });
 
     // A throttled exit.
-    guest.run("/bin/tc -n r qdisc add dev rb root tbf rate 200kbit burst 1600 limit 3000").unwrap();
-    let throttled = trial(&mut guest);
-    let by_tbf = tc_dropped(&mut guest, "/bin/tc -n r -s qdisc show dev rb root");
-    let here = dropped(&throttled, "r/rb tbf");
-    assert!(here > count(&throttled["sent"]) / 4, "{throttled}");
-    assert!((here..=here + 20).contains(&by_tbf), "{by_tbf}: {throttled}");
-    assert_eq!(count(&throttled["sent"]) - count(&throttled["received"]), here, "{throttled}");
-    // A queue counts the header, too.
-    came_through(&throttled, 25_000.0, 4600.0, 60.0);
+    in_six_tries("an exit carries its rate, and more is sent", || {
+        guest.run("/bin/tc -n r qdisc add dev rb root tbf rate 200kbit burst 1600 limit 3000").unwrap();
+        let throttled = trial(&mut guest);
+        let by_tbf = tc_dropped(&mut guest, "/bin/tc -n r -s qdisc show dev rb root");
+        guest.run("/bin/tc -n r qdisc del dev rb root").unwrap();
+        let here = dropped(&throttled, "r/rb tbf");
+        assert!((here..=here + 20).contains(&by_tbf), "{by_tbf}: {throttled}");
+        assert_eq!(count(&throttled["sent"]) - count(&throttled["received"]), here, "{throttled}");
+        // A queue counts the header, too.
+        here > count(&throttled["sent"]) / 4 && came_through(&throttled, 25_000.0, 4600.0, 60.0)
+    });
 }

@@ -171,11 +171,17 @@ fn a_flood_goes_in_both_directions() {
 #[test]
 fn a_flood_goes_on_when_there_is_room_again() {
     const BURSTS: u64 = 300;
-    let mut port = mirror(Duration::from_micros(100));
-    let sent = send(&mut port, &flood(BURSTS * BURST as u64), &mut Always).unwrap();
-    assert_eq!(sent.sent, BURSTS * BURST as u64);
-    // If it waited for the next maintenance, it would take 20 ms each time, 6 s in all.
-    assert!(sent.elapsed < Duration::from_secs(3), "{:?}", sent.elapsed);
+    let mut elapsed = Vec::new();
+    let mut goes_on_soon = || {
+        let mut port = mirror(Duration::from_micros(100));
+        let sent = send(&mut port, &flood(BURSTS * BURST as u64), &mut Always).unwrap();
+        assert_eq!(sent.sent, BURSTS * BURST as u64);
+        elapsed.push(sent.elapsed);
+        // If it waited for the next maintenance, it would take 20 ms each time, 6 s in all.
+        sent.elapsed < Duration::from_secs(3)
+    };
+    // A busy machine may hold it up now and then.
+    assert!((0..6).any(|_| goes_on_soon()), "{elapsed:?}");
 }
 
 /// A port may keep buffers of its own, with anything in them: frames are written as a whole where that is
