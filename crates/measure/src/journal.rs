@@ -8,7 +8,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -208,6 +208,7 @@ impl<T> Drop for Journal<T> {
 /// Who has locked a file, if this process may know: the first of those that hold a lock and have it open.
 #[cfg(target_os = "linux")]
 fn holder(file: &File) -> Option<String> {
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
     let id = |found: fs::Metadata| (found.dev(), found.ino());
     let wanted = id(file.metadata().ok()?);
@@ -241,6 +242,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_results::Trial;
+    use std::fs;
 
     fn trial(sent: u64) -> Trial {
         Trial { offered_pps: 33_333.333_333_3, sent, ..Trial::default() }

@@ -1,7 +1,7 @@
 //! Text that a terminal wraps.
 
-/// The text with each paragraph in one line. Indented lines, as those of examples, and headings, which end with
-/// a colon, stay as they are.
+/// The text with each paragraph in one line. Indented lines, as those of examples, and headings, which end
+/// with a colon, stay as they are.
 pub fn paragraphs(text: &str) -> String {
     let mut joined = String::new();
     let mut in_paragraph = false;
