@@ -341,18 +341,36 @@ fn the_highest_load_is_that_of_all_ports() {
         let targets = [target(), target()];
         let [mut a, mut b] =
             [Session::opens(&agent, &targets[0].1).await, Session::opens(&agent, &targets[1].1).await];
-        assert!(matches!(a.works(work(600.0)).await, Some(Says::Progress(_))));
+        let goes_on = |says: Option<Says>| assert!(matches!(says, Some(Says::Progress(_))), "{says:?}");
+        goes_on(a.works(work(600.0)).await);
         let said = why(b.works(work(600.0)).await);
         assert!(said.contains("0.6 kpps beside the 0.6 kpps of other ports: at most 1.0 kpps"), "{said}");
-        assert!(matches!(b.works(work(300.0)).await, Some(Says::Progress(_))));
-        // Nor by a change: it ends the trial.
-        let more = proto::TrialUpdate { rate_pps: Some(401.0), ..UPDATE };
-        let said = b.refused(Asks::Update(more)).await;
+        goes_on(a.asks(Asks::Update(UPDATE)).await);
+        goes_on(b.works(work(300.0)).await);
+        goes_on(a.asks(Asks::Update(UPDATE)).await);
+        // Nor by a change: it ends the trial, and others may send more.
+        let said = b.refused(Asks::Update(proto::TrialUpdate { rate_pps: Some(401.0), ..UPDATE })).await;
         assert!(said.contains("does not allow 0.4 kpps beside the 0.6 kpps"), "{said}");
-        // What a port no longer sends others may.
-        drop(b);
-        let more = proto::TrialUpdate { rate_pps: Some(1000.0), ..UPDATE };
-        assert!(matches!(a.asks(Asks::Update(more)).await, Some(Says::Progress(_))));
+        goes_on(a.asks(Asks::Update(proto::TrialUpdate { rate_pps: Some(1000.0), ..UPDATE })).await);
+    });
+}
+
+/// A load that is changed so often that the last change has no effect would be another one than is known.
+#[test]
+fn a_load_is_not_changed_without_end() {
+    let agent = start(good(), Allowed::ALL);
+    runtime().block_on(async {
+        let (_socket, port) = target();
+        let mut session = Session::opens(&agent, &port).await;
+        let mut says = session.works(work(100.0)).await;
+        let mut changes = 0;
+        while let Some(Says::Progress(_)) = says {
+            changes += 1;
+            assert!(changes < 100_000);
+            let rate_pps = Some(if changes % 2 == 0 { 100.0 } else { 50.0 });
+            says = session.asks(Asks::Update(proto::TrialUpdate { rate_pps, ..UPDATE })).await;
+        }
+        assert_eq!(why(says), "the load has been changed too often");
     });
 }
 

@@ -1,6 +1,7 @@
 //! The agent's side of a session: it opens a port, executes the tester's calls, and closes it.
 
 use crate::convert;
+use crate::guests::STRANGER;
 use crate::loads::{InUse, Loads};
 use crate::parts::{Memory, Parts};
 use crate::patience::within;
@@ -161,46 +162,48 @@ impl Lent {
         Ok((task, TrialState::new(senders)))
     }
 
-    /// Runs a trial. Each report of the tester is answered with the port's progress, and at the end come the
-    /// results. Returns false if the tester is gone.
+    /// Does the port's part of a trial. Each report of the tester is answered with the port's progress, and
+    /// at the end come the results. Returns false if the tester is gone.
     fn work(&mut self, tester: &mut Tester<'_>) -> bool {
         // The frames take their share of the memory until the end.
         let taken = self.parts.take(&self.shared.memory);
         let accepted = taken.and_then(|(work, share)| Ok((self.accept(work)?, share)));
-        let there = match accepted {
+        let says = match accepted {
             Ok(((task, state), _share)) => self.run(&task, &state, tester),
-            Err(why) => tester.hears(Says::Refused(why)),
+            Err(why) => Some(Says::Refused(why)),
         };
+        // Who hears of the end may count on it.
         self.used.rests();
-        there
+        says.is_some_and(|says| tester.hears(says))
     }
 
-    fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> bool {
+    /// Runs a trial. Returns what its tester is told at the end; `None` if it is gone.
+    fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<Says> {
         let progress = || {
             let (sent, received) = state.so_far(task.at);
             let sent_all = state.sent(task.at).is_some();
             let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
             Says::Progress(proto::Progress { sent, received, sent_all, shortfall, missed, p50_ns, p99_ns })
         };
-        let no_thread = |error| Says::Refused(format!("no thread for a trial: {error}"));
+        let no_thread = |error| Some(Says::Refused(format!("no thread for a trial: {error}")));
         std::thread::scope(|scope| {
             let (renew, lease) = sync_channel(1);
             let watchdog = Builder::new().name("lease".into());
             if let Err(error) = watchdog.spawn_scoped(scope, move || watch(&lease, state)) {
-                return tester.hears(no_thread(error));
+                return no_thread(error);
             }
             let (port, used) = (&mut self.port, &self.used);
             let worker = Builder::new().name("port".into());
             let thread = match worker.spawn_scoped(scope, || port.work(task, state)) {
                 Ok(thread) => thread,
-                Err(error) => return tester.hears(no_thread(error)),
+                Err(error) => return no_thread(error),
             };
             let end = talk(task, state, used, tester, &progress, renew, &|| thread.is_finished());
             let done = thread.join();
             match end {
-                Talk::Gone => false,
-                Talk::Refused(why) => tester.hears(Says::Refused(why)),
-                Talk::Over => tester.hears(match done {
+                Talk::Gone => None,
+                Talk::Refused(why) => Some(Says::Refused(why)),
+                Talk::Over => Some(match done {
                     Ok(done) => Says::Done(convert::done(done)),
                     Err(_) => Says::Refused("the thread of this port panicked".into()),
                 }),
@@ -244,7 +247,9 @@ fn talk(
             if let Err(why) = load.and_then(|load| used.sends(load, Shape::Constant, task.duration)) {
                 return Talk::Refused(why);
             }
-            state.change_rate(pps);
+            if !state.change_rate(pps) {
+                return Talk::Refused("the load has been changed too often".into());
+            }
         }
         if let Some(proto::Gain { at_ns, gained_ns, pace }) = update.gain {
             state.gains(task.at, Gain { at_ns, gained_ns, pace });
@@ -289,7 +294,7 @@ impl Tester<'_> {
 
 /// Serves a tester until it ends the session or is gone.
 pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
-    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(LEASE) else { return };
+    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(STRANGER) else { return };
     let mut lent = match Lent::open(shared, &ask) {
         Ok(lent) => lent,
         Err(why) => {
