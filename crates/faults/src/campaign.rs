@@ -6,7 +6,6 @@ use crate::smaller::smallest;
 use crate::world::{Outcome, live};
 use kpps_results::faults::{FaultCount, FaultFailure, Faults};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -22,14 +21,15 @@ struct Sum {
     outcomes: Vec<(u64, Outcome)>,
 }
 
-/// Lives through the worlds of these seeds on all cores, as long as `go_on` says; `ended` is told how many
-/// have ended. A failure is made smaller, unless the run is to end.
+/// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says;
+/// `ended` is told how many have ended. A failure is made smaller, unless the run is to end.
 pub fn campaign(
-    seeds: RangeInclusive<u64>,
+    first: u64,
+    worlds: u64,
     go_on: &(dyn Fn() -> bool + Sync),
-    ended: &(dyn Fn(u64) + Sync),
+    ended: &(dyn Fn(usize) + Sync),
 ) -> Faults {
-    let (first, last) = (*seeds.start(), *seeds.end());
+    let last = first.saturating_add(worlds.saturating_sub(1));
     let next = AtomicU64::new(first);
     let sum = Mutex::new(Sum { worlds: 0, last: first, document: empty(), outcomes: Vec::new() });
     let work = || {
@@ -47,7 +47,7 @@ pub fn campaign(
             if outcome.breach.is_some() {
                 sum.outcomes.push((seed, outcome));
             }
-            ended(sum.worlds);
+            ended(sum.worlds as usize);
         }
     };
     thread::scope(|scope| {
@@ -85,14 +85,7 @@ pub fn traced(seed: u64) -> Faults {
     add(&mut document, &outcome);
     (document.seeds, document.worlds, document.complete) = ([seed, seed], 1, true);
     let failed = failure(&plan, &outcome, Some((small.to_string(), events.clone())));
-    // Events without a failure belong to somebody, too.
-    let quiet = FaultFailure {
-        seed,
-        what: "nothing failed".to_owned(),
-        world: plan.to_string(),
-        events,
-        ..FaultFailure::default()
-    };
+    let quiet = FaultFailure { seed, world: plan.to_string(), events, ..FaultFailure::default() };
     document.failures = vec![failed.unwrap_or(quiet)];
     document
 }
@@ -118,8 +111,8 @@ fn failure(plan: &Plan, outcome: &Outcome, small: Option<(String, Vec<String>)>)
     let (smallest, events) = small.unzip();
     Some(FaultFailure {
         seed: plan.seed,
-        what: breach.to_string(),
-        at_ms: *at_ps as f64 / 1e9,
+        what: Some(breach.to_string()),
+        at_ms: Some(*at_ps as f64 / 1e9),
         world: plan.to_string(),
         smallest,
         events: events.unwrap_or_default(),

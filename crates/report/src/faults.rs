@@ -10,7 +10,7 @@ pub fn screen(faults: &Faults) -> String {
         "{worlds} worlds (seeds {first}..{last}): {:.1} million frames, {:.1} h of virtual time, {}\n\n",
         *frames as f64 / 1e6,
         virtual_s / 3600.0,
-        match failures.len() {
+        match faults.failed() {
             0 => "no failure".to_owned(),
             1 => "1 failure".to_owned(),
             more => format!("{more} failures"),
@@ -37,12 +37,16 @@ pub fn screen(faults: &Faults) -> String {
         let _ = writeln!(text, "\nnever happened: {}; more worlds would have them", never.join(", "));
     }
     for failure in failures {
-        let _ = writeln!(text, "\nseed {}, at {:.3} ms: {}", failure.seed, failure.at_ms, failure.what);
+        let what = failure.what.as_deref().unwrap_or("nothing failed");
+        let at = failure.at_ms.map_or_else(String::new, |ms| format!(", at {ms:.3} ms"));
+        let _ = writeln!(text, "\nseed {}{at}: {what}", failure.seed);
         let _ = writeln!(text, "  the world:    {}", failure.world);
         if let Some(smallest) = &failure.smallest {
             let _ = writeln!(text, "  the smallest: {smallest}");
         }
-        let _ = writeln!(text, "  the events:   kpps simulate-faults --seed {} --trace", failure.seed);
+        if failure.events.is_empty() {
+            let _ = writeln!(text, "  the events:   kpps simulate-faults --seed {} --trace", failure.seed);
+        }
     }
     for event in failures.iter().flat_map(|failure| &failure.events) {
         let _ = writeln!(text, "{event}");

@@ -43,7 +43,7 @@ pub struct Faults {
     pub faults: Vec<FaultCount>,
     /// What was reached in the driver, and what its watchdog and the operator did, by name.
     pub reached: BTreeMap<String, u64>,
-    /// Worlds in which something happened that must not.
+    /// Worlds in which something happened that must not, and the one whose events were asked for.
     pub failures: Vec<FaultFailure>,
 }
 
@@ -76,10 +76,10 @@ impl FaultCount {
 pub struct FaultFailure {
     /// Its seed.
     pub seed: u64,
-    /// What happened.
-    pub what: String,
+    /// What happened; null for a world without a failure whose events were asked for.
+    pub what: Option<String>,
     /// When, in virtual ms.
-    pub at_ms: f64,
+    pub at_ms: Option<f64>,
     /// The world in words.
     pub world: String,
     /// The smallest world found in which the same happens, in words; absent if none was looked for.
@@ -91,6 +91,11 @@ pub struct FaultFailure {
 }
 
 impl Faults {
+    /// How many worlds failed.
+    pub fn failed(&self) -> usize {
+        self.failures.iter().filter(|failure| failure.what.is_some()).count()
+    }
+
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors
