@@ -40,8 +40,8 @@ plant "the tail before the descriptor: what a missing barrier does" rx.rs \
     '        self.ring.store(slot, desc::rx_read(buffer.bus()));' \
     '        self.bell.ring(self.ring.after(slot)); self.ring.store(slot, desc::rx_read(buffer.bus()));'
 plant "one slot too many for the device" rx.rs \
-    '            (true, fill) => fill - 1,' \
-    '            (true, fill) => fill,'
+    '            (false, fill) => fill,' \
+    '            (false, fill) => (fill + 1) % size,'
 plant "the ring wraps one slot late" ring.rs \
     '        if next == self.size { 0 } else { next }' \
     '        if next > self.size { 0 } else { next }'

@@ -57,9 +57,10 @@ struct Bus {
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     later: Vec<Later>,
     leaving: Leaving,
+    /// The time of what happens in the card, in ps. The host looks later.
+    at_ps: u64,
     dice: Rc<Dice>,
     check: Rc<Check>,
-    now_ps: Rc<Cell<u64>>,
 }
 
 impl Bus {
@@ -76,13 +77,19 @@ impl Bus {
     }
 
     fn later(&mut self, fault: Fault, most_ps: u64, address: u64, bytes: &[u8]) {
-        let at_ps = self.now_ps.get() + 1 + self.dice.below(fault, most_ps);
+        let at_ps = self.at_ps + 1 + self.dice.below(fault, most_ps);
         self.later.push(Later { at_ps, address, bytes: bytes.to_vec() });
     }
 
-    /// Writes what was delayed until `now_ps`.
-    fn catch_up(&mut self, now_ps: u64) {
-        while let Some(at) = self.later.iter().position(|later| later.at_ps <= now_ps) {
+    /// When something that was delayed is written, in ps; `u64::MAX` if nothing is.
+    #[inline]
+    fn later_ps(&self) -> u64 {
+        self.later.iter().map(|later| later.at_ps).min().unwrap_or(u64::MAX)
+    }
+
+    /// Writes what was delayed until now.
+    fn catch_up(&mut self) {
+        while let Some(at) = self.later.iter().position(|later| later.at_ps <= self.at_ps) {
             let Later { address, bytes, .. } = self.later.swap_remove(at);
             self.write(address, &bytes);
         }
@@ -238,9 +245,9 @@ impl Card {
                 rings: Rc::default(),
                 later: Vec::new(),
                 leaving,
+                at_ps: 0,
                 dice: dice.clone(),
                 check: check.clone(),
-                now_ps: now_ps.clone(),
             },
             cable,
             chip,
@@ -261,38 +268,49 @@ impl Card {
     /// When something happens in the card or on its cable, in ps.
     #[inline]
     pub(crate) fn next_ps(&self) -> u64 {
-        let later = self.bus.later.iter().map(|later| later.at_ps).min().unwrap_or(u64::MAX);
         let own = self.back_ps.unwrap_or(self.nic.next_event_ps());
-        own.min(self.cable.next_ps()).min(later)
+        own.min(self.cable.next_ps()).min(self.bus.later_ps())
     }
 
-    /// Runs everything up to `until_ps`.
+    /// Runs everything up to `until_ps`, in order of time.
     pub(crate) fn advance(&mut self, until_ps: u64) {
-        while self.cable.next_ps() <= until_ps {
-            let at = self.cable.next_ps();
-            let arrival = self.cable.happen(at);
-            if self.back_ps.is_some() {
-                continue;
-            }
-            self.nic.run(at, &mut self.bus);
-            match arrival {
-                Arrival::Good => self.nic.frame_arrives(at, self.cable.bytes(), &mut self.bus),
-                Arrival::Bad => self.nic.bad_frame_arrives(at, self.cable.bytes(), &mut self.bus),
-                Arrival::Plugged => self.nic.set_link(at, true),
-                Arrival::Nothing => {}
-            }
+        while self.next_ps() <= until_ps {
+            self.happen(self.next_ps());
         }
+        self.bus.at_ps = until_ps;
         if self.back_ps.is_none() {
             self.nic.run(until_ps, &mut self.bus);
-        } else if self.back_ps.is_some_and(|back_ps| back_ps <= until_ps) {
+        }
+    }
+
+    /// What happens at this time, which is that of [`next_ps`](Self::next_ps).
+    fn happen(&mut self, at_ps: u64) {
+        self.bus.at_ps = at_ps;
+        self.bus.catch_up();
+        if self.back_ps.is_some_and(|back_ps| back_ps <= at_ps) {
             self.back_ps = None;
             self.check.note(|| "the card is back".to_owned());
-            self.nic.run(until_ps, &mut self.bus);
+            self.nic.run(at_ps, &mut self.bus);
             // Its life begins now.
-            self.nic.set_link(until_ps, false);
-            self.nic.set_link(until_ps, true);
+            self.nic.set_link(at_ps, false);
+            self.nic.set_link(at_ps, true);
         }
-        self.bus.catch_up(until_ps);
+        if self.back_ps.is_none() {
+            self.nic.run(at_ps, &mut self.bus);
+        }
+        if self.cable.next_ps() > at_ps {
+            return;
+        }
+        let arrival = self.cable.happen(at_ps);
+        if self.back_ps.is_some() {
+            return;
+        }
+        match arrival {
+            Arrival::Good => self.nic.frame_arrives(at_ps, self.cable.bytes(), &mut self.bus),
+            Arrival::Bad => self.nic.bad_frame_arrives(at_ps, self.cable.bytes(), &mut self.bus),
+            Arrival::Plugged => self.nic.set_link(at_ps, true),
+            Arrival::Nothing => {}
+        }
     }
 
     /// The level of the interrupt line, and how often it rose.

@@ -4,11 +4,13 @@ use crate::buffers::{Buf, Pool};
 use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
-use crate::plan::Plan;
+use crate::plan::{Plan, Use};
+use crate::traffic;
 use fastrand::Rng;
 use kpps_driver::config::{Itr, Service};
 use kpps_driver::service::{InterruptLoop, Napi, NextPoll, Polling, SelfPacing};
 use kpps_driver::{Config, Device, Error, Health, Received, probe};
+use kpps_platform::Buffer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -94,6 +96,8 @@ pub(crate) struct Port {
     level: bool,
     call_ps: u64,
     frame_ps: u64,
+    /// Received frames end here: see [`Sink`].
+    at_once: bool,
     interrupt_ps: u64,
     /// When the interrupt handler runs, and a poll.
     interrupt_at: Option<u64>,
@@ -150,6 +154,7 @@ impl Port {
             level: plan.level,
             call_ps: plan.call_ps,
             frame_ps: plan.frame_ps,
+            at_once: matches!(plan.usage, Use::Receive | Use::Send),
             interrupt_ps: plan.interrupt_ps,
             interrupt_at: None,
             poll_at: None,
@@ -350,9 +355,15 @@ impl Port {
         let Some(Device { control, rx, tx }) = &mut self.device else { return };
         let begun = self.now_ps.get();
         self.now_ps.set(begun + self.call_ps);
-        let (received, cost_ps, now_ps) = (&mut self.received, self.frame_ps, &self.now_ps);
+        let mut sink = Sink {
+            kept: &mut self.received,
+            at_once: self.at_once,
+            cost_ps: self.frame_ps,
+            check: &self.check,
+            now_ps: &self.now_ps,
+        };
         let mut taken = 0;
-        let keep = |frame: Received<Buf>| keep(frame, received, cost_ps, now_ps);
+        let keep = |frame| sink.take(frame);
         let result = match &mut self.runner {
             Runner::Loop(service) => service.interrupt(control, rx, tx, keep).map(|handled| {
                 taken = handled.received;
@@ -399,8 +410,14 @@ impl Port {
         self.now_ps.set(begun + self.call_ps);
         let budget =
             if self.dice.throws(Fault::PollCut) { self.dice.below(Fault::PollCut, 4) as usize } else { 64 };
-        let (received, cost_ps, now_ps) = (&mut self.received, self.frame_ps, &self.now_ps);
-        let keep = |frame: Received<Buf>| keep(frame, received, cost_ps, now_ps);
+        let mut sink = Sink {
+            kept: &mut self.received,
+            at_once: self.at_once,
+            cost_ps: self.frame_ps,
+            check: &self.check,
+            now_ps: &self.now_ps,
+        };
+        let keep = |frame| sink.take(frame);
         let (polled, next) = match &mut self.runner {
             Runner::Napi(service) => {
                 let polled = service.poll(control, rx, tx, budget, keep);
@@ -415,7 +432,7 @@ impl Port {
             Runner::Pacing(service) => match service.poll(control, rx, tx, budget, keep) {
                 Ok((polled, next)) => {
                     let ahead = self.slot.ahead_ps.get();
-                    let after = |ns: u64| (ns * 1000).saturating_sub(now_ps.get() + ahead);
+                    let after = |ns: u64| (ns * 1000).saturating_sub(self.now_ps.get() + ahead);
                     let next = match next {
                         NextPoll::Now => Some(0),
                         NextPoll::At(ns) | NextPoll::Yield(ns) => Some(after(ns)),
@@ -504,12 +521,29 @@ impl Port {
     }
 }
 
-/// Keeps a received frame; returns the buffer of one that is not whole.
-fn keep(frame: Received<Buf>, kept: &mut Vec<(Buf, u16)>, cost_ps: u64, now_ps: &Cell<u64>) -> Option<Buf> {
-    now_ps.set(now_ps.get() + cost_ps);
-    if !(frame.first && frame.last) || frame.error {
-        return Some(frame.buffer);
+/// What is done with received frames while the driver runs.
+struct Sink<'p> {
+    kept: &'p mut Vec<(Buf, u16)>,
+    /// Frames are checked at once, and their buffers go back.
+    at_once: bool,
+    cost_ps: u64,
+    check: &'p Check,
+    now_ps: &'p Cell<u64>,
+}
+
+impl Sink<'_> {
+    /// Takes a received frame; returns the buffer of one that is not kept.
+    fn take(&mut self, frame: Received<Buf>) -> Option<Buf> {
+        self.now_ps.set(self.now_ps.get() + self.cost_ps);
+        if !(frame.first && frame.last) || frame.error {
+            return Some(frame.buffer);
+        }
+        if self.at_once {
+            let bytes = frame.buffer.bytes().get(..frame.bytes.into()).unwrap_or_default();
+            traffic::arrived(self.check, bytes, false);
+            return Some(frame.buffer);
+        }
+        self.kept.push((frame.buffer, frame.bytes));
+        None
     }
-    kept.push((frame.buffer, frame.bytes));
-    None
 }

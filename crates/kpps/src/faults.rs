@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps simulate-faults                        200 worlds
-  kpps simulate-faults --duration 60s         as many as a minute allows
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
 Each world keeps its accounts, loses no buffer, and carries all frames again 10 s after its last fault. If not,
@@ -22,7 +21,7 @@ pub struct Arguments {
     /// The number of worlds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     worlds: u64,
-    /// As many worlds as end within this time, instead of a number
+    /// As many worlds as end within this time, as 60s, instead of a number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
     duration: Option<Duration>,
     /// One world, with its last thousand events: those of the smallest that fails like it

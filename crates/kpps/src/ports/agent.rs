@@ -48,7 +48,8 @@ impl Credentials {
     subcommand_negates_reqs = true,
     after_help = "Examples:
   kpps agent keys lab-keys h1 h2        an authority, certificates of two agents and of a tester
-  kpps agent --listen 0.0.0.0:5777 --allow-ports packet:eth1 --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key
+  kpps agent --listen 0.0.0.0:5777 --allow-ports packet:eth1 \\
+      --tls-ca ca.pem --tls-cert h1.pem --tls-key h1.key
   kpps agent --allow-ports udp: --allow-to 10.1.0.0/24 --max-load 100kpps --token-file token
   kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps \\
       --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key        on the tester's host
