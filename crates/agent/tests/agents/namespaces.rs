@@ -276,8 +276,8 @@ fn median_ns(tester: &mut Tester) -> (u64, u64) {
 }
 
 /// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures right after. What else the machine does makes each of the two longer now and then. So it is
-/// enough that two in a row agree once, or the shortest of each; a constant stays.
+/// process measures right after. What else the machine does makes each of the two longer now and then. So it
+/// is enough that two in a row agree once, or the shortest of each; a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
