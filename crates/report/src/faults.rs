@@ -6,10 +6,16 @@ use std::fmt::Write;
 /// The table of faults by service policy, what was reached, and the failures.
 pub fn screen(faults: &Faults) -> String {
     let Faults { seeds: [first, last], worlds, frames, virtual_s, failures, .. } = faults;
+    let frames = match frames {
+        0..1_000_000 => frames.to_string(),
+        more => format!("{:.1} million", *more as f64 / 1e6),
+    };
+    let time = match virtual_s {
+        ..3600.0 => format!("{virtual_s:.1} s"),
+        more => format!("{:.1} h", more / 3600.0),
+    };
     let mut text = format!(
-        "{worlds} worlds (seeds {first}..{last}): {:.1} million frames, {:.1} h of virtual time, {}\n\n",
-        *frames as f64 / 1e6,
-        virtual_s / 3600.0,
+        "{worlds} worlds (seeds {first}..{last}): {frames} frames, {time} of virtual time, {}\n\n",
         match faults.failed() {
             0 => "no failure".to_owned(),
             1 => "1 failure".to_owned(),
