@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-Each world keeps its accounts, loses no buffer, and carries all frames again 10 s after its last fault. If not,
+Each world keeps its accounts, loses no buffer, and carries all frames again 15 s after its last fault. If not,
 it failed: exit code 1, and the smallest world that fails like it is looked for. The guide has a page on this.")]
 pub struct Arguments {
     /// The seed of the first world
