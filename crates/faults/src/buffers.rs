@@ -2,15 +2,14 @@
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
+use kpps_machine::MS;
 use kpps_machine::memory::{Bytes, Memory};
 use kpps_platform::{Buffer, BufferSource};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Bytes of a buffer, and how far apart they begin: no buffer crosses 64 KiB.
+/// Bytes of a buffer. Each begins at a multiple of this, so none crosses 64 KiB.
 pub(crate) const BUFFER_BYTES: usize = 2048;
-/// Buffers begin here, at the first multiple of this.
-const ALIGN: usize = 2048;
 
 /// What the card may do with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,20 +108,19 @@ struct Shared {
 pub(crate) struct Pool(Rc<Shared>);
 
 impl Pool {
-    /// A pool of `count` buffers; `None` if `memory` has no room for them.
+    /// A pool of `count` buffers, or as many as `memory` has room for.
     pub(crate) fn new(
         memory: &Rc<Memory>,
         count: usize,
         dice: &Rc<Dice>,
         check: &Rc<Check>,
         now_ps: &Rc<Cell<u64>>,
-    ) -> Option<Self> {
-        let mut all = Vec::with_capacity(count);
-        for _ in 0..count {
-            all.push(Bytes::allocate(memory, BUFFER_BYTES, ALIGN)?);
-        }
+    ) -> Self {
+        let all = (0..count).map_while(|_| Bytes::allocate(memory, BUFFER_BYTES, BUFFER_BYTES));
+        let all: Vec<_> = all.collect();
+        let count = all.len();
         let rights = Rc::new(Rights {
-            base: all.first()?.address(),
+            base: all.first().map_or(0, Bytes::address),
             rights: (0..count).map(|_| Cell::new(Right::Free)).collect(),
         });
         let shared = Rc::new(Shared {
@@ -138,7 +136,7 @@ impl Pool {
             let buffer = Buf { bytes, number, sends: false, shared: shared.clone() };
             shared.free.borrow_mut().push(buffer);
         }
-        Some(Self(shared))
+        Self(shared)
     }
 
     /// The rights of all buffers.
@@ -154,15 +152,14 @@ impl Pool {
     /// An opportunity for [`Fault::NoBuffers`].
     pub(crate) fn tick(&self) {
         if self.0.dice.throws(Fault::NoBuffers) {
-            let ps = self.0.dice.below(Fault::NoBuffers, 1_000_000_000);
+            let ps = self.0.dice.below(Fault::NoBuffers, MS);
             self.0.none_until_ps.set(self.0.now_ps.get() + ps);
         }
     }
 
     /// Forgets the buffers, which refer to the pool.
     pub(crate) fn close(&self) {
-        let free = std::mem::take(&mut *self.0.free.borrow_mut());
-        drop(free);
+        drop(std::mem::take(&mut *self.0.free.borrow_mut()));
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::fault::{Fault, Place};
 use crate::plan::Plan;
+use crate::port::Reached;
 use crate::smaller::smallest;
 use crate::world::{Outcome, live};
+use kpps_driver::config::Service;
 use kpps_results::faults::{FaultCount, FaultFailure, Faults};
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -38,12 +39,13 @@ pub fn campaign(
             if seed > last || seed < first {
                 break;
             }
-            let outcome = live(&Plan::random(seed), false);
+            let plan = Plan::random(seed);
+            let outcome = live(&plan, false);
             // A panic in `live` is part of its outcome; one here would be a defect of this file.
             let Ok(mut sum) = sum.lock() else { break };
             sum.worlds += 1;
             sum.last = sum.last.max(seed);
-            add(&mut sum.document, &outcome);
+            add(&mut sum.document, &plan, &outcome);
             if outcome.breach.is_some() {
                 sum.outcomes.push((seed, outcome));
             }
@@ -82,7 +84,7 @@ pub fn traced(seed: u64) -> Faults {
     let small = smallest(&plan);
     let events = live(&small, true).events;
     let mut document = empty();
-    add(&mut document, &outcome);
+    add(&mut document, &plan, &outcome);
     (document.seeds, document.worlds, document.complete) = ([seed, seed], 1, true);
     let failed = failure(&plan, &outcome, Some((small.to_string(), events.clone())));
     let quiet = FaultFailure { seed, world: plan.to_string(), events, ..FaultFailure::default() };
@@ -120,37 +122,20 @@ fn failure(plan: &Plan, outcome: &Outcome, small: Option<(String, Vec<String>)>)
 }
 
 /// Adds the outcome of a world.
-fn add(document: &mut Faults, outcome: &Outcome) {
+fn add(document: &mut Faults, plan: &Plan, outcome: &Outcome) {
     document.frames += outcome.offered;
     document.arrived += outcome.arrived;
     document.harmed += outcome.harmed;
     document.virtual_s += outcome.ps as f64 / 1e12;
     for (row, fired) in document.faults.iter_mut().zip(outcome.fired) {
-        *match outcome.policy {
-            0 => &mut row.interrupt_loop,
-            1 => &mut row.napi,
-            2 => &mut row.polling,
-            _ => &mut row.self_pacing,
+        *match plan.config.service {
+            Service::InterruptLoop { .. } => &mut row.interrupt_loop,
+            Service::Napi { .. } => &mut row.napi,
+            Service::Polling { .. } => &mut row.polling,
+            Service::SelfPacing { .. } => &mut row.self_pacing,
         } += fired;
     }
-    let Outcome { care, rx, tx, .. } = outcome;
-    let reached = BTreeMap::from([
-        ("driver: descriptors that made no sense", rx.nonsense),
-        ("driver: frames with errors", rx.frame_errors),
-        ("driver: frames copied into a small buffer", rx.copied),
-        ("driver: no buffer for a slot", rx.no_buffer),
-        ("driver: transmit ring full", tx.full),
-        ("driver: descriptors only to get a report", tx.nudges),
-        ("driver: frames in the transmit ring at a reset", tx.abandoned),
-        ("watchdog: transmitter hangs", care.hung),
-        ("watchdog: receiver lost", care.lost_receiver),
-        ("watchdog: link down", care.link_down),
-        ("driver: a call returned an error", care.errors),
-        ("operator: resets and changes", care.by_operator),
-        ("starts of a device", care.starts),
-        ("starts that failed", care.failed_starts),
-    ]);
-    for (what, times) in reached {
+    for (what, times) in outcome.reached.iter().flat_map(Reached::all) {
         *document.reached.entry(what.to_owned()).or_default() += times;
     }
 }

@@ -7,15 +7,13 @@ use crate::traffic::{self, Arrival, Cable};
 use kpps_datasheet::bit::{ctrl, eerd, mdic, rctl, tctl};
 use kpps_datasheet::{Chip, desc, express, reg};
 use kpps_machine::memory::{Memory, Words};
+use kpps_machine::{MS, US};
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
-
-const US_PS: u64 = 1_000_000;
-const MS_PS: u64 = 1_000_000_000;
 
 /// What the parts of a host cost, in ps.
 #[derive(Clone, Copy, Debug)]
@@ -125,11 +123,11 @@ impl Bus {
             return true;
         }
         if self.throws(WriteBackLate) {
-            self.later(WriteBackLate, 200 * US_PS, address, bytes);
+            self.later(WriteBackLate, 200 * US, address, bytes);
             return true;
         }
         if self.throws(WriteBackTwice) {
-            self.later(WriteBackTwice, 200 * US_PS, address, bytes);
+            self.later(WriteBackTwice, 200 * US, address, bytes);
         }
         if self.throws(WrongSlot) {
             let slots = (ring.end - ring.start) / desc::BYTES as u64;
@@ -144,7 +142,7 @@ impl Host for Bus {
     fn burst(&mut self, now_ps: u64, _: BurstKind, _: Purpose, _: u64, bytes: u32) -> u64 {
         let begin = now_ps.max(self.free_ps);
         let retry_ps =
-            if self.throws(Fault::TargetRetry) { self.dice.below(Fault::TargetRetry, 5 * MS_PS) } else { 0 };
+            if self.throws(Fault::TargetRetry) { self.dice.below(Fault::TargetRetry, 5 * MS) } else { 0 };
         self.free_ps = begin + retry_ps + self.costs.burst_ps + u64::from(bytes) * self.costs.byte_ps;
         self.free_ps
     }
@@ -173,12 +171,12 @@ impl Host for Bus {
             }
             Some(_) if self.throws(Fault::ReportLost) => true,
             Some(_) if self.throws(Fault::ReportLate) => {
-                self.later(Fault::ReportLate, 200 * US_PS, address, from);
+                self.later(Fault::ReportLate, 200 * US, address, from);
                 true
             }
             Some(_) => self.write(address, from),
             None if self.rights.holds(address) && self.throws(Fault::DoneBeforeData) => {
-                self.later(Fault::DoneBeforeData, 50 * US_PS, address, from);
+                self.later(Fault::DoneBeforeData, 50 * US, address, from);
                 true
             }
             None => self.write(address, from),
@@ -345,24 +343,24 @@ impl Card {
         let until = |dice: &Dice, fault, most_ps| now + dice.below(fault, most_ps);
         let dice = self.dice.clone();
         if dice.throws(AllOnes) {
-            self.ones_until_ps = until(&dice, AllOnes, 20 * MS_PS);
+            self.ones_until_ps = until(&dice, AllOnes, 20 * MS);
         }
         if dice.throws(RegisterStuck) {
             const REGISTERS: [u32; 8] =
                 [reg::CTRL, reg::STATUS, reg::ICR, reg::RCTL, reg::TCTL, reg::RDH, reg::IMS, reg::MDIC];
             let offset = self.chip.offset(REGISTERS[dice.below(RegisterStuck, 8) as usize]);
             let value = self.nic.read(now, offset, &mut self.bus);
-            self.stuck = Some((offset, value, until(&dice, RegisterStuck, 20 * MS_PS)));
+            self.stuck = Some((offset, value, until(&dice, RegisterStuck, 20 * MS)));
         }
         if dice.throws(PhySilent) {
-            self.phy_silent_until_ps = until(&dice, PhySilent, 20 * MS_PS);
+            self.phy_silent_until_ps = until(&dice, PhySilent, 20 * MS);
         }
         if dice.throws(EepromSilent) {
-            self.eeprom_silent_until_ps = until(&dice, EepromSilent, 20 * MS_PS);
+            self.eeprom_silent_until_ps = until(&dice, EepromSilent, 20 * MS);
         }
         if dice.throws(LinkFlap) {
             self.nic.set_link(now, false);
-            self.cable.unplug(until(&dice, LinkFlap, 50 * MS_PS));
+            self.cable.unplug(until(&dice, LinkFlap, 50 * MS));
         }
         if dice.throws(PauseStorm) {
             self.cable.pause(now);
@@ -385,7 +383,7 @@ impl Card {
             write(reg::CTRL, ctrl::RST);
         }
         if dice.throws(Removal) {
-            self.back_ps = Some(until(&dice, Removal, 100 * MS_PS));
+            self.back_ps = Some(until(&dice, Removal, 100 * MS));
             self.handed_over_before += self.nic.tally().to_host;
             self.interrupts_before += self.nic.tally().interrupts;
             self.nic = Nic::new(Params::of(self.chip), self.address);

@@ -47,8 +47,6 @@ pub enum Breach {
         /// Frames that arrived.
         arrived: u64,
     },
-    /// The device could not be started again.
-    NotStarted(String),
     /// One call of the driver took longer than any wait may.
     Endless {
         /// How long, in virtual ps.
@@ -81,7 +79,6 @@ impl fmt::Display for Breach {
                 f,
                 "traffic did not resume after the last fault: of {sent} frames to port {port}, {arrived} arrived"
             ),
-            Self::NotStarted(why) => write!(f, "the device could not be started again: {why}"),
             Self::Endless { took_ps } => {
                 write!(f, "a call of the driver took {} ms", took_ps / 1_000_000_000)
             }
@@ -113,7 +110,7 @@ struct Stream {
 /// Collects what happens, and the first breach.
 pub(crate) struct Check {
     streams: RefCell<Vec<Stream>>,
-    /// Lies may harm frames: set by a lie, cleared when all devices were reset.
+    /// Lies may harm frames: set by a lie, cleared before a proof.
     lied: Cell<bool>,
     breach: RefCell<Option<(u64, Breach)>>,
     now_ps: Rc<Cell<u64>>,
@@ -184,7 +181,7 @@ impl Check {
         self.breach.borrow().is_some()
     }
 
-    /// A card has lied, or all were reset since.
+    /// A card has lied; or, before a proof, no lie is an excuse any longer.
     pub(crate) fn set_lied(&self, lied: bool) {
         self.lied.set(lied);
     }

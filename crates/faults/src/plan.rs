@@ -53,19 +53,6 @@ impl Use {
     }
 }
 
-/// The kinds of service of the driver, for tables.
-pub const POLICIES: [&str; 4] = ["interrupt-loop", "napi", "polling", "self-pacing"];
-
-/// The index in [`POLICIES`] of a service.
-pub(crate) fn policy(service: &Service) -> usize {
-    match service {
-        Service::InterruptLoop { .. } => 0,
-        Service::Napi { .. } => 1,
-        Service::Polling { .. } => 2,
-        Service::SelfPacing { .. } => 3,
-    }
-}
-
 /// A world: card, driver, use, traffic, faults.
 #[derive(Clone, Debug)]
 pub struct Plan {

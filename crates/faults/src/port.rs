@@ -10,23 +10,22 @@ use fastrand::Rng;
 use kpps_driver::config::{Itr, Service};
 use kpps_driver::service::{InterruptLoop, Napi, NextPoll, Polling, SelfPacing};
 use kpps_driver::{Config, Device, Error, Health, Received, probe};
+use kpps_machine::{MS, US};
 use kpps_platform::Buffer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const US_PS: u64 = 1_000_000;
-const MS_PS: u64 = 1_000_000_000;
 /// How often the driver's watchdog is called, in ps.
-const WATCHDOG_PS: u64 = 2000 * MS_PS;
+const WATCHDOG_PS: u64 = 2000 * MS;
 /// How long after a failed start the next one is tried, in ps.
-const RETRY_PS: u64 = 100 * MS_PS;
+const RETRY_PS: u64 = 100 * MS;
 /// The pause after an empty poll without interrupts, and the longest one, in ps.
-const PAUSE_PS: u64 = 10 * US_PS;
-const MOST_PAUSE_PS: u64 = 200 * US_PS;
+const PAUSE_PS: u64 = 10 * US;
+const MOST_PAUSE_PS: u64 = 200 * US;
 /// The longest that a call of the driver may take, in virtual time: on the packet path, and to start a
 /// device or to look after it (resets, PHY and EEPROM have waits of their own, each bounded).
-const LONGEST_CALL_PS: u64 = 200 * MS_PS;
-const LONGEST_START_PS: u64 = 2000 * MS_PS;
+const LONGEST_CALL_PS: u64 = 200 * MS;
+const LONGEST_START_PS: u64 = 2000 * MS;
 
 /// The driver's service, made for its configuration.
 enum Runner {
@@ -51,9 +50,9 @@ impl Runner {
     }
 }
 
-/// What the watchdog and the operator did, for the table of what was reached.
+/// What was reached in the driver, and what watchdog and operator did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Care {
+pub struct Reached {
     /// Starts of a device, the first included.
     pub starts: u64,
     /// Starts that failed.
@@ -68,17 +67,41 @@ pub struct Care {
     pub by_operator: u64,
     /// Watchdog calls that found the link down.
     pub link_down: u64,
+    /// Received descriptors that made no sense.
+    pub nonsense: u64,
+    /// Received frames with errors.
+    pub frame_errors: u64,
+    /// Frames that were copied into a small buffer.
+    pub copied: u64,
+    /// Slots that stayed empty for want of a buffer.
+    pub no_buffer: u64,
+    /// Frames refused because the transmit ring was full.
+    pub full: u64,
+    /// Descriptors written only to get a report.
+    pub nudges: u64,
+    /// Frames in the transmit ring at a reset.
+    pub abandoned: u64,
 }
 
-impl Care {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.starts += other.starts;
-        self.failed_starts += other.failed_starts;
-        self.hung += other.hung;
-        self.lost_receiver += other.lost_receiver;
-        self.errors += other.errors;
-        self.by_operator += other.by_operator;
-        self.link_down += other.link_down;
+impl Reached {
+    /// All of them, with their names.
+    pub fn all(&self) -> [(&'static str, u64); 14] {
+        [
+            ("driver: a call returned an error", self.errors),
+            ("driver: descriptors only to get a report", self.nudges),
+            ("driver: descriptors that made no sense", self.nonsense),
+            ("driver: frames copied into a small buffer", self.copied),
+            ("driver: frames in the transmit ring at a reset", self.abandoned),
+            ("driver: frames with errors", self.frame_errors),
+            ("driver: no buffer for a slot", self.no_buffer),
+            ("driver: transmit ring full", self.full),
+            ("operator: resets and changes", self.by_operator),
+            ("starts of a device", self.starts),
+            ("starts that failed", self.failed_starts),
+            ("watchdog: link down", self.link_down),
+            ("watchdog: receiver lost", self.lost_receiver),
+            ("watchdog: transmitter hangs", self.hung),
+        ]
     }
 }
 
@@ -90,14 +113,10 @@ pub(crate) struct Port {
     pool: Pool,
     pub(crate) device: Option<Device<Slot, Pool>>,
     config: Config,
-    plan_config: Config,
     runner: Runner,
     chip: kpps_datasheet::Chip,
     level: bool,
     call_ps: u64,
-    frame_ps: u64,
-    /// Received frames end here: see [`Sink`].
-    at_once: bool,
     interrupt_ps: u64,
     /// When the interrupt handler runs, and a poll.
     interrupt_at: Option<u64>,
@@ -112,11 +131,10 @@ pub(crate) struct Port {
     starved_until: u64,
     edges: u64,
     /// Descriptors taken from all receive queues so far, and frames that resets dropped.
-    pub(crate) taken: u64,
-    pub(crate) dropped: u64,
-    pub(crate) care: Care,
-    /// Frames received and not yet used.
-    pub(crate) received: Vec<(Buf, u16)>,
+    taken: u64,
+    dropped: u64,
+    pub(crate) reached: Reached,
+    pub(crate) sink: Sink,
     random: Rng,
     dice: Rc<Dice>,
     check: Rc<Check>,
@@ -148,13 +166,10 @@ impl Port {
             pool: pool.clone(),
             device: None,
             config: plan.config.clone(),
-            plan_config: plan.config.clone(),
             runner: Runner::new(&plan.config.service),
             chip: plan.chip,
             level: plan.level,
             call_ps: plan.call_ps,
-            frame_ps: plan.frame_ps,
-            at_once: matches!(plan.usage, Use::Receive | Use::Send),
             interrupt_ps: plan.interrupt_ps,
             interrupt_at: None,
             poll_at: None,
@@ -166,8 +181,14 @@ impl Port {
             edges: 0,
             taken: 0,
             dropped: 0,
-            care: Care::default(),
-            received: Vec::new(),
+            reached: Reached::default(),
+            sink: Sink {
+                kept: Vec::new(),
+                at_once: matches!(plan.usage, Use::Receive | Use::Send),
+                cost_ps: plan.frame_ps,
+                check: check.clone(),
+                now_ps: now_ps.clone(),
+            },
             random: Rng::with_seed(plan.seed ^ (0x0F0F + number as u64)),
             dice: dice.clone(),
             check: check.clone(),
@@ -206,11 +227,11 @@ impl Port {
                 return;
             }
             // A level is seen again when something else makes the host look.
-            at = now + MS_PS;
+            at = now + MS;
         }
         for fault in [Fault::InterruptLate, Fault::HandlerLate] {
             if self.dice.throws(fault) {
-                at += self.dice.below(fault, 5 * MS_PS);
+                at += self.dice.below(fault, 5 * MS);
             }
         }
         self.interrupt_at = Some(at);
@@ -244,7 +265,7 @@ impl Port {
     fn start(&mut self) {
         self.retry_at = None;
         self.leave();
-        self.care.starts += 1;
+        self.reached.starts += 1;
         let begun = self.now();
         let started = probe(self.slot.clone(), self.chip, self.config.clone(), self.pool.clone());
         self.bounded(begun, LONGEST_START_PS);
@@ -262,7 +283,7 @@ impl Port {
     fn begin(&mut self) {
         self.runner = Runner::new(&self.config.service);
         (self.interrupt_at, self.poll_at, self.pause_ps) = (None, None, PAUSE_PS);
-        self.watch_at = self.now() + self.random.u64(MS_PS..WATCHDOG_PS);
+        self.watch_at = self.now() + self.random.u64(MS..WATCHDOG_PS);
         if let Some(device) = &mut self.device {
             match self.runner {
                 Runner::Polling(_) => self.poll_at = Some(self.now_ps.get() + PAUSE_PS),
@@ -275,14 +296,23 @@ impl Port {
 
     fn failed(&mut self, error: Error) {
         self.note(|| format!("not started: {error}"));
-        self.care.failed_starts += 1;
+        self.reached.failed_starts += 1;
         self.leave();
         self.retry_at = Some(self.now() + RETRY_PS);
     }
 
     /// Takes the driver away.
     pub(crate) fn leave(&mut self) {
-        self.device = None;
+        if let Some(device) = self.device.take() {
+            let (rx, tx) = (device.rx.counters(), device.tx.counters());
+            self.reached.nonsense += rx.nonsense;
+            self.reached.frame_errors += rx.frame_errors;
+            self.reached.copied += rx.copied;
+            self.reached.no_buffer += rx.no_buffer;
+            self.reached.full += tx.full;
+            self.reached.nudges += tx.nudges;
+            self.reached.abandoned += tx.abandoned;
+        }
         (self.interrupt_at, self.poll_at, self.watch_at) = (None, None, u64::MAX);
         self.drop_unread();
     }
@@ -328,18 +358,18 @@ impl Port {
         self.note(|| format!("watchdog: {health:?}, receiver lost: {lost:?}"));
         match (health, lost) {
             (Ok(Health::Hung), _) => {
-                self.care.hung += 1;
+                self.reached.hung += 1;
                 self.reset("the transmitter hangs");
             }
             (Ok(health), Ok(lost)) => {
-                self.care.link_down += u64::from(health == Health::LinkDown);
+                self.reached.link_down += u64::from(health == Health::LinkDown);
                 if lost {
-                    self.care.lost_receiver += 1;
+                    self.reached.lost_receiver += 1;
                     self.reset("the receiver is lost");
                 }
             }
             (Err(error), _) | (_, Err(error)) => {
-                self.care.errors += 1;
+                self.reached.errors += 1;
                 self.reset(&format!("the watchdog says: {error}"));
             }
         }
@@ -350,18 +380,12 @@ impl Port {
         }
     }
 
-    /// The frames of a call of the driver.
+    /// The interrupt handler.
     fn interrupt(&mut self) {
         let Some(Device { control, rx, tx }) = &mut self.device else { return };
         let begun = self.now_ps.get();
         self.now_ps.set(begun + self.call_ps);
-        let mut sink = Sink {
-            kept: &mut self.received,
-            at_once: self.at_once,
-            cost_ps: self.frame_ps,
-            check: &self.check,
-            now_ps: &self.now_ps,
-        };
+        let sink = &mut self.sink;
         let mut taken = 0;
         let keep = |frame| sink.take(frame);
         let result = match &mut self.runner {
@@ -369,8 +393,8 @@ impl Port {
                 taken = handled.received;
                 None
             }),
-            Runner::Napi(service) => service.interrupt(control).map(|poll| poll.then_some(US_PS)),
-            Runner::Pacing(service) => service.interrupt(control).map(|poll| poll.then_some(US_PS)),
+            Runner::Napi(service) => service.interrupt(control).map(|poll| poll.then_some(US)),
+            Runner::Pacing(service) => service.interrupt(control).map(|poll| poll.then_some(US)),
             Runner::Polling(_) => Ok(None),
         };
         self.taken += taken as u64;
@@ -383,7 +407,7 @@ impl Port {
                 self.link_event();
             }
             Err(error) => {
-                self.care.errors += 1;
+                self.reached.errors += 1;
                 self.reset(&format!("the interrupt handler says: {error}"));
             }
         }
@@ -399,7 +423,7 @@ impl Port {
         let link = device.control.update_link();
         self.bounded(begun, LONGEST_START_PS);
         if let Err(error) = link {
-            self.care.errors += 1;
+            self.reached.errors += 1;
             self.reset(&format!("the link cannot be read: {error}"));
         }
     }
@@ -410,13 +434,7 @@ impl Port {
         self.now_ps.set(begun + self.call_ps);
         let budget =
             if self.dice.throws(Fault::PollCut) { self.dice.below(Fault::PollCut, 4) as usize } else { 64 };
-        let mut sink = Sink {
-            kept: &mut self.received,
-            at_once: self.at_once,
-            cost_ps: self.frame_ps,
-            check: &self.check,
-            now_ps: &self.now_ps,
-        };
+        let sink = &mut self.sink;
         let keep = |frame| sink.take(frame);
         let (polled, next) = match &mut self.runner {
             Runner::Napi(service) => {
@@ -441,7 +459,7 @@ impl Port {
                     (polled, next)
                 }
                 Err(error) => {
-                    self.care.errors += 1;
+                    self.reached.errors += 1;
                     self.reset(&format!("the poll says: {error}"));
                     return;
                 }
@@ -462,36 +480,36 @@ impl Port {
             self.interrupt_at = Some(now);
         }
         if self.dice.throws(Starved) {
-            self.starved_until = now + self.dice.below(Starved, 20 * MS_PS);
+            self.starved_until = now + self.dice.below(Starved, 20 * MS);
         }
         if self.dice.throws(ClockStep) {
             let ahead = self.slot.ahead_ps.get();
-            self.slot.ahead_ps.set(ahead + self.dice.below(ClockStep, 3000 * MS_PS));
+            self.slot.ahead_ps.set(ahead + self.dice.below(ClockStep, 3000 * MS));
         }
         if self.device.is_none() || self.start_at.is_some() {
             return;
         }
         if self.dice.throws(Restart) {
-            self.care.by_operator += 1;
+            self.reached.by_operator += 1;
             self.reset("the operator's wish");
         }
         if self.dice.throws(OtherRings) {
-            self.care.by_operator += 1;
+            self.reached.by_operator += 1;
             let sizes = [8, 16, 64, 256];
             let least = usize::from(self.chip.min_ring());
             let size = |at: u64| sizes[at as usize].max(least as u16);
             self.config.rx_ring = size(self.dice.below(OtherRings, 4));
             self.config.tx_ring = size(self.dice.below(OtherRings, 4));
-            self.config.completion.report_every = self.plan_config.completion.report_every.min(4);
+            self.config.completion.report_every = self.config.completion.report_every.min(4);
             self.start();
         }
         if self.dice.throws(StopStart)
             && let Some(device) = &mut self.device
         {
-            self.care.by_operator += 1;
+            self.reached.by_operator += 1;
             device.control.stop();
             self.interrupt_at = None;
-            self.start_at = Some(self.now() + self.dice.below(StopStart, 5 * MS_PS));
+            self.start_at = Some(self.now() + self.dice.below(StopStart, 5 * MS));
         }
         let Some(Device { control, .. }) = &mut self.device else { return };
         if self.dice.throws(OtherModeration) {
@@ -514,7 +532,7 @@ impl Port {
         (self.card.borrow().handed_over(), self.taken + self.dropped)
     }
 
-    /// After the last fault: what the operator asked for meanwhile is what it was at first.
+    /// After the last fault: the driver gets its processor back.
     pub(crate) fn settle(&mut self) {
         self.starved_until = 0;
         self.look();
@@ -522,16 +540,17 @@ impl Port {
 }
 
 /// What is done with received frames while the driver runs.
-struct Sink<'p> {
-    kept: &'p mut Vec<(Buf, u16)>,
+pub(crate) struct Sink {
+    /// Frames for the application, with their bytes.
+    pub(crate) kept: Vec<(Buf, u16)>,
     /// Frames are checked at once, and their buffers go back.
     at_once: bool,
     cost_ps: u64,
-    check: &'p Check,
-    now_ps: &'p Cell<u64>,
+    check: Rc<Check>,
+    now_ps: Rc<Cell<u64>>,
 }
 
-impl Sink<'_> {
+impl Sink {
     /// Takes a received frame; returns the buffer of one that is not kept.
     fn take(&mut self, frame: Received<Buf>) -> Option<Buf> {
         self.now_ps.set(self.now_ps.get() + self.cost_ps);
@@ -540,7 +559,7 @@ impl Sink<'_> {
         }
         if self.at_once {
             let bytes = frame.buffer.bytes().get(..frame.bytes.into()).unwrap_or_default();
-            traffic::arrived(self.check, bytes, false);
+            traffic::arrived(&self.check, bytes, false);
             return Some(frame.buffer);
         }
         self.kept.push((frame.buffer, frame.bytes));

@@ -4,14 +4,14 @@ use crate::buffers::{BUFFER_BYTES, Buf, Pool};
 use crate::card::{Card, Leaving, Parts, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
-use crate::plan::{Plan, Use, policy};
-use crate::port::{Around, Care, Port};
+use crate::plan::{Plan, Use};
+use crate::port::{Around, Port, Reached};
 use crate::traffic::{self, Cable, Pace};
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Ledger, Nat, Outputs, Resize, Route, Router};
-use kpps_driver::{Fragment, Refusal, RxCounters, TxCounters};
 use kpps_frames::Mac;
 use kpps_frames::build::Flow;
 use kpps_machine::memory::Memory;
+use kpps_machine::{MS, US};
 use kpps_platform::{Buffer, BufferSource};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -19,23 +19,21 @@ use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-const US_PS: u64 = 1_000_000;
-const MS_PS: u64 = 1_000_000_000;
 /// How often faults that take time have an opportunity, in ps.
-const TICK_PS: u64 = 100 * US_PS;
+const TICK_PS: u64 = 100 * US;
 /// Faults happen for at most this long in an episode.
-const FAULTS_PS: u64 = 200 * MS_PS;
+const FAULTS_PS: u64 = 200 * MS;
 /// Within this time after the last fault, traffic must have resumed. A port that hangs is found by the second
 /// call of the watchdog, 4 s later at most, and its link takes 1.5 s. Where a port hangs to which another one
 /// sends, that begins when the other one has recovered.
-pub const RECOVERY_PS: u64 = 15_000 * MS_PS;
+pub const RECOVERY_PS: u64 = 15_000 * MS;
 /// Frames to each port by which a port shows that it works, how far apart, and how long the last may take: as
 /// some historical policies leave a frame until the next one comes, or the watchdog.
 const PROOF_FRAMES: u64 = 200;
-const PROOF_GAP_PS: u64 = 100 * US_PS;
-const PROOF_END_PS: u64 = 2500 * MS_PS;
+const PROOF_GAP_PS: u64 = 100 * US;
+const PROOF_END_PS: u64 = 2500 * MS;
 /// The frames that come meanwhile, how far apart.
-const TRICKLE_GAP_PS: u64 = 20 * MS_PS;
+const TRICKLE_GAP_PS: u64 = 20 * MS;
 /// So much happens at the same time at most.
 const STEPS: u32 = 100_000;
 /// The memory of a world.
@@ -66,14 +64,8 @@ pub struct Outcome {
     pub ps: u64,
     /// How often each kind of fault happened.
     pub fired: [u64; Fault::COUNT],
-    /// The index of the service in [`POLICIES`](crate::POLICIES).
-    pub policy: usize,
-    /// What watchdog and operator did.
-    pub care: Care,
-    /// The driver's counters.
-    pub rx: RxCounters,
-    /// The driver's counters.
-    pub tx: TxCounters,
+    /// What was reached in the driver of each port, and what watchdog and operator did.
+    pub reached: Vec<Reached>,
     /// The last events, if they were asked for.
     pub events: Vec<String>,
 }
@@ -207,18 +199,16 @@ struct World<'p> {
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
     app_tick_at: u64,
-    rx: RxCounters,
-    tx: TxCounters,
 }
 
 impl<'p> World<'p> {
-    fn new(plan: &'p Plan, trace: bool) -> Option<Self> {
+    fn new(plan: &'p Plan, trace: bool) -> Self {
         let now_ps = Rc::new(Cell::new(0));
         let check = Rc::new(Check::new(plan.usage.ports(), trace, now_ps.clone()));
         let dice = Rc::new(Dice::new(plan.seed, plan.rarity, plan.most_faults, &check));
         let memory = Memory::new(MEMORY_BYTES, LINE_BYTES);
         let buffers = plan.usage.ports() * 2200;
-        let pool = Pool::new(&memory, buffers, &dice, &check, &now_ps)?;
+        let pool = Pool::new(&memory, buffers, &dice, &check, &now_ps);
         let leaving = match plan.usage {
             Use::Receive => Leaving::Nothing,
             Use::Route | Use::Nat => Leaving::Arrives { routed: true },
@@ -244,7 +234,7 @@ impl<'p> World<'p> {
         });
         let ports = ports.collect();
         let size = kpps_frames::Size::without_fcs(plan.sizes.first().copied().unwrap_or(60));
-        Some(Self {
+        Self {
             plan,
             ports,
             program: Program::new(plan.usage),
@@ -258,9 +248,7 @@ impl<'p> World<'p> {
             check,
             now_ps,
             app_tick_at: 0,
-            rx: RxCounters::default(),
-            tx: TxCounters::default(),
-        })
+        }
     }
 
     /// Runs until `until_ps`.
@@ -310,7 +298,7 @@ impl<'p> World<'p> {
             } else if self.send_at <= next {
                 self.send_frames();
             } else if self.app_tick_at <= next {
-                self.app_tick_at = next + 100 * MS_PS;
+                self.app_tick_at = next + 100 * MS;
                 let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
                 match &mut self.program {
                     Program::Switch(app) => app.tick(next / 1000, &mut out),
@@ -333,7 +321,7 @@ impl<'p> World<'p> {
     /// What the application does with the frames that a port received.
     fn use_frames(&mut self, from: usize) {
         let now_ns = self.now_ps.get() / 1000;
-        let mut received = std::mem::take(&mut self.ports[from].received);
+        let mut received = std::mem::take(&mut self.ports[from].sink.kept);
         for (buffer, bytes) in received.drain(..) {
             let frame = Frame { buffer, bytes: bytes.into() };
             let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
@@ -351,7 +339,7 @@ impl<'p> World<'p> {
                 self.pool.give(frame.buffer);
             }
         }
-        self.ports[from].received = received;
+        self.ports[from].sink.kept = received;
         self.send_out();
     }
 
@@ -380,18 +368,18 @@ impl<'p> World<'p> {
         let now = self.now_ps.get();
         self.send_at = if self.to_send > 0 { now + self.send_gap_ps } else { u64::MAX };
         let Some(device) = &mut self.ports[0].device else {
-            self.send_at = now + MS_PS;
+            self.send_at = now + MS;
             return;
         };
-        // A gap of 0: as many as there is room for.
-        let many = if self.send_gap_ps < 10 * US_PS { 32 } else { 1 };
+        // Without a pace of its own: as many as there is room for.
+        let many = if self.send_gap_ps < 10 * US { 32 } else { 1 };
         for _ in 0..many.min(self.to_send) {
             if device.tx.free() == 0 {
                 // The interrupt or the next poll reclaims; some services do so only here.
                 device.tx.reclaim(usize::MAX);
             }
             if device.tx.free() < 4 {
-                self.send_at = now + self.send_gap_ps.max(50 * US_PS);
+                self.send_at = now + self.send_gap_ps.max(50 * US);
                 break;
             }
             let Some(mut buffer) = self.pool.take() else { break };
@@ -401,15 +389,11 @@ impl<'p> World<'p> {
             frame.copy_from_slice(&self.template);
             traffic::write(frame, 0, number);
             buffer.sends = true;
-            match device.tx.send(buffer, bytes as u16) {
-                Ok(()) => self.to_send -= 1,
-                Err(refused) => {
-                    debug_assert_eq!(refused.reason, Refusal::Full);
-                    let Fragment { buffer, .. } = refused.frame;
-                    self.pool.give(buffer);
-                    break;
-                }
+            if let Err(refused) = device.tx.send(buffer, bytes as u16) {
+                self.pool.give(refused.frame.buffer);
+                break;
             }
+            self.to_send -= 1;
         }
         device.tx.flush();
         self.ports[0].look();
@@ -422,7 +406,7 @@ impl<'p> World<'p> {
             self.to_send = frames;
             self.send_gap_ps = match pace {
                 Pace::Every { gap_ps } => gap_ps,
-                Pace::Bursts { .. } => US_PS,
+                Pace::Bursts { .. } => US,
                 Pace::Silent => u64::MAX,
             };
             self.send_at = now;
@@ -447,39 +431,45 @@ impl<'p> World<'p> {
         if self.program.ledger().is_some_and(|ledger| !ledger.closes()) {
             self.check.breach(Breach::AppLedger);
         }
-        let (mut held, mut pending) = (0, 0);
-        for port in &self.ports {
-            if let Some(device) = &port.device {
-                held += usize::from(device.control.config().rx_ring) - device.rx.empty_slots();
-                pending += device.tx.pending();
-            }
-        }
-        held += self.program.ledger().map_or(0, |ledger| ledger.held as usize);
+        let held = self.held();
+        let devices = self.ports.iter().filter_map(|port| port.device.as_ref());
+        let pending: usize = devices.map(|device| device.tx.pending()).sum();
         let outside = self.pool.outside();
         if outside < held || outside > held + pending {
             self.check.breach(Breach::Buffers { outside, known: held + pending });
         }
     }
 
+    /// Buffers that are in receive rings, and with the application.
+    fn held(&self) -> usize {
+        let devices = self.ports.iter().filter_map(|port| port.device.as_ref());
+        let rings = devices
+            .map(|device| usize::from(device.control.config().rx_ring) - device.rx.empty_slots())
+            .sum::<usize>();
+        rings + self.program.ledger().map_or(0, |ledger| ledger.held as usize)
+    }
+
+    /// No other buffer is outside of the pool.
+    fn check_buffers(&self) {
+        let (outside, known) = (self.pool.outside(), self.held());
+        if outside != known {
+            self.check.breach(Breach::Buffers { outside, known });
+        }
+    }
+
     /// What must hold when all is quiet.
     fn quiet_checks(&mut self) {
-        let mut known = 0;
         for port in &mut self.ports {
             let Some(device) = &mut port.device else { continue };
             device.tx.request_report();
-            known += usize::from(device.control.config().rx_ring) - device.rx.empty_slots();
         }
-        let later = self.now_ps.get() + 10 * MS_PS;
+        let later = self.now_ps.get() + 10 * MS;
         self.run(later);
         for port in &mut self.ports {
             let Some(device) = &mut port.device else { continue };
             device.tx.reclaim(usize::MAX);
         }
-        known += self.program.ledger().map_or(0, |ledger| ledger.held as usize);
-        let outside = self.pool.outside();
-        if outside != known {
-            self.check.breach(Breach::Buffers { outside, known });
-        }
+        self.check_buffers();
     }
 
     /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take.
@@ -507,7 +497,7 @@ impl<'p> World<'p> {
 
     fn live(&mut self) {
         // The link comes up.
-        self.run(5000 * MS_PS);
+        self.run(5000 * MS);
         self.prove();
         let (burst, gap_ps) = self.plan.burst;
         for _ in 0..self.plan.episodes {
@@ -519,7 +509,7 @@ impl<'p> World<'p> {
             self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames);
             let end = self.now_ps.get() + FAULTS_PS;
             while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
-                self.run(self.now_ps.get() + MS_PS);
+                self.run(self.now_ps.get() + MS);
             }
             // What was not offered in this time is not offered at all.
             self.offer(Pace::Silent, 0);
@@ -536,45 +526,17 @@ impl<'p> World<'p> {
             self.prove();
         }
         for port in &mut self.ports {
-            if let Some(device) = &port.device {
-                let (rx, tx) = (device.rx.counters(), device.tx.counters());
-                self.rx.nonsense += rx.nonsense;
-                self.rx.frame_errors += rx.frame_errors;
-                self.rx.copied += rx.copied;
-                self.rx.no_buffer += rx.no_buffer;
-                self.rx.unfit_buffers += rx.unfit_buffers;
-                self.tx.full += tx.full;
-                self.tx.nudges += tx.nudges;
-                self.tx.abandoned += tx.abandoned;
-            }
             port.leave();
         }
-        let held = self.program.ledger().map_or(0, |ledger| ledger.held as usize);
-        let outside = self.pool.outside();
-        if outside != held && !self.check.is_broken() {
-            self.check.breach(Breach::Buffers { outside, known: held });
+        if !self.check.is_broken() {
+            self.check_buffers();
         }
     }
 }
 
 /// Lives through a world. `trace`: keeps the last events.
 pub fn live(plan: &Plan, trace: bool) -> Outcome {
-    let Some(mut world) = World::new(plan, trace) else {
-        // Not reached: the memory is large enough for every plan.
-        return Outcome {
-            breach: Some((0, Breach::NotStarted("no memory".to_owned()))),
-            offered: 0,
-            arrived: 0,
-            harmed: 0,
-            ps: 0,
-            fired: [0; Fault::COUNT],
-            policy: policy(&plan.config.service),
-            care: Care::default(),
-            rx: RxCounters::default(),
-            tx: TxCounters::default(),
-            events: Vec::new(),
-        };
-    };
+    let mut world = World::new(plan, trace);
     let lived = catch_unwind(AssertUnwindSafe(|| world.live()));
     if let Err(panic) = lived {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -583,10 +545,6 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
     }
     let counts = (0..world.ports.len()).map(|stream| world.check.counts(stream));
     let (offered, arrived) = counts.fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
-    let mut care = Care::default();
-    for port in &world.ports {
-        care.add(&port.care);
-    }
     let outcome = Outcome {
         breach: world.check.first_breach(),
         offered,
@@ -594,10 +552,7 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
         harmed: world.check.harmed(),
         ps: world.now_ps.get(),
         fired: world.dice.fired(),
-        policy: policy(&plan.config.service),
-        care,
-        rx: world.rx,
-        tx: world.tx,
+        reached: world.ports.iter().map(|port| port.reached).collect(),
         events: world.check.events(),
     };
     world.ports.clear();

@@ -34,8 +34,9 @@ pub struct Faults {
     pub frames: u64,
     /// Frames that arrived where they should.
     pub arrived: u64,
-    /// Frames that came twice, changed or unasked while a card told untruths about memory: no driver can
-    /// know. Until the driver has reset the card they are allowed.
+    /// Frames that came twice, changed or unasked, and accesses of the card to memory that it did not own,
+    /// after it told untruths about memory: no driver can know. They are allowed until the faults have ended
+    /// and the driver had its time to recover.
     pub harmed: u64,
     /// Virtual time of all worlds, in s.
     pub virtual_s: f64,
