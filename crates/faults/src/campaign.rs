@@ -23,7 +23,7 @@ struct Sum {
 }
 
 /// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says;
-/// `ended` is told how many have ended. A failure is made smaller, unless the run is to end.
+/// `ended` is told how many have ended. The first failures are made smaller, unless the run is to end.
 pub fn campaign(
     first: u64,
     worlds: u64,

@@ -5,7 +5,7 @@ use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::traffic::{self, Arrival, Cable};
 use kpps_datasheet::bit::{ctrl, eerd, mdic, rctl, tctl};
-use kpps_datasheet::{Chip, desc, express, reg};
+use kpps_datasheet::{Chip, desc, reg};
 use kpps_machine::memory::{Memory, Words};
 use kpps_machine::{MS, US};
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
@@ -415,7 +415,7 @@ impl Card {
             return value & !mdic::READY;
         }
         if is(reg::EERD) && now < self.eeprom_silent_until_ps {
-            return value & !(eerd::DONE | express::eerd::DONE);
+            return value & !eerd::DONE;
         }
         value
     }

@@ -56,8 +56,8 @@ impl Destinations {
     }
 
     /// Opens the files, with a page for each of these names; `provenance` says where a document is from, once
-    /// it is made. To be called before anything is measured: then
-    /// nobody waits for a result that a bad path cannot take.
+    /// it is made. To be called before anything is measured: then nobody waits for a result that a bad path
+    /// cannot take.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
