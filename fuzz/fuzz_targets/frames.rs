@@ -20,8 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(packet) = RawPacket::of(bytes) {
         let tag = Tag { stream: 1, sequence: 2, sent_ps: 3 };
         let mut frame = packet.bytes.clone();
-        tag::write_balanced(&mut frame, packet.tag.into(), tag).expect("room for the tag");
-        assert_eq!(tag::read_balanced(&frame, packet.tag.into()), Some(tag));
+        tag::Place::balanced(packet.tag).write(&mut frame, tag).expect("room for the tag");
+        assert_eq!(tag::Place::balanced(packet.tag).read(&frame), Some((tag, packet.tag.into())));
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = from_hex(text);

@@ -87,11 +87,11 @@ fn tags(words: &[u32]) -> Tags {
 }
 
 fn frames(templates: &Templates) -> proto::Frames {
-    let Parts { heads, bytes, order, flows, balanced_at, inner } = templates.parts();
+    let Parts { heads, bytes, order, flows, balanced_at, key, inner } = templates.parts();
     let bytes = bytes.into_iter().map(u32::from).collect();
     let head_bytes = heads.iter().map(|head| head.len() as u32).collect();
     let (heads, balanced_at, inner) = (heads.concat(), balanced_at.into(), inner.into());
-    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner }
+    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner, key }
 }
 
 /// Cuts what was put together into pieces of these lengths.
@@ -114,14 +114,14 @@ fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     let frames = frames.unwrap_or_default();
     let heads = split(&frames.heads, &frames.head_bytes)?;
-    let proto::Frames { bytes, order, flows, balanced_at, inner, .. } = frames;
+    let proto::Frames { bytes, order, flows, balanced_at, inner, key, .. } = frames;
     let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),
         false => Err(format!("a frame of {bytes} bytes is too long")),
     };
     let bytes = bytes.into_iter().map(length).collect::<Result<_, _>>()?;
-    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows, balanced_at, inner });
+    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows, balanced_at, key, inner });
     templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
@@ -227,7 +227,8 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
 }
 
 pub(crate) fn done(done: Done) -> proto::Done {
-    let Arrived { received, duplicated, reordered, corrupted, other_traffic } = done.received.arrived;
+    let Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless } =
+        done.received.arrived;
     proto::Done {
         intended: done.intended,
         sent: done.sent,
@@ -247,7 +248,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
                 session_first,
             }),
         }),
-        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic }),
+        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless }),
         last_gap_ns: done.received.last_gap.map(ns),
         latency: done.received.latency.iter().map(latency).collect(),
         missed: done.missed,
@@ -338,6 +339,7 @@ pub(crate) fn was_done(done: proto::Done) -> Done {
                 duplicated: arrived.duplicated,
                 reordered: arrived.reordered,
                 corrupted: arrived.corrupted,
+                nameless: arrived.nameless,
                 other_traffic: arrived.other_traffic,
             },
             last_gap: done.last_gap_ns.map(Duration::from_nanos),
@@ -586,7 +588,14 @@ mod tests {
             latency.record_times(ns, ns % 7 + 1);
         }
         let quantiles = latency.quantiles();
-        let arrived = Arrived { received: 10, duplicated: 1, reordered: 2, corrupted: 3, other_traffic: 4 };
+        let arrived = Arrived {
+            received: 10,
+            duplicated: 1,
+            reordered: 2,
+            corrupted: 3,
+            other_traffic: 4,
+            nameless: 5,
+        };
         let flows: Vec<_> =
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
         let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };

@@ -15,9 +15,10 @@
 //! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
 //! headers, so a routed or translated frame keeps its tag.
 //!
-//! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Random or
-//! damaged bytes pass with probability 2⁻³². It covers only the tag; the FCS covers the frame. Zeros are no
-//! tag.
+//! The check word is a multiply-and-fold mix of the other fields and a key, neither cryptography nor a CRC.
+//! Random or damaged bytes pass with probability 2⁻³², and so do the tags of other keys. Each trial of a
+//! tester has a key of its own ([`Place::keyed`]), so that no other traffic looks like its frames; elsewhere
+//! the key is 0. The check covers only the tag; the FCS covers the frame. Zeros are no tag.
 //!
 //! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
@@ -72,9 +73,10 @@ impl Tag {
     /// The upper half, which is better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
     /// Appleby) over both words.
     #[inline]
-    const fn check(self) -> u32 {
-        let mut mix =
-            self.place().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.sent_ps & MASK) ^ 0x6b70_7073_5f74_6167;
+    const fn check(self, key: u64) -> u32 {
+        let mut mix = (self.place() ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ (self.sent_ps & MASK)
+            ^ 0x6b70_7073_5f74_6167;
         mix = (mix ^ mix >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mix = (mix ^ mix >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (mix >> 32) as u32
@@ -82,8 +84,8 @@ impl Tag {
 
     /// Writes whole words: a CPU waits when it reads a word that was written in pieces.
     #[inline]
-    fn put(self, bytes: &mut [u8; BYTES]) {
-        let check = self.check();
+    fn put(self, key: u64, bytes: &mut [u8; BYTES]) {
+        let check = self.check(key);
         let time = self.sent_ps << (u64::BITS - BITS) | u64::from(check >> 16);
         bytes[..8].copy_from_slice(&self.place().to_be_bytes());
         bytes[8..16].copy_from_slice(&time.to_be_bytes());
@@ -91,7 +93,7 @@ impl Tag {
     }
 
     #[inline]
-    fn from_bytes(b: &[u8; BYTES]) -> Option<Self> {
+    fn from_bytes(key: u64, b: &[u8; BYTES]) -> Option<Self> {
         let place = u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
         let time = u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]);
         let check = (time as u32) << 16 | u32::from(u16::from_be_bytes([b[16], b[17]]));
@@ -100,7 +102,7 @@ impl Tag {
             sequence: place & MASK,
             sent_ps: time >> (u64::BITS - BITS),
         };
-        (tag.check() == check).then_some(tag)
+        (tag.check(key) == check).then_some(tag)
     }
 }
 
@@ -127,16 +129,7 @@ pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
 /// As [`write()`].
 #[inline]
 pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
-    let place: &mut [u8; BYTES] =
-        frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
-    if at < OFFSET_IPV6 {
-        tag.put(place);
-    } else {
-        let old = *place;
-        tag.put(place);
-        update_checksum(frame, at, &old);
-    }
-    Ok(())
+    Place::default().write_at(frame, at, tag)
 }
 
 /// Updates the UDP checksum of an IPv6 frame whose tag at `at` was `old` (RFC 1624, equation 3).
@@ -151,76 +144,107 @@ fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
 /// checksum over it is the same whatever the tag says, and whatever the protocol.
 pub const BALANCED_BYTES: usize = BYTES + 2;
 
-/// Where the frames of a load have their tags.
+/// Where the frames of a load have their tags, and the key of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// Behind the headers of a plain test frame, which tell where that is ([`offset`]).
-    #[default]
-    Plain,
-    /// At this byte, balanced.
-    Balanced(u16),
+pub struct Place {
+    /// Where balanced tags are. Plain ones are behind the headers of a plain test frame, which tell where
+    /// that is ([`offset`]).
+    balanced_at: Option<u16>,
+    key: u64,
 }
 
 impl Place {
+    /// Balanced tags at this byte.
+    #[inline]
+    pub const fn balanced(at: u16) -> Self {
+        Self { balanced_at: Some(at), key: 0 }
+    }
+
+    /// The same place, of tags with this key: tags with another one are none.
+    #[must_use]
+    #[inline]
+    pub const fn keyed(self, key: u64) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Where balanced tags are; `None` of plain ones.
+    #[inline]
+    pub const fn balanced_at(self) -> Option<u16> {
+        self.balanced_at
+    }
+
+    /// The key of the tags.
+    #[inline]
+    pub const fn key(self) -> u64 {
+        self.key
+    }
+
+    /// The position of the tag in this frame, of which the headers are enough.
+    #[inline]
+    pub fn offset(self, frame: &[u8]) -> usize {
+        self.balanced_at.map_or_else(|| offset(frame), usize::from)
+    }
+
     /// Writes a tag into a frame.
     ///
     /// # Errors
     /// As [`write()`].
     #[inline]
     pub fn write(self, frame: &mut [u8], tag: Tag) -> Result<(), Error> {
-        match self {
-            Self::Plain => write(frame, tag),
-            Self::Balanced(at) => write_balanced(frame, at.into(), tag),
+        self.write_at(frame, self.offset(frame), tag)
+    }
+
+    /// Writes a tag at byte `at`, from [`offset`](Self::offset) of a frame of the same kind.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    #[inline]
+    pub fn write_at(self, frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
+        let rest = frame.get_mut(at..).ok_or(Error::Truncated)?;
+        if self.balanced_at.is_some() {
+            let place: &mut [u8; BALANCED_BYTES] = rest.first_chunk_mut().ok_or(Error::Truncated)?;
+            let (first, balance) = place.split_at_mut(BYTES);
+            if let Some(first) = first.first_chunk_mut() {
+                tag.put(self.key, first);
+            }
+            balance.copy_from_slice(&Sum::new().with(first).checksum().to_be_bytes());
+            return Ok(());
         }
+        let place: &mut [u8; BYTES] = rest.first_chunk_mut().ok_or(Error::Truncated)?;
+        if at < OFFSET_IPV6 {
+            tag.put(self.key, place);
+        } else {
+            let old = *place;
+            tag.put(self.key, place);
+            update_checksum(frame, at, &old);
+        }
+        Ok(())
     }
 
     /// Reads the tag of a received frame, and where it begins; `None` without a valid one.
     #[inline]
     pub fn read(self, frame: &[u8]) -> Option<(Tag, usize)> {
-        match self {
-            Self::Plain => Some((read(frame)?, offset(frame))),
-            Self::Balanced(at) => Some((read_balanced(frame, at.into())?, at.into())),
+        let at = self.offset(frame);
+        let rest = frame.get(at..)?;
+        let tag = Tag::from_bytes(self.key, rest.first_chunk()?)?;
+        if self.balanced_at.is_some() {
+            let place: &[u8; BALANCED_BYTES] = rest.first_chunk()?;
+            return (Sum::new().with(place).checksum() == 0).then_some((tag, at));
         }
+        Some((tag, at))
     }
 
     /// Bytes of the tag.
     #[inline]
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::Plain => BYTES,
-            Self::Balanced(_) => BALANCED_BYTES,
-        }
+        if self.balanced_at.is_some() { BALANCED_BYTES } else { BYTES }
     }
-}
-
-/// Writes a balanced tag at byte `at`.
-///
-/// # Errors
-/// As [`write()`].
-#[inline]
-pub fn write_balanced(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
-    let place: &mut [u8; BALANCED_BYTES] =
-        frame.get_mut(at..).and_then(|place| place.first_chunk_mut()).ok_or(Error::Truncated)?;
-    let (first, balance) = place.split_at_mut(BYTES);
-    if let Some(first) = first.first_chunk_mut() {
-        tag.put(first);
-    }
-    balance.copy_from_slice(&Sum::new().with(first).checksum().to_be_bytes());
-    Ok(())
-}
-
-/// Reads a balanced tag at byte `at`; `None` without a valid one.
-#[inline]
-pub fn read_balanced(frame: &[u8], at: usize) -> Option<Tag> {
-    let place: &[u8; BALANCED_BYTES] = frame.get(at..)?.first_chunk()?;
-    let tag = Tag::from_bytes(place.first_chunk()?)?;
-    (Sum::new().with(place).checksum() == 0).then_some(tag)
 }
 
 /// Reads the tag of a received frame; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {
-    Tag::from_bytes(frame.get(offset(frame)..)?.first_chunk()?)
+    Some(Place::default().read(frame)?.0)
 }
 
 #[cfg(test)]
@@ -254,8 +278,8 @@ mod tests {
         let tag = Tag { stream: 0x0102, sequence: 0x0304_0506_0708, sent_ps: 0x090a_0b0c_0d0e };
         write(&mut frame, tag).unwrap();
         assert_eq!(frame[42..56], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
-        assert_eq!(frame[56..], tag.check().to_be_bytes());
-        assert_eq!(tag.check(), 0x6171_54b9, "the format must not change by accident");
+        assert_eq!(frame[56..], tag.check(0).to_be_bytes());
+        assert_eq!(tag.check(0), 0x6171_54b9, "the format must not change by accident");
     }
 
     proptest! {
@@ -289,6 +313,17 @@ mod tests {
                 let sum = ipv6::pseudo_header(address(1), address(2), 17, bytes).with(datagram);
                 prop_assert_eq!(sum.checksum(), 0);
             }
+        }
+
+        #[test]
+        fn a_tag_of_another_key_is_none(tag in tags(), keys: [u64; 2], balanced: bool) {
+            let place = if balanced { Place::balanced(OFFSET as u16) } else { Place::default() };
+            let [place, other] = keys.map(|key| place.keyed(key));
+            let mut frame = udp_test(&Flow::default(), Size::with_fcs(70)).unwrap();
+            place.write(&mut frame, tag).unwrap();
+            prop_assert_eq!(place.read(&frame), Some((tag, OFFSET)));
+            prop_assume!(keys[0] != keys[1]);
+            prop_assert_eq!(other.read(&frame), None);
         }
 
         #[test]

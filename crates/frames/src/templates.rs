@@ -71,6 +71,8 @@ pub struct Parts {
     pub flows: u32,
     /// Where balanced tags are; 0 of plain test frames.
     pub balanced_at: u16,
+    /// The key of the tags.
+    pub key: u64,
     /// Where the innermost frames begin: behind the headers of a tunnel.
     pub inner: u16,
 }
@@ -159,7 +161,7 @@ impl Look<'_> {
                 }
                 let head = if is_plain { tag::offset(&frame) } else { self.tag_in(&frame) };
                 if !is_plain {
-                    all.tag = tag::Place::Balanced(head as u16);
+                    all.tag = tag::Place::balanced(head as u16);
                     if head + tag::BALANCED_BYTES > frame.len() {
                         return Err(Error::Size);
                     }
@@ -259,7 +261,7 @@ impl Templates {
             order,
             flows,
             round,
-            tag: tag::Place::Plain,
+            tag: tag::Place::default(),
             inner: 0,
         }
     }
@@ -277,14 +279,15 @@ impl Templates {
             bytes: self.places.iter().map(|place| place.bytes).collect(),
             order: self.order.clone(),
             flows: self.flows,
-            balanced_at: if let tag::Place::Balanced(at) = self.tag { at } else { 0 },
+            balanced_at: self.tag.balanced_at().unwrap_or(0),
+            key: self.tag.key(),
             inner: self.inner,
         }
     }
 
     /// Templates with these contents; `None` if they are inconsistent.
     pub fn from_parts(parts: &Parts) -> Option<Self> {
-        let Parts { heads, bytes, order, flows, balanced_at, inner } = parts;
+        let Parts { heads, bytes, order, flows, balanced_at, key, inner } = parts;
         let sizes = heads.len().checked_div(*flows as usize)?;
         let fits = heads.len() == bytes.len()
             && sizes * *flows as usize == heads.len()
@@ -299,8 +302,9 @@ impl Templates {
             all.places.push(place);
         }
         all.inner = *inner;
+        all.tag = tag::Place::default().keyed(*key);
         if *balanced_at > 0 {
-            all.tag = tag::Place::Balanced(*balanced_at);
+            all.tag = tag::Place::balanced(*balanced_at).keyed(*key);
             let room = |place: &Place| usize::from(*balanced_at) + tag::BALANCED_BYTES <= place.bytes.into();
             return all.places.iter().all(room).then_some(all);
         }
@@ -331,6 +335,12 @@ impl Templates {
     /// Where the innermost frames begin, in bytes: behind the headers of a tunnel.
     pub fn inner(&self) -> usize {
         self.inner.into()
+    }
+
+    /// The same frames, whose tags have this key.
+    #[must_use]
+    pub fn keyed(self, key: u64) -> Self {
+        Self { tag: self.tag.keyed(key), ..self }
     }
 
     /// Where the tags are.

@@ -81,7 +81,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         }
         _ => in_real(target)?,
     };
-    crate::error::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
+    kpps_measure::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
     interrupt::watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
@@ -121,8 +121,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     end.map_err(|error| match error {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
-        Error::Input(why) => Failure::Input(format!("{why}; {measured}")),
-        Error::Failed(why) => Failure::Check(format!("{why}; {measured}")),
+        other => other.with(&measured).into(),
     })?;
     resume.map_or(Ok(()), kpps_measure::resume::Resume::close)?;
     Ok(arguments.bounds.get().curve(&results)?)

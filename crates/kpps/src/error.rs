@@ -12,6 +12,9 @@ pub enum Failure {
     /// A check did not hold.
     #[error("{0}")]
     Check(String),
+    /// What was measured is no valid measurement.
+    #[error("{0}")]
+    Invalid(String),
     /// The user interrupted the command.
     #[error("{0}")]
     Interrupted(String),
@@ -26,6 +29,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Input(_) => 2,
             Self::Check(_) => 1,
+            Self::Invalid(_) => 3,
             Self::Interrupted(_) => 130,
             Self::OutputClosed => 0,
         })
@@ -60,6 +64,7 @@ impl From<kpps_measure::Error> for Failure {
         match error {
             kpps_measure::Error::Input(what) => Self::Input(what),
             kpps_measure::Error::Failed(what) => Self::Check(what),
+            invalid @ kpps_measure::Error::Invalid(_) => Self::Invalid(invalid.to_string()),
             kpps_measure::Error::Interrupted => Self::Interrupted("interrupted".into()),
         }
     }
@@ -84,12 +89,4 @@ impl From<PublishError> for Failure {
 /// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     Ok(kpps_report::files::print(text)?)
-}
-
-/// Refuses a name that is given twice: results go by name.
-pub fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let mut seen = std::collections::BTreeSet::new();
-    names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| {
-        Err(Failure::Input(format!("'{name}' is given twice: results go by name, so rename one")))
-    })
 }

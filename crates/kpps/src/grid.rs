@@ -133,7 +133,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     let all = combinations(&arguments.vary).map_err(Failure::Input)?;
-    crate::error::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
+    kpps_measure::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
     arguments.check()?;
     let quiet = arguments.outputs.for_machines();
     let mut files = arguments.outputs.open("grid")?;

@@ -1,8 +1,8 @@
 //! The command `kpps`.
 //!
 //! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a bound as --max-loss, total loss,
-//! a simulated trial whose packets are not all accounted for); 2 bad input; 130 interrupted, with the results
-//! so far.
+//! a simulated trial whose packets are not all accounted for); 2 bad input; 3 a trial that is no valid
+//! measurement of the device under test; 130 interrupted, with the results so far.
 
 mod compare;
 mod curve;

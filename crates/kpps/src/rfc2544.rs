@@ -1,6 +1,6 @@
 //! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
-use crate::error::{Failure, refuse_twice};
+use crate::error::Failure;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
 use crate::testbed::{SIZES, Target};
@@ -84,7 +84,7 @@ impl Arguments {
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, search, target, reset, .. } = &arguments;
-    refuse_twice(size.iter().map(Mix::name))?;
+    kpps_measure::refuse_twice(size.iter().map(Mix::name))?;
     let mut files = outputs.open("rfc2544")?;
     let (document, end) =
         search.run("rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {

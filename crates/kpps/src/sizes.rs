@@ -1,6 +1,6 @@
 //! `kpps sizes`: NDR and PDR at each of several frame sizes.
 
-use crate::error::{Failure, refuse_twice};
+use crate::error::Failure;
 use crate::ndr::Goals;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
@@ -35,7 +35,7 @@ pub struct Arguments {
 pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, goals, search, target } = &arguments;
-    refuse_twice(size.iter().map(Mix::name))?;
+    kpps_measure::refuse_twice(size.iter().map(Mix::name))?;
     let goals = goals.both(target, search);
     let mut files = outputs.open("sizes")?;
     let (document, end) = search.run("sizes", target, None, outputs.for_machines(), |runner| {

@@ -49,7 +49,7 @@ pub struct Arguments {
 
 /// Runs `kpps study`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    crate::error::refuse_twice(arguments.studies.iter().map(String::as_str))?;
+    kpps_measure::refuse_twice(arguments.studies.iter().map(String::as_str))?;
     let mut studies =
         choose(&arguments.studies, &arguments.claim).map_err(|e| Failure::Input(e.to_string()))?;
     if let Some(seed) = arguments.drawn {

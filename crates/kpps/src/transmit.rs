@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setups: Vec<Setup> = setups.collect::<Result<_, _>>()?;
     let features = arguments.features();
     let mut files = arguments.outputs.open("transmit")?;
-    crate::error::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
+    kpps_measure::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = units::millis(arguments.duration);
     let rows: Vec<(&Setup, Transmit)> = setups
         .iter()

@@ -3,7 +3,7 @@
 use crate::Error;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::ndr::Ndr;
-use kpps_results::{Curve, KEEPS_UP_LOSS, Limit, Trial};
+use kpps_results::{Curve, Doubt, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
 
 /// What a result must keep. A bound on what was not observed is broken.
@@ -22,7 +22,8 @@ impl Bounds {
     /// bound; in the simulator a livelock is a result.
     ///
     /// # Errors
-    /// [`Error::Failed`]: what is broken, and by how much, in one line.
+    /// [`Error::Failed`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
+    /// keeps everything and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
         let dead = trial.directions.iter().filter(|direction| direction.sent > 0 && direction.received == 0);
         let dead = dead.map(|direction| {
@@ -44,7 +45,10 @@ impl Bounds {
         let rate = self.rate("delivered", Some(trial.result.delivered_pps));
         broken.extend(rate.map(|rate| with_limit(rate, trial.result.limit())));
         broken.extend(self.p99("", p99));
-        all_kept(&broken)
+        all_kept(&broken)?;
+        let invalid = trial.doubts.iter().filter(|doubt| doubt.is_invalid()).map(Doubt::words);
+        let invalid: Vec<_> = invalid.collect();
+        if invalid.is_empty() { Ok(()) } else { Err(Error::Invalid(invalid.join("; "))) }
     }
 
     /// Checks a search: the NDR is the rate; loss and p99 are those of the trials at the NDR. No frame of all

@@ -12,19 +12,45 @@ pub enum Error {
     /// The testbed failed, or a search found nothing.
     #[error("{0}")]
     Failed(String),
+    /// What was measured is no valid measurement of the device under test.
+    #[error("no valid measurement of the device under test: {0}")]
+    Invalid(String),
     /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
+    /// The same kind of error, with what was measured until then.
+    #[must_use]
+    pub fn with(self, measured: &str) -> Self {
+        let more = |what: String| format!("{what}; {measured}");
+        match self {
+            Self::Interrupted => Self::Interrupted,
+            Self::Input(what) => Self::Input(more(what)),
+            Self::Failed(what) => Self::Failed(more(what)),
+            Self::Invalid(what) => Self::Invalid(more(what)),
+        }
+    }
+
     /// The message to publish; `None` for an interruption.
     pub fn published(&self) -> Option<String> {
         match self {
             Self::Interrupted => None,
-            Self::Input(_) | Self::Failed(_) => Some(self.to_string()),
+            Self::Input(_) | Self::Failed(_) | Self::Invalid(_) => Some(self.to_string()),
         }
     }
+}
+
+/// Refuses a name that is given twice: results go by name.
+///
+/// # Errors
+/// [`Error::Input`] with the name.
+pub fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| {
+        Err(Error::Input(format!("'{name}' is given twice: results go by name, so rename one")))
+    })
 }
 
 impl From<TrialError> for Error {

@@ -58,7 +58,8 @@ fn kpps(pps: f64) -> String {
 
 /// Notices that come before the results.
 fn notices(trial: &DetailedTrial) -> Vec<String> {
-    let mut notices: Vec<_> = screen::tester_limit(&trial.result).into_iter().collect();
+    let mut notices: Vec<_> =
+        screen::tester_limit(&trial.result).into_iter().chain(screen::invalid(trial)).collect();
     if let Some(trouble) = &trial.trouble {
         notices.push(format!("The trial failed: {trouble}."));
     } else if !trial.complete {
@@ -74,7 +75,7 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
             "The load is above the limit of the generator: what it could not send is its shortfall.".into(),
         );
     }
-    if trial.result.ledger.unexplained != 0 {
+    if trial.result.ledger.unexplained > 0 {
         notices.push(format!("No place accounts for {} frames.", trial.result.ledger.unexplained));
     }
     notices.extend(sentences::clocks_set(trial));

@@ -3,7 +3,7 @@
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
-use crate::{Latency, Mix, Schema, Trial};
+use crate::{Doubt, Latency, Mix, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,6 +58,10 @@ pub struct DetailedTrial {
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Reasons to doubt that this is a measurement of the device under test; none are known where there are
+    /// no ports. Any but `unexplained` makes it an invalid one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
     /// Learning frames came through each direction before the trial; null where there are no ports.
     pub learned: Option<bool>,
     /// The result of the load.
@@ -73,7 +77,7 @@ pub struct DetailedTrial {
     pub duplicated: Option<u64>,
     /// Frames that came after one of the same flow sent later (RFC 4737); null if they are not counted.
     pub reordered: Option<u64>,
-    /// Damaged frames; null if they are not counted.
+    /// Frames of which only damaged copies arrived; null if they are not counted.
     pub corrupted: Option<u64>,
     /// Other traffic: frames that came and are not of this trial; null if they are not counted.
     pub other_traffic: Option<u64>,

@@ -4,7 +4,11 @@
 //! oldest bits are used again, so that memory stays constant however long a trial is. The number also gives
 //! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
 //! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
-//! frames do: a router rewrites the stations of all frames alike. What a right checksum covers may differ
+//! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
+//! decide what is usual, and the first whole copy stands for its frame: damaged ones before or after it are
+//! duplicates. So nobody who sends back what he saw, changed or not, makes a good frame a bad one. A frame
+//! with a damaged tag may be one that is missing, or a copy: [`Arrived::settle`] decides. What a right
+//! checksum covers may differ
 //! ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets that
 //! are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
@@ -16,7 +20,7 @@ use kpps_frames::Templates;
 use kpps_frames::tag::Place;
 use kpps_measure::Latency;
 use kpps_results::detail::{Arrival, ArrivalBy};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +45,9 @@ enum Verdict {
 /// Sequence numbers that have a bit: the last 2³⁰, 72 s at 14.88 million frames a second. A frame that is
 /// further behind counts as a duplicate, as nobody knows any more whether it is one.
 const WINDOW: u64 = 1 << 30;
+
+/// Frames of which only damaged copies have arrived that are remembered: a whole copy may come yet.
+const DOUBTFUL: usize = 1 << 16;
 
 /// Gaps that are remembered. Gaps that other queues fill are closed a few bursts later.
 const GAPS: usize = 4096;
@@ -94,11 +101,14 @@ pub struct Arrivals {
     flows: Vec<FlowTally>,
     /// Frames of each size, without duplicates.
     sizes: Vec<u64>,
-    /// Changes of headers, the most frequent first.
+    /// Frames of which no copy was as most frames are, by sequence number, with the header's change unless
+    /// other damage was found. The latest [`DOUBTFUL`].
+    doubtful: BTreeMap<u64, Option<Change>>,
+    /// Changes of headers, the most frequent first, without duplicates.
     changes: Vec<(Change, u64)>,
     /// The headers of a frame with the most frequent change, as they came.
     usual: [u8; LONGEST],
-    /// Frames with a whole tag and other damage.
+    /// Frames with a whole tag and other damage, without duplicates.
     damaged: u64,
     /// Frames with a damaged tag: their numbers are unknown.
     nameless: u64,
@@ -138,10 +148,25 @@ pub struct Arrived {
     pub duplicated: u64,
     /// Frames that arrived after one of their flow sent later.
     pub reordered: u64,
-    /// Damaged frames, duplicates included.
+    /// Frames of which only damaged copies arrived.
     pub corrupted: u64,
     /// Other traffic: frames that are not of this stream.
     pub other_traffic: u64,
+    /// Frames with headers of this stream and a damaged tag, until they are [settled](Self::settle). They are
+    /// not in the other counts.
+    pub nameless: u64,
+}
+
+impl Arrived {
+    /// Decides what frames with a damaged tag are: frames of the stream, as long as `room` of these are
+    /// missing and nothing else explains where they are; other traffic beyond that.
+    pub fn settle(&mut self, room: u64) {
+        let ours = self.nameless.min(room);
+        self.received += ours;
+        self.corrupted += ours;
+        self.other_traffic += self.nameless - ours;
+        self.nameless = 0;
+    }
 }
 
 impl Arrivals {
@@ -168,6 +193,7 @@ impl Arrivals {
             gaps: VecDeque::new(),
             distinct: 0,
             duplicated: 0,
+            doubtful: BTreeMap::new(),
             changes: Vec::new(),
             usual: [0; LONGEST],
             damaged: 0,
@@ -249,19 +275,28 @@ impl Arrivals {
             && zeros.iter().all(|&byte| byte == 0);
         let change = whole.then(|| self.outline.change(frame, at..at + self.place.bytes(), template.head));
         let (flow, size) = (template.flow, template.size);
-        let verdict = match change {
-            Some(change) => self.note(&change, header),
-            None => Verdict::Damaged,
-        };
-        self.damaged += u64::from(verdict == Verdict::Damaged);
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let (first, late) = self.mark(tag.sequence, sent_ps, flow, size);
+        let verdict = match change {
+            Some(change) if first => self.note(&change, header),
+            _ => Verdict::Damaged,
+        };
+        let timed = match (first, verdict) {
+            (true, Verdict::Usual) => true,
+            (true, _) => {
+                let change = change.filter(|_| verdict == Verdict::Unusual);
+                self.doubt(tag.sequence, change);
+                change.is_some()
+            }
+            (false, _) => self.restore(tag.sequence, change.as_ref()),
+        };
         if !first || late || verdict != Verdict::Usual {
-            let corrupted = verdict != Verdict::Usual;
+            let usual = self.changes.first().map(|(most, _)| most);
+            let corrupted = if first { verdict != Verdict::Usual } else { change.as_ref() != usual };
             let anomalies =
                 Anomalies { duplicated: !first, reordered: late, corrupted, other_traffic: false };
-            let change = change.filter(|_| verdict != Verdict::Damaged);
+            let change = change.filter(|_| first && verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
         let latency_ns = self.latency_ns(now_ns, sent_ps);
@@ -269,12 +304,42 @@ impl Arrivals {
             let is_known = whole && (self.margin_ns == 0 || self.gain.is_some());
             line.take(sent_ps / 1000, is_known.then(|| latency_ns.saturating_sub(self.margin_ns)));
         }
-        if first && whole {
+        if timed {
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(latency_ns);
         }
         true
+    }
+
+    /// Counts a frame whose first copy was not as most frames are, and remembers it.
+    #[cold]
+    fn doubt(&mut self, sequence: u64, change: Option<Change>) {
+        self.damaged += u64::from(change.is_none());
+        if self.doubtful.len() == DOUBTFUL {
+            self.doubtful.pop_first();
+        }
+        self.doubtful.insert(sequence, change);
+    }
+
+    /// Counts a frame as whole that only damaged copies had arrived of, if this copy is as most frames are.
+    /// Returns whether this is the first copy whose latency counts.
+    #[cold]
+    fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
+        let Some((most, frames)) = self.changes.first_mut().filter(|(most, _)| Some(most) == change) else {
+            return false;
+        };
+        let Some(before) = self.doubtful.get(&sequence).filter(|before| before.as_ref() != Some(most)) else {
+            return false;
+        };
+        *frames += 1;
+        let before = *before;
+        match before.and_then(|before| self.changes.iter_mut().find(|(change, _)| *change == before)) {
+            Some((_, frames)) => *frames -= 1,
+            None => self.damaged -= 1,
+        }
+        self.doubtful.remove(&sequence);
+        before.is_none()
     }
 
     /// When a frame arrived, in ns since the epoch: by the kernel's stamp, or by the time of the burst.
@@ -437,7 +502,7 @@ impl Arrivals {
         let differ = bytes.filter(|((usual, varies), byte)| !**varies && usual != byte);
         let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
         *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
-        if ours && self.line.is_some() {
+        if ours && self.nameless <= self.missing() && self.line.is_some() {
             // When it was sent is not known: about now.
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
@@ -447,21 +512,28 @@ impl Arrivals {
         ours
     }
 
-    /// Frames of the stream, without duplicates.
+    /// Frames that were sent before one that arrived, and have no whole tag if they arrived.
     #[inline]
-    pub fn received(&self) -> u64 {
-        self.distinct + self.nameless
+    fn missing(&self) -> u64 {
+        self.highest.map_or(0, |highest| highest + 1 - self.distinct)
     }
 
-    /// What has arrived so far.
+    /// Frames of the stream so far, without duplicates. A frame with a damaged tag counts if one is missing.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.distinct + self.nameless.min(self.missing())
+    }
+
+    /// What has arrived so far. Frames with a damaged tag are not settled.
     pub fn arrived(&self) -> Arrived {
         let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
         Arrived {
-            received: self.received(),
+            received: self.distinct,
             duplicated: self.duplicated,
             reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
-            corrupted: self.damaged + self.nameless + rare,
+            corrupted: self.damaged + rare,
             other_traffic: self.other_traffic,
+            nameless: self.nameless,
         }
     }
 
@@ -790,6 +862,13 @@ mod tests {
         }
     }
 
+    /// What has arrived if so many were sent, and none was lost elsewhere.
+    fn settled(all: &Arrivals, sent: u64) -> Arrived {
+        let mut arrived = all.arrived();
+        arrived.settle(sent.saturating_sub(arrived.received));
+        arrived
+    }
+
     /// The reasons why each frame was kept, and its length.
     fn reasons(kept: &Kept) -> Vec<(&str, usize)> {
         kept.frames.iter().map(|it| (it.why.as_str(), it.frame.len())).collect()
@@ -857,7 +936,7 @@ mod tests {
         let kept = all.take_kept();
         let count = |why: &str| kept.frames.iter().filter(|it| it.why.contains(why)).count() as u64;
         assert_eq!((count("other traffic"), count("duplicated")), (1000, 1));
-        assert_eq!(all.arrived().corrupted, 700 + 600 + 200 + 1);
+        assert_eq!(all.arrived().corrupted, 700 + 600 + 200);
         assert!((601..=1000).contains(&count("corrupted")), "{}", count("corrupted"));
         assert_eq!(kept.not_kept, 2000 + 1501 - count("corrupted"));
     }
@@ -879,7 +958,7 @@ mod tests {
                     all.take(&frame, None);
                 }
             }
-            let arrived = all.arrived();
+            let arrived = settled(&all, 2 * bits as u64);
             assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
             assert_eq!((arrived.other_traffic, arrived.duplicated), (0, 0));
         }
@@ -917,7 +996,7 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             all.take(&damaged, None);
         }
-        let arrived = all.arrived();
+        let arrived = settled(&all, 2 * bits as u64);
         assert_eq!((arrived.received, arrived.corrupted), (2 * bits as u64, bits as u64));
         assert_eq!((arrived.other_traffic, arrived.duplicated), (0, 0));
     }
@@ -953,8 +1032,8 @@ mod tests {
             }
             let marks =
                 if from.contains(':') { (0..bits).filter(|bit| is_a_mark(*bit, 18)).count() } else { 0 };
-            let arrived = all.arrived();
             let sent = 2 * bits as u64;
+            let arrived = settled(&all, sent);
             assert_eq!((arrived.received, arrived.corrupted), (sent, (bits - marks) as u64), "{from}");
             assert_eq!((arrived.other_traffic, arrived.duplicated, arrived.reordered), (0, 0, 0));
             // A frame with a damaged tag has no known flow.
@@ -1046,7 +1125,7 @@ mod tests {
                 all.take(&frame, None);
             }
             let expected = Arrived { received: 2 * 106 * 8, corrupted: damaged, ..Arrived::default() };
-            assert_eq!(all.arrived(), expected, "{from} {encap:?}");
+            assert_eq!(settled(&all, 2 * 106 * 8), expected, "{from} {encap:?}");
         }
     }
 
@@ -1088,6 +1167,47 @@ mod tests {
         let cut = &frame(2)[..50];
         assert!(all.take(cut, None), "a frame that was cut off");
         let expected = Arrived { received: 2, corrupted: 1, other_traffic: 3, ..Arrived::default() };
-        assert_eq!(all.arrived(), expected);
+        assert_eq!(settled(&all, 3), expected);
+        let expected = Arrived { received: 1, other_traffic: 4, ..Arrived::default() };
+        assert_eq!(settled(&all, 1), expected, "if none is missing it is a copy");
+    }
+
+    /// A good copy of each frame arrives. Whatever else does, before or after it, takes nothing away.
+    #[test]
+    fn copies_changed_or_not_make_no_good_frame_a_bad_one() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for before_its_frame in [0, 50, 100] {
+            let mut all = arrivals().in_parts(1, Duration::from_secs(1));
+            let sent = 2000;
+            for sequence in 0..sent {
+                let good = frame(sequence);
+                let mut copies: Vec<_> = (0..4)
+                    .map(|_| {
+                        let mut copy = good.clone();
+                        for _ in 0..random.usize(0..3) {
+                            let bit = random.usize(0..copy.len() * 8);
+                            copy[bit / 8] ^= 1 << (bit % 8);
+                        }
+                        copy.truncate(if random.u8(0..5) == 0 { random.usize(0..76) } else { 76 });
+                        copy
+                    })
+                    .collect();
+                // Headers are learned from the first frames.
+                let early = if sequence > 10 && random.u8(0..100) < before_its_frame { 2 } else { 0 };
+                for copy in copies.drain(..early) {
+                    all.take(&copy, None);
+                }
+                all.take(&good, None);
+                for copy in copies {
+                    all.take(&copy, None);
+                }
+                assert!(all.received() <= sequence + 1);
+            }
+            let arrived = settled(&all, sent);
+            assert_eq!((arrived.received, arrived.corrupted), (sent, 0), "{before_its_frame}");
+            assert_eq!(arrived.duplicated + arrived.other_traffic, 4 * sent, "{before_its_frame}");
+            let (latency, _) = all.into_latency();
+            assert_eq!(latency[0].frames(), sent);
+        }
     }
 }

@@ -41,13 +41,21 @@ impl Bed {
         }
     }
 
-    /// There is no warm-up: learning frames came before. Damaged frames are not delivered.
+    /// There is no warm-up: learning frames came before. Damaged frames are not delivered. A trial in which a
+    /// link changed says nothing about the load, and is repeated once.
     fn measure(
         &mut self,
         offer: &Offer,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(Trial, Vec<DirectionOutcome>), TrialError> {
-        let outcome = self.tester.trial(offer, go_on).map_err(failed)?;
+        let mut outcome = self.tester.trial(offer, go_on).map_err(failed)?;
+        if outcome.complete && outcome.link_changes().next().is_some() {
+            outcome = self.tester.trial(offer, go_on).map_err(failed)?;
+            if let Some((interface, _)) = outcome.link_changes().next() {
+                let what = format!("the link of {interface} went down or up in two trials one after another");
+                return Err(TrialError::Testbed(what));
+            }
+        }
         if let Some(trouble) = &outcome.trouble {
             return Err(TrialError::Testbed(trouble.to_string()));
         }

@@ -9,7 +9,7 @@ use kpps_results::calibration::{Gaps, SenderPriority};
 use kpps_results::detail::{
     BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
 };
-use kpps_results::{Cpu, Ledger, Trial};
+use kpps_results::{Cpu, Doubt, Ledger, Trial};
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
 /// delivered in the ledger. Driver and bus are not observed.
@@ -110,6 +110,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         duration_s: offer.duration.as_secs_f64(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
+        doubts: Doubt::about(&result, outcome.link_changes()),
         learned: Some(outcome.learned),
         intended: sum(|direction| direction.intended),
         received,

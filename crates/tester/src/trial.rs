@@ -2,7 +2,7 @@
 
 use crate::arrivals::{Arrived, OfFlow};
 use crate::clock::{Clocks, Reading};
-use crate::counted::Counted;
+use crate::counted::{Counted, Counts};
 use crate::error::Error;
 use crate::gauges::{Gauges, LiveRate, LiveSystem, Running};
 use crate::kept::Kept;
@@ -25,8 +25,10 @@ use kpps_measure::units::Rate;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
+use kpps_results::LINK_CHANGES;
 use kpps_results::detail::{Arrival, Interval, RateChange};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -130,6 +132,14 @@ pub struct Outcome {
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.
     pub clocks: Option<kpps_results::detail::Clocks>,
+}
+
+impl Outcome {
+    /// The interfaces whose links went down or up during the trial, and how often.
+    pub fn link_changes(&self) -> impl Iterator<Item = (String, u64)> {
+        let changes = |(name, counts): (&String, &Counts)| Some((name.clone(), *counts.get(LINK_CHANGES)?));
+        self.counted.interfaces.iter().filter_map(changes)
+    }
 }
 
 /// Two ports with a device under test between them.
@@ -457,7 +467,7 @@ impl Tester {
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }
         }
-        let stream = stream();
+        let (stream, key) = (stream(), RandomState::new().hash_one(()));
         let paths = self.learn(offer.bidirectional, stream + 2, go_on)?;
         let (macs, learned) = (paths.to, paths.open);
         if let Some(&(from, _)) = directions.iter().find(|(from, _)| macs[*from].is_none() && go_on())
@@ -511,14 +521,14 @@ impl Tester {
                 }
                 None => {
                     let [leave, arrive] = self.flows_of(from, macs, &paths)?;
-                    let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?);
+                    let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?.keyed(key));
                     let frames = match self.ends[from].encap == self.ends[to].encap.reversed()
                         && paths.flows.is_none()
                     {
                         true => sent.clone(),
                         // The device under test adds layers to each frame, removes some, or translates
                         // addresses.
-                        false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?),
+                        false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?.keyed(key)),
                     };
                     (sent, frames)
                 }
@@ -643,6 +653,14 @@ impl Tester {
             });
         }
         let missing = |it: &DirectionOutcome| it.sent.saturating_sub(it.arrived.received);
+        let all: u64 = done.iter().map(missing).sum();
+        // Frames with a damaged tag may be those that are missing and were not dropped.
+        let mut room = all.saturating_sub(counted.accounts.total());
+        for direction in &mut done {
+            let own = room.min(missing(direction)).min(direction.arrived.nameless);
+            direction.arrived.settle(own);
+            room -= own;
+        }
         let all: u64 = done.iter().map(missing).sum();
         for direction in &mut done {
             let to = 1 - direction.from;

@@ -2,6 +2,7 @@
 //! takes root; without, these tests say so and pass. They send little, and do not judge what a busy machine
 //! does in time.
 
+use crate::net::is_short_of_cpu;
 use kpps_namespaces::{Agents, Net, Process, in_six_tries, signal};
 use serde_json::Value;
 use std::net::TcpStream;
@@ -122,7 +123,8 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
     for [a, b, tester] in [[&token[..], &token, &token], tls.each_ref().map(|words| &words[..])] {
         let _agents = [lab.agent(0, a, &[]), lab.agent(1, b, &[])];
         let output = lab.trial("4kpps", "250ms", tester).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || is_short_of_cpu(&output), "{said}");
         let trial = document(&output);
         jsonschema::validate(&schema, &trial).unwrap();
         closes(&trial, 1000);
@@ -150,7 +152,8 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
         "250ms",
     ];
     let output = lab.kpps(&[&words[..], &token, &["--bidirectional", "--json"]].concat()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || is_short_of_cpu(&output), "{said}");
     closes(&document(&output), 1000);
 }
 

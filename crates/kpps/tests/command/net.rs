@@ -1,5 +1,6 @@
 //! Virtual cables in network namespaces, with kpps on some of their ends and ourselves on others.
 
+use kpps_frames::{Tag, tag};
 use kpps_namespaces::signal;
 use kpps_platform::memory::{BufferPool, Memory};
 use kpps_platform::{Buffer, BufferSource};
@@ -204,4 +205,24 @@ pub fn document(output: &Output) -> Value {
 pub fn stop(child: Child) -> Output {
     signal(&child, "-INT");
     child.wait_with_output().unwrap()
+}
+
+/// Whether the tester itself was too slow on this machine: the result is there, and no measurement.
+pub fn is_short_of_cpu(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let only =
+        ["the generator could not send in time what was due", "the tester could not take in what came"];
+    output.status.code() == Some(3)
+        && only.iter().any(|only| said.trim_end().ends_with(&format!("device under test: {only}")))
+}
+
+/// The tag of a trial's frame. Its check word says nothing here, where the trial's key is not known.
+pub fn tag_of(frame: &[u8]) -> Option<Tag> {
+    let is_test = frame.get(12..14)? == [8, 0] && *frame.get(23)? == 17 && frame.get(36..38)? == [0, 9];
+    let number = |from: usize, bytes: usize| {
+        let bytes = frame.get(tag::OFFSET + from..)?.get(..bytes)?;
+        Some(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+    };
+    let [stream, sequence, sent_ps] = [number(0, 2)?, number(2, 6)?, number(8, 6)?];
+    is_test.then_some(Tag { stream: stream as u16, sequence, sent_ps })
 }

@@ -2,8 +2,8 @@
 
 use super::sentences;
 use crate::run::{sender, waited};
-use kpps_results::Trial;
 use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_results::{Doubt, Trial};
 use std::fmt::Write;
 
 /// Sizes and flows of a direction.
@@ -52,6 +52,13 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
     ))
 }
 
+/// Sentences on what else makes a trial an invalid measurement of the device under test.
+pub(crate) fn invalid(trial: &DetailedTrial) -> impl Iterator<Item = String> {
+    let is_told = |doubt: &&Doubt| matches!(doubt, Doubt::LinkChanged { .. } | Doubt::TooMany { .. });
+    let told = trial.doubts.iter().filter(is_told);
+    told.map(|doubt| format!("This is no measurement of the device under test: {}.", doubt.words()))
+}
+
 /// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
@@ -60,6 +67,9 @@ pub fn screen(trial: &DetailedTrial) -> String {
     let mut text = String::new();
     if let Some(limited) = tester_limit(&trial.result) {
         let _ = writeln!(text, "{limited}\n");
+    }
+    for sentence in invalid(trial) {
+        let _ = writeln!(text, "{sentence}\n");
     }
     let load = sentences::load(trial, "the highest load");
     let _ = writeln!(

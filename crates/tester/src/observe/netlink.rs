@@ -2,6 +2,7 @@
 
 use super::{Interface, Qdisc};
 use kpps_ports::netlink::dump;
+use kpps_results::LINK_CHANGES;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoKind, LinkAttribute, LinkInfo, LinkMessage, LinkXdp, Stats64, XdpAttached,
@@ -38,6 +39,9 @@ fn interface(message: LinkMessage) -> Interface {
             LinkAttribute::Link(index) => interface.link = Some(index),
             LinkAttribute::LinkNetNsId(_) => interface.link_is_in_other_namespace = true,
             LinkAttribute::Controller(index) => interface.master = Some(index),
+            LinkAttribute::CarrierChanges(times) => {
+                interface.counters.insert(LINK_CHANGES.into(), times.into());
+            }
             LinkAttribute::Mtu(mtu) => interface.mtu = mtu,
             LinkAttribute::Xdp(xdp) => {
                 let none = LinkXdp::Attached(XdpAttached::None);

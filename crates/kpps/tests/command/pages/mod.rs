@@ -4,7 +4,7 @@
 
 mod chromium;
 
-use crate::net::Net;
+use crate::net::{Net, is_short_of_cpu};
 use chromium::Chromium;
 use kpps_namespaces::skip;
 use serde_json::Value;
@@ -85,7 +85,8 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             let report = report.to_str().unwrap();
             let ports = ["--ports", "packet:a,packet:b", "--bidirectional", "--json", "--report", report];
             let output = net.kpps(&[&[command], words, &ports].concat());
-            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() || is_short_of_cpu(&output), "{name}: {said}");
             pages.push(page);
         }
     }

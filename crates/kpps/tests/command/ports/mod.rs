@@ -10,6 +10,7 @@ mod points;
 mod rfc2544;
 mod trial;
 mod unprivileged;
+mod validity;
 mod xdp;
 
 use crate::net::{Net, document, stop};

@@ -1,7 +1,7 @@
 //! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must
 //! manage, patience.
 
-use crate::net::{End, Middle, Net, backlog, document};
+use crate::net::{End, Middle, Net, backlog, document, is_short_of_cpu, tag_of};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
 use kpps_namespaces::in_six_tries;
@@ -50,7 +50,7 @@ fn trial(net: &Net, more: &[&str]) -> Value {
     let trial = document(&output);
     let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
     jsonschema::validate(&schema, &trial).unwrap();
-    assert!(output.status.success(), "{trial}");
+    assert!(output.status.success() || is_short_of_cpu(&output), "{trial}");
     trial
 }
 
@@ -296,7 +296,7 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
             held.take().iter().for_each(|(_, frame)| to.send(frame));
         }
         match frame {
-            Some(frame) if tag::read(&frame).is_some_and(|tag| tag.sequence == 50) => {
+            Some(frame) if tag_of(&frame).is_some_and(|tag| tag.sequence == 50) => {
                 *held = Some((Instant::now(), frame));
             }
             Some(frame) => to.send(&frame),

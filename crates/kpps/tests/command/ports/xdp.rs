@@ -1,6 +1,6 @@
 //! AF_XDP ports on interfaces with one queue and with several.
 
-use crate::net::{Net, document, stop};
+use crate::net::{Net, document, is_short_of_cpu, stop};
 use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -75,7 +75,7 @@ fn trials_account_for_the_frames_of_all_queues() {
                     return false;
                 }
                 let trial = document(&output);
-                assert!(output.status.success(), "{trial}");
+                assert!(output.status.success() || is_short_of_cpu(&output), "{trial}");
                 jsonschema::validate(&schema, &trial).unwrap();
                 for name in ["duplicated", "reordered", "corrupted"] {
                     assert_eq!(trial[name], 0, "{name}: {trial}");

@@ -5,9 +5,8 @@ use super::shape::{Shape, Times, Timetable};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
-use kpps_frames::tag::Place;
 use kpps_frames::templates::Template;
-use kpps_frames::{Tag, Templates, tag};
+use kpps_frames::{Tag, Templates};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use std::sync::Arc;
@@ -126,18 +125,15 @@ impl Source<'_> {
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, rewrite, .. } = self;
-        let (at, bytes, stream) = (tag::offset(frame.head), frame.bytes, plan.stream);
         let place = plan.frames.tag();
+        let (at, bytes, stream) = (place.offset(frame.head), frame.bytes, plan.stream);
         let first = *sequence;
         let mut write = |buffer: &mut PoolBuffer| {
             // A frame that no buffer holds cannot be sent, and gets no length.
             let bytes = if *rewrite { frame.write(buffer.bytes_mut()).unwrap_or(0) } else { bytes };
             // Every frame has room for a tag.
             let tag = Tag { stream, sequence: *sequence, sent_ps };
-            let _ = match place {
-                Place::Plain => tag::write_at(buffer.bytes_mut(), at, tag),
-                Place::Balanced(at) => tag::write_balanced(buffer.bytes_mut(), at.into(), tag),
-            };
+            let _ = place.write_at(buffer.bytes_mut(), at, tag);
             *sequence += 1;
             bytes
         };

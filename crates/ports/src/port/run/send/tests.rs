@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::port::{Counters, Descriptor, Link, NextPoll, Wake};
-use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, tag};
 use kpps_platform::memory::Memory;
 use std::collections::BTreeSet;
 

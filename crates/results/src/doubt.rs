@@ -1,0 +1,100 @@
+//! What makes a trial a doubtful or no measurement of the device under test.
+
+use crate::{Limit, Trial};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The counter of an interface that tells how often its link went up or down, as Linux names it.
+pub const LINK_CHANGES: &str = "carrier_changes";
+
+/// A reason to doubt a trial between two ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Doubt {
+    /// The generator could not send its frames in time: its shortfall is above 0.1 % of what was due.
+    Generator,
+    /// The tester could not take in what came: its receive overflow, or what may be that, is above 0.1 %.
+    Receiver,
+    /// The link of an interface on the path went down or came up while frames were sent.
+    LinkChanged {
+        /// The interface, with its host and namespace if it is elsewhere.
+        interface: String,
+        /// How often: down and up again are two.
+        times: u64,
+    },
+    /// More frames arrived than were sent, or places of loss count more frames than are missing.
+    TooMany {
+        /// How many more.
+        frames: u64,
+    },
+    /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
+    /// nobody reads.
+    Unexplained {
+        /// How many.
+        frames: u64,
+    },
+}
+
+impl Doubt {
+    /// The doubts about a trial, given how often links changed.
+    pub fn about(trial: &Trial, links: impl IntoIterator<Item = (String, u64)>) -> Vec<Self> {
+        let limit = trial.limit().map(|limit| match limit {
+            Limit::Generator => Self::Generator,
+            Limit::Receiver => Self::Receiver,
+        });
+        let links = links.into_iter().map(|(interface, times)| Self::LinkChanged { interface, times });
+        let frames = trial.ledger.unexplained.unsigned_abs();
+        let unexplained = match trial.ledger.unexplained {
+            0 => None,
+            1.. => Some(Self::Unexplained { frames }),
+            _ => Some(Self::TooMany { frames }),
+        };
+        limit.into_iter().chain(links).chain(unexplained).collect()
+    }
+
+    /// Whether a trial about which there is this doubt is no valid measurement of the device under test.
+    pub const fn is_invalid(&self) -> bool {
+        !matches!(self, Self::Unexplained { .. })
+    }
+
+    /// The doubt in words, for messages.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Generator => "the generator could not send in time what was due".into(),
+            Self::Receiver => "the tester could not take in what came".into(),
+            Self::LinkChanged { interface, times } => {
+                format!("the link of {interface} went down or up {times} times during the trial")
+            }
+            Self::TooMany { frames } => {
+                format!("{frames} frames more arrived or were dropped than were sent")
+            }
+            Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ledger;
+
+    #[test]
+    fn what_nobody_saw_is_a_doubt_and_only_what_cannot_be_is_invalid() {
+        let about = |shortfall, delivered, dropped: u64, links: &[(String, u64)]| {
+            let dropped = [("somewhere".to_owned(), dropped)].into();
+            let ledger = Ledger { sent: 1000, shortfall, delivered, dropped, ..Ledger::default() };
+            let trial = Trial::new(1000.0, 1.0, [1000, shortfall, delivered], ledger);
+            Doubt::about(&trial.unwrap_or_default(), links.to_vec())
+        };
+        assert_eq!(about(0, 990, 10, &[]), []);
+        assert_eq!(about(1, 990, 10, &[]), [], "0.1 %");
+        assert_eq!(about(2, 990, 10, &[]), [Doubt::Generator]);
+        assert_eq!(about(0, 990, 7, &[]), [Doubt::Unexplained { frames: 3 }]);
+        assert_eq!(about(0, 990, 12, &[]), [Doubt::TooMany { frames: 2 }]);
+        assert_eq!(about(0, 1001, 0, &[]), [Doubt::TooMany { frames: 1 }]);
+        let links = [("b".to_owned(), 2)];
+        let doubts = about(0, 990, 0, &links);
+        let valid: Vec<_> = doubts.iter().map(Doubt::is_invalid).collect();
+        assert_eq!((doubts.len(), valid), (2, vec![true, false]));
+    }
+}
