@@ -70,6 +70,8 @@ pub enum Reason {
     NoMapping,
     /// The NAT has no room for another mapping, or no free port.
     TableFull,
+    /// The inside host has as many mappings as one may have.
+    HostFull,
     /// The first fragment of its packet did not arrive.
     NoFirstFragment,
     /// It is longer than the MTU of the next link.
@@ -82,7 +84,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Malformed,
         Self::BadChecksum,
         Self::BadSource,
@@ -98,6 +100,7 @@ impl Reason {
         Self::QueueFull,
         Self::NoMapping,
         Self::TableFull,
+        Self::HostFull,
         Self::NoFirstFragment,
         Self::TooBig,
         Self::NoBuffer,
@@ -122,6 +125,7 @@ impl Reason {
             Self::QueueFull => "queue_full",
             Self::NoMapping => "no_mapping",
             Self::TableFull => "table_full",
+            Self::HostFull => "host_full",
             Self::NoFirstFragment => "no_first_fragment",
             Self::TooBig => "too_big",
             Self::NoBuffer => "no_buffer",

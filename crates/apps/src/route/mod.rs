@@ -276,8 +276,8 @@ impl<F: Resize> Router<F> {
         {
             match nat.outward(bytes, now_ns) {
                 Ok(outside) => nat::set(bytes, Side::Source, outside),
-                Err(Reason::TableFull) => {
-                    return Ok(Verdict::Tell(Reason::TableFull, Trouble::HostUnreachable));
+                Err(full @ (Reason::TableFull | Reason::HostFull)) => {
+                    return Ok(Verdict::Tell(full, Trouble::HostUnreachable));
                 }
                 Err(reason) => return Err(reason),
             }

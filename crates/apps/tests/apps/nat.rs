@@ -353,8 +353,36 @@ fn a_full_table_refuses_with_an_error() {
 }
 
 #[test]
+fn one_host_cannot_take_all_mappings() {
+    let mut router = nat_with(Nat { mappings: 8, per_host: 3, ..Nat::new(1) });
+    for (port, now_ns) in [(1, S), (2, 101 * S), (3, 201 * S)] {
+        introduce(&mut router, now_ns);
+        ask(&mut router, Proto::Udp, (THERE[0], port), 53, now_ns);
+    }
+    let flood = |router: &mut Router<Frame>, now_ns| {
+        for port in 4..100 {
+            let packet = packet(0, Proto::Udp, (THERE[0], port), (THERE[1], 53), 64, b"flood");
+            push(router, 0, packet, now_ns);
+        }
+        router.mappings()
+    };
+    assert_eq!((flood(&mut router, 202 * S), router.ledger().ended(Reason::HostFull)), (3, 96));
+    assert_eq!(router.ledger().ended(Reason::TableFull), 0);
+    // Another host has its own, TCP and ICMP among them.
+    for (proto, port) in [(Proto::Udp, 1), (SYN, 1), (Proto::Echo(true), 1)] {
+        ask(&mut router, proto, (SECOND, port), 53, 202 * S);
+    }
+    assert_eq!(router.mappings(), 6);
+    // What has expired counts no longer: the first of the host's three, after 300 s.
+    tick(&mut router, 302 * S);
+    introduce(&mut router, 302 * S);
+    ask(&mut router, Proto::Udp, (THERE[0], 4), 53, 302 * S);
+    assert_eq!(router.ledger().ended(Reason::HostFull), 96);
+}
+
+#[test]
 fn when_all_ports_are_taken_packets_are_refused() {
-    let mut router = nat_with(Nat { mappings: usize::MAX, ..Nat::new(1) });
+    let mut router = nat_with(Nat { mappings: usize::MAX, per_host: usize::MAX, ..Nat::new(1) });
     let mut ports = std::collections::HashSet::new();
     for n in 0..65536u32 - 1024 {
         let from = (Ipv4Addr::from(0x0a00_0002 + n / 60_000), 1024 + (n % 60_000) as u16);

@@ -100,6 +100,9 @@ pub struct NatArguments {
     /// Size of the mapping table
     #[arg(long, value_name = "MAPPINGS", default_value_t = 65536)]
     mappings: usize,
+    /// The most mappings of one host inside
+    #[arg(long, value_name = "MAPPINGS", default_value_t = 8192)]
+    per_host: usize,
     /// How long a UDP mapping lives after the last packet from inside
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "300s")]
     udp_timeout: Duration,
@@ -113,6 +116,7 @@ pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
     let plan = Nat {
         outside: arguments.interfaces.len() - 1,
         mappings: arguments.mappings,
+        per_host: arguments.per_host,
         timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
     let NatArguments { interfaces, route, app, .. } = arguments;

@@ -7,7 +7,9 @@
 //! mappings, too (hairpinning). Packets from outside without a mapping, or to another address, are dropped.
 //!
 //! Packets from inside renew a mapping; otherwise it expires. If the table or the ports are exhausted, no
-//! mapping is removed: the packet is dropped with an ICMP error (RFC 6888, REQ-8).
+//! mapping is removed: the packet is dropped with an ICMP error (RFC 6888, REQ-8). So it is if its host has as
+//! many mappings as one may have (REQ-3), so that one host alone cannot take all from the others. A host that
+//! forges the addresses of others is not stopped by that.
 
 mod fragments;
 mod packet;
@@ -60,14 +62,16 @@ pub struct Nat {
     pub outside: usize,
     /// The most mappings.
     pub mappings: usize,
+    /// The most mappings of one inside host.
+    pub per_host: usize,
     /// How long mappings last.
     pub timeouts: Timeouts,
 }
 
 impl Nat {
-    /// 65,536 mappings with the timeouts of the RFCs.
+    /// 65,536 mappings, an eighth of them for a single host, with the timeouts of the RFCs.
     pub fn new(outside: usize) -> Self {
-        Self { outside, mappings: 65536, timeouts: Timeouts::default() }
+        Self { outside, mappings: 65536, per_host: 8192, timeouts: Timeouts::default() }
     }
 }
 
@@ -108,6 +112,8 @@ pub(super) struct Translator<F> {
     address: Ipv4Addr,
     by_inside: HashMap<(Transport, Endpoint), u16, RandomState>,
     by_outside: HashMap<(Transport, u16), Mapping, RandomState>,
+    /// The mappings of each inside host that has some.
+    of_host: HashMap<Ipv4Addr, usize, RandomState>,
     /// The ports of UDP and TCP, and the identifiers of ICMP queries.
     ports: [Ports; 3],
     pub(super) fragments: Fragments<F>,
@@ -121,6 +127,7 @@ impl<F> Translator<F> {
             address,
             by_inside: HashMap::default(),
             by_outside: HashMap::default(),
+            of_host: HashMap::default(),
             ports: [Ports::new(true), Ports::new(true), Ports::new(false)],
             fragments: Fragments::default(),
             sweep_ns: 0,
@@ -250,10 +257,15 @@ impl<F> Translator<F> {
         if self.by_outside.len() >= self.plan.mappings {
             return Err(Reason::TableFull);
         }
+        let of_host = self.of_host.get(&flow.source.0).copied().unwrap_or(0);
+        if of_host >= self.plan.per_host {
+            return Err(Reason::HostFull);
+        }
         let port = self.ports[transport as usize].take(flow.source.1).ok_or(Reason::TableFull)?;
         let closing = flow.flags & (tcp::FIN | tcp::RST) != 0;
         let mut mapping = Mapping { inside: flow.source, until_ns: 0, answered: false, closing };
         mapping.until_ns = now_ns.saturating_add(mapping.lasts_ns(transport, &timeouts));
+        self.of_host.insert(flow.source.0, of_host + 1);
         self.by_inside.insert((transport, flow.source), port);
         self.by_outside.insert((transport, port), mapping);
         Ok(port)
@@ -263,6 +275,11 @@ impl<F> Translator<F> {
         if let Some(mapping) = self.by_outside.remove(&(transport, port)) {
             self.by_inside.remove(&(transport, mapping.inside));
             self.ports[transport as usize].give(port);
+            let host = mapping.inside.0;
+            match self.of_host.get_mut(&host) {
+                Some(mappings) if *mappings > 1 => *mappings -= 1,
+                _ => _ = self.of_host.remove(&host),
+            }
         }
     }
 
