@@ -32,7 +32,8 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
         move |error: std::io::Error| Error::because(path.display(), &error)
     };
     let failed = |error: rcgen::Error| Error::because("making a certificate", &error);
-    if let Some(bad) = agents.iter().find(|name| name.is_empty() || name.contains(['/', '\\', '\0'])) {
+    let is_bad = |c: char| c.is_whitespace() || c.is_control() || ['/', '\\', '@'].contains(&c);
+    if let Some(bad) = agents.iter().find(|name| name.is_empty() || name.contains(is_bad)) {
         return Err(Error(format!("'{bad}' is not a host name")));
     }
     // Their files are there already, and a file system may take both cases for the same.

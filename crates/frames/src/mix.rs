@@ -171,6 +171,9 @@ impl core::error::Error for UnknownMix {}
 
 /// The largest weight; a period holds each size that often.
 const MOST_WEIGHT: u32 = 10_000;
+/// The longest list of sizes, and the longest period in frames: working out a period takes their product.
+const MOST_PARTS: usize = 100;
+const MOST_PERIOD: u32 = 100_000;
 
 impl FromStr for Mix {
     type Err = UnknownMix;
@@ -186,7 +189,9 @@ impl FromStr for Mix {
                 let weight = weight.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight))?;
                 (Size::MIN..=Size::MAX).contains(&size).then_some((size, weight))
             };
-            let parts: Option<Vec<_>> = text.split(',').map(part).collect();
+            let parts: Option<Vec<_>> = text.split(',').take(MOST_PARTS + 1).map(part).collect();
+            let period = |parts: &[(Size, u32)]| parts.iter().map(|part| part.1).sum::<u32>();
+            let parts = parts.filter(|all| all.len() <= MOST_PARTS && period(all) <= MOST_PERIOD);
             return Ok(Self { name: Cow::Owned(text.to_string()), parts: parts.ok_or_else(unknown)? });
         }
         match text {
@@ -222,6 +227,16 @@ mod tests {
         {
             assert!(bad.parse::<Mix>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_mix_that_nobody_can_wait_for_is_unknown() {
+        let mix = |sizes: u16, weight: u32| {
+            let parts: Vec<_> = (64..64 + sizes).map(|size| alloc::format!("{size}:{weight}")).collect();
+            parts.join(",").parse::<Mix>()
+        };
+        assert!(mix(100, 1000).is_ok_and(|mix| mix.parts().len() == 100));
+        assert!(mix(101, 1).is_err() && mix(11, 10_000).is_err() && mix(8000, 10_000).is_err());
     }
 
     #[test]

@@ -144,9 +144,8 @@ fn main() -> ExitCode {
         Command::Completions(arguments) => help::completions(command(), &arguments),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of standard output has closed it (`| head`).
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        // Or the reader of standard output has closed it (`| head`).
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(failure) => {
             tell(&format!("kpps: {failure}"));
             failure.code()

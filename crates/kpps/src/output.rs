@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use kpps_report::files::{Files, Output};
+pub use kpps_report::files::Files;
 
 /// Where results go. Every command that has results has these.
 #[derive(Args, Clone, Default)]

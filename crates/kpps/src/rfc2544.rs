@@ -43,7 +43,7 @@ pub struct Arguments {
     duration: Option<Duration>,
     /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back
     /// 50; with --quick 3]
-    #[arg(long, value_name = "TIMES")]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
     /// Command for the shell that resets the device under test
     #[arg(long, value_name = "COMMAND")]

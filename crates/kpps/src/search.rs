@@ -2,8 +2,7 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::live::OpenTestbed;
-use crate::live::ProgressObserver;
+use crate::live::{OpenTestbed, ProgressObserver};
 use crate::output::Resume;
 use crate::testbed::Target;
 use clap::Args;

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[command(flatten)]
     resume: Resume,
     /// Draw the random machines with these seeds instead
-    #[arg(long, value_name = "FIRST..LAST", value_parser = units::range, conflicts_with = "perturb")]
+    #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, conflicts_with = "perturb")]
     seeds: Option<(u32, u32)>,
     /// Print the constants that are drawn with this seed, and measure nothing
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
@@ -52,14 +52,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     kpps_measure::refuse_twice(arguments.studies.iter().map(String::as_str))?;
     let mut studies =
         choose(&arguments.studies, &arguments.claim).map_err(|e| Failure::Input(e.to_string()))?;
-    if let Some(seed) = arguments.drawn {
+    if let Some(seed) = arguments.drawn.or(arguments.seeds.map(|(first, _)| first)) {
         let lines = drawn(&studies, seed).map_err(Failure::Input)?;
-        return match lines.is_empty() {
-            true => Err(Failure::Input(
-                "nothing is drawn at random in these studies; only in study beyond".into(),
-            )),
-            false => print(&lines.join("\n")),
-        };
+        let nothing = "nothing is drawn at random in these studies; only in study beyond";
+        match (lines.is_empty(), arguments.drawn) {
+            (true, _) => return Err(Failure::Input(nothing.into())),
+            (false, Some(_)) => return print(&lines.join("\n")),
+            (false, None) => (),
+        }
     }
     if let Some((first, last)) = arguments.seeds {
         studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));

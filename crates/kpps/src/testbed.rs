@@ -77,7 +77,7 @@ impl Target {
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if !self.ports.is_empty() {
             self.testbed = std::mem::take(&mut self.ports);
-            return ports::specs(&self.testbed).map(drop);
+            ports::specs(&self.testbed)?;
         }
         match &self.testbed[..] {
             [one] if one.starts_with(choice::PREFIX) => {
@@ -92,9 +92,16 @@ impl Target {
             }
             _ => (),
         }
+        let (kind, is_set) = (self.kind(), !self.machine.constants.set.is_empty());
         match self.pair.given().or(self.options.given()) {
-            Some(what) if self.kind() != Kind::Ports => {
+            Some(what) if kind != Kind::Ports => {
                 Err(Failure::Input(format!("{}: {what} takes two ports", self.name().join(","))))
+            }
+            _ if is_set && [Kind::Known, Kind::Ports].contains(&kind) => {
+                Err(Failure::Input("--set is for the simulator and for guests".into()))
+            }
+            _ if self.noise && kind != Kind::Known => {
+                Err(Failure::Input("--noise is for a known rate: --testbed known:RATE".into()))
             }
             _ => Ok(()),
         }
@@ -136,11 +143,7 @@ impl Target {
 
     /// Opens it.
     pub fn open(&self) -> Result<OpenTestbed, Failure> {
-        let kind = self.kind();
-        if !self.machine.constants.set.is_empty() && matches!(kind, Kind::Known | Kind::Ports) {
-            return Err(Failure::Input("--set is for the simulator and for guests".into()));
-        }
-        match kind {
+        match self.kind() {
             Kind::Simulator => {
                 let choice = self.choice()?;
                 let setup = choice.setup()?;
@@ -148,9 +151,8 @@ impl Target {
                 Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
             Kind::Known => {
-                let name = self.testbed.first().map_or("", String::as_str);
                 let seed = self.noise.then_some(self.seed);
-                let known = Known::named(name, seed).map_err(Failure::Input)?;
+                let known = Known::named(&self.testbed.join(","), seed).map_err(Failure::Input)?;
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
             Kind::Guests => self.open_guest(),

@@ -2,9 +2,9 @@
 
 use crate::error::Failure;
 use crate::interrupt;
-use crate::output::{Output, Outputs};
+use crate::output::Outputs;
 use crate::simulator::Machine;
-use clap::Args;
+use clap::{Args, value_parser};
 use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_report::{Rows, bus};
@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, default_value = "64", value_parser = units::size)]
     size: Size,
     /// Send the frames in groups of this many
-    #[arg(long, default_value_t = 1, value_name = "FRAMES")]
+    #[arg(long, default_value_t = 1, value_name = "FRAMES", value_parser = value_parser!(u32).range(1..))]
     group: u32,
     /// Time between two frames of a group
     #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = units::short_time_ps)]
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Number of cards under load; each interrupts one of the machine's CPUs, in turn
     #[arg(long, value_name = "CARDS", default_value_t = 1)]
     cards: usize,
-    /// How long to trace, in virtual time, from the first frame on
+    /// How long to trace, in virtual time, from the first frame on; at most 10s
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration)]
     duration: Duration,
     /// Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
@@ -72,18 +72,18 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.machine.with_one_driver(None)?.setup()?;
     let mut files = arguments.outputs.open("trace")?;
-    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let (timeline, wire) = (open(&arguments.timeline)?, open(&arguments.pcap)?);
+    let timeline = files.open(arguments.timeline.as_deref())?;
+    let wire = files.open(arguments.pcap.as_deref())?;
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
     let what = Tracing {
-        groups: Groups { frames: arguments.group.max(1), spacing_ps: arguments.spacing },
+        groups: Groups { frames: arguments.group, spacing_ps: arguments.spacing },
         ports: arguments.cards,
         log: LOG,
         capture: if wire.is_some() { CAPTURE } else { 0 },
         ..Tracing::new(
             arguments.size,
             arguments.load.pps(line_pps, arguments.size.bytes_with_fcs().into()),
-            u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX).clamp(1, 10_000_000),
+            u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX),
         )
     };
     interrupt::watch();

@@ -30,6 +30,18 @@ impl Range {
         units::between(self.min, self.max, line_pps, sizes.mean_bytes_with_fcs()).map_err(Error::Input)
     }
 
+    /// Refuses sizes that the testbed cannot send, and those at which the range is empty: before the first
+    /// trial, so that no result is lost.
+    ///
+    /// # Errors
+    /// [`Error::Input`].
+    pub(crate) fn check(&self, runner: &mut Runner<'_>, all: &[Mix]) -> Result<(), Error> {
+        all.iter().try_for_each(|sizes| {
+            let (line_pps, _) = runner.sizes(sizes)?;
+            self.pps(line_pps, sizes).map(drop)
+        })
+    }
+
     /// The goals NDR and PDR, with trials of this length; a PDR allows this loss ratio.
     pub fn goals(&self, trial: Duration, pdr_loss: f64) -> [(&'static str, Goal); 2] {
         let goal = Goal { width: self.precision, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
@@ -185,6 +197,7 @@ pub fn sizes(
     goals: &[(&str, Goal)],
     range: &Range,
 ) -> Result<(Sizes, Result<(), Error>), Error> {
+    range.check(runner, all)?;
     let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
     let mut end = Ok(());
     for sizes in all {

@@ -21,6 +21,13 @@ pub enum Rate {
 /// Bytes between two frames on a wire: gap, preamble, start of frame.
 const BETWEEN: f64 = 20.0;
 
+/// The numbers that loads may have, in frames or bits per second or in per cent. At fewer frames per second
+/// not even the longest trial, of 30 days, sends one, and no wire carries more bits.
+const LOADS: std::ops::RangeInclusive<f64> = 1e-7..=5e12;
+
+/// The smallest share: loads are rounded to 12 digits, and a search comes no closer.
+const LEAST_SHARE: f64 = 1e-10;
+
 /// Why bits of two layers do not stand together.
 const TWO_LAYERS: &str = "counts bits on layer 1 and on layer 2: give all of them with L1 or all with L2";
 
@@ -117,6 +124,9 @@ impl FromStr for Rate {
             }
             Self::Percent(percent) if percent > 100.0 => {
                 Err(format!("{text} is above line rate: give at most 100%"))
+            }
+            rate if !LOADS.contains(&rate.number_and_unit().0) => {
+                Err(format!("a load of {text} is out of range: no trial and no wire is made for it"))
             }
             rate => Ok(rate),
         }
@@ -329,6 +339,19 @@ pub fn range(text: &str) -> Result<(u32, u32), String> {
         .ok_or_else(|| format!("'{text}' is not a range: give FROM..TO in whole numbers, as 101..200"))
 }
 
+/// The most seeds of a range: each is a measurement of its own.
+const MOST_SEEDS: u32 = 100_000;
+
+/// A [range] of at most 100,000 seeds.
+///
+/// # Errors
+/// What is wrong with the text, in one line.
+pub fn seeds(text: &str) -> Result<(u32, u32), String> {
+    let (from, to) = range(text)?;
+    let most = || format!("'{text}' are more than {MOST_SEEDS} seeds: give fewer");
+    if to - from < MOST_SEEDS { Ok((from, to)) } else { Err(most()) }
+}
+
 /// How many times faster: `2x`, `0.5x`.
 ///
 /// # Errors
@@ -340,15 +363,15 @@ pub fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share below one: `10%` or `0.1`.
+/// A share from 10⁻¹⁰ to below one: `10%` or `0.1`.
 pub fn share(text: &str) -> Result<f64, String> {
-    let help = || format!("'{text}' is not a share: give 10% or 0.1, above 0 and below 100%");
+    let help = || format!("'{text}' is not a share: give 10% or 0.1, from 0.00000001% to below 100%");
     let share = match number(text).ok_or_else(help)? {
         (percent, "%") => percent / 100.0,
         (share, "") => share,
         _ => return Err(help()),
     };
-    if share > 0.0 && share < 1.0 { Ok(share) } else { Err(help()) }
+    if (LEAST_SHARE..1.0).contains(&share) { Ok(share) } else { Err(help()) }
 }
 
 /// A frame size, or a mix of sizes.
@@ -372,6 +395,23 @@ mod tests {
         for s in [1.0 / 1e-300, f64::INFINITY, f64::NAN, -1.0, -f64::MIN_POSITIVE, f64::MAX, 1e12] {
             assert!(seconds(s).unwrap_err().contains("give a higher load"), "{s}");
         }
+    }
+
+    #[test]
+    fn loads_shares_and_seeds_have_bounds() {
+        let tiny = format!("0.{}1", "0".repeat(300));
+        for text in
+            [tiny.clone(), tiny.clone() + "%", tiny.clone() + "MbpsL1", "9".repeat(400), "9".repeat(20)]
+        {
+            let error = text.parse::<Rate>().unwrap_err();
+            assert!(error.contains("out of range"), "{text}: {error}");
+        }
+        assert!(
+            ["0.000001", "1_000_000Mpps", "0.001%", "400GbpsL1"].iter().all(|it| it.parse::<Rate>().is_ok())
+        );
+        assert!(share(&tiny).is_err() && share("0.000000001%").is_err() && share("0.0000001%").is_ok());
+        assert_eq!((seeds("1..100000"), seeds("7..7")), (Ok((1, 100_000)), Ok((7, 7))));
+        assert!(seeds("0..100000").unwrap_err().contains("more than 100000") && seeds("9..1").is_err());
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub enum Error {
         "`{0}` is not a port: give vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
     )]
     BadSpec(String),
+    /// Not a backend.
+    #[error("`{0}` is no backend: give vfio or uio")]
+    BadBackend(String),
     /// There is no device at this address.
     #[error("there is no PCI device {0}: `kpps device list` shows all cards")]
     NoDevice(Address),

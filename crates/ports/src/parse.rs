@@ -17,7 +17,7 @@ impl FromStr for Backend {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self, Error> {
         let found = Self::ALL.into_iter().find(|backend| backend.name() == text);
-        found.ok_or_else(|| Error::BadSpec(text.to_owned()))
+        found.ok_or_else(|| Error::BadBackend(text.to_owned()))
     }
 }
 

@@ -72,17 +72,21 @@ impl Destinations {
                     .into(),
             ));
         }
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-        Ok(Files {
-            pages: self.open_pages(pages)?,
+        let pages = self.open_pages(pages)?;
+        let mut files = Files {
+            taken: pages.iter().filter_map(|page| page.0.place()).collect(),
+            pages,
             json: self.json,
-            results: open(&self.results)?,
+            results: None,
             print_csv: self.csv_is_printed(),
-            csv: open(&self.csv.clone().filter(|_| !self.csv_is_printed()))?,
+            csv: None,
             attached: Vec::new(),
             provenance,
             results_are_kept: false,
-        })
+        };
+        files.results = files.open(self.results.as_deref())?;
+        files.csv = files.open(self.csv.as_deref().filter(|_| !self.csv_is_printed()))?;
+        Ok(files)
     }
 
     fn open_pages(&self, names: &[String]) -> Result<Vec<Output>, PublishError> {
@@ -122,6 +126,8 @@ pub struct Files {
     csv: Option<Output>,
     pages: Vec<Output>,
     attached: Vec<(Output, Result<Vec<u8>, String>)>,
+    /// The places of all that are open.
+    taken: Vec<PathBuf>,
     provenance: fn() -> Option<Provenance>,
     results_are_kept: bool,
 }
@@ -131,6 +137,23 @@ impl Files {
     pub fn kept(&self) -> String {
         let results = self.results.as_ref().filter(|_| self.results_are_kept);
         results.map(|file| format!(" and kept in {}", file.path().display())).unwrap_or_default()
+    }
+
+    /// Opens one more file, if there is a path.
+    ///
+    /// # Errors
+    /// [`PublishError::Destination`]: it cannot be written, or is one of the other files.
+    pub fn open(&mut self, path: Option<&Path>) -> Result<Option<Output>, PublishError> {
+        let Some(file) = path.map(Output::open).transpose()? else { return Ok(None) };
+        let place = file.0.place();
+        if place.iter().any(|place| self.taken.contains(place)) {
+            let path = file.path().display();
+            return Err(PublishError::Destination(format!(
+                "{path} is given twice: give each result its own"
+            )));
+        }
+        self.taken.extend(place);
+        Ok(Some(file))
     }
 
     /// Has another file written with the document; or the reason told why it has no contents.
@@ -219,7 +242,23 @@ pub fn print(text: &str) -> Result<(), PublishError> {
 
 /// Prints a line to standard error. If that is gone, as a closed terminal is, nobody reads it.
 pub fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", in_one_line(line));
+}
+
+/// The most characters of a line that somebody is to read.
+const LONGEST: usize = 2000;
+
+/// A line as it is fit for a terminal, whatever names and values it quotes: control characters are escaped,
+/// and the middle of a very long one is left out.
+fn in_one_line(line: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    let line: String = line.trim_end().chars().map(escaped).collect();
+    let length = line.chars().count();
+    if length <= LONGEST {
+        return line;
+    }
+    let part = |from: usize| line.chars().skip(from).take(LONGEST / 2).collect::<String>();
+    format!("{} […] {}", part(0), part(length - LONGEST / 2))
 }
 
 /// A file that will be written as a whole. It is opened before anything is measured.
@@ -249,5 +288,20 @@ impl Output {
                 self.path().display()
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_told_is_one_line_that_fits_a_screen() {
+        assert_eq!(in_one_line("no file 'a\nb\u{1b}[2Jµ'\n"), "no file 'a\\nb\\u{1b}[2Jµ'");
+        let long = in_one_line(&format!("begin {} end", "x".repeat(1_000_000)));
+        assert!(
+            long.starts_with("begin x") && long.ends_with("x end") && long.chars().count() < 2010,
+            "{long}"
+        );
     }
 }

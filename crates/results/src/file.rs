@@ -36,6 +36,15 @@ impl WholeFile {
         &self.path
     }
 
+    /// The one path of the file that is replaced, whatever the name it was given by; `None` of a device or a
+    /// pipe, which takes several contents one after the other.
+    pub fn place(&self) -> Option<PathBuf> {
+        match &self.target {
+            Target::File(path) => Some(folder(path).canonicalize().ok()?.join(path.file_name()?)),
+            Target::Stream(_) => None,
+        }
+    }
+
     /// Replaces the contents, and keeps the permissions. A device or a pipe just gets the new contents.
     ///
     /// # Errors
@@ -228,6 +237,17 @@ mod tests {
         assert!(WholeFile::open(folder.path()).is_err(), "a folder");
         assert!(WholeFile::open(&path.join("x")).is_err(), "in a file");
         assert!(WholeFile::open(&folder.path().join("no/where")).is_err());
+    }
+
+    #[test]
+    fn one_file_of_two_names_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        let place = |name: &str| WholeFile::open(&folder.path().join(name)).unwrap().place();
+        assert!(place("a").is_some() && place("a") == place("in/../a") && place("a") != place("b"));
+        if cfg!(target_os = "linux") {
+            assert_eq!(place("/dev/null"), None, "it keeps nothing that could be replaced");
+        }
     }
 
     #[test]

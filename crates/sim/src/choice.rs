@@ -1,7 +1,8 @@
 //! A simulated machine as people choose it: by the names of its parts, with some constants changed.
 
 use crate::documents::Profiling;
-use crate::workload::forward::line_pps;
+use crate::setup::StackParams;
+use crate::workload::forward::{line_pps, no_forwarding};
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::grid::Job;
@@ -107,9 +108,14 @@ impl Choice {
     /// What it is built from.
     ///
     /// # Errors
-    /// A profile is missing or bad, or the profiles do not fit each other.
+    /// A profile is missing or bad, or the profiles do not fit each other, or the app.
     pub fn setup(&self) -> Result<Setup, SetupError> {
-        Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)
+        let setup =
+            Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)?;
+        if self.app.is_some() && !matches!(setup.stack_params, StackParams::Linux24(_)) {
+            return Err(SetupError::Mismatch(no_forwarding(&setup)));
+        }
+        Ok(setup)
     }
 
     /// The size of frames if none is given: the smallest test frame.

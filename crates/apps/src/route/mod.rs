@@ -85,6 +85,8 @@ pub enum Misconfigured {
     Unreachable(Ipv4Addr),
     /// The outside of a NAT is no interface.
     Outside(usize),
+    /// A NAT without mappings translates nothing.
+    NoMappings,
 }
 
 impl fmt::Display for Misconfigured {
@@ -99,6 +101,7 @@ impl fmt::Display for Misconfigured {
             Self::Twice(net) => write!(f, "there are two routes to {net}"),
             Self::Unreachable(via) => write!(f, "no interface is in the network of {via}"),
             Self::Outside(index) => write!(f, "there is no interface {index} to be the outside"),
+            Self::NoMappings => f.write_str("a NAT with 0 mappings translates nothing: give 1 or more"),
         }
     }
 }
@@ -165,6 +168,9 @@ impl<F: Resize> Router<F> {
     /// [`Misconfigured::Outside`].
     pub fn with_nat(mut self, plan: Nat) -> Result<Self, Misconfigured> {
         let outside = self.interfaces.get(plan.outside).ok_or(Misconfigured::Outside(plan.outside))?;
+        if plan.mappings == 0 {
+            return Err(Misconfigured::NoMappings);
+        }
         self.nat = Some(Translator::new(plan, outside.net.addr()));
         Ok(self)
     }

@@ -48,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape)]
     shape: Shape,
     /// Stop after this many frames
-    #[arg(long, value_name = "FRAMES")]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Stop after this time [default: 2s, or none with --count]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]

@@ -6,7 +6,7 @@ use super::{KINDS, specs};
 use crate::error::Failure;
 use crate::interrupt;
 use crate::live::OpenTestbed;
-use crate::output::{BoundArguments, Files, Output, Outputs};
+use crate::output::{BoundArguments, Files, Outputs};
 use crate::testbed::{Kind, Target};
 use clap::Args;
 use kpps_frames::Mix;
@@ -109,7 +109,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let mut tester = target.pair.open(&specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
     let mut files = arguments.outputs.open("trial")?;
-    let capture = arguments.capture.as_deref().map(Output::open).transpose()?;
+    let capture = files.open(arguments.capture.as_deref())?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;

@@ -14,6 +14,8 @@ mod grid;
 #[cfg(target_os = "linux")]
 mod guide;
 #[cfg(target_os = "linux")]
+mod hostile;
+#[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
 mod net;

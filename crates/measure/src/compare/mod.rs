@@ -59,6 +59,12 @@ pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, Str
             }
         }
     }
+    if rows.is_empty() && left_out.is_empty() {
+        return Err(format!(
+            "no quantity is called '{}': see `kpps compare --help`",
+            criteria.quantities.join(",")
+        ));
+    }
     if rows.is_empty() {
         let some: Vec<_> = left_out.iter().take(2).cloned().collect();
         return Err(format!("these results have no common quantity: {}", some.join("; ")));

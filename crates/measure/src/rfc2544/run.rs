@@ -110,8 +110,9 @@ impl Plan {
 /// Runs the tests of a plan. Returns the results, and the error that ended it early, if any.
 ///
 /// # Errors
-/// [`Error::Input`] if the testbed cannot send one of the sizes.
+/// [`Error::Input`] if the testbed cannot send one of the sizes, or the range is empty at one.
 pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), Error>), Error> {
+    plan.range.check(runner, &plan.sizes)?;
     let mut document = Rfc2544 {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: runner.subject.name.clone(),

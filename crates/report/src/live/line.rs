@@ -30,7 +30,8 @@ pub(crate) fn done(snapshot: &Snapshot) -> String {
     let &Snapshot { done, wanted, elapsed, .. } = snapshot;
     match wanted {
         Some(wanted) if (1..wanted).contains(&done) => {
-            let left = elapsed.mul_f64((wanted - done) as f64 / done as f64);
+            let left_s = elapsed.as_secs_f64() * (wanted - done) as f64 / done as f64;
+            let left = Duration::try_from_secs_f64(left_s).unwrap_or(Duration::MAX);
             format!("{done} of {wanted} done, {} left", duration(left))
         }
         Some(wanted) => format!("{done} of {wanted} done"),

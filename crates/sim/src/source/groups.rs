@@ -54,7 +54,7 @@ impl PacedGroups {
     fn due_ps(&self, sequence: u64) -> u64 {
         let frames = u64::from(self.groups.frames);
         let group = ((sequence / frames * frames) as f64 * self.period_ps) as u64;
-        self.first_ps + group + sequence % frames * self.groups.spacing_ps
+        self.first_ps.saturating_add(group).saturating_add(sequence % frames * self.groups.spacing_ps)
     }
 }
 

@@ -119,6 +119,12 @@ pub struct Watchdogs {
     pub simulated_ms: u32,
 }
 
+/// Why no app runs on this set-up.
+pub(crate) fn no_forwarding(setup: &Setup) -> String {
+    let what = format!("the stack '{}' does not forward between two cards", setup.stack);
+    what + ": use a machine with Linux 2.4 or 2.6, as lunz2003"
+}
+
 /// How long the load is on before a transmit queue is suspected to stay stopped.
 const WATCH_MS: u32 = 300;
 /// A queue that has been stopped for less than this after [`WATCH_MS`] goes on and stops again by itself.
@@ -137,11 +143,7 @@ impl Forwarding {
     ) -> Result<Assembled, TrialError> {
         let Self { setup, app, affinity } = self;
         let StackParams::Linux24(params) = &setup.stack_params else {
-            return Err(TrialError::Testbed(format!(
-                "the stack '{}' does not forward between two cards: \
-                 use a machine with Linux 2.4 or 2.6, as lunz2003",
-                setup.stack
-            )));
+            return Err(TrialError::Load(no_forwarding(setup)));
         };
         let mut setup = setup.clone().for_frames(size);
         setup.config.promiscuous |= app.is_promiscuous();

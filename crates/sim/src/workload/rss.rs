@@ -293,6 +293,9 @@ pub fn scale(
     let load = &what.load;
     let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), load.size);
     check_load(load.offered_pps, line_pps, "line rate")?;
+    if load.offered_pps * f64::from(load.duration_ms) < 1e3 {
+        return Err(TrialError::nothing_due(load));
+    }
     if what.flows == 0 {
         return Err(TrialError::Load("a load consists of one flow or more".into()));
     }

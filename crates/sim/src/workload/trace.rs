@@ -70,14 +70,20 @@ struct Reading {
     missed: u64,
 }
 
+/// The longest trace in µs: its log would be full long before.
+const MOST_US: u64 = 10_000_000;
+
 /// Sets the machine up, loads its ports and records what happens.
 pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<Trace, TrialError> {
     check_load(what.offered_pps, rate::line_rate_pps(rate::GIGABIT, what.size), "line rate")?;
     if !(1..=8).contains(&what.ports) {
         return Err(TrialError::Load(format!("{} ports: 1 to 8 can be traced", what.ports)));
     }
+    if what.duration_us > MOST_US {
+        return Err(TrialError::Load(format!("at most {} s can be traced", MOST_US / 1_000_000)));
+    }
     let StackParams::Linux24(params) = setup.stack_params.clone() else {
-        return Err(TrialError::Testbed(format!(
+        return Err(TrialError::Load(format!(
             "only machines with Linux 2.4 or 2.6 can be traced, not with {}",
             setup.stack
         )));

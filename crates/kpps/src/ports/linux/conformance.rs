@@ -18,11 +18,11 @@ pub struct Arguments {
     #[arg(long, value_name = "DEVICE", default_value = "model")]
     on: Place,
     /// With a real card: the kernel's interface at the other end of the cable
-    #[arg(long, value_name = "IFACE")]
+    #[arg(long, value_name = "IFACE", requires = "on")]
     peer: Option<String>,
     /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the
     /// cable
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "on")]
     link_control: Option<PathBuf>,
     /// The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and
     /// 82574l

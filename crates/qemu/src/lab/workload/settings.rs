@@ -63,6 +63,7 @@ impl FromStr for Setting {
             return Err(help());
         }
         let name = match (shelf, name) {
+            (Shelf::Napi, _) if value.parse::<u32>().is_err() => return Err(help()),
             (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
             (Shelf::Napi, "gro_flush_timeout") => name,
             (Shelf::Kpps | Shelf::Dpdk, "ring") => {
