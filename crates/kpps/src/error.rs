@@ -70,12 +70,6 @@ impl From<kpps_measure::Error> for Failure {
     }
 }
 
-impl From<kpps_measure::journal::JournalError> for Failure {
-    fn from(error: kpps_measure::journal::JournalError) -> Self {
-        kpps_measure::Error::from(error).into()
-    }
-}
-
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         match error {

@@ -85,7 +85,8 @@ pub struct Resume {
 impl Resume {
     /// Opens the file, if one is given.
     pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
-        let journal = self.resume.as_deref().map(Journal::open).transpose()?;
+        let journal =
+            self.resume.as_deref().map(Journal::open).transpose().map_err(kpps_measure::Error::from)?;
         journal.iter().filter_map(Journal::torn).for_each(|torn| files::tell(&torn));
         Ok(journal)
     }

@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(view);
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
-    journal.map_or(Ok(()), InJournal::close)?;
+    journal.map_or(Ok(()), InJournal::close).map_err(kpps_measure::Error::from)?;
     if interrupt::is_requested() {
         let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();

@@ -141,6 +141,9 @@ pub enum Error {
         /// A ring size that needs less, if larger rings were asked for.
         smaller: Option<u16>,
     },
+    /// None of these ports has rings whose size can be chosen.
+    #[error("--ring is of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS: {0} is none")]
+    NoRing(String),
     /// The card does not support this ring size.
     #[error("--ring {ring}: give a multiple of 8 from {least} to {most} for the {}", chip.name())]
     Ring {

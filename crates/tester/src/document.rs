@@ -101,10 +101,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         testbed: tester.names().map(ToOwned::to_owned).to_vec(),
         frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
         mix: kpps_measure::mix(&offer.sizes),
-        load_pps: match offer.load {
-            Load::Pps(pps) => Some(pps),
-            Load::Max => None,
-        },
+        load_pps: offer.load.pps(),
         shape: offer.shape.unusual(),
         line_rate_pps: tester.line_rate_pps(&offer.sizes),
         duration_s: offer.duration.as_secs_f64(),

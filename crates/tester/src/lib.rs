@@ -86,7 +86,7 @@ pub use metrics::Metrics;
 pub use playback::Playback;
 pub use recognised::{Classes, Skipped};
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
-pub use shape::shape;
+pub use shape::{check as check_shape, shape};
 pub use state::{Reported, TrialState};
 pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};

@@ -33,10 +33,32 @@ pub fn shape(text: &str) -> Result<Shape, String> {
     }
 }
 
+/// Refuses a shape for a load that has none, because frames follow each other as fast as possible.
+///
+/// # Errors
+/// What to give instead.
+pub fn check(shape: Shape, load: Option<Rate>) -> Result<(), String> {
+    match load {
+        Some(load) if shape != Shape::Constant && load.pps(1.0, 1.0).is_infinite() => {
+            Err("--shape takes a rate, and --load max has none: give one, as --load 100kpps".into())
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn the_highest_load_has_no_shape() {
+        let bursts = shape("bursts:32").unwrap();
+        assert!(check(bursts, Some(kpps_measure::units::rate_or_max("max").unwrap())).is_err());
+        assert_eq!(check(bursts, Some("50%".parse().unwrap())), Ok(()));
+        assert_eq!(check(bursts, None), Ok(()));
+        assert_eq!(check(Shape::Constant, Some(Rate::Pps(f64::INFINITY))), Ok(()));
+    }
     use std::time::Duration;
 
     #[test]

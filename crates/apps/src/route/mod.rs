@@ -168,7 +168,7 @@ impl<F: Resize> Router<F> {
     /// [`Misconfigured::Outside`].
     pub fn with_nat(mut self, plan: Nat) -> Result<Self, Misconfigured> {
         let outside = self.interfaces.get(plan.outside).ok_or(Misconfigured::Outside(plan.outside))?;
-        if plan.mappings == 0 {
+        if plan.mappings.min(plan.per_host) == 0 {
             return Err(Misconfigured::NoMappings);
         }
         self.nat = Some(Translator::new(plan, outside.net.addr()));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Options of all commands on ports.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct PortOptions {
     /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
     /// `kpps` adapts to the load and sleeps when idle
@@ -69,6 +69,12 @@ impl PortOptions {
     /// How ports are opened.
     pub fn options(&self, promiscuous: bool) -> port::Options {
         port::Options { service: self.service, ring: self.ring, promiscuous }
+    }
+
+    /// These options for a port here, beside one on another host: rings may be of that one only.
+    pub fn beside(&self, other: &Spec) -> Self {
+        let ring = self.ring.filter(|_| !matches!(other, Spec::Card(..)));
+        Self { ring, ..self.clone() }
     }
 
     /// Opens the ports and waits for their links.

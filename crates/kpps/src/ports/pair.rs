@@ -80,7 +80,7 @@ impl PortPair {
             let security = self.credentials.security()?;
             let here =
                 match hosts.iter().position(Option::is_none) {
-                    Some(at) => options.open(&specs[at..=at], true)?.pop(),
+                    Some(at) => options.beside(&specs[1 - at]).open(&specs[at..=at], true)?.pop(),
                     None if options.cpus.is_some() => return Err(Failure::Input(
                         "--cpus is of this host, and both ports are on others: give it to `kpps agent` there"
                             .into(),

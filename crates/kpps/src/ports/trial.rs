@@ -12,7 +12,7 @@ use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{detailed, in_words, use_sizes};
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::Shape;
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::{Offer, Playback, Tester, document, pcapng};
@@ -101,6 +101,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         return without_ports(arguments);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
+    kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
     if replay.is_some() && target.pair.is_bidirectional() {
         return Err(Failure::Input(
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
@@ -114,10 +115,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
-    let offered_pps = match offer.load {
-        Load::Pps(pps) => Some(pps),
-        Load::Max => None,
-    };
+    let offered_pps = offer.load.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
     if let Some(why) = too_slow.filter(|_| arguments.strict) {
         return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));

@@ -144,6 +144,9 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     }
     let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
     let chips = check_cards(specs, options)?;
+    if let Some(spec) = specs.first().filter(|_| options.ring.is_some() && chips.is_empty()) {
+        return Err(Error::NoRing(spec.to_string()));
+    }
     let possible = |most| chips.iter().all(|&chip| options.config(chip, most).validate(chip).is_ok());
     let mut most = RING;
     loop {

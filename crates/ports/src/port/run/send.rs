@@ -22,6 +22,14 @@ pub enum Load {
 }
 
 impl Load {
+    /// Frames per second; `None` of as many as possible.
+    pub const fn pps(self) -> Option<f64> {
+        match self {
+            Self::Pps(pps) => Some(pps),
+            Self::Max => None,
+        }
+    }
+
     /// The highest rate in frames per second that it reaches with these gaps between bursts; infinite if it
     /// is not paced.
     pub fn peak_pps(self, shape: Shape) -> f64 {
