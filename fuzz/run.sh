@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 seconds=${1:-10}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(device frames documents apps)
+[ ${#targets[@]} -gt 0 ] || targets=(device frames documents apps arguments arrivals journals messages systems)
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What cargo-fuzz asks for, but for the address sanitizer: there is hardly any unsafe code to watch.
 export RUSTFLAGS="--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
@@ -18,11 +18,20 @@ export RUSTFLAGS="--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sa
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 seeds=$(mktemp -d)
 trap 'rm -rf "$seeds"' EXIT
-mkdir "$seeds/device" "$seeds/frames" "$seeds/documents" "$seeds/apps"
+mkdir "$seeds"/{device,frames,documents,apps,arguments,arrivals,journals,messages,systems}
 for file in ../crates/apps/tests/corpus/*.hex; do
     # The frame is what follows the empty line.
     hex=$(sed '1,/^$/d' "$file" | tr -d ' \n' | sed 's/../\\x&/g')
     printf '%b' "$hex" > "$seeds/frames/$(basename "$file" .hex)"
+done
+head -c 40000 /sys/kernel/btf/vmlinux > "$seeds/systems/btf" 2> /dev/null || true
+cat /proc/net/snmp > "$seeds/systems/snmp"
+cat /proc/stat > "$seeds/systems/stat"
+printf '{"QMP": {}}\n{"return": {}}\n{"return": {"qemu": {"major": 7}}}\n' > "$seeds/systems/monitor"
+printf 'login:\0011 0\n' > "$seeds/systems/console"
+for word in 100kpps 10%..100%/10% 1Mpps..2Mpps packet:eth0 vfio:00:10.0 udp:127.0.0.1:9 imix-linux 64,1518 \
+    ramp:10kpps/2s 10.0.0.0/8=10.0.0.1 packet:a@10=10.0.0.1/24 'm.x > 3 && m.y == 2.0'; do
+    printf '%s' "$word" > "$seeds/arguments/$(md5sum <<< "$word" | cut -c1-8)"
 done
 cp ../profiles/*/*.toml ../crates/report/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.

@@ -1,6 +1,7 @@
-//! The parsers of profiles and results against arbitrary text.
+//! The parsers of profiles and results, and what compares and shows these, against arbitrary text.
 #![no_main]
 
+use kpps_measure::compare::{Criteria, Results, compare};
 use kpps_profiles::{Kind, Profile};
 use kpps_report::{csv, html, text};
 use kpps_results::Curve;
@@ -12,6 +13,11 @@ fuzz_target!(|document: &str| {
             let _ = profile.get::<kpps_model::Params>();
             let _ = profile.get::<kpps_driver::Config>();
         }
+    }
+    if let Ok(results) = Results::parse("fuzzed", document) {
+        let again = Results::parse("again", document).expect("the same text");
+        let criteria = Criteria { threshold: 0.0, significance: 0.05, quantities: Vec::new() };
+        let _ = compare(&[results, again], &criteria);
     }
     if let Ok(curve) = Curve::from_json(document) {
         let _ = (csv(&curve), html(&curve));

@@ -20,6 +20,8 @@
 mod abuse;
 mod agent;
 mod convert;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod guests;
 pub mod keys;
 mod loads;

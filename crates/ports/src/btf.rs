@@ -43,7 +43,7 @@ impl Btf {
         Self::parse(std::fs::read(FILE)?).ok_or_else(damaged)
     }
 
-    fn parse(bytes: Vec<u8>) -> Option<Self> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Option<Self> {
         let head = word(&bytes, 0)?;
         let header = word(&bytes, 4)? as usize;
         let part = |at| Some(word(&bytes, at)? as usize);

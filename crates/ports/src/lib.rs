@@ -53,6 +53,8 @@ mod error;
 pub mod ethtool;
 #[cfg(target_os = "linux")]
 mod function;
+#[cfg(all(fuzzing, target_os = "linux"))]
+pub mod fuzzing;
 #[cfg(target_os = "linux")]
 mod interface;
 #[cfg(target_os = "linux")]

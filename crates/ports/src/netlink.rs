@@ -65,22 +65,29 @@ fn exchange(question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNe
     question.serialize(&mut bytes);
     socket.send(&bytes, 0)?;
     let mut answers = Vec::new();
-    loop {
-        let (datagram, _) = socket.recv_from_full()?;
-        let mut rest = &datagram[..];
-        while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
-            let Some(one) = rest.get(..length).filter(|_| length >= HEADER) else { break };
-            if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) {
-                match message.payload {
-                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    // An error without a code is an acknowledgement.
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    _ => {}
-                }
+    while !read(&socket.recv_from_full()?.0, &mut answers)? {}
+    Ok(answers)
+}
+
+/// Reads a datagram of answers. Returns whether it has the last one.
+///
+/// # Errors
+/// That of which it tells.
+pub fn read(datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
+    let mut rest = datagram;
+    while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
+        let Some(one) = rest.get(..length).filter(|_| length >= HEADER) else { break };
+        if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) {
+            match message.payload {
+                NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+                NetlinkPayload::Done(_) => return Ok(true),
+                // An error without a code is an acknowledgement.
+                NetlinkPayload::Error(error) if error.code.is_none() => return Ok(true),
+                NetlinkPayload::Error(error) => return Err(error.to_io()),
+                _ => {}
             }
-            rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
         }
+        rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
     }
+    Ok(false)
 }

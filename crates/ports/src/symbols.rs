@@ -13,7 +13,7 @@ impl Symbols {
         SYMBOLS.get_or_init(|| Self::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default()))
     }
 
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let functions = text.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
             let (address, kind, name) = (words.next()?, words.next()?, words.next()?);

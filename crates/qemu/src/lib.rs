@@ -6,6 +6,8 @@
 //! Both use one QEMU process, one QMP client and one host end of a cable ([`Wire`]).
 
 mod error;
+#[cfg(all(fuzzing, feature = "lab"))]
+pub mod fuzzing;
 #[cfg(feature = "lab")]
 pub mod lab;
 mod process;

@@ -75,25 +75,38 @@ impl Results {
     /// # Errors
     /// A file that cannot be read, or has no comparable results; in one line.
     pub fn read(name: &str) -> Result<Self, String> {
-        let mut results = Self {
-            name: name.to_owned(),
-            kind: String::new(),
-            documents: 0,
-            all: Vec::new(),
-            places: HashMap::new(),
-        };
+        let mut results = Self::none(name);
         for path in files(name)? {
             let cannot =
                 |e: &dyn std::fmt::Display| format!("cannot read results of {}: {e}", path.display());
             let text = std::fs::read_to_string(&path).map_err(|e| cannot(&e))?;
-            for document in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
-                document.map_err(|e| e.to_string()).and_then(|it| results.add(it)).map_err(|e| cannot(&e))?;
-            }
+            results.add_all(&text).map_err(|e| cannot(&e))?;
         }
-        if results.all.is_empty() {
-            return Err(format!("{name} has no results"));
-        }
-        Ok(results)
+        results.not_empty()
+    }
+
+    /// Reads the documents of a side from a text, one after another.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn parse(name: &str, text: &str) -> Result<Self, String> {
+        let mut results = Self::none(name);
+        results.add_all(text)?;
+        results.not_empty()
+    }
+
+    fn none(name: &str) -> Self {
+        let (name, kind) = (name.to_owned(), String::new());
+        Self { name, kind, documents: 0, all: Vec::new(), places: HashMap::new() }
+    }
+
+    fn not_empty(self) -> Result<Self, String> {
+        if self.all.is_empty() { Err(format!("{} has no results", self.name)) } else { Ok(self) }
+    }
+
+    fn add_all(&mut self, text: &str) -> Result<(), String> {
+        let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        documents.try_for_each(|document| self.add(document.map_err(|e| e.to_string())?))
     }
 
     /// The systems that were measured.

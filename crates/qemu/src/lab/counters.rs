@@ -31,7 +31,7 @@ impl Snapshot {
             .ok_or_else(|| Error::Protocol { what: "the guest's counters".into(), answer: answer.clone() })
     }
 
-    fn parse(answer: &str) -> Option<Self> {
+    pub(crate) fn parse(answer: &str) -> Option<Self> {
         let mut lines = answer.lines();
         let at_ns = lines.next()?.strip_prefix("now at ")?.split(' ').next()?.parse().ok()?;
         let ticks: Vec<u64> =
@@ -41,10 +41,11 @@ impl Snapshot {
         for line in lines.by_ref().take_while(|line| !line.is_empty()) {
             // "24: 17 0 PCI-MSI …": a number for each CPU.
             let numbers = line.split_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
-            interrupts += numbers.sum::<u64>();
+            interrupts = numbers.fold(interrupts, u64::saturating_add);
         }
         let text = lines.collect::<Vec<_>>().join("\n");
-        Some(Self { at_ns, cpu: [user + nice, system, idle + waiting, hard, soft], interrupts, text })
+        let cpu = [user.saturating_add(nice), system, idle.saturating_add(waiting), hard, soft];
+        Some(Self { at_ns, cpu, interrupts, text })
     }
 
     /// Seconds from `before` to now.

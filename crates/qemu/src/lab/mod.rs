@@ -10,7 +10,7 @@
 mod apt;
 mod cache;
 mod compressed;
-mod console;
+pub(crate) mod console;
 pub mod counters;
 mod cpio;
 mod elf;

@@ -382,6 +382,13 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
     all.iter().filter(|it| found.contains(&it.index)).map(|it| it.name.clone()).collect()
 }
 
+/// Reads bytes as what the kernel answers, and as its files: an entry for a fuzz target.
+#[cfg(all(fuzzing, target_os = "linux"))]
+pub fn read_anything(bytes: &[u8]) {
+    netlink::read(bytes);
+    proc::read(&String::from_utf8_lossy(bytes));
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -118,3 +118,17 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
     }
     Ok(interfaces)
 }
+
+/// Reads bytes as answers of the kernel.
+#[cfg(fuzzing)]
+pub(super) fn read(bytes: &[u8]) {
+    let mut answers = Vec::new();
+    let _ = kpps_ports::netlink::read(bytes, &mut answers);
+    for answer in answers {
+        match answer {
+            RouteNetlinkMessage::NewLink(link) => drop(interface(link)),
+            RouteNetlinkMessage::NewQueueDiscipline(tc) => drop(qdisc(tc)),
+            _ => {}
+        }
+    }
+}

@@ -122,6 +122,12 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
     lines.filter_map(line).collect()
 }
 
+/// Reads a text as each of the files.
+#[cfg(fuzzing)]
+pub(super) fn read(text: &str) {
+    let _ = (parse_ip(text), parse_softnet(text), parse_cpus(text), parse_interrupts(text));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,37 @@
+//! Entries for the fuzz target of what guests and QEMU say.
+
+use crate::lab::console::Console;
+use crate::lab::counters::{Snapshot, accesses};
+use crate::qmp::Monitor;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The end of a stream on which these bytes have come, and nothing more will.
+fn heard(bytes: &[u8]) -> Option<(UnixStream, UnixStream)> {
+    let (ours, mut theirs) = UnixStream::pair().ok()?;
+    // What a socket holds without a reader.
+    theirs.write_all(&bytes[..bytes.len().min(1 << 16)]).ok()?;
+    theirs.shutdown(Shutdown::Write).ok()?;
+    Some((ours, theirs))
+}
+
+/// Reads bytes as a guest's console, as its counters, as QEMU's trace and as its monitor.
+pub fn read(bytes: &[u8]) {
+    let mut dead = || Err(crate::Error::Io(std::io::ErrorKind::UnexpectedEof.into()).into());
+    let patience = Duration::ZERO;
+    if let Some((stream, _theirs)) = heard(bytes)
+        && let Ok(mut console) = Console::new(stream)
+    {
+        let _ = console.expect("login:", patience, &mut dead);
+        let _ = console.run("true", false, patience, &mut dead);
+        let _ = (console.lines(), console.tail());
+    }
+    if let Some((stream, _theirs)) = heard(bytes)
+        && let Ok(mut monitor) = Monitor::new(stream)
+    {
+        let _ = (monitor.version(), monitor.await_cable());
+    }
+    let _ = (Snapshot::parse(&String::from_utf8_lossy(bytes)), accesses(bytes));
+}

@@ -1,0 +1,27 @@
+//! What stands in command lines, and the expressions of studies, from arbitrary text.
+#![no_main]
+
+use kpps_measure::units::{self, Loads, Rate};
+use kpps_ports::{RoutedSpec, Spec};
+use libfuzzer_sys::fuzz_target;
+use std::collections::BTreeMap;
+
+fuzz_target!(|text: &str| {
+    if let Ok(loads) = text.parse::<Loads>() {
+        let _ = loads.pps(1_488_095.2, 64.0);
+    }
+    if let Ok(rate) = text.parse::<Rate>() {
+        assert!(rate.pps(1_488_095.2, 64.0) > 0.0, "{text}");
+    }
+    let _ =
+        (units::size(text), units::sizes(text), units::range(text), units::factor(text), units::share(text));
+    let _ = (units::duration(text), units::short_time_ps(text), kpps_measure::bounds::loss(text));
+    let _ = (kpps_tester::shape(text), text.parse::<kpps_tester::observe::Place>());
+    if let Ok(spec) = text.parse::<Spec>() {
+        let again = spec.to_string().parse::<Spec>().map(|again| again.to_string());
+        assert_eq!(again.ok(), Some(spec.to_string()));
+    }
+    let _ = (text.parse::<RoutedSpec>(), text.parse::<kpps_apps::Route>());
+    let _ = (text.parse::<kpps_agent::Host>(), text.parse::<kpps_agent::Network>());
+    let _ = kpps_study::judge(&[text.to_owned()], &BTreeMap::new());
+});

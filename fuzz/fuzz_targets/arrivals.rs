@@ -1,0 +1,55 @@
+//! A stream of test frames among arbitrary other frames, most of them changed copies of it: what arrived whole
+//! counts once, and nothing takes it away.
+#![no_main]
+
+use kpps_frames::build::Flow;
+use kpps_frames::{Look, Mix, Size, Tag};
+use kpps_tester::Arrivals;
+use libfuzzer_sys::fuzz_target;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+const KEY: u64 = 0x1234_5678_9abc_def0;
+
+fuzz_target!(|bytes: &[u8]| {
+    let flow = Flow::default();
+    let ends = [flow.from, flow.to].map(|(address, port)| (IpAddr::from(address), port));
+    let flow = Flow { from: ends[0], to: ends[1], from_mac: flow.from_mac, to_mac: flow.to_mac, vlan: None };
+    let mix = Mix::fixed(Size::with_fcs(80));
+    let Ok(templates) = Look::default().templates(std::iter::once(flow), &mix, 0) else { return };
+    let templates = Arc::new(templates.keyed(KEY));
+    let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 16);
+    let frame = |sequence| {
+        let mut frame = vec![0; 76];
+        templates.at(sequence).expect("every number has a frame").write(&mut frame);
+        let tag = Tag { stream: 7, sequence, sent_ps: 1 };
+        templates.tag().write(&mut frame, tag).expect("room for a tag");
+        frame
+    };
+    // Each piece says what comes next: a good frame, a changed copy of one, or anything.
+    let (mut rest, mut sent) = (bytes, 0u64);
+    while let [what, more @ ..] = rest {
+        let (piece, later) = more.split_at(more.len().min(usize::from(*what >> 2)));
+        match what & 3 {
+            0 | 1 => {
+                all.take(&frame(sent), None);
+                sent += 1;
+            }
+            2 if sent > 0 => {
+                // After a good one: the usual header is known.
+                let mut copy = frame(sent - 1);
+                for change in piece.chunks_exact(2) {
+                    copy[usize::from(change[0]) % 76] ^= change[1];
+                }
+                all.take(&copy, None);
+            }
+            _ => drop(all.take(piece, None)),
+        }
+        rest = later;
+    }
+    let mut arrived = all.arrived();
+    assert_eq!((arrived.received, arrived.corrupted), (sent, 0));
+    arrived.settle(0);
+    assert_eq!(arrived.received, sent);
+});
