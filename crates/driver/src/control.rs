@@ -142,6 +142,8 @@ impl<P: Platform> Control<P> {
     pub(crate) fn reset_chip(&mut self) -> Result<(), Error> {
         let (platform, regs) = (&self.platform, &self.regs);
         regs.get(reg::STATUS)?;
+        // From here on, also if this fails: the chip may have no ring.
+        self.receiving = false;
         regs.write(reg::IMC, cause::ALL);
         regs.write(reg::RCTL, 0);
         regs.write(reg::TCTL, tctl::PSP);
@@ -163,7 +165,6 @@ impl<P: Platform> Control<P> {
             _ if status & status::TBIMODE != 0 => Media::Fibre,
             _ => Media::Copper,
         };
-        self.receiving = false;
         (self.loopback, self.loopback_mode) = (Loopback::Off, 0);
         Ok(())
     }

@@ -312,7 +312,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             let Self { ring, buffers, cursor, checker, feed, .. } = self;
             let size = ring.size();
             // A run does not wrap around the ring.
-            let run = cursor.next..size.min(cursor.next + (budget - *taken).min(cursor.until_bell));
+            let most = (budget - *taken).min(cursor.until_bell);
+            let run = cursor.next..size.min(cursor.next.saturating_add(most));
             let limit = run.len();
             let (mut count, mut bytes, mut kept, mut unusual) = (0, 0, false, None);
             let pairs = ring.pairs().get(run.clone()).unwrap_or_default();

@@ -3,6 +3,8 @@
 //! A [`Plan`] is a world drawn from a seed: chip, driver, use, traffic, and how often each kind of
 //! [`Fault`] happens. [`live`] runs it in virtual time: the driver on the model of the card, the model behind
 //! a bus, a memory, an interrupt and a cable that fail. Equal plans give equal outcomes.
+//!
+//! [`hostile`] goes further with the device alone: it may do anything at any time.
 #![forbid(unsafe_code)]
 
 mod buffers;
@@ -10,6 +12,7 @@ mod campaign;
 mod card;
 mod check;
 mod fault;
+pub mod hostile;
 mod plan;
 mod port;
 mod smaller;

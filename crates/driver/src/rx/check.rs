@@ -139,8 +139,10 @@ impl Checker {
         }
         let first = self.partial == 0;
         let total = self.partial + bytes;
-        let nonsense =
-            bytes == 0 || !fits || total > self.max_frame_bytes || last && total <= self.fcs.into();
+        let fcs = u32::from(self.fcs);
+        // Of a part before the last one, as many bytes as an FCS has may be cut off later.
+        let short = if last { total <= fcs } else { bytes < fcs };
+        let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;
         let bad = nonsense || last && wb.errors & rx_error::FRAME != 0;
         self.set_partial(match (last, bad) {
             (true, _) => 0,
@@ -157,7 +159,7 @@ impl Checker {
         }
         if last {
             counters.frames += 1;
-            counters.bytes += u64::from(total - u32::from(self.fcs));
+            counters.bytes += u64::from(total - fcs);
         }
         Part::Good { first, last }
     }

@@ -342,7 +342,9 @@ impl SelfPacing {
             control.unmask();
             return (Polled { received, reclaimed, done: true }, NextPoll::Asleep);
         }
-        let sleep_ns = self.send_sleep_ns(reclaimed as u64, now).clamp(self.interrupt_ns, MOST_SEND_SLEEP_NS);
+        // An interrupt may have seemed to take longer than that: the device decides how long a read takes.
+        let sleep_ns =
+            self.send_sleep_ns(reclaimed as u64, now).max(self.interrupt_ns).min(MOST_SEND_SLEEP_NS);
         (Polled { received, reclaimed, done: false }, NextPoll::At(now + sleep_ns))
     }
 

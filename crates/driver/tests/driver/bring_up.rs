@@ -90,6 +90,22 @@ fn rings_do_not_cross_64_kib_on_chips_with_that_erratum() {
     }
 }
 
+/// The chip has lost its ring then: a change of a filter must not turn the receiver on.
+#[test]
+fn the_receiver_stays_off_after_a_reset_that_failed() {
+    let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
+    let nic = Nic::new(Chip::I82540em);
+    let mut dev = start(&nic, &counts, small(), &pool);
+    nic.stuck_in_reset.set(true);
+    assert_eq!(dev.reset(), Err(Error::Timeout("reset")));
+    dev.control.set_promiscuous(true);
+    dev.control.set_all_multicast(true);
+    assert_eq!(nic.get(reg::RCTL) & bit::rctl::EN, 0);
+    nic.stuck_in_reset.set(false);
+    assert_eq!(dev.reset(), Ok(()));
+    assert_eq!(nic.get(reg::RCTL) & bit::rctl::EN, bit::rctl::EN);
+}
+
 #[test]
 fn a_vanished_or_stuck_device_is_an_error() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));

@@ -5,6 +5,7 @@ mod bring_up;
 mod common;
 mod copybreak;
 mod express;
+mod hostile;
 mod offload;
 mod queues;
 mod service;

@@ -258,6 +258,39 @@ fn long_frames_and_software_fcs() {
     }
 }
 
+/// The FCS may lie in the last two parts: of the one before the last, no more may be cut off than it has.
+#[test]
+fn a_part_too_short_for_an_fcs_is_nonsense() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, Config { max_frame_bytes: 9018, ..small() }, &pool);
+    for short in 1..4 {
+        for (length, status) in [(2048, 0), (short, 0), (1, EOP)] {
+            nic.receive(writeback(length, status, 0));
+        }
+        let mut parts = Vec::new();
+        dev.rx.receive(9, |r| {
+            parts.push((r.bytes, r.excess, r.error));
+            Some(r.buffer)
+        });
+        assert_eq!(parts, [(2048, 0, false), (0, 0, true)], "{short} bytes");
+    }
+    assert_eq!(dev.rx.counters().nonsense, 3);
+}
+
+/// A budget without a limit ends with the frames that are there.
+#[test]
+fn any_budget_is_allowed() {
+    for (buffers, refill) in policies() {
+        let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(40, 2048));
+        let mut dev = start(&nic, &counts, with(buffers, refill), &pool);
+        for _ in 0..20 {
+            let came = (0..5).filter(|_| nic.receive_frame(60)).count();
+            assert_eq!(dev.rx.receive(usize::MAX, |r| Some(r.buffer)), came);
+        }
+        assert!(dev.rx.counters().frames > 60, "{buffers:?} {refill:?}");
+    }
+}
+
 #[test]
 fn bad_frames_are_counted_and_their_rest_is_skipped() {
     let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(40, 2048));

@@ -256,6 +256,39 @@ fn self_pacing_polls_under_load_sleeps_when_idle_and_does_not_thrash() {
     assert!(worst < 10_000, "{worst}");
 }
 
+/// The device decides how long a register read takes: at 200 us an interrupt seems to cost more than the
+/// longest sleep while sending.
+#[test]
+fn self_pacing_bears_slow_reads_while_sending() {
+    for read_ns in [900, 200_000, 50_000_000] {
+        let (nic, counts, mut pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+        nic.read_ns.set(read_ns);
+        let mut dev = start(&nic, &counts, Config::kpps(), &pool);
+        let mut service = SelfPacing::new(32, 0).sleeping_while_sending();
+        nic.set(reg::ICR, cause::RXT0);
+        assert!(service.interrupt(&mut dev.control).unwrap());
+        let (mut slept, mut awake) = (0, 0);
+        for _ in 0..200 {
+            assert!(dev.tx.send(pool.take().unwrap(), 60).is_ok());
+            dev.tx.flush();
+            nic.transmit(1);
+            let (_, next) =
+                service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 32, |r| Some(r.buffer)).unwrap();
+            slept += u32::from(service.is_asleep());
+            awake += u32::from(!service.is_asleep());
+            let now_ns = nic.now_ns.get();
+            match next {
+                NextPoll::At(at_ns) | NextPoll::Yield(at_ns) => {
+                    nic.now_ns.set(at_ns.max(now_ns + 10 * read_ns))
+                }
+                NextPoll::Now => nic.now_ns.set(now_ns + 100),
+                NextPoll::Asleep => break,
+            }
+        }
+        assert!(slept > 10 && awake > 0, "asleep {slept}, awake {awake} with reads of {read_ns} ns");
+    }
+}
+
 /// An idle window about as long as the gap between frames must not read ICR for each frame.
 #[test]
 fn self_pacing_reads_registers_for_interrupts_only() {

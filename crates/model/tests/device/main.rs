@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
-mod cve;
 mod ledger;
 mod offload;
 mod periphery;
+mod published;
 mod receive;
 mod statistics;
 mod timing;
