@@ -1,5 +1,5 @@
-//! A stream of test frames among arbitrary other frames, most of them changed copies of it: what arrived whole
-//! counts once, and nothing takes it away.
+//! A stream of test frames among arbitrary other frames, most of them changed copies of it: what arrived
+//! whole counts once, and nothing takes it away.
 #![no_main]
 
 use kpps_frames::build::Flow;

@@ -1,5 +1,5 @@
-//! A journal of kept results with arbitrary contents: what is kept in it afterwards is there when it is opened
-//! again.
+//! A journal of kept results with arbitrary contents: what is kept in it afterwards is there when it is
+//! opened again.
 #![no_main]
 
 use kpps_measure::journal::Journal;
@@ -13,7 +13,6 @@ static FILE: LazyLock<PathBuf> =
 
 fuzz_target!(|bytes: &[u8]| {
     std::fs::write(&*FILE, bytes).expect("room in memory");
-    // A lock of a dead process is none.
     let Ok(mut journal) = Journal::<u32>::open(&FILE) else { return };
     let before = journal.of("fuzz").len();
     journal.keep("fuzz", &7).expect("room in memory");
