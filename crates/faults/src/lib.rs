@@ -5,6 +5,7 @@
 //! a bus, a memory, an interrupt and a cable that fail. Equal plans give equal outcomes.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod buffers;
 mod campaign;
 mod card;
@@ -12,6 +13,7 @@ mod check;
 mod fault;
 mod plan;
 mod port;
+mod send;
 mod smaller;
 mod traffic;
 mod world;
@@ -19,7 +21,7 @@ mod world;
 pub use campaign::{campaign, traced};
 pub use check::Breach;
 pub use fault::{Fault, Harm, Place};
-pub use plan::{Plan, Use};
+pub use plan::{Layout, Plan, Sending, Use};
 pub use port::Reached;
 pub use smaller::smallest;
 pub use world::{Outcome, RECOVERY_PS, live};
