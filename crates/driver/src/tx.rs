@@ -439,7 +439,8 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         loop {
             let mut piece = self.quirks.piece(bus, left, first, pattern.limit);
             if sentinel && piece == left && left > 8 {
-                piece -= 4;
+                // Asked again: where this one ends, the errata of PCI-X may forbid it.
+                piece = self.quirks.piece(bus, left - 4, first, pattern.limit);
             }
             let word = pattern.bits | u64::from(piece);
             if piece == left {

@@ -1,19 +1,20 @@
 //! A port of a card, with the bus, the memory and the cable around it, and the faults of all of them.
 
+use crate::audit::Audit;
 use crate::buffers::Rights;
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::traffic::{self, Arrival, Cable};
 use kpps_datasheet::bit::{ctrl, eerd, mdic, rctl, tctl};
 use kpps_datasheet::{Chip, desc, reg};
-use kpps_machine::memory::{Memory, Words};
 use kpps_machine::{MS, US};
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
+use kpps_platform::memory::{self, Memory};
 use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What the parts of a host cost, in ps.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ struct Later {
 
 /// Bus and memory, as the card sees them.
 struct Bus {
-    memory: Rc<Memory>,
+    memory: Memory,
     rights: Rc<Rights>,
     costs: Costs,
     free_ps: u64,
@@ -100,7 +101,7 @@ impl Bus {
             // The world stays as the driver knows it: only the card is wrong.
             return false;
         }
-        self.memory.store(address, bytes)
+        self.memory.device_write(address, bytes)
     }
 
     /// Writes a receive descriptor back.
@@ -154,7 +155,7 @@ impl Host for Bus {
         if self.ring_at(address).is_none() && !self.rights.may_read(address, into.len()) {
             self.check.harm(Breach::ReadElsewhere(address));
         }
-        self.memory.load(address, into)
+        self.memory.device_read(address, into)
     }
 
     fn store(&mut self, address: u64, from: &[u8]) -> bool {
@@ -211,6 +212,12 @@ pub(crate) struct Card {
     /// Frames that cards handed over which were removed since.
     handed_over_before: u64,
     interrupts_before: u64,
+    /// Writes of the receive tail and of the transmit tail so far.
+    pub(crate) doorbells: [u64; 2],
+    pub(crate) audit: Audit,
+    params: Params,
+    /// The receive tail as last written.
+    pub(crate) tail: u32,
     dice: Rc<Dice>,
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
@@ -219,8 +226,11 @@ pub(crate) struct Card {
 /// What a card is made of.
 pub(crate) struct Parts {
     pub(crate) chip: Chip,
+    /// The bus is PCI-X.
+    pub(crate) pcix: bool,
+    pub(crate) audit: Audit,
     pub(crate) address: [u8; 6],
-    pub(crate) memory: Rc<Memory>,
+    pub(crate) memory: Memory,
     pub(crate) rights: Rc<Rights>,
     pub(crate) costs: Costs,
     pub(crate) cable: Cable,
@@ -232,9 +242,11 @@ pub(crate) struct Parts {
 
 impl Card {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { chip, address, memory, rights, costs, cable, leaving, dice, check, now_ps } = parts;
+        let Parts { chip, pcix, audit, address, memory, rights, costs, cable, leaving, dice, check, now_ps } =
+            parts;
+        let params = Params { bus_pcix: pcix, ..Params::of(chip) };
         Self {
-            nic: Nic::new(Params::of(chip), address),
+            nic: Nic::new(params.clone(), address),
             bus: Bus {
                 memory,
                 rights,
@@ -257,6 +269,10 @@ impl Card {
             eeprom_silent_until_ps: 0,
             handed_over_before: 0,
             interrupts_before: 0,
+            doorbells: [0; 2],
+            audit,
+            params,
+            tail: 0,
             dice,
             check,
             now_ps,
@@ -386,7 +402,7 @@ impl Card {
             self.back_ps = Some(until(&dice, Removal, 100 * MS));
             self.handed_over_before += self.nic.tally().to_host;
             self.interrupts_before += self.nic.tally().interrupts;
-            self.nic = Nic::new(Params::of(self.chip), self.address);
+            self.nic = Nic::new(self.params.clone(), self.address);
             self.bus.later.clear();
         }
     }
@@ -421,6 +437,19 @@ impl Card {
     }
 
     fn write(&mut self, offset: u32, value: u32) {
+        if offset == self.chip.offset(reg::RDT) {
+            self.doorbells[0] += 1;
+            self.tail = value;
+        } else if offset == self.chip.offset(reg::TDT) {
+            self.doorbells[1] += 1;
+            let ring = self.bus.rings.borrow().get(1).cloned();
+            if let Some(ring) = ring {
+                self.audit.handed_over(&self.bus.memory, ring, value);
+            }
+        } else if offset == self.chip.offset(reg::TDH) {
+            // Only to set the ring up.
+            self.audit.restart();
+        }
         let now = self.now_ps.get() + self.bus.costs.write_ps;
         self.now_ps.set(now);
         self.advance(now);
@@ -443,27 +472,51 @@ impl Registers for Window {
     }
 }
 
-/// A ring's memory. It goes back to its [`Slot`] when it is dropped.
+/// A ring's memory.
 pub(crate) struct RingMemory {
-    words: Option<Words>,
-    range: Range<u64>,
+    words: memory::RingMemory,
+    /// What the CPU has of it in its cache, where caches do not follow the card by themselves.
+    cache: Option<Box<[AtomicU64]>>,
     slot: Slot,
+}
+
+impl RingMemory {
+    fn range(&self) -> Range<u64> {
+        self.words.bus()..self.words.bus() + 8 * self.words.words().len() as u64
+    }
 }
 
 impl DmaMemory for RingMemory {
     fn bus(&self) -> u64 {
-        self.range.start
+        self.words.bus()
     }
     fn words(&self) -> &[AtomicU64] {
-        self.words.as_ref().map_or(&[], Words::as_slice)
+        self.cache.as_deref().unwrap_or(self.words.words())
+    }
+    fn sync_for_cpu(&self, bytes: Range<usize>) {
+        if let Some(cache) = &self.cache {
+            copy(self.words.words(), cache, bytes);
+        }
+    }
+    fn sync_for_device(&self, bytes: Range<usize>) {
+        if let Some(cache) = &self.cache {
+            copy(cache, self.words.words(), bytes);
+        }
+    }
+}
+
+/// Copies a range of bytes, a multiple of words.
+fn copy(from: &[AtomicU64], to: &[AtomicU64], bytes: Range<usize>) {
+    let words = bytes.start / 8..bytes.end / 8;
+    for (from, to) in from[words.clone()].iter().zip(&to[words]) {
+        to.store(from.load(Relaxed), Relaxed);
     }
 }
 
 impl Drop for RingMemory {
     fn drop(&mut self) {
-        self.slot.rings.borrow_mut().retain(|ring| *ring != self.range);
-        let bytes = self.words().len() * 8;
-        self.slot.free.borrow_mut().extend(self.words.take().map(|words| (bytes, words)));
+        let range = self.range();
+        self.slot.rings.borrow_mut().retain(|ring| *ring != range);
     }
 }
 
@@ -471,10 +524,10 @@ impl Drop for RingMemory {
 #[derive(Clone)]
 pub(crate) struct Slot {
     card: Rc<RefCell<Card>>,
-    memory: Rc<Memory>,
+    memory: Memory,
     rings: Rc<RefCell<Vec<Range<u64>>>>,
-    /// Memory of former rings, with its size in bytes.
-    free: Rc<RefCell<Vec<(usize, Words)>>>,
+    /// Caches follow what the card writes by themselves.
+    coherent: bool,
     dice: Rc<Dice>,
     now_ps: Rc<Cell<u64>>,
     /// How far the driver's clock is ahead, in ps.
@@ -484,7 +537,7 @@ pub(crate) struct Slot {
 impl Slot {
     pub(crate) fn new(
         card: &Rc<RefCell<Card>>,
-        memory: &Rc<Memory>,
+        (memory, coherent): (&Memory, bool),
         dice: &Rc<Dice>,
         now: &Rc<Cell<u64>>,
     ) -> Self {
@@ -492,7 +545,7 @@ impl Slot {
             card: card.clone(),
             memory: memory.clone(),
             rings: card.borrow().rings(),
-            free: Rc::default(),
+            coherent,
             dice: dice.clone(),
             now_ps: now.clone(),
             ahead_ps: Rc::default(),
@@ -515,18 +568,11 @@ impl Platform for Slot {
         if self.dice.throws(Fault::NoRingMemory) {
             return Err(OutOfMemory);
         }
-        let kept = {
-            let mut free = self.free.borrow_mut();
-            free.iter().position(|(bytes, _)| *bytes == spec.bytes).map(|at| free.swap_remove(at).1)
-        };
-        let new = || Words::allocate(&self.memory, spec.bytes, spec.align, Some(BOUNDARY));
-        let words = kept.or_else(new).ok_or(OutOfMemory)?;
-        for word in words.as_slice() {
-            word.store(0, std::sync::atomic::Ordering::Relaxed);
-        }
-        let range = words.address()..words.address() + spec.bytes as u64;
-        self.rings.borrow_mut().push(range.clone());
-        Ok(RingMemory { words: Some(words), range, slot: self.clone() })
+        let words = self.memory.ring(DmaSpec { boundary: Some(BOUNDARY), ..spec })?;
+        let cache = (!self.coherent).then(|| words.words().iter().map(|_| AtomicU64::new(0)).collect());
+        let memory = RingMemory { words, cache, slot: self.clone() };
+        self.rings.borrow_mut().push(memory.range());
+        Ok(memory)
     }
 
     fn now_ns(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! What must hold, whatever happens.
 
+use kpps_driver::Refusal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -36,8 +37,31 @@ pub enum Breach {
         /// Frames that the driver says it got, and those that a reset dropped.
         driver: u64,
     },
+    /// A counter of the driver says something else than its user has seen.
+    DriverCounters(&'static str),
     /// The application's account does not close.
     AppLedger,
+    /// The driver refused a frame that it can send.
+    Refused(Refusal),
+    /// The parts of a long frame do not fit together.
+    Parts,
+    /// A frame was delivered before its bytes were made visible to the CPU.
+    NotVisible,
+    /// What the driver says of a frame's checksum, tag or hash is not so.
+    Verdict,
+    /// The driver keeps more descriptors from the card than it says.
+    HeldBack {
+        /// So many.
+        held: usize,
+        /// The most that it says.
+        most: usize,
+    },
+    /// The driver handed over a descriptor that the chip cannot take, or not as it was told to.
+    Descriptor(&'static str),
+    /// A device was reset though nothing was wrong with it.
+    Reset,
+    /// Memory was not free again after everything was dropped.
+    MemoryLost,
     /// Traffic did not resume after the last fault.
     NotResumed {
         /// The port.
@@ -74,7 +98,18 @@ impl fmt::Display for Breach {
             Self::DriverLedger { card, driver } => {
                 write!(f, "the card handed over {card} frames, and the driver accounts for {driver}")
             }
+            Self::DriverCounters(which) => write!(f, "the driver has miscounted: {which}"),
             Self::AppLedger => f.write_str("the application's ledger does not close"),
+            Self::Refused(reason) => write!(f, "the driver refused to send a frame: {reason:?}"),
+            Self::Parts => f.write_str("the parts of a long frame do not fit together"),
+            Self::NotVisible => f.write_str("a frame was delivered that the CPU might not see yet"),
+            Self::Verdict => f.write_str("a frame was delivered with a wrong verdict on it"),
+            Self::HeldBack { held, most } => {
+                write!(f, "the driver keeps {held} descriptors from the card, and says at most {most}")
+            }
+            Self::Descriptor(what) => write!(f, "the driver handed over {what}"),
+            Self::Reset => f.write_str("a device was reset though nothing was wrong with it"),
+            Self::MemoryLost => f.write_str("memory was not free again when all of it was dropped"),
             Self::NotResumed { port, sent, arrived } => write!(
                 f,
                 "traffic did not resume after the last fault: of {sent} frames to port {port}, {arrived} arrived"

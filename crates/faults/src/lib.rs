@@ -7,6 +7,7 @@
 //! [`hostile`] goes further with the device alone: it may do anything at any time.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod buffers;
 mod campaign;
 mod card;
@@ -15,6 +16,7 @@ mod fault;
 pub mod hostile;
 mod plan;
 mod port;
+mod send;
 mod smaller;
 mod traffic;
 mod world;
@@ -22,7 +24,7 @@ mod world;
 pub use campaign::{campaign, traced};
 pub use check::Breach;
 pub use fault::{Fault, Harm, Place};
-pub use plan::{Plan, Use};
+pub use plan::{Layout, Plan, Sending, Use};
 pub use port::Reached;
 pub use smaller::smallest;
 pub use world::{Outcome, RECOVERY_PS, live};

@@ -53,6 +53,37 @@ impl Use {
     }
 }
 
+/// How frames are queued to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sending {
+    /// One at a time.
+    Each,
+    /// As many as there are in one call.
+    Bursts,
+    /// In several buffers, and the card inserts checksums.
+    Parts,
+    /// A sender's own frames in buffers that were just sent.
+    Again,
+    /// A sender's own frames several at once, which the card separates.
+    Segments,
+}
+
+/// How buffers lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layout {
+    /// None crosses 64 KiB.
+    Apart,
+    /// They are the ends of chunks.
+    Chunks,
+    /// Some cross 64 KiB.
+    Anywhere,
+}
+
+impl Sending {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Each, Self::Bursts, Self::Parts, Self::Again, Self::Segments];
+}
+
 /// A world: card, driver, use, traffic, faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -66,6 +97,18 @@ pub struct Plan {
     pub usage: Use,
     /// The interrupt is a level that is looked at again, as on PCI; otherwise a message for each rise.
     pub level: bool,
+    /// How it sends.
+    pub sending: Sending,
+    /// Buffers of sent frames go straight back into the receive ring.
+    pub returns: bool,
+    /// Caches follow what the card writes by themselves.
+    pub coherent: bool,
+    /// How buffers lie in memory.
+    pub layout: Layout,
+    /// The bus is PCI-X.
+    pub pcix: bool,
+    /// Size of a sender's own frames in bytes without FCS.
+    pub own_bytes: u16,
     /// Frame sizes in bytes without FCS.
     pub sizes: Vec<u16>,
     /// Frames to each port while faults happen, in each episode.
@@ -113,11 +156,17 @@ impl Plan {
             _ => [61, 64, 128, 256, 512, 1024, 1514][random.usize(..7)],
         });
         let sizes: Vec<_> = sizes.collect();
-        Self {
+        let plan = Self {
             seed,
             chip,
             config,
             usage,
+            sending: Sending::Each,
+            returns: false,
+            coherent: true,
+            layout: Layout::Apart,
+            pcix: false,
+            own_bytes: 60,
             level: random.bool(),
             sizes,
             frames: random.u64(500..4000),
@@ -134,7 +183,41 @@ impl Plan {
             frame_ps: random.u64(50_000..2_000_000),
             call_ps: random.u64(50_000..1_000_000),
             interrupt_ps: random.u64(500_000..10_000_000),
+        };
+        plan.with_memory_and_sizes(&mut random)
+    }
+
+    /// How frames lie in memory, and how they are sent. Drawn last, so that all else is as it was before this
+    /// was drawn at all.
+    fn with_memory_and_sizes(mut self, random: &mut Rng) -> Self {
+        self.sending = Sending::ALL[random.usize(..Sending::ALL.len())];
+        (self.returns, self.coherent) = (random.bool(), random.bool());
+        self.pcix = self.chip.has_pcix() && random.bool();
+        // Chips with the erratum cannot receive into buffers across 64 KiB.
+        let layouts = if self.usage == Use::Send { 3 } else { 2 };
+        self.layout = [Layout::Apart, Layout::Chunks, Layout::Anywhere][random.usize(..layouts)];
+        self.own_bytes = self.sizes.first().copied().unwrap_or(60);
+        if self.own_bytes == 60 && !matches!(self.sending, Sending::Again | Sending::Segments) {
+            self.own_bytes = random.u16(52..=60);
         }
+        if random.u8(..3) == 0 {
+            self.config.rx_buffer_bytes = [256, 512, 1024][random.usize(..3)];
+        }
+        if self.usage == Use::Receive && random.bool() {
+            self.config.max_frame_bytes = 4022;
+            self.sizes.push(random.u16(1515..4000));
+        }
+        self.config.rx_ring = self.config.rx_ring.max(self.least_rings()[0]);
+        self.config.tx_ring = self.config.tx_ring.max(self.least_rings()[1]);
+        self
+    }
+
+    /// The smallest rings, so that frames of many descriptors keep their pace.
+    pub(crate) fn least_rings(&self) -> [u16; 2] {
+        let chip = self.chip.min_ring();
+        let long = self.config.rx_buffer_bytes < 2048 || self.config.max_frame_bytes > 1522;
+        let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
+        [if long { chip.max(64) } else { chip }, if parts { chip.max(64) } else { chip }]
     }
 
     /// The same world without this kind of fault.
@@ -209,14 +292,14 @@ fn config(random: &mut Rng, usage: Use) -> Config {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, chip, config, usage, frames, episodes, .. } = self;
-        let Config { rx_ring, tx_ring, service, .. } = config;
+        let Self { seed, chip, config, usage, sending, frames, episodes, .. } = self;
+        let Config { rx_ring, tx_ring, rx_buffer_bytes, service, .. } = config;
         let line = if self.level { "level" } else { "messages" };
         let kinds = self.rarity.iter().filter(|rarity| **rarity > 0).count();
         write!(
             f,
-            "seed {seed}: {chip}, {}, {service:?}, rings {rx_ring}/{tx_ring}, interrupts as {line}, {episodes} \
-             episodes of {frames} frames, {kinds} kinds of faults",
+            "seed {seed}: {chip}, {}, {service:?}, rings {rx_ring}/{tx_ring}, buffers of {rx_buffer_bytes} bytes, \
+             sends {sending:?}, interrupts as {line}, {episodes} episodes of {frames} frames, {kinds} kinds of faults",
             usage.name()
         )
     }

@@ -5,13 +5,14 @@ use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::plan::{Plan, Use};
+use crate::send::{Sender, Sent};
 use crate::traffic;
 use fastrand::Rng;
 use kpps_driver::config::{Itr, Service};
 use kpps_driver::service::{InterruptLoop, Napi, NextPoll, Polling, SelfPacing};
-use kpps_driver::{Config, Device, Error, Health, Received, probe};
+use kpps_driver::{Checksum, Config, Device, Error, Health, Received, RxCounters, probe};
 use kpps_machine::{MS, US};
-use kpps_platform::Buffer;
+use kpps_platform::{Buffer, BufferSource};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -105,6 +106,18 @@ impl Reached {
     }
 }
 
+/// What driver and user have counted.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    /// Descriptors, and whole frames with their bytes.
+    taken: u64,
+    got: u64,
+    frames: [(u64, u64); 2],
+    sent: [Sent; 2],
+    /// Tail writes as the card saw them, and as the driver counts them.
+    doorbells: [[u64; 2]; 2],
+}
+
 /// A port.
 pub(crate) struct Port {
     number: usize,
@@ -130,9 +143,19 @@ pub(crate) struct Port {
     /// The driver gets no processor until then.
     starved_until: u64,
     edges: u64,
-    /// Descriptors taken from all receive queues so far, and frames that resets dropped.
+    /// Descriptors taken from all receive queues so far; frames that former drivers counted; and those that
+    /// resets dropped.
     taken: u64,
+    got_before: u64,
     dropped: u64,
+    /// What had been counted when the device was last started.
+    begun: Counted,
+    /// Buffers of sent frames go straight back into the receive ring.
+    returns: bool,
+    least_rings: [u16; 2],
+    /// Each frame has one descriptor.
+    single: bool,
+    sender: Sender,
     pub(crate) reached: Reached,
     pub(crate) sink: Sink,
     random: Rng,
@@ -180,10 +203,26 @@ impl Port {
             starved_until: 0,
             edges: 0,
             taken: 0,
+            got_before: 0,
             dropped: 0,
+            begun: Counted::default(),
+            returns: plan.returns,
+            least_rings: plan.least_rings(),
+            single: plan.config.rx_buffer_bytes >= plan.config.max_frame_bytes,
+            sender: Sender::new(
+                (plan.sending, matches!(plan.usage, Use::Send | Use::Route | Use::Nat)),
+                plan.chip,
+                plan.seed ^ (0x5E0D + number as u64),
+                pool,
+                check,
+            ),
             reached: Reached::default(),
             sink: Sink {
                 kept: Vec::new(),
+                long: None,
+                frames: (0, 0),
+                pool: pool.clone(),
+                checksums: plan.config.rx_checksum && plan.chip.has_checksum_offload(),
                 at_once: matches!(plan.usage, Use::Receive | Use::Send),
                 cost_ps: plan.frame_ps,
                 check: check.clone(),
@@ -291,7 +330,124 @@ impl Port {
             }
         }
         self.drop_unread();
+        self.sink.long = None;
+        self.begun = self.counted();
         self.look();
+    }
+
+    /// What has been counted so far.
+    fn counted(&self) -> Counted {
+        let Some(device) = &self.device else { return Counted::default() };
+        let (rx, tx) = (device.rx.counters(), device.tx.counters());
+        let sent = Sent { frames: tx.frames, bytes: tx.bytes, full: tx.full };
+        Counted {
+            taken: self.taken,
+            got: got(&rx),
+            frames: [self.sink.frames, (rx.frames, rx.bytes)],
+            sent: [self.sender.sent, sent],
+            doorbells: [self.card.borrow().doorbells, [rx.doorbells, tx.doorbells]],
+        }
+    }
+
+    /// The driver's counters say what its user has seen, and it keeps no more descriptors from the card than
+    /// it says.
+    pub(crate) fn check_counters(&self) {
+        let Some(device) = &self.device else { return };
+        if self.start_at.is_some() {
+            return;
+        }
+        let (begun, now) = (&self.begun, self.counted());
+        let wrong = |which| self.check.breach(Breach::DriverCounters(which));
+        let since = |now: (u64, u64), begun: (u64, u64)| (now.0 - begun.0, now.1 - begun.1);
+        if since(now.frames[0], begun.frames[0]) != since(now.frames[1], begun.frames[1]) {
+            wrong("received frames and their bytes");
+        }
+        if self.single && now.taken - begun.taken != now.got - begun.got {
+            wrong("received descriptors");
+        }
+        let since = |which: usize| {
+            let (now, begun) = (now.sent[which], begun.sent[which]);
+            [now.frames - begun.frames, now.bytes - begun.bytes, now.full - begun.full]
+        };
+        if since(0) != since(1) {
+            wrong("sent frames, their bytes, and frames without room");
+        }
+        let since = |which: usize| {
+            let (now, begun) = (now.doorbells[which], begun.doorbells[which]);
+            [now[0] - begun[0], now[1] - begun[1]]
+        };
+        if since(0) != since(1) {
+            wrong("tail writes");
+        }
+        let size = usize::from(device.control.config().rx_ring);
+        let filled = size - device.rx.empty_slots();
+        let fill = (now.taken - begun.taken) as usize + filled;
+        let held = (fill + size - self.card.borrow().tail as usize) % size;
+        // A full ring holds its last slot back, until the next one is filled or the card has none.
+        let most = device.rx.held_back() + 1;
+        if held > most {
+            self.check.breach(Breach::HeldBack { held, most });
+        }
+    }
+
+    /// Queues frames to send; those for which there is no room go back to the pool.
+    pub(crate) fn send(&mut self, frames: impl Iterator<Item = (Buf, u16)>) {
+        match &mut self.device {
+            Some(device) => self.sender.send(&mut device.tx, frames),
+            None => frames.for_each(|(buffer, _)| self.pool.give(buffer)),
+        }
+    }
+
+    /// Queues up to `most` frames like `template`, with numbers of `number`, and hands them to the card.
+    /// Returns how many; fewer if there is no room, or no buffer.
+    pub(crate) fn send_own(&mut self, template: &[u8], most: u64, mut number: impl FnMut() -> u64) -> u64 {
+        let Some(device) = &mut self.device else { return 0 };
+        let queue = &mut device.tx;
+        if queue.free() == 0 {
+            // The interrupt or the next poll reclaims; some services do so only here.
+            queue.reclaim(usize::MAX);
+        }
+        let write = |buffer: &mut Buf, number: u64| {
+            let frame = buffer.bytes_mut().get_mut(..template.len()).unwrap_or_default();
+            frame.copy_from_slice(template);
+            traffic::write(frame, 0, number);
+            template.len() as u16
+        };
+        let mut count = self.sender.send_again(queue, most, |buffer| write(buffer, number()));
+        let most = most.min(count + self.sender.room(queue));
+        if self.sender.segments() {
+            while count < most && self.sender.room(queue) > 0 {
+                let sent = self.sender.send_segments(queue, template, most - count, &mut number);
+                if sent == 0 {
+                    break;
+                }
+                count += sent;
+            }
+        } else {
+            let (pool, room) = (&mut self.pool, (most - count) as usize);
+            let frames = std::iter::from_fn(|| {
+                let mut buffer = pool.take()?;
+                let bytes = write(&mut buffer, number());
+                buffer.sends = true;
+                count += 1;
+                Some((buffer, bytes))
+            });
+            self.sender.send(queue, frames.take(room));
+        }
+        queue.flush();
+        count
+    }
+
+    /// Buffers of sent frames go straight back into the receive ring.
+    fn return_buffers(&mut self) {
+        let Some(Device { rx, tx, .. }) = self.device.as_mut().filter(|_| self.returns) else { return };
+        tx.reclaim_with(usize::MAX, |mut buffer| {
+            buffer.sends = false;
+            if let Some(back) = rx.provide(buffer) {
+                self.pool.give(back);
+            }
+        });
+        rx.flush();
     }
 
     fn failed(&mut self, error: Error) {
@@ -305,6 +461,7 @@ impl Port {
     pub(crate) fn leave(&mut self) {
         if let Some(device) = self.device.take() {
             let (rx, tx) = (device.rx.counters(), device.tx.counters());
+            self.got_before += got(&rx);
             self.reached.nonsense += rx.nonsense;
             self.reached.frame_errors += rx.frame_errors;
             self.reached.copied += rx.copied;
@@ -320,7 +477,12 @@ impl Port {
     /// Frames that were handed over and that nobody will take: the rings were emptied.
     fn drop_unread(&mut self) {
         let handed_over = self.card.borrow().handed_over();
-        self.dropped = handed_over.saturating_sub(self.taken);
+        self.dropped = handed_over.saturating_sub(self.got());
+    }
+
+    /// Frames that the driver says it got, good or not.
+    fn got(&self) -> u64 {
+        self.got_before + self.device.as_ref().map_or(0, |device| got(&device.rx.counters()))
     }
 
     /// Resets the device.
@@ -328,7 +490,15 @@ impl Port {
         self.note(|| format!("reset: {why}"));
         let Some(device) = &mut self.device else { return };
         let begun = self.now_ps.get();
+        let in_ring = |device: &Device<Slot, Pool>| {
+            self.pool.outside() + device.rx.empty_slots() + device.tx.counters().abandoned as usize
+        };
+        let before = in_ring(device);
         let done = device.reset();
+        // Only buffers that were being sent have left the rings.
+        if done.is_ok() && before != in_ring(device) {
+            self.check.breach(Breach::DriverCounters("buffers abandoned by a reset"));
+        }
         self.bounded(begun, LONGEST_START_PS);
         match done {
             Ok(()) => self.begin(),
@@ -382,6 +552,7 @@ impl Port {
 
     /// The interrupt handler.
     fn interrupt(&mut self) {
+        self.return_buffers();
         let Some(Device { control, rx, tx }) = &mut self.device else { return };
         let begun = self.now_ps.get();
         self.now_ps.set(begun + self.call_ps);
@@ -429,6 +600,7 @@ impl Port {
     }
 
     fn poll(&mut self) {
+        self.return_buffers();
         let Some(Device { control, rx, tx }) = &mut self.device else { return };
         let begun = self.now_ps.get();
         self.now_ps.set(begun + self.call_ps);
@@ -496,11 +668,12 @@ impl Port {
         if self.dice.throws(OtherRings) {
             self.reached.by_operator += 1;
             let sizes = [8, 16, 64, 256];
-            let least = usize::from(self.chip.min_ring());
-            let size = |at: u64| sizes[at as usize].max(least as u16);
-            self.config.rx_ring = size(self.dice.below(OtherRings, 4));
-            self.config.tx_ring = size(self.dice.below(OtherRings, 4));
-            self.config.completion.report_every = self.config.completion.report_every.min(4);
+            let size = |at: u64| sizes[at as usize];
+            self.config.rx_ring = size(self.dice.below(OtherRings, 4)).max(self.least_rings[0]);
+            self.config.tx_ring = size(self.dice.below(OtherRings, 4)).max(self.least_rings[1]);
+            let every = self.config.completion.report_every.min(4);
+            self.config.completion.report_every = every;
+            self.card.borrow_mut().audit.set_report_every(every);
             self.start();
         }
         if self.dice.throws(StopStart)
@@ -529,7 +702,13 @@ impl Port {
 
     /// Frames that the card handed over, and those that the driver or a reset has taken.
     pub(crate) fn account(&self) -> (u64, u64) {
-        (self.card.borrow().handed_over(), self.taken + self.dropped)
+        (self.card.borrow().handed_over(), self.got() + self.dropped)
+    }
+
+    /// Resets of a device that watchdog or driver found faulty, and starts that failed.
+    pub(crate) fn troubles(&self) -> u64 {
+        let Reached { hung, lost_receiver, errors, failed_starts, .. } = self.reached;
+        hung + lost_receiver + errors + failed_starts
     }
 
     /// After the last fault: the driver gets its processor back.
@@ -539,30 +718,94 @@ impl Port {
     }
 }
 
+/// Frames that the driver got, good or not.
+fn got(counters: &RxCounters) -> u64 {
+    counters.frames + counters.frame_errors + counters.nonsense
+}
+
 /// What is done with received frames while the driver runs.
 pub(crate) struct Sink {
     /// Frames for the application, with their bytes.
     pub(crate) kept: Vec<(Buf, u16)>,
+    /// The first parts of a long frame.
+    long: Option<Vec<u8>>,
+    /// Whole frames so far, and their bytes.
+    frames: (u64, u64),
+    /// The card checks checksums.
+    checksums: bool,
     /// Frames are checked at once, and their buffers go back.
     at_once: bool,
     cost_ps: u64,
+    pool: Pool,
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
 }
 
 impl Sink {
-    /// Takes a received frame; returns the buffer of one that is not kept.
+    /// Takes a received frame, or a part of one; returns a buffer that is not kept.
     fn take(&mut self, frame: Received<Buf>) -> Option<Buf> {
         self.now_ps.set(self.now_ps.get() + self.cost_ps);
-        if !(frame.first && frame.last) || frame.error {
+        if frame.first == self.long.is_some() {
+            self.check.breach(Breach::Parts);
+        }
+        if frame.error {
+            self.long = None;
             return Some(frame.buffer);
         }
-        if self.at_once {
-            let bytes = frame.buffer.bytes().get(..frame.bytes.into()).unwrap_or_default();
+        if !frame.buffer.shows(frame.bytes.into()) {
+            self.check.breach(Breach::NotVisible);
+        }
+        let Some(bytes) = frame.buffer.bytes().get(..frame.bytes.into()) else {
+            self.check.breach(Breach::NotVisible);
+            return Some(frame.buffer);
+        };
+        if frame.last {
+            let start = self.long.as_deref().unwrap_or(bytes);
+            let (ip, transport) = (frame.ip_checksum(), frame.transport_checksum());
+            let right = match traffic::ip_checksum(start).filter(|_| self.checksums) {
+                Some(true) => ip == Checksum::Good && transport != Checksum::Bad,
+                Some(false) => ip != Checksum::Good,
+                None => ip == Checksum::Unknown,
+            };
+            if !right || frame.vlan().is_some() || frame.hash().is_some() {
+                self.check.harm(Breach::Verdict);
+            }
+        }
+        if frame.first && frame.last {
+            self.count(bytes.len());
+            if !self.at_once {
+                self.kept.push((frame.buffer, frame.bytes));
+                return None;
+            }
             traffic::arrived(&self.check, bytes, false);
             return Some(frame.buffer);
         }
-        self.kept.push((frame.buffer, frame.bytes));
-        None
+        let mut long = self.long.take().unwrap_or_default();
+        long.truncate(long.len().saturating_sub(frame.excess.into()));
+        long.extend_from_slice(bytes);
+        if frame.last {
+            self.long_frame(&long);
+        } else {
+            self.long = Some(long);
+        }
+        Some(frame.buffer)
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.frames.0 += 1;
+        self.frames.1 += bytes as u64;
+    }
+
+    /// A frame that filled several buffers. The application gets it in one.
+    fn long_frame(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        if self.at_once {
+            traffic::arrived(&self.check, bytes, false);
+        } else if let Some(mut buffer) = self.pool.take()
+            && let Some(to) = buffer.bytes_mut().get_mut(..bytes.len())
+        {
+            to.copy_from_slice(bytes);
+            self.kept.push((buffer, bytes.len() as u16));
+        }
     }
 }

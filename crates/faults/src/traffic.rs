@@ -11,7 +11,7 @@ use kpps_frames::{Size, ipv4};
 use std::rc::Rc;
 
 /// Where the payload begins: behind Ethernet, IPv4 and UDP headers.
-const PAYLOAD: usize = 42;
+pub(crate) const PAYLOAD: usize = 42;
 /// Bytes of number and stream at the beginning of the payload.
 const IDENTITY: usize = 10;
 /// The Ethernet type of PAUSE frames (IEEE 802.3, 31B).
@@ -19,6 +19,20 @@ pub(crate) const PAUSE_TYPE: [u8; 2] = [0x88, 0x08];
 /// A byte at 1 Gb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
 const BYTE_PS: u64 = 8_000;
 const AROUND_BYTES: u64 = 24;
+
+/// A frame of so many bytes without FCS to send; also a short one, that the driver pads.
+pub(crate) fn template(bytes: u16) -> Vec<u8> {
+    let mut frame = udp_test(&Flow::default(), Size::without_fcs(bytes.max(60))).unwrap_or_default();
+    if bytes < 60 {
+        frame.truncate(bytes.into());
+        frame[16..18].copy_from_slice(&(bytes - 14).to_be_bytes());
+        frame[38..40].copy_from_slice(&(bytes - 34).to_be_bytes());
+        frame[24..26].fill(0);
+        let sum = kpps_frames::checksum::checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    frame
+}
 
 /// Writes the payload of frame `number` of `stream` into a frame.
 pub(crate) fn write(frame: &mut [u8], stream: usize, number: u64) {
@@ -60,11 +74,12 @@ pub(crate) fn arrived(check: &Check, frame: &[u8], routed: bool) {
     if frame.get(12..14) == Some(&PAUSE_TYPE) {
         return;
     }
+    let frame = if routed { without_padding(check, frame) } else { frame };
     match read(frame) {
         Some((stream, number)) => {
             let header = frame.get(14..14 + ipv4::HEADER_BYTES).unwrap_or_default();
-            if routed && kpps_frames::checksum::checksum(header) != 0 {
-                check.note(|| format!("frame {stream}/{number} has a wrong header checksum"));
+            if routed && (kpps_frames::checksum::checksum(header) != 0 || !udp_is_good(frame)) {
+                check.note(|| format!("frame {stream}/{number} has a wrong checksum"));
                 check.harm(Breach::Changed);
             }
             check.arrive(stream, number);
@@ -74,6 +89,38 @@ pub(crate) fn arrived(check: &Check, frame: &[u8], routed: bool) {
             check.harm(Breach::Changed);
         }
     }
+}
+
+/// A frame without the zeros behind its packet that made it long enough.
+fn without_padding<'f>(check: &Check, frame: &'f [u8]) -> &'f [u8] {
+    let bytes = |two: &[u8]| Some(usize::from(u16::from_be_bytes(two.try_into().ok()?)));
+    let length = frame.get(16..18).and_then(bytes).map_or(0, |bytes| 14 + bytes);
+    match frame.split_at_checked(length) {
+        Some((packet, padding)) if frame.len() == 60 => {
+            if padding.iter().any(|byte| *byte != 0) {
+                check.harm(Breach::Changed);
+            }
+            packet
+        }
+        _ => frame,
+    }
+}
+
+/// Whether the header checksum of IPv4 is good; `None` without such a header.
+pub(crate) fn ip_checksum(frame: &[u8]) -> Option<bool> {
+    let packet = frame.get(14..).filter(|_| frame.get(12..14) == Some(&[8, 0]))?;
+    let header_bytes = usize::from(packet.first()? & 15) * 4;
+    let header = packet.get(..header_bytes).filter(|header| header.len() >= 20 && header[0] >> 4 == 4)?;
+    Some(kpps_frames::checksum::checksum(header) == 0)
+}
+
+/// Whether the UDP checksum of a frame is right, if it has one.
+fn udp_is_good(frame: &[u8]) -> bool {
+    let Ok(packet) = ipv4::Packet::new_checked(frame.get(14..).unwrap_or_default()) else { return false };
+    let datagram = kpps_frames::udp::Datagram::new_checked(packet.payload());
+    datagram.is_ok_and(|datagram| {
+        datagram.checksum() == 0 || datagram.checksum_ok(packet.source(), packet.destination())
+    })
 }
 
 /// How frames follow each other.
@@ -260,6 +307,7 @@ impl Cable {
             self.frame.truncate(bytes);
         } else if throws(Fault::Giant) {
             self.frame.resize(self.random.usize(1519..4000), 0);
+            write(&mut self.frame, self.stream, number);
         }
         if throws(Fault::FrameLost) {
             self.advance(now_ps);

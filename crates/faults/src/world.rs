@@ -1,5 +1,6 @@
 //! A world: ports, what is made of their frames, time, and what must hold.
 
+use crate::audit::Audit;
 use crate::buffers::{BUFFER_BYTES, Buf, Pool};
 use crate::card::{Card, Leaving, Parts, Slot};
 use crate::check::{Breach, Check};
@@ -10,8 +11,8 @@ use crate::traffic::{self, Cable, Pace};
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Ledger, Nat, Outputs, Resize, Route, Router};
 use kpps_frames::Mac;
 use kpps_frames::build::Flow;
-use kpps_machine::memory::Memory;
 use kpps_machine::{MS, US};
+use kpps_platform::memory::Memory;
 use kpps_platform::{Buffer, BufferSource};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -37,8 +38,9 @@ const TRICKLE_GAP_PS: u64 = 20 * MS;
 /// So much happens at the same time at most.
 const STEPS: u32 = 100_000;
 /// The memory of a world.
-const MEMORY_BYTES: usize = 16 << 20;
-const LINE_BYTES: usize = 64;
+const MEMORY_BYTES: usize = 32 << 20;
+/// Buffers for each port.
+const BUFFERS: usize = 2200;
 
 /// The router's and its neighbours' addresses, in networks for benchmarks (RFC 2544 C.2.2).
 const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
@@ -112,7 +114,8 @@ impl Outputs<Frame> for Out<'_> {
         Some(Frame { buffer, bytes: bytes.len() })
     }
     fn discard(&mut self, frame: Frame) {
-        self.pool.give(frame.buffer);
+        // Not given: it finds its way alone.
+        drop(frame);
     }
 }
 
@@ -188,7 +191,10 @@ struct World<'p> {
     plan: &'p Plan,
     ports: Vec<Port>,
     program: Program,
+    /// The ports' own pools, and the application's handle.
+    pools: Vec<Pool>,
     pool: Pool,
+    memory: Memory,
     out: VecDeque<(usize, Frame)>,
     /// Frames that a sender still has to send, and when the next may go.
     to_send: u64,
@@ -202,24 +208,28 @@ struct World<'p> {
 }
 
 impl<'p> World<'p> {
-    fn new(plan: &'p Plan, trace: bool) -> Self {
+    /// `None` if the machine has no memory for it.
+    fn new(plan: &'p Plan, trace: bool) -> Option<Self> {
         let now_ps = Rc::new(Cell::new(0));
         let check = Rc::new(Check::new(plan.usage.ports(), trace, now_ps.clone()));
         let dice = Rc::new(Dice::new(plan.seed, plan.rarity, plan.most_faults, &check));
-        let memory = Memory::new(MEMORY_BYTES, LINE_BYTES);
-        let buffers = plan.usage.ports() * 2200;
-        let pool = Pool::new(&memory, buffers, &dice, &check, &now_ps);
+        let memory = Memory::private(MEMORY_BYTES).ok()?;
+        let buffers = (plan.usage.ports(), BUFFERS);
+        let pools = Pool::new(&memory, buffers, plan.layout, &dice, &check, &now_ps)?;
+        let pool = pools.first()?.clone();
         let leaving = match plan.usage {
             Use::Receive => Leaving::Nothing,
-            Use::Route | Use::Nat => Leaving::Arrives { routed: true },
+            Use::Send | Use::Route | Use::Nat => Leaving::Arrives { routed: true },
             _ => Leaving::Arrives { routed: false },
         };
-        let around = Around { plan, pool: &pool, dice: &dice, check: &check, now_ps: &now_ps };
-        let ports = (0..plan.usage.ports()).map(|number| {
+        let ports = pools.iter().enumerate().map(|(number, pool)| {
+            let around = Around { plan, pool, dice: &dice, check: &check, now_ps: &now_ps };
             let flows = flows(plan.usage, number);
             let seed = plan.seed ^ (number as u64 + 77) << 16;
             let card = Card::new(Parts {
                 chip: plan.chip,
+                pcix: plan.pcix,
+                audit: Audit::new(plan.chip, plan.pcix, &plan.config, &check),
                 address: station(number).0,
                 memory: memory.clone(),
                 rights: pool.rights(),
@@ -230,25 +240,26 @@ impl<'p> World<'p> {
                 check: check.clone(),
                 now_ps: now_ps.clone(),
             });
-            Port::new(number, card, |card| Slot::new(card, &memory, &dice, &now_ps), &around)
+            Port::new(number, card, |card| Slot::new(card, (&memory, plan.coherent), &dice, &now_ps), &around)
         });
         let ports = ports.collect();
-        let size = kpps_frames::Size::without_fcs(plan.sizes.first().copied().unwrap_or(60));
-        Self {
+        Some(Self {
             plan,
             ports,
             program: Program::new(plan.usage),
-            pool: pool.clone(),
+            pool,
+            pools,
+            memory,
             out: VecDeque::new(),
             to_send: 0,
             send_gap_ps: 0,
             send_at: u64::MAX,
-            template: kpps_frames::build::udp_test(&Flow::default(), size).unwrap_or_default(),
+            template: traffic::template(plan.own_bytes),
             dice,
             check,
             now_ps,
             app_tick_at: 0,
-        }
+        })
     }
 
     /// Runs until `until_ps`.
@@ -345,16 +356,16 @@ impl<'p> World<'p> {
 
     /// Sends what the application wants to send.
     fn send_out(&mut self) {
-        for (to, Frame { mut buffer, bytes }) in self.out.drain(..) {
-            buffer.sends = true;
-            match &mut self.ports[to].device {
-                Some(device) => {
-                    if let Err(refused) = device.tx.send(buffer, bytes as u16) {
-                        self.pool.give(refused.frame.buffer);
-                    }
-                }
-                None => self.pool.give(buffer),
-            }
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            let frames = self.out.iter().filter(|(to, _)| *to == number).count();
+            let out = &mut self.out;
+            let next = || {
+                let at = out.iter().position(|(to, _)| *to == number)?;
+                let (_, Frame { mut buffer, bytes }) = out.remove(at)?;
+                buffer.sends = true;
+                Some((buffer, bytes as u16))
+            };
+            port.send(std::iter::from_fn(next).take(frames));
         }
         for port in &mut self.ports {
             if let Some(device) = &mut port.device {
@@ -367,36 +378,20 @@ impl<'p> World<'p> {
     fn send_frames(&mut self) {
         let now = self.now_ps.get();
         self.send_at = if self.to_send > 0 { now + self.send_gap_ps } else { u64::MAX };
-        let Some(device) = &mut self.ports[0].device else {
+        let port = &mut self.ports[0];
+        if port.device.is_none() {
             self.send_at = now + MS;
             return;
-        };
+        }
         // Without a pace of its own: as many as there is room for.
         let many = if self.send_gap_ps < 10 * US { 32 } else { 1 };
-        for _ in 0..many.min(self.to_send) {
-            if device.tx.free() == 0 {
-                // The interrupt or the next poll reclaims; some services do so only here.
-                device.tx.reclaim(usize::MAX);
-            }
-            if device.tx.free() < 4 {
-                self.send_at = now + self.send_gap_ps.max(50 * US);
-                break;
-            }
-            let Some(mut buffer) = self.pool.take() else { break };
-            let number = self.check.send(0, 1);
-            let bytes = self.template.len();
-            let Some(frame) = buffer.bytes_mut().get_mut(..bytes) else { break };
-            frame.copy_from_slice(&self.template);
-            traffic::write(frame, 0, number);
-            buffer.sends = true;
-            if let Err(refused) = device.tx.send(buffer, bytes as u16) {
-                self.pool.give(refused.frame.buffer);
-                break;
-            }
-            self.to_send -= 1;
+        let many = many.min(self.to_send);
+        let sent = port.send_own(&self.template, many, || self.check.send(0, 1));
+        self.to_send -= sent;
+        if sent < many {
+            self.send_at = now + self.send_gap_ps.max(50 * US);
         }
-        device.tx.flush();
-        self.ports[0].look();
+        port.look();
     }
 
     /// Begins to offer frames.
@@ -425,6 +420,7 @@ impl<'p> World<'p> {
     /// What must hold after each step.
     fn step_checks(&mut self, which: usize) {
         let port = &self.ports[which];
+        port.check_counters();
         if !port.card.borrow().closes() {
             self.check.breach(Breach::CardLedger);
         }
@@ -468,13 +464,34 @@ impl<'p> World<'p> {
         for port in &mut self.ports {
             let Some(device) = &mut port.device else { continue };
             device.tx.reclaim(usize::MAX);
+            let pending = device.tx.pending();
+            if pending > 0 {
+                self.check.breach(Breach::Buffers { outside: pending, known: 0 });
+            }
         }
         self.check_buffers();
+    }
+
+    /// Drops everything: memory must be free again.
+    fn end(self) -> Rc<Check> {
+        let Self { ports, program, mut pools, pool, memory, out, check, .. } = self;
+        drop((ports, program, pool, out));
+        pools.iter_mut().for_each(Pool::empty_stack);
+        let missing: usize = pools.iter().map(Pool::missing).sum();
+        drop(pools);
+        let free = memory.pool(1, MEMORY_BYTES - (1 << 20), None).is_ok();
+        if missing > 0 {
+            check.breach(Breach::Buffers { outside: missing, known: 0 });
+        } else if !free {
+            check.breach(Breach::MemoryLost);
+        }
+        check
     }
 
     /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take.
     fn prove(&mut self) {
         self.check.begin_proof();
+        let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
         let accounts: Vec<_> = self.ports.iter().map(Port::account).collect();
         self.offer(Pace::Every { gap_ps: PROOF_GAP_PS }, PROOF_FRAMES);
         let end = self.now_ps.get() + PROOF_FRAMES * PROOF_GAP_PS + PROOF_END_PS;
@@ -492,6 +509,9 @@ impl<'p> World<'p> {
                 self.check.breach(Breach::DriverLedger { card, driver });
             }
         }
+        if self.ports.iter().map(Port::troubles).ne(troubles) {
+            self.check.breach(Breach::Reset);
+        }
         self.quiet_checks();
     }
 
@@ -499,6 +519,9 @@ impl<'p> World<'p> {
         // The link comes up.
         self.run(5000 * MS);
         self.prove();
+        if self.ports.iter().any(|port| port.troubles() > 0) {
+            self.check.breach(Breach::Reset);
+        }
         let (burst, gap_ps) = self.plan.burst;
         for _ in 0..self.plan.episodes {
             if self.check.is_broken() {
@@ -535,8 +558,13 @@ impl<'p> World<'p> {
 }
 
 /// Lives through a world. `trace`: keeps the last events.
+///
+/// # Panics
+/// Without memory for a world.
 pub fn live(plan: &Plan, trace: bool) -> Outcome {
-    let mut world = World::new(plan, trace);
+    let Some(mut world) = World::new(plan, trace) else {
+        panic!("no memory for a world of {MEMORY_BYTES} bytes")
+    };
     let lived = catch_unwind(AssertUnwindSafe(|| world.live()));
     if let Err(panic) = lived {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -546,18 +574,15 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
     let counts = (0..world.ports.len()).map(|stream| world.check.counts(stream));
     let (offered, arrived) = counts.fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
     let outcome = Outcome {
-        breach: world.check.first_breach(),
+        breach: None,
         offered,
         arrived,
         harmed: world.check.harmed(),
         ps: world.now_ps.get(),
         fired: world.dice.fired(),
         reached: world.ports.iter().map(|port| port.reached).collect(),
-        events: world.check.events(),
+        events: Vec::new(),
     };
-    world.ports.clear();
-    world.out.clear();
-    world.program = Program::Receive;
-    world.pool.close();
-    outcome
+    let check = world.end();
+    Outcome { breach: check.first_breach(), events: check.events(), ..outcome }
 }

@@ -215,3 +215,17 @@ fn pcix_limits() {
     assert_eq!(run(Chip::I82544, true, 0x1_0000, &[64]), "64.");
     assert_eq!(run(Chip::I82544, false, 0x1_0000, &[68]), "68.");
 }
+
+/// What the sentinel leaves may not end in an even dword either.
+#[test]
+fn the_sentinel_on_pcix() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82544), Counts::new(), Pool::at(0x1_0000, 0x2_0000, 60, 4096));
+    nic.set(reg::STATUS, nic.get(reg::STATUS) | bit::status::PCIX_MODE);
+    let mut dev = start(&nic, &counts, small(), &Pool::new(20, 2048));
+    for (bytes, expected) in [(1064, "C 1056 8."), (1068, "C 1064 4."), (1060, "C 1056 4.")] {
+        send(&mut dev, &pool, &[bytes], &segment(u32::from(bytes) - 54, 500)).unwrap();
+        dev.tx.flush();
+        assert_eq!(picture(&nic), expected, "{bytes} bytes");
+        dev.tx.reclaim_with(99, |b| pool.clone().give(b));
+    }
+}

@@ -1,0 +1,141 @@
+//! What the driver hands over to the card with each write of the transmit tail: descriptors that this chip can
+//! take, and requests for reports as configured.
+
+use crate::check::{Breach, Check};
+use kpps_datasheet::desc::{self, tx_cmd};
+use kpps_datasheet::{Chip, Erratum};
+use kpps_driver::Config;
+use kpps_driver::config::{Delay, Service};
+use kpps_platform::memory::Memory;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The longest first descriptor of a frame on PCI-X, with that erratum, in bytes.
+const FIRST_BYTES: u32 = 2015;
+/// The last descriptor of a segmented frame has so many bytes at most, with that erratum: 4, or what would
+/// leave less than that.
+const SENTINEL_BYTES: u32 = 8;
+/// The longest piece that may end anywhere on PCI-X.
+const SHORT_BYTES: u32 = 4;
+
+/// The transmit ring, as the driver fills it.
+pub(crate) struct Audit {
+    chip: Chip,
+    pcix: bool,
+    report_every: usize,
+    delay: Delay,
+    /// The queue may be polled: then the last frame need not ask for a report.
+    polls: bool,
+    tail: u64,
+    /// Descriptors since the last request for a report.
+    unreported: usize,
+    /// Requests since the last that was not delayed.
+    delayed: u16,
+    /// The next descriptor begins a frame.
+    begins: bool,
+    check: Rc<Check>,
+}
+
+impl Audit {
+    pub(crate) fn new(chip: Chip, pcix: bool, config: &Config, check: &Rc<Check>) -> Self {
+        Self {
+            chip,
+            pcix,
+            report_every: config.completion.report_every.into(),
+            delay: config.completion.delay,
+            polls: !matches!(config.service, Service::InterruptLoop { .. }),
+            tail: 0,
+            unreported: 0,
+            delayed: 0,
+            begins: true,
+            check: check.clone(),
+        }
+    }
+
+    /// The driver has set the ring up: it is empty.
+    pub(crate) fn restart(&mut self) {
+        (self.tail, self.unreported, self.delayed, self.begins) = (0, 0, 0, true);
+    }
+
+    /// It reports so often from now on.
+    pub(crate) fn set_report_every(&mut self, every: u16) {
+        self.report_every = every.into();
+    }
+
+    /// The driver has written the tail.
+    pub(crate) fn handed_over(&mut self, memory: &Memory, ring: Range<u64>, tail: u32) {
+        let size = (ring.end - ring.start) / desc::BYTES as u64;
+        let tail = u64::from(tail);
+        if tail >= size {
+            return self.check.breach(Breach::Descriptor("a tail outside of the ring"));
+        }
+        while self.tail != tail {
+            let mut bytes = [0; desc::BYTES];
+            memory.device_read(ring.start + self.tail * desc::BYTES as u64, &mut bytes);
+            self.tail = (self.tail + 1) % size;
+            let [address, word] =
+                [0, 8].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default()));
+            if let Err(what) = self.look(address, word, self.tail == tail) {
+                self.check.note(|| format!("descriptor {address:#x} {word:#x}"));
+                self.check.breach(Breach::Descriptor(what));
+            }
+        }
+    }
+
+    fn look(&mut self, address: u64, word: u64, is_last: bool) -> Result<(), &'static str> {
+        let cmd = (word >> 24) as u8;
+        let is = |bit: u8| cmd & bit != 0;
+        self.unreported += 1;
+        if is(tx_cmd::RS) {
+            let only_for_report = is(tx_cmd::DEXT) && word >> 20 & 0xF == 0;
+            if self.unreported < self.report_every && !is_last && !only_for_report {
+                return Err("a report too early");
+            }
+            let delayed = match self.delay {
+                Delay::Never => false,
+                Delay::Always => true,
+                Delay::ExceptEvery(every) => {
+                    self.delayed = (self.delayed + 1) % every;
+                    self.delayed != 0
+                }
+            };
+            if is(tx_cmd::IDE) != delayed {
+                return Err("a report that is delayed, or not, against the configuration");
+            }
+            self.unreported = 0;
+        }
+        if is(tx_cmd::DEXT) && word >> 20 & 0xF == 0 {
+            return if self.begins { Ok(()) } else { Err("a context within a frame") };
+        }
+        let bytes = match is(tx_cmd::DEXT) {
+            true => word as u32 & desc::DATA_MAX_BYTES,
+            false => word as u32 & 0xFFFF,
+        };
+        let last = address + u64::from(bytes).saturating_sub(1);
+        let has = |erratum| self.chip.has(erratum);
+        if bytes == 0 || !is(tx_cmd::IFCS) {
+            return Err("an empty descriptor, or one without a checksum of the frame");
+        }
+        if has(Erratum::No64KCrossing) && address >> 16 != last >> 16 {
+            return Err("a buffer across 64 KiB");
+        }
+        if self.pcix && has(Erratum::DwordEndPcix) && last & 4 == 0 && bytes > SHORT_BYTES {
+            return Err("a buffer that ends on an even dword");
+        }
+        if self.pcix && has(Erratum::FirstDescriptor2015) && self.begins && bytes > FIRST_BYTES {
+            return Err("a first descriptor that is too long");
+        }
+        self.begins = is(tx_cmd::EOP);
+        if !self.begins {
+            return if is_last { Err("the tail within a frame") } else { Ok(()) };
+        }
+        if is(tx_cmd::DEXT) && is(tx_cmd::TSE) && has(Erratum::SegmentationSentinel) && bytes > SENTINEL_BYTES
+        {
+            return Err("a segmented frame without its last four bytes apart");
+        }
+        if self.unreported >= self.report_every || is_last && self.unreported > 0 && !self.polls {
+            return Err("no report asked for");
+        }
+        Ok(())
+    }
+}
