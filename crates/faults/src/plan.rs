@@ -217,7 +217,16 @@ impl Plan {
         let chip = self.chip.min_ring();
         let long = self.config.rx_buffer_bytes < 2048 || self.config.max_frame_bytes > 1522;
         let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
-        [if long { chip.max(64) } else { chip }, if parts { chip.max(64) } else { chip }]
+        // On PCI-X its errata may split each buffer into four.
+        let splits = self.pcix && self.chip == Chip::I82544;
+        let send = if parts {
+            64
+        } else if splits {
+            32
+        } else {
+            8
+        };
+        [if long { chip.max(64) } else { chip }, chip.max(send)]
     }
 
     /// The same world without this kind of fault.

@@ -62,7 +62,8 @@ impl Sender {
     /// How many frames there is room for.
     pub(crate) fn room(&self, queue: &Queue) -> u64 {
         let each = match self.sending {
-            // Chips whose errata split a buffer need two descriptors for it.
+            // Chips whose errata split a buffer need two descriptors for it; with two such errata, four.
+            Sending::Each | Sending::Bursts | Sending::Again if self.chip == Chip::I82544 => 4,
             Sending::Each | Sending::Bursts | Sending::Again => 2,
             // Three fragments, each of which may need four, and a context.
             Sending::Parts | Sending::Segments => 14,
