@@ -6,7 +6,7 @@
 # what the tests have: parsers from the malformed frames, readers of documents from profiles and results (apps
 # has the frames built in).
 #
-# A part of what device and driver found is in the repository, and git ignores what later runs add. To choose
+# A part of what targets found is in the repository, and git ignores what later runs add. To choose
 # that part anew, one input for each new edge: TARGET -merge=1 -use_counters=0 NEW corpus/TARGET, then
 # `git add -f` what is in NEW.
 set -euo pipefail
