@@ -1,5 +1,5 @@
-//! What the driver hands over to the card with each write of the transmit tail: descriptors that this chip can
-//! take, and requests for reports as configured.
+//! What the driver hands over to the card with each write of the transmit tail: descriptors that this chip
+//! can take, and requests for reports as configured.
 
 use crate::check::{Breach, Check};
 use kpps_datasheet::desc::{self, tx_cmd};
