@@ -58,8 +58,8 @@ plant "the timer of the watchdog is not restarted" control.rs \
     '        self.progress = Some((transmit, since));' \
     '        self.progress = None; let _ = since;'
 plant "a length of 0 is a frame" rx/check.rs \
-    '            bytes == 0 || !fits || total > self.max_frame_bytes || last && total <= self.fcs.into();' \
-    '            !fits || total > self.max_frame_bytes;'
+    '        let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;' \
+    '        let nonsense = !fits || total > self.max_frame_bytes || short && bytes > 0;'
 plant "a length beyond the buffer is a frame" rx/check.rs \
     '        let good = word & (EOP | ERRORS) == EOP && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
     '        let good = word & (EOP | ERRORS) == EOP;'

@@ -3,12 +3,22 @@
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
-use crate::plan::Layout;
 use kpps_machine::MS;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// How buffers lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layout {
+    /// None crosses 64 KiB.
+    Apart,
+    /// They are the ends of chunks.
+    Chunks,
+    /// Some cross 64 KiB.
+    Anywhere,
+}
 
 /// Bytes of a buffer; or 64 more, so that some cross 64 KiB.
 pub(crate) const BUFFER_BYTES: usize = 2048;

@@ -21,10 +21,11 @@ mod smaller;
 mod traffic;
 mod world;
 
+pub use buffers::Layout;
 pub use campaign::{campaign, traced};
 pub use check::Breach;
 pub use fault::{Fault, Harm, Place};
-pub use plan::{Layout, Plan, Sending, Use};
+pub use plan::{Plan, Sending, Use};
 pub use port::Reached;
 pub use smaller::smallest;
 pub use world::{Outcome, RECOVERY_PS, live};

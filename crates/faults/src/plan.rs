@@ -1,5 +1,6 @@
 //! Worlds drawn at random: everything that a run needs follows from its seed.
 
+use crate::buffers::Layout;
 use crate::card::Costs;
 use crate::fault::Fault;
 use fastrand::Rng;
@@ -66,17 +67,6 @@ pub enum Sending {
     Again,
     /// A sender's own frames several at once, which the card separates.
     Segments,
-}
-
-/// How buffers lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layout {
-    /// None crosses 64 KiB.
-    Apart,
-    /// They are the ends of chunks.
-    Chunks,
-    /// Some cross 64 KiB.
-    Anywhere,
 }
 
 impl Sending {

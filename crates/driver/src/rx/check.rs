@@ -29,6 +29,8 @@ pub(super) struct Checker {
     whole_lengths: u32,
     /// Bytes of the frame in progress; 0 between frames, [`SKIPPING`] while the rest of a frame is skipped.
     partial: u32,
+    /// Bytes of the last part of the frame in progress.
+    before: u32,
 }
 
 /// The limits of a good frame that lies in one buffer.
@@ -65,6 +67,7 @@ impl Checker {
             copybreak: config.rx_copybreak_bytes,
             whole_lengths: 0,
             partial: 0,
+            before: 0,
         };
         checker.restart();
         checker
@@ -140,9 +143,10 @@ impl Checker {
         let first = self.partial == 0;
         let total = self.partial + bytes;
         let fcs = u32::from(self.fcs);
-        // Of a part before the last one, as many bytes as an FCS has may be cut off later.
-        let short = if last { total <= fcs } else { bytes < fcs };
+        // What of the FCS is not in the last part is cut off the one before.
+        let short = last && (total <= fcs || fcs.saturating_sub(bytes) > self.before);
         let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;
+        self.before = bytes;
         let bad = nonsense || last && wb.errors & rx_error::FRAME != 0;
         self.set_partial(match (last, bad) {
             (true, _) => 0,
