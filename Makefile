@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines faults planted deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
+.PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers
 
 # Where cargo builds.
@@ -56,6 +56,15 @@ faults: install-build-tools
 # Eleven defects, planted one at a time into a copy of the driver: the simulation of faults must find each.
 planted: install-build-tools
 	tests/planted.sh
+
+# Small changes of the driver's packet paths and of the pool of buffers, one at a time: the simulation of
+# faults must notice nine of ten. An hour or two; MUTANTS="--shard 0/24 --sharding round-robin" is a sample.
+CARGO_MUTANTS = $(TARGET)/tools/bin/cargo-mutants
+mutants: install-build-tools $(CARGO_MUTANTS)
+	tests/mutants.sh $(MUTANTS)
+
+$(CARGO_MUTANTS): | install-build-tools
+	cargo install --quiet --locked --version 27.1.0 --root $(TARGET)/tools cargo-mutants
 
 # A Debian package, beside the built command: the command, its manual pages and completions.
 deb: install-build-tools

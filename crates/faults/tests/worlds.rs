@@ -53,3 +53,14 @@ fn a_world_without_a_failure_is_not_made_smaller() {
     let plan = Plan::random(5);
     assert_eq!(smallest(&plan).to_string(), plan.to_string());
 }
+
+/// What decides about a mutant (`tests/mutants.sh`): it is killed when something does not hold in one of
+/// these worlds. One after the other, so that most mutants cost a second.
+#[test]
+#[ignore = "what the test of sixty worlds does, for `make mutants`"]
+fn no_world_fails() {
+    for seed in 1..=60 {
+        let plan = Plan::random(seed);
+        assert_eq!(live(&plan, false).breach, None, "{plan}");
+    }
+}
