@@ -321,6 +321,14 @@ impl<'p> World<'p> {
         }
     }
 
+    /// Runs while frames come one at a time, or none: drivers without interrupts look less often, which saves
+    /// a third of the time of a world.
+    fn run_quietly(&mut self, until_ps: u64) {
+        self.ports.iter_mut().for_each(|port| port.set_quiet(true));
+        self.run(until_ps);
+        self.ports.iter_mut().for_each(|port| port.set_quiet(false));
+    }
+
     fn tick(&mut self) {
         self.pool.tick();
         for port in &mut self.ports {
@@ -494,8 +502,9 @@ impl<'p> World<'p> {
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
         let accounts: Vec<_> = self.ports.iter().map(Port::account).collect();
         self.offer(Pace::Every { gap_ps: PROOF_GAP_PS }, PROOF_FRAMES);
-        let end = self.now_ps.get() + PROOF_FRAMES * PROOF_GAP_PS + PROOF_END_PS;
-        self.run(end);
+        let offered = self.now_ps.get() + PROOF_FRAMES * PROOF_GAP_PS + 100 * MS;
+        self.run(offered);
+        self.run_quietly(offered + PROOF_END_PS);
         for port in 0..self.ports.len() {
             let (sent, arrived) = self.check.proof(port);
             if sent != arrived && !self.check.is_broken() {
@@ -517,7 +526,7 @@ impl<'p> World<'p> {
 
     fn live(&mut self) {
         // The link comes up.
-        self.run(5000 * MS);
+        self.run_quietly(5000 * MS);
         self.prove();
         if self.ports.iter().any(|port| port.troubles() > 0) {
             self.check.breach(Breach::Reset);
@@ -543,7 +552,7 @@ impl<'p> World<'p> {
             }
             let now = self.now_ps.get();
             self.offer(Pace::Every { gap_ps: TRICKLE_GAP_PS }, RECOVERY_PS / TRICKLE_GAP_PS - 50);
-            self.run(now + RECOVERY_PS);
+            self.run_quietly(now + RECOVERY_PS);
             self.check.set_lied(false);
             self.check.note(|| "the proof begins".to_owned());
             self.prove();

@@ -57,9 +57,10 @@ pub(crate) struct Verdict {
     pub(crate) errors: u8,
 }
 
-/// Checks a received frame in its form in memory, with RXCSUM = `control`.
+/// Checks a received frame in its form in memory, whose last `fcs_bytes` are its FCS, with RXCSUM =
+/// `control`. Only the packet checksum covers the FCS (SDM 3.2.9).
 #[inline]
-pub(crate) fn receive(frame: &[u8], control: u32, vet: u32, chip: Chip) -> Verdict {
+pub(crate) fn receive(frame: &[u8], fcs_bytes: usize, control: u32, vet: u32, chip: Chip) -> Verdict {
     let mut packet = 0;
     // The field is reserved on the 82544 (SDM table 3-1), and assumed so on the 82543.
     if chip > Chip::I82544 {
@@ -68,7 +69,8 @@ pub(crate) fn receive(frame: &[u8], control: u32, vet: u32, chip: Chip) -> Verdi
     }
     let mut checked = Checked::default();
     if control & (rxcsum::IPOFLD | rxcsum::TUOFLD) != 0 {
-        checked = network(frame, control, vet, chip).unwrap_or_default();
+        let packet = &frame[..frame.len().saturating_sub(fcs_bytes)];
+        checked = network(packet, control, vet, chip).unwrap_or_default();
     }
     let status = if checked.status == 0 { rx_status::IXSM } else { checked.status };
     Verdict { packet, status, errors: checked.errors }
@@ -232,7 +234,7 @@ mod tests {
                 bytes[at..at + 2].copy_from_slice(&ip.to_be_bytes());
             }
             let all = rxcsum::IPOFLD | rxcsum::TUOFLD | rxcsum::IPV6OFL;
-            receive(&bytes, all | 14, 0x8100, Chip::I82546eb);
+            receive(&bytes, 4, all | 14, 0x8100, Chip::I82546eb);
         }
     }
 
@@ -255,7 +257,7 @@ mod tests {
     fn verdicts() {
         let both = rxcsum::IPOFLD | rxcsum::TUOFLD;
         let look = |f: &[u8], control| {
-            let v = receive(f, control, 0x8100, Chip::I82546eb);
+            let v = receive(f, 0, control, 0x8100, Chip::I82546eb);
             (v.status, v.errors)
         };
         let good = udp();
@@ -276,6 +278,16 @@ mod tests {
         let mut tagged = good.clone();
         tagged.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(look(&tagged, both), (rx_status::IPCS | rx_status::TCPCS, 0));
+    }
+
+    #[test]
+    fn headers_do_not_reach_into_the_fcs() {
+        // A header of 48 bytes in a frame of 60 bytes without FCS.
+        let mut f = vec![0; 64];
+        f[12..14].copy_from_slice(&[8, 0]);
+        f[14] = 0x4C;
+        let status = |fcs_bytes| receive(&f, fcs_bytes, rxcsum::IPOFLD, 0x8100, Chip::I82546eb).status;
+        assert_eq!((status(0), status(4)), (rx_status::IPCS, rx_status::IXSM));
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl Nic {
         let checksum_control = self.rx.checksum;
         let Receive { fifo, fcs, .. } = &mut self.rx;
         let bytes = fifo.front_bytes_mut();
+        let mut fcs_bytes = 0;
         if control & rctl::SECRC == 0 || !chip.has_fcs_strip() {
             let mut fcs = fcs.clone();
             fcs.update(&bytes[..total]);
@@ -88,6 +89,7 @@ impl Nic {
                 fcs = !fcs;
             }
             bytes[total..total + FCS_BYTES].copy_from_slice(&fcs.to_le_bytes());
+            fcs_bytes = FCS_BYTES;
             total += FCS_BYTES;
         }
         let mut frame = &mut bytes[..total];
@@ -105,7 +107,7 @@ impl Nic {
         }
         let mut sum = 0;
         if chip.has_checksum_offload() {
-            let verdict = checksum::receive(frame, checksum_control, vet, chip);
+            let verdict = checksum::receive(frame, fcs_bytes, checksum_control, vet, chip);
             sum = verdict.packet;
             status |= verdict.status;
             errors |= verdict.errors;
