@@ -219,6 +219,11 @@ pub struct Refill {
     /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at
     /// most what leaves room for the longest frame. 0: once at the end of each burst.
     pub group: u16,
+    /// Count from the ring's beginning, and hold the last slot back: the tail is written as the number of a
+    /// slot when that slot has been filled, and its number is a multiple of `group`, as Linux's e1000 did
+    /// from 5.x on (`e1000_alloc_rx_buffers`). A full ring of 256 gives the device 240 descriptors then.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
+    pub aligned: bool,
 }
 
 /// When receive descriptors are refilled.
@@ -408,7 +413,7 @@ impl Config {
             max_frame_bytes: 1522,
             service: Service::SelfPacing { burst: 32, reserve: 0, polling_rdtr: 4 },
             buffers: Buffers::Recycled,
-            refill: Refill { when: RefillWhen::EachFrame, group: 32 },
+            refill: Refill { when: RefillWhen::EachFrame, group: 32, aligned: false },
             completion: Completion { report_every: 32, delay: Delay::Never },
             moderation: Moderation { rdtr: 0, radv: 0, tidv: 32, tadv: 64, itr: Itr::Off },
             interrupts: Interrupts {
@@ -503,6 +508,10 @@ impl Config {
         check(
             self.rx_fifo_kb.is_none_or(|kb| kb.is_multiple_of(8) && (8..=most_kb).contains(&kb.into())),
             "rx_fifo_kb: not a multiple of 8 that leaves 8 for transmission",
+        )?;
+        check(
+            !self.refill.aligned || (2..=self.rx_ring / 2).contains(&self.refill.group),
+            "refill.aligned: the group is not within 2 to half of the ring",
         )?;
         self.validate_queues(chip)?;
         check(self.address.is_none_or(|a| a[0] & 1 == 0 && a != [0; 6]), "address: not a station address")

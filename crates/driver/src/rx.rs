@@ -115,6 +115,8 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     feed: Feed<S>,
     /// Slots filled for each tail write, or [`ONE_A_BURST`].
     group: usize,
+    /// The tail is a multiple of `group`, and the slot of that number was filled.
+    aligned: bool,
     /// Descriptors have the extended format.
     extended: bool,
     /// The header buffers, with header split.
@@ -163,6 +165,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             feed: Feed::new(chip, config, source),
             doubted: false,
             got_seen: 0,
+            aligned: config.refill.aligned,
             group: match config.refill.group {
                 0 => ONE_A_BURST,
                 // With more held back, the longest frame would wait for slots that only the next frame frees.
@@ -176,7 +179,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
 
     /// The most filled descriptors that may be held back from the device between bursts.
     pub fn held_back(&self) -> usize {
-        if self.group == ONE_A_BURST { 0 } else { self.group - 1 }
+        match (self.group, self.aligned) {
+            (ONE_A_BURST, _) => 0,
+            (group, true) => group,
+            (group, false) => group - 1,
+        }
     }
 
     pub(crate) fn ring(&self) -> &Ring<P::Mem> {
@@ -213,7 +220,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.checker.restart();
         self.doubted = false;
         self.fill_from_source();
-        self.cursor.until_bell = self.group;
+        self.next_tail();
     }
 
     /// Takes received frames out of the ring and returns how many descriptors were taken, at most `budget`. A
@@ -366,9 +373,23 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     fn filled_slots(&mut self, count: usize) {
         self.cursor.until_bell -= count;
         if self.cursor.until_bell == 0 {
-            self.cursor.until_bell = self.group;
-            self.bell.ring(self.cursor.tail(self.ring.size()));
+            let tail = self.next_tail();
+            self.bell.ring(tail);
         }
+    }
+
+    /// The tail that gives the device what was filled, and the count of slots until the next one.
+    #[inline]
+    fn next_tail(&mut self) -> usize {
+        let size = self.ring.size();
+        if !self.aligned {
+            self.cursor.until_bell = self.group;
+            return self.cursor.tail(size);
+        }
+        let last = if self.cursor.fill == 0 { size - 1 } else { self.cursor.fill - 1 };
+        let tail = last - last % self.group;
+        self.cursor.until_bell = (tail + self.group).min(size) - last;
+        if self.cursor.filled == 0 { self.bell.written } else { tail }
     }
 
     #[inline]
@@ -406,10 +427,12 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// Hands every filled slot to the device with one tail write; without a new slot, nothing is written.
     #[inline]
     pub fn flush(&mut self) {
-        let tail = self.cursor.tail(self.ring.size());
+        let until_bell = self.cursor.until_bell;
+        let tail = self.next_tail();
         if tail != self.bell.written {
-            self.cursor.until_bell = self.group;
             self.bell.ring(tail);
+        } else {
+            self.cursor.until_bell = until_bell;
         }
     }
 

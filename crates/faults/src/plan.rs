@@ -267,6 +267,7 @@ fn config(random: &mut Rng, usage: Use) -> Config {
         refill: Refill {
             when: if random.bool() { RefillWhen::EachFrame } else { RefillWhen::AfterBurst },
             group: [0, 1, 4, 32][random.usize(..4)],
+            aligned: false,
         },
         completion: Completion {
             report_every,

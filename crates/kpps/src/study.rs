@@ -8,7 +8,7 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
 use kpps_study::{Context, InJournal, Kept, Study};
-use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
+use kpps_study::{Question, bad, choose, document, drawn, explore, measure_or_find, pages, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -23,6 +23,7 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
   kpps study --claim M14                  one claim
   kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --perturb 10% --claim R16
+  kpps study --fit                        find the fitted constants again; --cross-validate tests that
 
 Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
 Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
@@ -36,6 +37,12 @@ pub struct Arguments {
     /// Change each fitted constant up and down by this share and list the verdicts that change
     #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "results", "csv", "report"])]
     perturb: Option<f64>,
+    /// Find the fitted constants from the claims of kind fit alone, and print them
+    #[arg(long, conflicts_with_all = ["perturb", "json", "results", "csv", "report", "seeds"])]
+    fit: bool,
+    /// Leave out each claim of kind fit in turn, fit on the others, and print the error of its prediction
+    #[arg(long, conflicts_with_all = ["perturb", "fit", "json", "results", "csv", "report", "seeds"])]
+    cross_validate: bool,
     #[command(flatten)]
     resume: Resume,
     /// Draw the random machines with these seeds instead
@@ -66,21 +73,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));
     }
     interrupt::watch();
-    if let Some(share) = arguments.perturb {
-        return perturb(&studies, share);
+    if let Some(question) = Question::asked(arguments.perturb, arguments.fit, arguments.cross_validate) {
+        return answer(&studies, question);
     }
     let mut files = arguments.outputs.open_pages(&pages(&studies))?;
     let go_on = || !interrupt::is_requested();
     let context = Context { changes: Vec::new(), go_on: &go_on };
-    let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
-        true => study.measurements(None),
-        false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
-    });
+    let wanted = wanted(&studies, !arguments.claim.is_empty());
     let journal = arguments.resume.open()?.map(InJournal::new);
-    let kept: &dyn Kept = match &journal {
-        Some(journal) => journal,
-        None => &(),
-    };
+    let kept = journal.as_ref().map_or(&() as &dyn Kept, |journal| journal);
     let progress = Progress::default();
     let view = live::line(progress.clone());
     let show = |done, of| {
@@ -104,19 +105,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
-    let context = Context { changes: Vec::new(), go_on: &interrupt::goes_on };
+fn answer(studies: &[Study], question: Question) -> Result<(), Failure> {
     let mut printed = Ok(());
-    let done = kpps_study::perturb(studies, share, &context, |line| {
+    let last = explore(studies, question, &interrupt::goes_on, |line| {
         if printed.is_ok() {
             printed = print(line);
         }
     })?;
     printed?;
-    let tried = format!("{} of {} changes tried", done.tried, done.changes);
-    print(&format!("{tried}, {} verdicts changed\n", done.turned))?;
+    print(&format!("{last}\n"))?;
     match interrupt::is_requested() {
-        true => Err(Failure::Interrupted(format!("interrupted: {tried}"))),
+        true => Err(Failure::Interrupted(format!("interrupted: {last}"))),
         false => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ pub use log::{Event, EventKind, Log, Master, Transaction, What};
 
 use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
+use std::collections::VecDeque;
 
 /// One bus. All times in picoseconds, all overheads in bus clocks.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +48,10 @@ pub struct Params {
     pub register_read_ps: u64,
     /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
+    /// Writes that this buffer holds. The CPU waits while it is full, until the oldest has crossed the bus.
+    /// 0: it never is.
+    #[serde(default)]
+    pub posted_writes: u32,
 }
 
 impl Params {
@@ -78,6 +83,7 @@ impl Params {
             ("read_latency_ps", self.read_latency_ps, STEP_PS),
             ("register_read_ps", self.register_read_ps, STEP_PS),
             ("register_write_ps", self.register_write_ps, STEP_PS),
+            ("posted_writes", self.posted_writes.into(), 0..=1024),
         ])
     }
 }
@@ -134,6 +140,8 @@ pub struct Bus {
     ready_ps: [u64; CARDS],
     busy_ps: [u64; 2],
     transactions: u64,
+    /// When the writes in the bridge's buffer will have crossed, the oldest first.
+    posted: VecDeque<u64>,
     background: Option<Background>,
     background_next_ps: u64,
     background_tally: BackgroundTally,
@@ -154,6 +162,7 @@ impl Bus {
             ready_ps: [0; CARDS],
             busy_ps: [0; 2],
             transactions: 0,
+            posted: VecDeque::new(),
             background: None,
             background_next_ps: u64::MAX,
             background_tally: BackgroundTally::default(),
@@ -281,8 +290,22 @@ impl Bus {
     /// write itself crosses the bus behind what is already there. `tail`: it is a ring's tail.
     #[inline]
     pub fn register_write(&mut self, now_ps: u64, offset: u32, tail: bool) -> u64 {
-        self.register(now_ps, if tail { What::TailWrite } else { What::RegisterWrite }, offset);
-        now_ps + self.params.register_write_ps
+        let crossed_ps =
+            self.register(now_ps, if tail { What::TailWrite } else { What::RegisterWrite }, offset);
+        let waited_ps = if self.params.posted_writes == 0 { now_ps } else { self.post(now_ps, crossed_ps) };
+        waited_ps + self.params.register_write_ps
+    }
+
+    /// Puts a write into the bridge's buffer. Returns when there is space for it.
+    #[inline]
+    fn post(&mut self, now_ps: u64, crossed_ps: u64) -> u64 {
+        while self.posted.front().is_some_and(|&oldest_ps| oldest_ps <= now_ps) {
+            self.posted.pop_front();
+        }
+        let full = self.posted.len() >= self.params.posted_writes as usize;
+        let space_ps = if full { self.posted.pop_front().unwrap_or(now_ps) } else { now_ps };
+        self.posted.push_back(crossed_ps);
+        space_ps
     }
 
     #[inline]

@@ -167,6 +167,28 @@ struct Inner {
     contexts: RefCell<Vec<Context>>,
     host: host::Params,
     memory: Rc<Memory>,
+    /// Of each CPU: cache lines that it has fetched, and how many it had at its last interrupt.
+    caches: Box<[Cache]>,
+}
+
+/// The cache of a CPU, as far as it is known what it has pushed out.
+#[derive(Default)]
+struct Cache {
+    fetched: Cell<u64>,
+    interrupted: Seen,
+}
+
+/// When a CPU last touched some lines, in lines that it had fetched by then.
+#[derive(Debug, Default)]
+pub struct Seen(Cell<Option<u64>>);
+
+impl Seen {
+    /// The CPU has touched the lines just now.
+    #[inline]
+    pub(crate) fn now(&self, machine: &Machine) {
+        let cache = machine.0.caches.get(machine.0.cpu.get());
+        self.0.set(cache.map(|cache| cache.fetched.get()));
+    }
 }
 
 /// A machine with one CPU, or several. A handle: clones are the same machine.
@@ -204,6 +226,7 @@ impl Machine {
             contexts: RefCell::new(Vec::new()),
             host,
             memory,
+            caches: (0..cpus.max(1)).map(|_| Cache::default()).collect(),
         }))
     }
 
@@ -479,8 +502,8 @@ impl Machine {
             && !self.any_other(|level| level > Level::Process);
         if interrupts {
             self.count(|c| c.interrupts += 1);
-            self.spend_on(Function::InterruptEntry, self.host().interrupt_entry_ps);
-            self.spend_on(Function::InterruptExit, self.host().interrupt_exit_ps);
+            self.enter_interrupt();
+            self.leave_interrupt();
         }
         interrupts
     }
@@ -601,9 +624,55 @@ impl Machine {
     pub fn fetch_lines(&self, function: Function, lines: u32) {
         let lines = u64::from(lines);
         self.count(|c| c.cache_misses += lines);
+        self.note_fetched(lines);
         let moved =
             self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
         self.spend_on(function, lines * self.0.host.cache_miss_ps + moved);
+    }
+
+    /// The CPU's cache takes `lines` in, which push others out.
+    #[inline]
+    fn note_fetched(&self, lines: u64) {
+        if let Some(cache) = self.0.caches.get(self.0.cpu.get()) {
+            cache.fetched.set(cache.fetched.get() + lines);
+        }
+    }
+
+    /// The CPU, in `function`, touches `lines` that it has touched before. They are in its cache, unless it
+    /// has fetched a whole cache of others since then.
+    #[inline]
+    pub fn touch_again(&self, function: Function, lines: u32, seen: &Seen) {
+        match self.has(seen) {
+            true => self.spend_on(function, u64::from(lines) * self.0.host.cached_line_ps),
+            false => self.fetch_lines(function, lines),
+        }
+        seen.now(self);
+    }
+
+    /// Whether the CPU's cache has what it touched then: it has not fetched a whole cache of other lines
+    /// since.
+    #[inline]
+    fn has(&self, seen: &Seen) -> bool {
+        let fetched = self.0.caches.get(self.0.cpu.get()).map_or(0, |cache| cache.fetched.get());
+        seen.0.get().is_some_and(|then| fetched - then.min(fetched) < self.0.host.cache_lines)
+    }
+
+    /// The CPU enters an interrupt handler. What its cache still has of the handler's lines costs nothing
+    /// more.
+    #[inline]
+    pub fn enter_interrupt(&self) {
+        self.spend_on(Function::InterruptEntry, self.0.host.interrupt_entry_ps);
+        let Some(cache) = self.0.caches.get(self.0.cpu.get()) else { return };
+        if !self.has(&cache.interrupted) {
+            self.fetch_lines(Function::InterruptEntry, self.0.host.interrupt_lines);
+        }
+        cache.interrupted.now(self);
+    }
+
+    /// The CPU leaves an interrupt handler.
+    #[inline]
+    pub fn leave_interrupt(&self) {
+        self.spend_on(Function::InterruptExit, self.0.host.interrupt_exit_ps);
     }
 
     /// The CPU reads a register.
@@ -741,31 +810,17 @@ mod tests {
             duplex: false,
             register_read_ps: 0,
             register_write_ps: 0,
+            posted_writes: 0,
         };
         let host = host::Params {
             cache_line_bytes: 32,
             cache_miss_ps: 110 * NS,
-            examine_ps: 0,
-            frame_ps: 0,
-            fill_ps: 0,
-            interrupt_entry_ps: 0,
-            interrupt_exit_ps: 0,
-            allocate_ps: 0,
-            free_ps: 0,
-            recycle_ps: 0,
-            checksum_ps: 0,
+            cache_lines: 8192,
             cycle_ps: 1250,
             line_transfer_ps: 200 * NS,
             buffer_lines: 3,
             ring_lines: 2,
-            allocate_lines: 0,
-            free_lines: 0,
-            copy_byte_ps: 0,
-            copy_cached_byte_ps: 0,
-            dma_copy_ps: 0,
-            dma_copy_byte_ps: 0,
-            ring_offset_bytes: 0,
-            memory_mb_per_s: 0,
+            ..host::Params::default()
         };
         Machine::with_cpus(host, World::new(Memory::new(4096, 32), bus), cpus)
     }

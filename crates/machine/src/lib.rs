@@ -30,6 +30,7 @@
 //!     read_disconnect_bytes: 0,
 //!     register_read_ps: 380_000,
 //!     register_write_ps: 130_000,
+//!     posted_writes: 0,
 //! });
 //! // 64 bytes: 4 clocks of overhead and 8 of data.
 //! assert_eq!(bus.burst_ps(64), 12 * 15_000);

@@ -429,6 +429,7 @@ mod tests {
             duplex: false,
             register_read_ps: 0,
             register_write_ps: 0,
+            posted_writes: 0,
         };
         let mut world = World::new(Memory::new(4096, 32), bus);
         let log = Rc::default();

@@ -57,6 +57,7 @@ impl Kind {
             Kind::Nic => "nic",
             Kind::Bus => "bus",
             Kind::Host => "host",
+            Kind::Work => "work",
             Kind::Stack => "stack",
             Kind::Driver => "driver",
             Kind::Machine => "machine",

@@ -6,7 +6,8 @@
 //! rx_engine_ps = { value = 1_470_000, source = "where it is from", fitted = ["M1"] }
 //! ```
 //!
-//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on.
+//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on, and
+//! `bounds` within which values it was looked for.
 //! An own profile may begin with `base = "NAME"` and name only what differs; values without a source are
 //! allowed there, and their source is "own".
 //! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
@@ -47,6 +48,8 @@ pub enum Kind {
     Bus,
     /// A CPU with its caches and memory.
     Host,
+    /// The work of kernels and drivers that is the same on every host.
+    Work,
     /// An operating system's path from the driver to the application.
     Stack,
     /// A driver preset: a row of choices.
@@ -57,8 +60,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 7] =
-        [Kind::Machine, Kind::Chip, Kind::Nic, Kind::Bus, Kind::Host, Kind::Stack, Kind::Driver];
+    pub const ALL: [Kind; 8] =
+        [Kind::Machine, Kind::Chip, Kind::Nic, Kind::Bus, Kind::Host, Kind::Work, Kind::Stack, Kind::Driver];
 
     /// The plural, which is also the name of the folder.
     pub fn plural(self) -> &'static str {
@@ -67,6 +70,7 @@ impl Kind {
             Kind::Nic => "nics",
             Kind::Bus => "buses",
             Kind::Host => "hosts",
+            Kind::Work => "work",
             Kind::Stack => "stacks",
             Kind::Driver => "drivers",
             Kind::Machine => "machines",
@@ -144,6 +148,8 @@ pub struct Constant {
     pub source: String,
     /// The claims that it was fitted on; empty for a constant with a citable value.
     pub fitted: Vec<String>,
+    /// The least and the greatest value that literature and hardware allow a fitted constant.
+    pub bounds: Option<[f64; 2]>,
 }
 
 /// A profile.
@@ -234,6 +240,7 @@ impl Profile {
             value: value.into(),
             source: source.into(),
             fitted: Vec::new(),
+            bounds: None,
         });
         self
     }
@@ -261,11 +268,18 @@ fn constant(name: &str, mut entry: Table, source: Option<&str>) -> Result<Consta
         None => Vec::new(),
         Some(ids) => ids.try_into().map_err(|_| format!("'{name}': `fitted` must be a list of claims"))?,
     };
+    let bounds = match entry.remove("bounds") {
+        None => None,
+        Some(bounds) => match bounds.try_into::<[f64; 2]>() {
+            Ok([low, high]) if 0.0 < low && low < high && high.is_finite() => Some([low, high]),
+            _ => return Err(format!("'{name}': `bounds` must be two numbers above 0, the lower one first")),
+        },
+    };
     match entry.into_iter().next() {
         Some((unknown, _)) => {
-            Err(format!("'{name}' has an entry '{unknown}': known are value, source, fitted"))
+            Err(format!("'{name}' has an entry '{unknown}': known are value, source, fitted, bounds"))
         }
-        None => Ok(Constant { name: name.into(), value, source, fitted }),
+        None => Ok(Constant { name: name.into(), value, source, fitted, bounds }),
     }
 }
 

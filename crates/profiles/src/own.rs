@@ -77,6 +77,7 @@ impl Profile {
                     },
                     name,
                     fitted: Vec::new(),
+                    bounds: None,
                 },
             };
             match at {
@@ -96,11 +97,12 @@ impl Profile {
     /// The profile as the text of a file, which reads back as the same profile.
     pub fn to_toml(&self) -> String {
         let mut text = format!("description = {}\n", Value::from(self.description.as_str()));
-        for Constant { name, value, source, fitted } in &self.constants {
+        for Constant { name, value, source, fitted, bounds } in &self.constants {
             let fitted: Vec<_> = fitted.iter().map(|claim| Value::from(claim.as_str())).collect();
             let entry = [("value", Some(value.clone())), ("source", Some(source.as_str().into()))];
             let fitted = ("fitted", (!fitted.is_empty()).then_some(Value::Array(fitted)));
-            let entry = entry.into_iter().chain([fitted]);
+            let bounds = ("bounds", bounds.map(|bounds| bounds.map(Value::from).to_vec().into()));
+            let entry = entry.into_iter().chain([fitted, bounds]);
             let entry = entry.filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
             text += &format!("{} = {{ {} }}\n", key(name), entry.collect::<Vec<_>>().join(", "));
         }

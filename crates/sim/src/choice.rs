@@ -1,8 +1,7 @@
 //! A simulated machine as people choose it: by the names of its parts, with some constants changed.
 
 use crate::documents::Profiling;
-use crate::setup::StackParams;
-use crate::workload::forward::{line_pps, no_forwarding};
+use crate::workload::forward::line_pps;
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::grid::Job;
@@ -110,12 +109,7 @@ impl Choice {
     /// # Errors
     /// A profile is missing or bad, or the profiles do not fit each other, or the app.
     pub fn setup(&self) -> Result<Setup, SetupError> {
-        let setup =
-            Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)?;
-        if self.app.is_some() && !matches!(setup.stack_params, StackParams::Linux24(_)) {
-            return Err(SetupError::Mismatch(no_forwarding(&setup)));
-        }
-        Ok(setup)
+        Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)
     }
 
     /// The size of frames if none is given: the smallest test frame.

@@ -5,6 +5,7 @@ use crate::device::rate_limited;
 use kpps_driver::Config;
 use kpps_driver::config::Service;
 use kpps_frames::Size;
+use kpps_machine::platform::Arrays;
 use kpps_machine::stack::{freebsd, linux22, linux24};
 use kpps_machine::{S, bus, host, limits};
 use kpps_profiles::{Change, Kind, Profile};
@@ -51,6 +52,15 @@ impl StackParams {
         }
     }
 
+    /// How its allocator keeps packet buffers.
+    pub(crate) fn buffers(&self) -> Arrays {
+        match self {
+            Self::Linux22(params) => params.buffers,
+            Self::Linux24(params) => params.buffers,
+            Self::FreeBsd(params) => params.buffers,
+        }
+    }
+
     /// The most frames that its queues can hold, for one card.
     pub(crate) fn most_frames(&self) -> usize {
         match self {
@@ -60,6 +70,9 @@ impl StackParams {
         }
     }
 }
+
+/// The work of kernels and drivers that all machines have in common.
+const COMMON: &str = "common";
 
 /// CPUs that a machine may have.
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
@@ -180,19 +193,23 @@ impl Setup {
         let host_profile = named(Kind::Host, &place.host)?;
         let bus_profile = named(Kind::Bus, bus_name)?;
         let stack_profile = named(Kind::Stack, &place.stack)?;
-        let host_params: host::Params = host_profile.get()?;
+        let host: host::Host = host_profile.get()?;
+        let work_profile = named(Kind::Work, COMMON)?;
+        let work: host::Work = work_profile.get()?;
         let bus_params: bus::Params = bus_profile.get()?;
         let stack_params: StackParams = stack_profile.get()?;
         let cpus = place.cpus.unwrap_or(1);
         for (kind, name, checked) in [
             (Kind::Chip, card_profile.name(), check_card(&card)),
-            (Kind::Host, host_profile.name(), host_params.check()),
+            (Kind::Host, host_profile.name(), host.check()),
+            (Kind::Work, work_profile.name(), work.check()),
             (Kind::Bus, bus_profile.name(), bus_params.check()),
             (Kind::Stack, stack_profile.name(), stack_params.check()),
             (Kind::Machine, machine_profile.name(), limits::check(&[("cpus", cpus, CPUS)])),
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
+        let host_params = host::Params::new(&host, &work);
         if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
                 "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
@@ -257,6 +274,11 @@ impl Setup {
 #[serde(deny_unknown_fields)]
 struct NicProfile {
     tx_engine_ps: u64,
+    /// What the card takes to load a descriptor of a frame to send, and how many it has.
+    #[serde(default)]
+    tx_descriptor_ps: u64,
+    #[serde(default = "one")]
+    tx_descriptors: u32,
     rx_engine_ps: u64,
     rx_fifo_bytes: u32,
     tick_ps: u64,
@@ -292,7 +314,8 @@ fn weight() -> u32 {
 impl NicProfile {
     fn split(self) -> (kpps_model::rate_limited::Params, rate_limited::Config) {
         let card = kpps_model::rate_limited::Params {
-            tx_engine_ps: self.tx_engine_ps,
+            tx_engine_ps: self.tx_engine_ps
+                + self.tx_descriptor_ps.saturating_mul(self.tx_descriptors.into()),
             rx_engine_ps: self.rx_engine_ps,
             rx_fifo_bytes: self.rx_fifo_bytes,
             rx_queues: self.rx_queues,
@@ -338,7 +361,7 @@ pub struct RateLimitedSetup {
     pub bus_params: bus::Params,
     /// The host.
     pub host_params: host::Params,
-    /// The stack: FreeBSD's, or that of Linux 2.4 or 2.6.
+    /// The stack.
     pub stack_params: StackParams,
     /// CPUs of the machine.
     pub cpus: usize,
@@ -362,14 +385,10 @@ impl RateLimitedSetup {
         let host_profile = named(Kind::Host, &place.host)?;
         let stack_profile = named(Kind::Stack, &place.stack)?;
         let bus_params: bus::Params = bus_profile.get()?;
-        let host_params: host::Params = host_profile.get()?;
+        let host: host::Host = host_profile.get()?;
+        let work: host::Work = named(Kind::Work, COMMON)?.get()?;
         let stack_params: StackParams = stack_profile.get()?;
         let cpus = place.cpus.unwrap_or(1);
-        if let StackParams::Linux22(_) = stack_params {
-            return Err(mismatch(
-                "a rate-limited NIC has a driver for FreeBSD and for Linux 2.4 and 2.6 only",
-            ));
-        }
         for checked in [
             limits::check(&[
                 ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
@@ -384,7 +403,8 @@ impl RateLimitedSetup {
             limits::check(&[("cpus", cpus, CPUS)]),
             config.check(),
             bus_params.check(),
-            host_params.check(),
+            host.check(),
+            work.check(),
             stack_params.check(),
         ] {
             checked.map_err(|problem| mismatch(&problem))?;
@@ -399,7 +419,7 @@ impl RateLimitedSetup {
             card,
             config,
             bus_params,
-            host_params,
+            host_params: host::Params::new(&host, &work),
             stack_params,
             cpus,
             own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),

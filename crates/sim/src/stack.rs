@@ -31,16 +31,6 @@ impl Sink for ReceivesNothing {
 /// A [`Sink`] as the handler of any stack.
 pub(crate) struct App<S>(S);
 
-impl<S: Sink> linux22::Consumer<E1000> for App<S> {
-    fn elements(&self) -> u32 {
-        self.0.elements()
-    }
-    #[inline]
-    fn consume(&mut self, now_ps: u64, frame: Frame) -> Option<Buf> {
-        self.0.consume(now_ps, frame)
-    }
-}
-
 impl<S: Sink> Handler<E1000> for App<S> {
     fn work(&self) -> Work {
         Work::Elements(self.0.elements())
@@ -64,14 +54,16 @@ impl<S: Sink> Running<S> {
         let service = device.service();
         match params {
             StackParams::Linux22(params) => {
-                Self::Linux22(linux22::Stack::start(machine, 0, params, service, device, App(sink)))
+                let attach = linux22::Attach { device, slot: 0, service };
+                Self::Linux22(linux22::Stack::start(machine, params, vec![attach], App(sink)))
             }
             StackParams::Linux24(params) => {
                 let attach = Attach { device, slot: 0, service, cpu: 0 };
                 Self::Linux24(linux24::Stack::start(machine, params, vec![attach], App(sink)))
             }
             StackParams::FreeBsd(params) => {
-                Self::FreeBsd(freebsd::Stack::start(machine, 0, params, service, device, App(sink)))
+                let attach = freebsd::Attach { device, slot: 0, service };
+                Self::FreeBsd(freebsd::Stack::start(machine, params, vec![attach], App(sink)))
             }
         }
     }
@@ -79,7 +71,7 @@ impl<S: Sink> Running<S> {
     /// Starts a thread that sends as fast as the device takes frames.
     pub fn send_forever(&self, machine: &Machine, producer: impl Producer + 'static) {
         match self {
-            Self::Linux22(stack) => stack.send_forever(machine, producer),
+            Self::Linux22(stack) => stack.send_forever(machine, 0, producer),
             Self::Linux24(stack) => stack.send_forever(machine, 0, producer),
             Self::FreeBsd(stack) => {
                 let datagram = kpps_frames::Size::MIN.bytes_with_fcs() as usize;
@@ -91,7 +83,7 @@ impl<S: Sink> Running<S> {
     /// Where the frames are or ended.
     pub fn tally(&self) -> linux22::Tally {
         match self {
-            Self::Linux22(stack) => stack.tally(),
+            Self::Linux22(stack) => stack.tally(0),
             Self::Linux24(stack) => {
                 let tally = stack.tally(0);
                 linux22::Tally {
@@ -104,7 +96,7 @@ impl<S: Sink> Running<S> {
                 }
             }
             Self::FreeBsd(stack) => {
-                let tally = stack.tally();
+                let tally = stack.tally(0);
                 linux22::Tally {
                     from_driver: tally.from_driver,
                     dropped_backlog: tally.dropped_input,

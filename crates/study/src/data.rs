@@ -127,6 +127,9 @@ pub struct Claim {
     /// Of `values` the ones that the document states.
     #[serde(default)]
     pub document: IndexMap<String, f64>,
+    /// Of `document` the figures that constants are fitted on, if they are not all of a claim of kind *fit*.
+    #[serde(default)]
+    pub fits: Vec<String>,
     /// Of `values` the ones that were predicted blind, as commit f8f085d had them: before anybody here knew
     /// the document's. They are a record and never change.
     #[serde(default)]

@@ -130,6 +130,18 @@ fn word(value: &toml::Value) -> String {
     }
 }
 
+/// The measurements of these studies: all, or those of claims only.
+pub fn wanted(studies: &[Study], claims_only: bool) -> Vec<&Measurement> {
+    let mut all = Vec::new();
+    for study in studies {
+        match claims_only {
+            false => all.extend(study.measurements(None)),
+            true => all.extend(study.claims.values().flat_map(|claim| claim.measure.values())),
+        }
+    }
+    all
+}
+
 impl Study {
     /// Replaces the seeds of all measurements that have any.
     pub fn reseed(&mut self, from: i64, to: i64) {

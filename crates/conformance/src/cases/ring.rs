@@ -51,7 +51,7 @@ fn policies<B: Fixture>(fixture: &mut B) -> CaseResult {
                 let mut rig = Rig::open(fixture, |config| {
                     (config.rx_ring, config.tx_ring) = (40, 40);
                     config.buffers = buffers;
-                    config.refill = Refill { when, group };
+                    config.refill = Refill { when, group, aligned: false };
                 })?;
                 // A group holds back fewer descriptors than its size, so it must fit beside a batch.
                 for batch in sizes(200).chunks(20) {

@@ -485,7 +485,7 @@ pub fn small() -> Config {
     Config {
         rx_ring: 16,
         tx_ring: 16,
-        refill: Refill { when: RefillWhen::EachFrame, group: 0 },
+        refill: Refill { when: RefillWhen::EachFrame, group: 0, aligned: false },
         completion: Completion { report_every: 4, delay: Delay::Never },
         ..Config::kpps()
     }

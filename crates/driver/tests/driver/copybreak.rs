@@ -22,7 +22,7 @@ fn small_frames_are_copied_and_their_buffers_stay_in_the_ring() {
     for buffers in [Buffers::Fresh, Buffers::Recycled] {
         for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
             let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), numbered(40));
-            let refill = Refill { when, group: 1 };
+            let refill = Refill { when, group: 1, aligned: false };
             let config = Config { rx_copybreak_bytes: 128, buffers, refill, ..small() };
             let mut dev = start(&nic, &counts, config, &pool);
             let mut kept = Vec::new();

@@ -15,7 +15,7 @@ fn policies() -> Vec<(Buffers, Refill)> {
     for buffers in [Buffers::Fresh, Buffers::Recycled] {
         for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
             for group in [0, 1, 4] {
-                all.push((buffers, Refill { when, group }));
+                all.push((buffers, Refill { when, group, aligned: false }));
             }
         }
     }
@@ -84,7 +84,8 @@ fn stock_refill_writes_the_tail_for_each_frame_and_groups_for_each_group() {
     for (group, doorbells) in [(1, 12), (4, 3), (5, 2), (0, 1)] {
         for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
             let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(64, 2048));
-            let mut dev = start(&nic, &counts, with(Buffers::Fresh, Refill { when, group }), &pool);
+            let mut dev =
+                start(&nic, &counts, with(Buffers::Fresh, Refill { when, group, aligned: false }), &pool);
             for _ in 0..12 {
                 assert!(nic.receive_frame(60));
             }
@@ -95,6 +96,30 @@ fn stock_refill_writes_the_tail_for_each_frame_and_groups_for_each_group() {
             assert_eq!(nic.rx_owned(), 15);
             assert_eq!(nic.get(reg::RDT), 11, "the last filled slot");
         }
+    }
+}
+
+/// As Linux's e1000: the tail is a slot's number when that slot has been filled, a multiple of the group.
+#[test]
+fn an_aligned_refill_holds_back_the_slot_at_the_tail() {
+    for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(128, 2048));
+        let config =
+            Config { rx_ring: 64, ..with(Buffers::Fresh, Refill { when, group: 16, aligned: true }) };
+        let mut dev = start(&nic, &counts, config, &pool);
+        assert_eq!((nic.get(reg::RDT), nic.rx_owned()), (48, 48), "of 64 filled slots");
+        let mut take = |frames: usize, writes: usize, tail: u32| {
+            (0..frames).for_each(|_| assert!(nic.receive_frame(60)));
+            let before = counts.writes();
+            assert_eq!(dev.rx.receive(99, |r| Some(r.buffer)), frames);
+            assert_eq!((counts.writes() - before, nic.get(reg::RDT)), (writes as u64, tail), "{when:?}");
+        };
+        // Slot 0 is the first to be filled again: the 16 before it are the device's now.
+        take(1, 1, 0);
+        take(15, 0, 0);
+        take(1, 1, 16);
+        take(40, 2, 48);
+        take(40, 3, 32);
     }
 }
 

@@ -10,7 +10,7 @@ fn stock() -> Config {
         rx_ring: 80,
         tx_ring: 80,
         buffers: Buffers::Fresh,
-        refill: Refill { when: RefillWhen::EachFrame, group: 1 },
+        refill: Refill { when: RefillWhen::EachFrame, group: 1, aligned: false },
         completion: Completion { report_every: 1, delay: Delay::Always },
         ..Config::kpps()
     }

@@ -701,6 +701,7 @@ fn draw(input: &Input, chip: Chip) -> Config {
     config.refill = Refill {
         when: if flag(2) { RefillWhen::AfterBurst } else { RefillWhen::EachFrame },
         group: if flag(3) { u16::from(input.u8()) } else { 0 },
+        aligned: false,
     };
     config.completion = Completion {
         report_every: u16::from(input.u8() % 8) + 1,

@@ -197,10 +197,6 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --set driver.rx_ring=inf", "floating point `inf`"),
     // Testbeds.
     ("curve --app fly", "there is no app 'fly': bridge, route, vlan-route, nat"),
-    (
-        "curve --app nat --machine morris2000",
-        "does not forward between two cards: use a machine with Linux 2.4",
-    ),
     ("curve --testbed sim:a/b/c/d", "the simulator's name is sim:MACHINE/DRIVER/APP"),
     ("curve --testbed sim:morris2000/nosuch", "no driver preset called 'nosuch'"),
     ("curve --testbed known:50%", "give the known rate in frames per second"),
@@ -254,7 +250,6 @@ const SIMULATED: &[(&str, &str)] = &[
     ("scale --set nic.header_bytes=70000", "header_bytes = 70000 is out of range: 0 to 1024"),
     ("profile --driver kpps,rdr", "give one driver here"),
     ("profile --load 0.00001", "sends no frame"),
-    ("profile --app bridge --machine morris2000", "does not forward between two cards"),
     ("profile --set host.examine_ps=9223372036854775807", "out of range: 0 to 1000000000"),
     ("trace --load <tiny>", "out of range"),
     ("trace --group 0", "'0' for '--group <FRAMES>'"),
@@ -305,7 +300,6 @@ const MEASURED: &[(&str, &str)] = &[
     ("trial --load 50% --service sometimes", "known are polling, napi and kpps"),
     ("trial --load 50% --live", "--live needs a terminal"),
     ("trial --load 50% --json --csv -", "both print on standard output"),
-    ("trial --load 50% --app route --machine morris2000", "does not forward between two cards"),
     ("trial --load 50% --ports packet:nosuch", "a trial takes two ports"),
     ("trial --load 50% --ports <pair>", "packet:nosuch: there is no such interface"),
     ("trial --load 50% --ports <pair> --testbed known:1Mpps", "cannot be used with '--testbed"),

@@ -145,7 +145,7 @@ fn a_few_claims_can_be_perturbed() {
     let output = kpps(&here, &["study", "--perturb", "50%", "--claim", "M2,M19"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for line in ["chip 82542.tx_engine_ps", "chip tigon-2.tx_engine_ps"] {
+    for line in ["chip 82542.tx_engine_ps", "nic tigon-2.tx_descriptor_ps"] {
         let turned = shown.lines().filter(|told| told.starts_with(line) && told.contains("pass -> miss"));
         assert_eq!(turned.count(), 2, "{line}, down and up:\n{shown}");
     }

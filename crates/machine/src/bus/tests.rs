@@ -16,6 +16,7 @@ fn params() -> Params {
         read_disconnect_bytes: 0,
         register_read_ps: 400_000,
         register_write_ps: 100_000,
+        posted_writes: 0,
     }
 }
 
@@ -157,4 +158,19 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_full_buffer_of_posted_writes_makes_the_cpu_wait_for_the_oldest() {
+    let params = Params { register_write_ps: 100, posted_writes: 2, ..params() };
+    let mut bus = Bus::new(params.clone());
+    let burst = bus.burst_ps(4);
+    assert!(burst > 300, "a write takes longer to cross than to post");
+    // Two go into the buffer, the third waits until the first has crossed.
+    assert_eq!(bus.register_write(0, 0x18, false), 100);
+    assert_eq!(bus.register_write(100, 0x18, false), 200);
+    assert_eq!(bus.register_write(200, 0x18, false), burst + 100);
+    assert_eq!(bus.register_write(burst + 100, 0x18, false), 2 * burst + 100);
+    let mut endless = Bus::new(Params { posted_writes: 0, ..params });
+    assert_eq!((0..9).map(|k| endless.register_write(k * 100, 0x18, false)).last(), Some(900));
 }

@@ -106,7 +106,7 @@ impl Machine {
         if last != current {
             line.0.set(current);
             if last != Line::NOBODY {
-                self.move_lines(lines);
+                self.move_lines(Function::Transfer, lines);
             }
         }
     }
@@ -114,12 +114,13 @@ impl Machine {
     /// The CPU fetches `lines` cache lines that another has written. They pass through memory, which is
     /// updated.
     #[inline]
-    pub(crate) fn move_lines(&self, lines: u32) {
+    pub(crate) fn move_lines(&self, function: Function, lines: u32) {
         let lines = u64::from(lines);
         self.count(|c| c.line_transfers += lines);
+        self.note_fetched(lines);
         let moved =
             self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
-        self.spend_on(Function::Transfer, lines * self.0.host.line_transfer_ps + moved);
+        self.spend_on(function, lines * self.0.host.line_transfer_ps + moved);
     }
 }
 

@@ -19,6 +19,7 @@ use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service};
 use super::udp::{self, Socket};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, check};
+use crate::platform::Arrays;
 use polling::State;
 use serde::Deserialize;
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,8 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
+    /// How the kernel keeps free packet buffers.
+    pub buffers: Arrays,
     /// Clock interrupts in a second.
     pub hz: u64,
     /// Frames in a device's transmit queue (`ifq_maxlen`), beside those in its ring.
@@ -54,6 +57,10 @@ pub struct Params {
     /// One frame from the input queue to the transmit queue: `ip_input`, `ip_forward`, `ip_output`,
     /// `ether_output`.
     pub forward_cycles: u64,
+    /// The same through the bridge.
+    pub bridge_cycles: u64,
+    /// Translating a packet of a connection that is known, beside that.
+    pub nat_cycles: u64,
     /// Into the kernel and back.
     pub system_call_cycles: u64,
     /// `recvfrom`: into the kernel and back with one datagram, beside copying it.
@@ -72,6 +79,7 @@ pub struct Params {
 impl Params {
     /// Whether a stack can be like this; the error names what is out of range.
     pub fn check(&self) -> Result<(), String> {
+        self.buffers.check()?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         check(&[
             ("transmit_queue", self.transmit_queue, QUEUE),
@@ -87,6 +95,8 @@ impl Params {
             ("netisr_cycles", self.netisr_cycles, CYCLES),
             ("receive_cycles", self.receive_cycles, CYCLES),
             ("forward_cycles", self.forward_cycles, CYCLES),
+            ("bridge_cycles", self.bridge_cycles, CYCLES),
+            ("nat_cycles", self.nat_cycles, CYCLES),
             // A call or a poll that costs nothing would be made for ever in the same instant.
             ("system_call_cycles", self.system_call_cycles, 1..=1_000_000),
             ("receive_call_cycles", self.receive_call_cycles, 1..=1_000_000),
@@ -111,7 +121,9 @@ impl Params {
     pub fn socket<F: AsRef<[u8]> + 'static>(&self) -> Socket<F> {
         Socket::new(udp::Costs {
             capacity: self.socket_queue,
-            protocol_cycles: 0,
+            header_bytes: udp::HEADER_BYTES,
+            check_cycles: 0,
+            queue_cycles: 0,
             wake_cycles: 0,
             switch_cycles: self.switch_cycles,
             call_cycles: self.receive_call_cycles,
@@ -138,6 +150,8 @@ pub struct Tally {
     pub dropped_transmit: u64,
     /// Frames that went into the transmit queue.
     pub queued: u64,
+    /// Of these, frames that the driver took.
+    pub to_card: u64,
 }
 
 impl Tally {
@@ -147,20 +161,43 @@ impl Tally {
     }
 }
 
-struct Shared<N: Netdev, H> {
+/// A device to start a stack with.
+pub struct Attach<N> {
+    /// The driver bound to its card.
+    pub device: N,
+    /// The card's slot.
+    pub slot: usize,
+    /// Where it is served.
+    pub service: Service,
+}
+
+/// A device with its transmit queue.
+struct Port<N: Netdev> {
     device: N,
     slot: usize,
-    params: Params,
-    handler: RefCell<H>,
-    /// Received frames for IP.
-    input: RefCell<VecDeque<N::Frame>>,
     /// Frames to send.
     transmit: RefCell<VecDeque<N::Frame>>,
     tally: Cell<Tally>,
-    /// The software network interrupt.
-    netisr: Cell<Option<ContextId>>,
     /// A process that waits for space in the transmit queue.
     waiting: Cell<Option<ContextId>>,
+}
+
+impl<N: Netdev> Port<N> {
+    fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+}
+
+struct Shared<N: Netdev, H> {
+    ports: Vec<Port<N>>,
+    params: Params,
+    handler: RefCell<H>,
+    /// Received frames for IP, with their ports.
+    input: RefCell<VecDeque<(usize, N::Frame)>>,
+    /// The software network interrupt.
+    netisr: Cell<Option<ContextId>>,
     polling: State,
     /// System calls check the clock for the driver's timers.
     soft_timers: bool,
@@ -170,7 +207,7 @@ struct Shared<N: Netdev, H> {
 /// tables).
 const CLOCK_CYCLES: u64 = 100;
 
-/// A running stack with one device: a handle.
+/// A running stack: a handle.
 pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
@@ -181,29 +218,26 @@ fn spend(machine: &Machine, function: Function, cycles: u64) {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts the stack for the card in `slot`. A driver without interrupts is polled by the rules of
-    /// polling(4). One that wants to be polled after its interrupt has a thread for that, with [soft
-    /// timers](Machine::sleep_until), for which system calls check the clock.
-    pub fn start(
-        machine: &Machine,
-        slot: usize,
-        params: Params,
-        service: Service,
-        device: N,
-        handler: H,
-    ) -> Self {
-        let polled = matches!(service, Service::Polling { .. });
-        let shared = Rc::new(Shared {
+    /// Starts the stack for these devices, which become ports 0, 1 …. A driver without interrupts is polled
+    /// by the rules of polling(4). One that wants to be polled after its interrupt has a thread for that,
+    /// with [soft timers](Machine::sleep_until), for which system calls check the clock.
+    pub fn start(machine: &Machine, params: Params, devices: Vec<Attach<N>>, handler: H) -> Self {
+        let services: Vec<Service> = devices.iter().map(|attach| attach.service).collect();
+        let polled = services.iter().any(|service| matches!(service, Service::Polling { .. }));
+        let port = |Attach { device, slot, .. }| Port {
             device,
             slot,
-            handler: RefCell::new(handler),
-            input: RefCell::new(VecDeque::with_capacity(params.input_queue)),
             transmit: RefCell::new(VecDeque::with_capacity(params.transmit_queue)),
             tally: Cell::default(),
-            netisr: Cell::new(None),
             waiting: Cell::new(None),
+        };
+        let shared = Rc::new(Shared {
+            ports: devices.into_iter().map(port).collect(),
+            handler: RefCell::new(handler),
+            input: RefCell::new(VecDeque::with_capacity(params.input_queue)),
+            netisr: Cell::new(None),
             polling: State::default(),
-            soft_timers: matches!(service, Service::Paced { .. }),
+            soft_timers: services.iter().any(|service| matches!(service, Service::Paced { .. })),
             params,
         });
         spawn_netisr(machine, &shared);
@@ -213,24 +247,41 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 polling::spawn_idle_poll(machine, &shared);
             }
         } else {
-            let thread = match service {
-                Service::Paced { burst } => Some(spawn_taskqueue(machine, &shared, burst)),
-                _ => None,
-            };
-            spawn_handler(machine, &shared, thread);
+            for (index, service) in services.into_iter().enumerate() {
+                let thread = match service {
+                    Service::Paced { burst } => Some(spawn_taskqueue(machine, &shared, index, burst)),
+                    _ => None,
+                };
+                spawn_handler(machine, &shared, index, thread);
+            }
         }
         Self { shared }
     }
 
-    /// What has become of the frames.
-    pub fn tally(&self) -> Tally {
-        self.shared.tally.get()
+    /// Starts the drivers' timers: each ticks at `first_ps`, and every two seconds from then on.
+    pub fn start_timers(&self, machine: &Machine, first_ps: u64) {
+        for index in 0..self.shared.ports.len() {
+            let shared = Rc::clone(&self.shared);
+            machine.spawn(Level::Softirq, move |machine| {
+                let mut next_ps = first_ps;
+                loop {
+                    machine.wait_until(next_ps);
+                    machine.without_interrupts(|| shared.ports[index].device.tick());
+                    next_ps += 2 * crate::S;
+                }
+            });
+        }
     }
 
-    /// Frames in the transmit queue now, those in the device's ring not counted; `None` while one is put
-    /// there.
-    pub fn queued(&self) -> Option<usize> {
-        self.shared.transmit.try_borrow().ok().map(|queue| queue.len())
+    /// What has become of the frames that came in, or were to leave, by `port`.
+    pub fn tally(&self, port: usize) -> Tally {
+        self.shared.ports[port].tally.get()
+    }
+
+    /// Frames in the transmit queue of `port` now, those in the device's ring not counted; `None` while one
+    /// is put there.
+    pub fn queued(&self, port: usize) -> Option<usize> {
+        self.shared.ports[port].transmit.try_borrow().ok().map(|queue| queue.len())
     }
 
     /// Reads the application in the kernel.
@@ -245,33 +296,28 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     {
         let shared = Rc::clone(&self.shared);
         socket.read_from_process(machine, 0, move |machine, frame| {
-            machine.without_interrupts(|| shared.device.free(frame.into_buffer()));
+            machine.without_interrupts(|| shared.ports[0].device.free(frame.into_buffer()));
         });
     }
 
-    /// The device.
-    pub fn device(&self) -> &N {
-        &self.shared.device
+    /// A device.
+    pub fn device(&self, port: usize) -> &N {
+        &self.shared.ports[port].device
     }
 }
 
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
-    fn count(&self, change: impl FnOnce(&mut Tally)) {
-        let mut tally = self.tally.get();
-        change(&mut tally);
-        self.tally.set(tally);
-    }
-
     /// `ether_input`: puts a frame into the IP input queue, or gives its buffer back.
-    fn input(&self, machine: &Machine, frame: N::Frame) -> Option<N::Buffer> {
+    fn input(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
         spend(machine, Function::NetifRx, self.params.input_cycles);
         let mut input = self.input.borrow_mut();
+        let of = &self.ports[port];
         if input.len() >= self.params.input_queue {
-            self.count(|t| (t.from_driver, t.dropped_input) = (t.from_driver + 1, t.dropped_input + 1));
+            of.count(|t| (t.from_driver, t.dropped_input) = (t.from_driver + 1, t.dropped_input + 1));
             return Some(frame.into_buffer());
         }
-        input.push_back(frame);
-        self.count(|t| (t.from_driver, t.in_input) = (t.from_driver + 1, t.in_input + 1));
+        input.push_back((port, frame));
+        of.count(|t| (t.from_driver, t.in_input) = (t.from_driver + 1, t.in_input + 1));
         None
     }
 
@@ -282,47 +328,50 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         }
     }
 
-    /// Puts a frame into the transmit queue and starts the driver. `Err` gives the frame back: the queue was
-    /// full (`ENOBUFS`). Interrupts must be off.
-    fn output(&self, machine: &Machine, frame: N::Frame) -> Result<(), N::Frame> {
+    /// Puts a frame into the transmit queue of `port` and starts the driver. `Err` gives the frame back: the
+    /// queue was full (`ENOBUFS`). Interrupts must be off.
+    fn output(&self, machine: &Machine, port: usize, frame: N::Frame) -> Result<(), N::Frame> {
+        let port = &self.ports[port];
         {
-            let mut transmit = self.transmit.borrow_mut();
-            if !self.device.admits(transmit.len(), self.params.transmit_queue) {
+            let mut transmit = port.transmit.borrow_mut();
+            if !port.device.admits(transmit.len(), self.params.transmit_queue) {
                 return Err(frame);
             }
             transmit.push_back(frame);
         }
-        self.count(|t| t.queued += 1);
-        self.start_output(machine);
+        port.count(|t| t.queued += 1);
+        self.start_output(machine, port);
         Ok(())
     }
 
     /// `if_start`: moves frames from the transmit queue into the ring, as many as fit.
-    fn start_output(&self, machine: &Machine) {
+    fn start_output(&self, machine: &Machine, port: &Port<N>) {
         let mut moved = false;
-        while self.device.has_tx_space() {
-            let Some(frame) = self.transmit.borrow_mut().pop_front() else { break };
+        while port.device.has_tx_space() {
+            let Some(frame) = port.transmit.borrow_mut().pop_front() else { break };
             spend(machine, Function::Transmit, self.params.start_cycles);
-            if let Err(frame) = self.device.forward(frame) {
-                self.transmit.borrow_mut().push_front(frame);
+            if let Err(frame) = port.device.forward(frame) {
+                port.transmit.borrow_mut().push_front(frame);
                 break;
             }
+            port.count(|t| t.to_card += 1);
             moved = true;
         }
         if moved {
-            self.device.flush();
+            port.device.flush();
         }
     }
 
-    /// Goes on after the card has sent or received: sends more, schedules the protocols, wakes a waiting
-    /// sender.
-    fn go_on(&self, machine: &Machine) {
-        self.start_output(machine);
+    /// Goes on after the card of `port` has sent or received: sends more, schedules the protocols, wakes a
+    /// waiting sender.
+    fn go_on(&self, machine: &Machine, port: usize) {
+        let port = &self.ports[port];
+        self.start_output(machine, port);
         if !self.input.borrow().is_empty() {
             self.schedule_netisr(machine);
         }
-        if self.device.readmits(self.transmit.borrow().len(), self.params.transmit_queue)
-            && let Some(process) = self.waiting.take()
+        if port.device.readmits(port.transmit.borrow().len(), self.params.transmit_queue)
+            && let Some(process) = port.waiting.take()
         {
             machine.wake(process);
         }
@@ -332,8 +381,9 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     fn run_input(&self, machine: &Machine) {
         let mut out = Vec::new();
         loop {
-            let Some(frame) = self.input.borrow_mut().pop_front() else { return };
-            self.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
+            let Some((port, frame)) = self.input.borrow_mut().pop_front() else { return };
+            let of = &self.ports[port];
+            of.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
             let work = self.handler.borrow().work();
             let elements = match work {
                 // What leaves costs `forward_cycles`.
@@ -341,36 +391,43 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 Work::Elements(elements) => elements,
                 Work::Protocol => {
                     spend(machine, Function::Receive, self.params.receive_cycles);
-                    let buffer = self.handler.borrow().receive(machine, &self.device, frame);
-                    self.count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
+                    let buffer = self.handler.borrow().receive(machine, &of.device, frame);
+                    of.count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
                     if let Some(buffer) = buffer {
-                        machine.without_interrupts(|| self.device.free(buffer));
+                        machine.without_interrupts(|| of.device.free(buffer));
                     }
                     continue;
                 }
             };
             spend(machine, Function::Element, u64::from(elements) * self.params.element_cycles);
-            let ended = self.handler.borrow_mut().handle(machine.now_ps(), 0, frame, &mut out);
+            let ended = self.handler.borrow_mut().handle(machine.now_ps(), port, frame, &mut out);
             let ended_here = u64::from(ended.is_some());
-            self.count(|t| {
+            of.count(|t| {
                 (t.in_hand, t.ended) = (t.in_hand - 1 + out.len() as u64, t.ended + ended_here);
             });
             if out.is_empty() {
                 spend(machine, Function::Receive, self.params.receive_cycles);
             }
             let released = self.handler.borrow_mut().released();
-            self.count(|t| t.ended += released.len() as u64);
+            of.count(|t| t.ended += released.len() as u64);
             machine.without_interrupts(|| {
-                ended.into_iter().chain(released).for_each(|buffer| self.device.free(buffer));
-                supply(&self.handler, &self.device);
+                ended.into_iter().chain(released).for_each(|buffer| of.device.free(buffer));
+                supply(&self.handler, &of.device);
             });
-            for (_, frame) in out.drain(..) {
-                spend(machine, Function::Forward, self.params.forward_cycles);
+            for (to, frame) in out.drain(..) {
+                let (function, cycles) = match work {
+                    Work::Bridge => (Function::Forward, self.params.bridge_cycles),
+                    Work::Route { translates: true, .. } => {
+                        (Function::Route, self.params.forward_cycles + self.params.nat_cycles)
+                    }
+                    _ => (Function::Forward, self.params.forward_cycles),
+                };
+                spend(machine, function, cycles);
                 machine.without_interrupts(|| {
-                    self.count(|t| t.in_hand -= 1);
-                    if let Err(frame) = self.output(machine, frame) {
-                        self.count(|t| t.dropped_transmit += 1);
-                        self.device.free(frame.into_buffer());
+                    of.count(|t| t.in_hand -= 1);
+                    if let Err(frame) = self.output(machine, to, frame) {
+                        self.ports[to].count(|t| t.dropped_transmit += 1);
+                        of.device.free(frame.into_buffer());
                     }
                 });
             }
@@ -382,6 +439,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
 fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, H>>,
+    index: usize,
     burst: usize,
 ) -> ContextId {
     let shared = Rc::clone(shared);
@@ -391,8 +449,9 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
         loop {
             spend(machine, Function::Softirq, shared.params.poll_cycles);
             let polled = machine.without_interrupts(|| {
-                let polled = shared.device.poll(burst, &mut |frame| shared.input(machine, frame));
-                shared.go_on(machine);
+                let device = &shared.ports[index].device;
+                let polled = device.poll(burst, &mut |frame| shared.input(machine, index, frame));
+                shared.go_on(machine, index);
                 polled
             });
             let switched = match polled.next {
@@ -417,20 +476,22 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
 fn spawn_handler<N: Netdev, H: Handler<N>>(
     machine: &Machine,
     shared: &Rc<Shared<N, H>>,
+    index: usize,
     poller: Option<ContextId>,
 ) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Hardirq, move |machine| {
+        let port = &shared.ports[index];
         loop {
-            machine.wait_for_interrupt(shared.slot);
-            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            machine.wait_for_interrupt(port.slot);
+            machine.enter_interrupt();
             spend(machine, Function::InterruptEntry, shared.params.interrupt_thread_cycles);
-            let raised = shared.device.interrupt(&mut |frame| shared.input(machine, frame));
+            let raised = port.device.interrupt(&mut |frame| shared.input(machine, index, frame));
             match (raised, poller) {
                 (Raised::Poll, Some(poller)) => machine.wake(poller),
-                _ => shared.go_on(machine),
+                _ => shared.go_on(machine, index),
             }
-            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+            machine.leave_interrupt();
         }
     });
 }
@@ -442,12 +503,12 @@ fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N
         let tick_ps = shared.params.tick_ps();
         loop {
             machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
-            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            machine.enter_interrupt();
             machine.spend(shared.params.clock_cycles * machine.host().cycle_ps);
             if polled && shared.polling.clock() {
                 shared.schedule_netisr(machine);
             }
-            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+            machine.leave_interrupt();
         }
     });
 }

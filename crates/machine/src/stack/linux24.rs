@@ -15,6 +15,7 @@ use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Serv
 use super::udp::{self, Socket};
 use crate::cpu::{Function, Level, Line, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
+use crate::platform::Arrays;
 use port::Port;
 pub use port::{Stall, Tally};
 use serde::Deserialize;
@@ -26,6 +27,8 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
+    /// How the kernel keeps free packet buffers.
+    pub buffers: Arrays,
     /// Frames on the backlog before `netif_rx` drops.
     pub backlog: usize,
     /// Frames that one poll of the backlog takes.
@@ -73,6 +76,11 @@ pub struct Params {
     pub vlan_cycles: u64,
     /// Connection tracking and translation: one packet of a connection that is known.
     pub nat_cycles: u64,
+    /// A packet socket looks at a frame: the list of those who want all frames, the filter, the socket's
+    /// memory.
+    pub packet_check_cycles: u64,
+    /// A packet socket queues a frame: its clone, its source address, the socket's queue.
+    pub packet_queue_cycles: u64,
     /// `udp_rcv` to the socket's queue: one datagram.
     pub udp_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
@@ -93,6 +101,10 @@ pub struct Params {
     pub datagram_bytes: u32,
     /// Cache lines of a socket that softirq and process both change.
     pub socket_lines: u32,
+    /// The same of a packet socket.
+    pub packet_lines: u32,
+    /// The system call with which a process takes a frame from a packet socket.
+    pub packet_call_cycles: u64,
     /// Cache lines of a transmit queue and its locks.
     pub queue_lines: u32,
     /// Cache lines of the bridge's table and locks that each frame changes.
@@ -106,6 +118,7 @@ pub struct Params {
 impl Params {
     /// Whether a stack can be like this; the error names what is out of range.
     pub fn check(&self) -> Result<(), String> {
+        self.buffers.check()?;
         check(&[
             ("backlog", self.backlog, QUEUE),
             ("backlog_weight", self.backlog_weight, QUEUE),
@@ -114,6 +127,7 @@ impl Params {
             ("transmit_queue", self.transmit_queue, QUEUE),
             ("queue_lines", self.queue_lines as usize, 0..=1000),
             ("socket_lines", self.socket_lines as usize, 0..=1000),
+            ("packet_lines", self.packet_lines as usize, 0..=1000),
             ("bridge_lines", self.bridge_lines as usize, 0..=1000),
             ("route_lines", self.route_lines as usize, 0..=1000),
             ("nat_lines", self.nat_lines as usize, 0..=1000),
@@ -139,6 +153,9 @@ impl Params {
             ("forward_cycles", self.forward_cycles, CYCLES),
             ("vlan_cycles", self.vlan_cycles, CYCLES),
             ("nat_cycles", self.nat_cycles, CYCLES),
+            ("packet_check_cycles", self.packet_check_cycles, CYCLES),
+            ("packet_queue_cycles", self.packet_queue_cycles, CYCLES),
+            ("packet_call_cycles", self.packet_call_cycles, CYCLES),
             ("udp_cycles", self.udp_cycles, CYCLES),
             ("tcp_cycles", self.tcp_cycles, CYCLES),
             ("tcp_ack_cycles", self.tcp_ack_cycles, CYCLES),
@@ -157,12 +174,31 @@ impl Params {
         Socket::new(udp::Costs {
             // The last one may exceed the limit.
             capacity: self.datagram_bytes as usize / each as usize + 1,
-            protocol_cycles: self.ip_cycles + self.udp_cycles,
+            header_bytes: udp::HEADER_BYTES,
+            check_cycles: self.ip_cycles + self.udp_cycles,
+            queue_cycles: 0,
             wake_cycles: self.wake_cycles,
             switch_cycles: self.switch_cycles,
             call_cycles: self.receive_call_cycles + self.receive_segment_cycles,
             program_cycles: self.element_cycles,
             lines: self.socket_lines,
+        })
+    }
+
+    /// A packet socket of this system, which takes every frame, in buffers of so many bytes.
+    pub fn packet_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
+        let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
+        Socket::new(udp::Costs {
+            header_bytes: 0,
+            // Unlike a UDP socket's, none may exceed the limit (`packet_rcv`).
+            capacity: (self.datagram_bytes as usize / each as usize).max(1),
+            check_cycles: self.packet_check_cycles,
+            queue_cycles: self.packet_queue_cycles,
+            wake_cycles: self.wake_cycles,
+            switch_cycles: self.switch_cycles,
+            call_cycles: self.packet_call_cycles,
+            program_cycles: self.element_cycles,
+            lines: self.packet_lines,
         })
     }
 }

@@ -1,6 +1,7 @@
-//! A UDP socket and the process that reads it, as netreceive and ttcp do.
+//! A socket and the process that reads it: of UDP, as netreceive and ttcp have, or a packet socket, which
+//! gets whole frames.
 //!
-//! The protocol puts datagrams into the socket's buffer, and drops them while it is full. The process takes
+//! The protocol puts frames into the socket's buffer, and drops them while it is full. The process takes
 //! one with each system call, and sleeps in it while there is none.
 
 use super::handler::{Handler, Work};
@@ -11,15 +12,19 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Ethernet, IPv4 and UDP headers, which no process gets to see.
-const HEADER_BYTES: usize = 42;
+pub const HEADER_BYTES: usize = 42;
 
 /// What a socket holds, and what is done for a datagram, in clock cycles of the host's CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// Datagrams that fit its buffer.
     pub capacity: usize,
-    /// The protocol, as far as the stack has not charged it before.
-    pub protocol_cycles: u64,
+    /// Bytes before a frame's data, which are not copied to the process.
+    pub header_bytes: usize,
+    /// The protocol, as far as the stack has not charged it before, until it is known whether there is space.
+    pub check_cycles: u64,
+    /// The rest of it, for a frame that there is space for.
+    pub queue_cycles: u64,
     /// Waking the process.
     pub wake_cycles: u64,
     /// Switching to it.
@@ -121,7 +126,7 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
                     machine.wait();
                     shared.spend(machine, Function::Schedule, costs.switch_cycles);
                 };
-                let bytes = frame.as_ref().len().saturating_sub(HEADER_BYTES) as u64;
+                let bytes = frame.as_ref().len().saturating_sub(costs.header_bytes) as u64;
                 machine.spend_on(Function::Copy, bytes * machine.host().copy_byte_ps);
                 free(machine, frame);
                 shared.count(|t| (t.held, t.read) = (t.held - 1, t.read + 1));
@@ -140,12 +145,13 @@ impl<N: Netdev> Handler<N> for Socket<N::Frame> {
 
     fn receive(&self, machine: &Machine, _: &N, frame: N::Frame) -> Option<N::Buffer> {
         let shared = &self.0;
-        shared.spend(machine, Function::Receive, shared.costs.protocol_cycles);
+        shared.spend(machine, Function::Receive, shared.costs.check_cycles);
         machine.own(&shared.line, shared.costs.lines);
         if shared.buffer.borrow().len() >= shared.costs.capacity {
             shared.count(|t| (t.arrived, t.dropped) = (t.arrived + 1, t.dropped + 1));
             return Some(frame.into_buffer());
         }
+        shared.spend(machine, Function::Receive, shared.costs.queue_cycles);
         shared.buffer.borrow_mut().push_back(frame);
         shared.count(|t| (t.arrived, t.held) = (t.arrived + 1, t.held + 1));
         if let Some(process) = shared.asleep.take() {

@@ -42,7 +42,7 @@ impl Options {
         let ring = self.ring.unwrap_or(most.min(chip.max_ring()));
         // A tail write is an exit of a virtual machine, and in QEMU it wakes the main loop: half a ring makes
         // up for one.
-        let refill = Refill { when: RefillWhen::EachFrame, group: ring / 2 };
+        let refill = Refill { when: RefillWhen::EachFrame, group: ring / 2, aligned: false };
         Config {
             refill,
             rx_ring: ring,

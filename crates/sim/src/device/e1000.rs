@@ -221,6 +221,7 @@ pub enum Pieces {
 /// Driver and card. An interrupt may come while it is served, and another CPU may send meanwhile.
 pub struct E1000 {
     machine: Machine,
+    slot: usize,
     control: RefCell<Control<Card>>,
     rx: RefCell<RxQueue<Card, Allocator>>,
     tx: Lock<TxQueue<Card, Allocator>>,
@@ -235,6 +236,8 @@ pub struct E1000 {
     /// The tail is written for each frame, as under Linux.
     doorbell_each_frame: bool,
     features: Features,
+    /// A source in the kernel sends one packet again and again: it clones it.
+    clones: bool,
     /// Finds the length of the transmit queue, if it is self-sizing.
     gate: Option<RefCell<TxQueueLimit>>,
     state: Rc<DriverState>,
@@ -294,7 +297,7 @@ impl E1000 {
         }
         // Click calls a polling driver and ends a burst explicitly; the kernel calls others frame by frame.
         let doorbell_each_frame = matches!(policy, Policy::InterruptLoop(_) | Policy::Napi(_));
-        let machine = card.machine().clone();
+        let (machine, slot) = (card.machine().clone(), card.slot());
         let ring_lines = machine.host().ring_lines;
         Ok(Self {
             control: RefCell::new(control),
@@ -307,8 +310,10 @@ impl E1000 {
             doorbell_each_frame,
             model,
             features: Features::default(),
+            clones: false,
             gate: None,
             state: Rc::default(),
+            slot,
             machine,
         })
     }
@@ -317,6 +322,11 @@ impl E1000 {
     pub fn without_checksum_readers(self) -> Self {
         let each_frame = self.model.checksum_status == ChecksumStatus::EachFrame;
         Self { checksum: self.checksum && each_frame, ..self }
+    }
+
+    /// The card's slot.
+    pub fn slot(&self) -> usize {
+        self.slot
     }
 
     /// Where it is to be served.
@@ -329,9 +339,9 @@ impl E1000 {
         }
     }
 
-    /// The same with other features for sending.
+    /// The same for a source in the kernel that sends one packet again and again, with these features.
     pub fn sending(self, features: Features) -> Self {
-        Self { features, ..self }
+        Self { features, clones: true, ..self }
     }
 
     /// Charges what the CPU does with a frame's bytes before the driver has it.
@@ -550,7 +560,8 @@ impl Netdev for E1000 {
 
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool {
         let mut source = self.source.clone();
-        let Some(mut buffer) = source.take() else { return false };
+        let taken = if self.clones { source.take_clone() } else { source.take() };
+        let Some(mut buffer) = taken else { return false };
         let bytes = fill(buffer.bytes_mut());
         if self.features != Features::default() {
             self.prepare(bytes);

@@ -40,7 +40,7 @@ pub struct Regimes {
     pub fetch_bursts: Option<f64>,
     /// See `fetch_bursts`.
     pub fetch_descriptors: Option<f64>,
-    /// In the stumble regime, the longest gap of each 64 frames, on average.
+    /// In the stumble regime, the gaps that are stumbles: their mean.
     pub stumble_gap_clocks: Option<f64>,
     /// The shortest gap between two frames in it.
     pub stumble_least_clocks: Option<f64>,
@@ -157,12 +157,11 @@ pub fn regimes(trace: &Trace, port: u8) -> Regimes {
 
     if let Some(first) = first_stumble {
         let gaps: Vec<f64> = (first..frames.len() - 1).map(gap).collect();
-        let longest: Vec<f64> =
-            gaps.chunks_exact(64).map(|chunk| chunk.iter().copied().fold(0.0, f64::max)).collect();
-        r.stumble_gap_clocks = mean(&longest);
+        let is_stumble = |gap: &f64| *gap > STUMBLE * spacing;
+        let stumbles: Vec<f64> = gaps.iter().copied().filter(is_stumble).collect();
+        r.stumble_gap_clocks = mean(&stumbles);
         r.stumble_least_clocks = gaps.iter().copied().reduce(f64::min);
-        r.stumble_gap_median_clocks =
-            median(gaps.iter().copied().filter(|&g| g <= STUMBLE * spacing).collect());
+        r.stumble_gap_median_clocks = median(gaps.iter().copied().filter(|gap| !is_stumble(gap)).collect());
         let last = mine[frames[frames.len() - 1]].end_ps;
         r.stumble_frames_per_us = Some((frames.len() - 1 - first) as f64 / ((last - until) as f64 / 1e6));
     }

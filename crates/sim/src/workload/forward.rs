@@ -11,10 +11,11 @@ use crate::simulation::Simulation;
 use crate::sink::{TesterPort, TesterReceiver, check};
 use crate::source::{ConstantRate, phase_ps, slot_ps};
 use kpps_frames::{Size, rate};
-use kpps_machine::MS;
 use kpps_machine::cpu::Profile;
-use kpps_machine::stack::linux24::{self, Attach, Stack, Stall, Tally};
+use kpps_machine::stack::linux24::{Stall, Tally};
+use kpps_machine::stack::{freebsd, linux22, linux24};
 use kpps_machine::wire::{Receiver, Traffic};
+use kpps_machine::{MS, Machine};
 use kpps_measure::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};
 use kpps_results::{Cpu, Ledger, Trial};
 use std::cell::{Cell, RefCell};
@@ -119,19 +120,114 @@ pub struct Watchdogs {
     pub simulated_ms: u32,
 }
 
-/// Why no app runs on this set-up.
-pub(crate) fn no_forwarding(setup: &Setup) -> String {
-    let what = format!("the stack '{}' does not forward between two cards", setup.stack);
-    what + ": use a machine with Linux 2.4 or 2.6, as lunz2003"
-}
-
 /// How long the load is on before a transmit queue is suspected to stay stopped.
 const WATCH_MS: u32 = 300;
 /// A queue that has been stopped for less than this after [`WATCH_MS`] goes on and stops again by itself.
 const SUSPECT_MS: u64 = 100;
 
+/// The app on a running stack, whichever that is.
+enum Running {
+    Linux22(linux22::Stack<E1000, Forwards>),
+    Linux24(linux24::Stack<E1000, Forwards>),
+    FreeBsd(freebsd::Stack<E1000, Forwards>),
+}
+
+impl Running {
+    /// Starts the stack for cards in slots 0, 1, …, whose interrupts go to `cpus` CPUs in turn.
+    fn start(
+        machine: &Machine,
+        params: &StackParams,
+        devices: Vec<E1000>,
+        cpus: usize,
+        forwards: Forwards,
+    ) -> Self {
+        let devices = devices.into_iter().enumerate().map(|(slot, device)| (slot, device.service(), device));
+        match params.clone() {
+            StackParams::Linux22(params) => {
+                let attach = devices.map(|(slot, service, device)| linux22::Attach { device, slot, service });
+                Self::Linux22(linux22::Stack::start(machine, params, attach.collect(), forwards))
+            }
+            StackParams::Linux24(params) => {
+                let attach = devices.map(|(slot, service, device)| linux24::Attach {
+                    device,
+                    slot,
+                    service,
+                    cpu: slot % cpus,
+                });
+                Self::Linux24(linux24::Stack::start(machine, params, attach.collect(), forwards))
+            }
+            StackParams::FreeBsd(params) => {
+                let attach = devices.map(|(slot, service, device)| freebsd::Attach { device, slot, service });
+                Self::FreeBsd(freebsd::Stack::start(machine, params, attach.collect(), forwards))
+            }
+        }
+    }
+
+    fn start_timers(&self, machine: &Machine, first_ps: u64) {
+        match self {
+            Self::Linux22(stack) => stack.start_timers(machine, first_ps),
+            Self::Linux24(stack) => stack.start_timers(machine, first_ps),
+            Self::FreeBsd(stack) => stack.start_timers(machine, first_ps),
+        }
+    }
+
+    /// Where the frames of a port are or ended, in the words of Linux 2.4.
+    fn tally(&self, port: usize) -> Tally {
+        match self {
+            Self::Linux24(stack) => stack.tally(port),
+            Self::Linux22(stack) => {
+                let t = stack.tally(port);
+                Tally {
+                    from_driver: t.from_driver,
+                    dropped_backlog: t.dropped_backlog,
+                    in_backlog: t.in_backlog,
+                    dropped_app_queue: t.dropped_queue,
+                    in_app_queue: t.in_queue,
+                    in_hand: t.in_hand,
+                    ended: t.consumed,
+                    to_queue: t.to_device,
+                    dropped_queue: t.dropped_device,
+                    in_queue: t.in_device,
+                    to_card: t.to_card,
+                }
+            }
+            Self::FreeBsd(stack) => {
+                let t = stack.tally(port);
+                Tally {
+                    from_driver: t.from_driver,
+                    dropped_backlog: t.dropped_input,
+                    in_backlog: t.in_input,
+                    in_hand: t.in_hand,
+                    ended: t.ended,
+                    to_queue: t.queued + t.dropped_transmit,
+                    dropped_queue: t.dropped_transmit,
+                    in_queue: t.queued - t.to_card,
+                    to_card: t.to_card,
+                    ..Tally::default()
+                }
+            }
+        }
+    }
+
+    /// The state of a port's transmit queue. Only Linux 2.4 and 2.6 stop one.
+    fn stall(&self, port: usize) -> Stall {
+        match self {
+            Self::Linux24(stack) => stack.stall(port),
+            Self::Linux22(_) | Self::FreeBsd(_) => Stall::default(),
+        }
+    }
+
+    fn with_handler<R>(&self, read: impl FnOnce(&Forwards) -> R) -> R {
+        match self {
+            Self::Linux22(stack) => stack.with_handler(read),
+            Self::Linux24(stack) => stack.with_handler(read),
+            Self::FreeBsd(stack) => stack.with_handler(read),
+        }
+    }
+}
+
 /// A machine with the app on it, before anything has come in.
-type Assembled = (Simulation, Stack<E1000, Forwards>);
+type Assembled = (Simulation, Running);
 
 impl Forwarding {
     /// Builds the machine: `far` receives what comes out of each port, and `connections` have been made.
@@ -142,9 +238,6 @@ impl Forwarding {
         connections: &[Vec<u8>],
     ) -> Result<Assembled, TrialError> {
         let Self { setup, app, affinity } = self;
-        let StackParams::Linux24(params) = &setup.stack_params else {
-            return Err(TrialError::Load(no_forwarding(setup)));
-        };
         let mut setup = setup.clone().for_frames(size);
         setup.config.promiscuous |= app.is_promiscuous();
         let mut cards = Vec::with_capacity(far.len());
@@ -153,19 +246,16 @@ impl Forwarding {
             card.port = index as u8;
             cards.push((card, far));
         }
-        let cpus = match affinity {
-            Affinity::Bound => 1,
-            Affinity::Spread => setup.cpus.clamp(1, 2),
+        let cpus = match (affinity, &setup.stack_params) {
+            (Affinity::Spread, StackParams::Linux24(_)) => setup.cpus.clamp(1, 2),
+            // The other kernels run on one CPU.
+            _ => 1,
         };
         let (simulation, devices) = Simulation::build(&setup, cpus, 0, cards)?;
         let connections = connections.iter().map(Vec::as_slice);
         let now_ps = simulation.machine().now_ps();
         let forwards = Forwards::new(*app, size, &devices[0], connections, now_ps)?;
-        let attach = devices.into_iter().enumerate().map(|(slot, device)| {
-            let service = device.service();
-            Attach { device, slot, service, cpu: slot % cpus }
-        });
-        let stack = Stack::start(simulation.machine(), params.clone(), attach.collect(), forwards);
+        let stack = Running::start(simulation.machine(), &setup.stack_params, devices, cpus, forwards);
         Ok((simulation, stack))
     }
 }
@@ -173,7 +263,7 @@ impl Forwarding {
 /// The app between the ports of its tester.
 struct Rig {
     simulation: Simulation,
-    stack: Stack<E1000, Forwards>,
+    stack: Running,
     ports: [Rc<TesterPort>; 2],
     /// What the tester sends into each port, in turn.
     frames: [Vec<Vec<u8>>; 2],
@@ -240,9 +330,10 @@ impl Rig {
             let tally = self.stack.tally(port);
             places.card(card, (driver.dropped, tally.from_driver), self.rx_ring)?;
             places.dropped("backlog", tally.dropped_backlog);
+            places.dropped_if_any("app-queue", tally.dropped_app_queue);
             places.dropped("queue", tally.dropped_queue);
             places.in_flight("backlog", tally.in_backlog);
-            places.in_flight("app", tally.in_hand);
+            places.in_flight("app", tally.in_app_queue + tally.in_hand);
             places.in_flight("queue", tally.in_queue);
             let sent = card.transmitted + card.tx_discarded;
             places.in_flight("transmit", remaining("given to the card", tally.to_card, sent)?);

@@ -20,7 +20,7 @@ use kpps_driver::service::Spent;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, rate};
 use kpps_machine::cpu::{Function, Level};
-use kpps_machine::stack::freebsd::{Calls, OnFull, Params, Sender, Stack, Tally};
+use kpps_machine::stack::freebsd::{Attach, Calls, OnFull, Params, Sender, Stack, Tally};
 use kpps_machine::stack::udp::{self, Socket};
 use kpps_machine::stack::{Handler, Producer};
 use kpps_machine::wire::Traffic;
@@ -157,16 +157,16 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Running<H> {
 
     fn tally(&self) -> Tally {
         match self {
-            Self::RateLimited(stack) => stack.tally(),
-            Self::E1000(stack) => stack.tally(),
+            Self::RateLimited(stack) => stack.tally(0),
+            Self::E1000(stack) => stack.tally(0),
         }
     }
 
     /// Frames before the ring, and descriptors of the ring in use; `None` while the driver is at them.
     fn waiting(&self) -> Option<(usize, usize)> {
         match self {
-            Self::RateLimited(stack) => Some((stack.queued()?, stack.device().pending()?)),
-            Self::E1000(stack) => Some((stack.queued()?, stack.device().transmit_queue().1)),
+            Self::RateLimited(stack) => Some((stack.queued(0)?, stack.device(0).pending()?)),
+            Self::E1000(stack) => Some((stack.queued(0)?, stack.device(0).transmit_queue().1)),
         }
     }
 }
@@ -229,7 +229,8 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
                 let device = RateLimitedDevice::attach(card, &setup.config, allocator)
                     .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
                 let service = device.service();
-                let stack = Stack::start(simulation.machine(), slot, params, service, device, handler);
+                let attach = Attach { device, slot, service };
+                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
                 (simulation, Running::RateLimited(stack))
             }
             Place::E1000(setup) => {
@@ -240,7 +241,8 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
                     device = device.with_waiting_senders(params.transmit_queue);
                 }
                 let service = device.service();
-                let stack = Stack::start(simulation.machine(), 0, params, service, device, handler);
+                let attach = Attach { device, slot: 0, service };
+                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
                 (simulation, Running::E1000(stack))
             }
         };
@@ -342,7 +344,7 @@ pub fn send(
     }
     let queue = match &rig.running {
         Running::RateLimited(_) => None,
-        Running::E1000(stack) => Some(stack.device().transmit_queue()),
+        Running::E1000(stack) => Some(stack.device(0).transmit_queue()),
     };
     let profile = interval.profile();
     let of_cpu = |ps: u64| ps as f64 / interval.elapsed_ps() as f64;

@@ -1,9 +1,10 @@
 //! Records a bus trace: what crosses a machine's bus, its wires and its registers, and when.
 //!
 //! One or several ports are loaded at once, and their interrupts are spread over the machine's CPUs. The
-//! kernel takes raw frames up to its protocol demultiplexer, where no protocol wants them, and frees them: so
-//! a bus analyser shows what driver and card do to each other, undisturbed by an application.
+//! kernel takes raw frames up to its protocol demultiplexer. There no protocol wants them, and it frees
+//! them; or a packet socket of each port takes them ([`Consumer`]), from which a process reads.
 
+use crate::device::e1000::{E1000, Frame};
 use crate::experiment::{Phases, check_load};
 use crate::setup::{Setup, StackParams};
 use crate::simulation::Simulation;
@@ -12,9 +13,12 @@ use crate::stack::Discard;
 use crate::trace::{Port, Trace};
 use kpps_datasheet::{reg, stat};
 use kpps_frames::{Size, rate};
-use kpps_machine::US;
+use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{Attach, Stack};
+use kpps_machine::stack::udp::Socket;
+use kpps_machine::stack::{Handler, IntoBuffer, Netdev, Work};
 use kpps_machine::wire::{Count, Receiver};
+use kpps_machine::{Machine, US};
 use kpps_measure::TrialError;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,6 +47,18 @@ pub struct Tracing {
     pub capture: usize,
     /// Another master on the bus.
     pub background: Option<Background>,
+    /// Who takes the frames.
+    pub consumer: Consumer,
+}
+
+/// Who takes raw frames in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consumer {
+    /// Nobody: the demultiplexer frees them.
+    #[default]
+    Nobody,
+    /// A packet socket, and a process on another CPU that reads it: what it has read is delivered.
+    PacketSocket,
 }
 
 impl Tracing {
@@ -58,7 +74,35 @@ impl Tracing {
             log: 1 << 17,
             capture: 0,
             background: None,
+            consumer: Consumer::Nobody,
         }
+    }
+}
+
+/// The handler of a port's frames.
+enum Takes {
+    Nobody(Discard),
+    PacketSockets(Vec<Socket<Frame>>),
+}
+
+impl Handler<E1000> for Takes {
+    fn work(&self) -> Work {
+        match self {
+            Self::Nobody(discard) => Handler::<E1000>::work(discard),
+            Self::PacketSockets(_) => Work::Protocol,
+        }
+    }
+    fn receive(&self, machine: &Machine, port: &E1000, frame: Frame) -> Option<Buf> {
+        match self {
+            Self::PacketSockets(sockets) => match sockets.get(port.slot()) {
+                Some(socket) => socket.receive(machine, port, frame),
+                None => Some(frame.into_buffer()),
+            },
+            Self::Nobody(_) => Some(frame.into_buffer()),
+        }
+    }
+    fn handle(&mut self, _: u64, _: usize, frame: Frame, _: &mut Vec<(usize, Frame)>) -> Option<Buf> {
+        Some(frame.into_buffer())
     }
 }
 
@@ -91,13 +135,30 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
     let setup = setup.clone().for_frames(what.size);
     let card = |_| (setup.card.clone(), Box::<Count>::default() as Box<dyn Receiver>);
     let cards = (0..what.ports).map(card).collect();
-    let (simulation, devices) = Simulation::build(&setup, setup.cpus, 0, cards)?;
+    let socket = |_| params.packet_socket::<Frame>(setup.config.rx_buffer_bytes.into());
+    let sockets: Vec<_> = match what.consumer {
+        Consumer::Nobody => Vec::new(),
+        Consumer::PacketSocket => (0..what.ports).map(socket).collect(),
+    };
+    let held = sockets.iter().map(Socket::capacity).sum();
+    let (simulation, devices) = Simulation::build(&setup, setup.cpus, held, cards)?;
     let machine = simulation.machine();
     let attach = devices.into_iter().enumerate().map(|(slot, device)| {
         let service = device.service();
         Attach { device, slot, service, cpu: slot % setup.cpus }
     });
-    let stack = Stack::start(machine, params, attach.collect(), Discard);
+    let takes = match what.consumer {
+        Consumer::Nobody => Takes::Nobody(Discard),
+        Consumer::PacketSocket => Takes::PacketSockets(sockets.clone()),
+    };
+    let stack = Rc::new(Stack::start(machine, params, attach.collect(), takes));
+    for (slot, socket) in sockets.iter().enumerate() {
+        let device = Rc::clone(&stack);
+        // On a CPU that serves no card, as far as there are any.
+        socket.read_from_process(machine, (slot + what.ports) % setup.cpus, move |machine, frame| {
+            machine.without_interrupts(|| device.device(slot).free(frame.into_buffer()));
+        });
+    }
 
     let phases = Phases::new(machine.now_ps() + 10 * US, what.warmup_us * US, what.duration_us * US)?;
     let captures: Vec<_> = (0..what.ports).map(|_| Rc::new(RefCell::new(Vec::new()))).collect();
@@ -133,7 +194,7 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
             }
             let port = |port: usize| Reading {
                 sent: sent[port].get(),
-                delivered: stack.tally(port).ended,
+                delivered: sockets.get(port).map_or(stack.tally(port).ended, |socket| socket.tally().read),
                 missed: world.register_read(now_ps, port, missed).into(),
             };
             (0..what.ports).map(port).collect::<Vec<_>>()

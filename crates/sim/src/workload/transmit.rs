@@ -1,16 +1,18 @@
 //! How many frames a driver sends when its application always has another one.
 
 use crate::device::e1000::{By, Features, Pieces, VLAN};
+use crate::device::rate_limited::RateLimitedDevice;
 use crate::experiment::{Phases, Snapshot};
-use crate::setup::Setup;
+use crate::setup::{RateLimitedSetup, Setup, StackParams};
 use crate::simulation::Simulation;
 use crate::sink::Checked;
-use crate::stack::{ReceivesNothing, Running};
+use crate::stack::{Discard, ReceivesNothing, Running};
 use kpps_apps::{InfiniteSource, Pull};
 use kpps_frames::build::{self, Flow, udp_test};
 use kpps_frames::checksum::Sum;
 use kpps_frames::{Size, ethernet, ipv4, tcp};
 use kpps_machine::stack::Producer;
+use kpps_machine::stack::linux22::{Attach, Stack};
 use kpps_measure::TrialError;
 use kpps_model::Tally;
 use kpps_results::Cpu;
@@ -199,4 +201,41 @@ pub fn transmit_with(
         data_bursts_per_packet: interval.per(sent, card(|card| card.tx_data_bursts)),
         cpu: interval.cpu(),
     })
+}
+
+/// What a rate-limited NIC sends under Linux 2.2 with Click, whose source always has another frame of
+/// `size`: frames per second, the share of the time in which it had nothing to send, interrupts per second,
+/// and how the CPU's time went.
+pub fn transmit_by_nic(
+    setup: &RateLimitedSetup,
+    size: Size,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<(f64, f64, f64, Cpu), TrialError> {
+    let StackParams::Linux22(params) = setup.stack_params.clone() else {
+        return Err(TrialError::Testbed(format!("{} is not Linux 2.2 with Click", setup.stack)));
+    };
+    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let arrived = Checked::default();
+    let right = frame.clone();
+    let receiver = arrived.receiver(move |frame| frame == right);
+    let (simulation, card, allocator) = Simulation::with_rate_limited_nic(setup, 1, 1, receiver);
+    let (machine, slot) = (simulation.machine(), card.slot());
+    let device = RateLimitedDevice::attach(card, &setup.config, allocator)
+        .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
+    let attach = Attach { service: device.service(), device, slot };
+    let stack = Stack::start(machine, params, vec![attach], Discard);
+    stack.send_forever(machine, 0, Source(InfiniteSource::new(frame)));
+    let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
+    let interval = simulation.measure(&phases, go_on, |machine| {
+        let now_ps = machine.now_ps();
+        (arrived.frames(), machine.with_world(|world| world.rate_limited_nic(slot).tx_idle_ps(now_ps)))
+    })?;
+    arrived.check()?;
+    Ok((
+        interval.per_second(|s| s.own.0),
+        interval.share(|s| s.own.1),
+        interval.per_second(|s| s.counters.interrupts),
+        interval.cpu(),
+    ))
 }

@@ -137,7 +137,16 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "crossings",
         about: "frames that have crossed the bus of a traced machine, over the bus's clock",
-        takes: &["offered", "groups", "background", "ports", "warmup_us", "duration_us", "every_clocks"],
+        takes: &[
+            "offered",
+            "groups",
+            "background",
+            "packet_socket",
+            "ports",
+            "warmup_us",
+            "duration_us",
+            "every_clocks",
+        ],
         take: trace::crossings,
     },
     Metric {
@@ -197,6 +206,12 @@ pub const METRICS: &[Metric] = &[
         take: netreceive::run,
     },
     Metric {
+        name: "nic-transmit",
+        about: "what a rate-limited NIC sends under Linux 2.2 with Click when there is always another frame",
+        takes: &["nic", "warmup_ms", "duration_ms"],
+        take: transmit::nic,
+    },
+    Metric {
         name: "profile",
         about: "the numbers of a profile",
         takes: &["kind", "name"],
@@ -245,7 +260,16 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "trace",
         about: "several ports at once, their bus and its regimes, the CPU by function",
-        takes: &["offered", "payload", "groups", "background", "ports", "warmup_us", "duration_us"],
+        takes: &[
+            "offered",
+            "payload",
+            "groups",
+            "background",
+            "packet_socket",
+            "ports",
+            "warmup_us",
+            "duration_us",
+        ],
         take: trace::run,
     },
     Metric {

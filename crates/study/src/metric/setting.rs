@@ -62,6 +62,7 @@ impl Setting {
             Kind::Chip => setup.chip,
             Kind::Bus => setup.bus,
             Kind::Host => setup.host,
+            Kind::Work => return Ok(true),
             Kind::Stack => setup.stack,
             Kind::Driver => setup.driver,
             Kind::Machine => setup.machine,

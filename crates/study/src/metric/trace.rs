@@ -5,7 +5,7 @@ use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, columns};
 use kpps_frames::{Size, rate};
 use kpps_sim::trace::{crossed, values};
-use kpps_sim::workload::trace::{Background, Groups, Tracing, trace};
+use kpps_sim::workload::trace::{Background, Consumer, Groups, Tracing, trace};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -32,6 +32,9 @@ struct Of {
     payload: Option<OneOrMany<u16>>,
     groups: Option<OfGroups>,
     background: Option<OfBackground>,
+    /// A packet socket takes the frames, and a process reads it.
+    #[serde(default)]
+    packet_socket: bool,
     #[serde(default = "one")]
     ports: usize,
     #[serde(default)]
@@ -68,6 +71,7 @@ impl Of {
                 period_ps: background.period_ns.saturating_mul(1000),
                 bytes: background.bytes,
             }),
+            consumer: if self.packet_socket { Consumer::PacketSocket } else { Consumer::Nobody },
             ..Tracing::new(size, offered_pps, self.duration_us)
         }
     }

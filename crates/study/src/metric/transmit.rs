@@ -2,7 +2,10 @@
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, ms};
-use kpps_sim::{Features, Pieces, transmit_with};
+use kpps_frames::Size;
+use kpps_profiles::Change;
+use kpps_sim::workload::transmit::transmit_by_nic;
+use kpps_sim::{Features, Pieces, RateLimitedSetup, transmit_with};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -52,4 +55,37 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
         ("cpu_used", sent.cpu.used().into()),
     ];
     Ok(values.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+}
+
+#[derive(Deserialize)]
+struct OfNic {
+    machine: String,
+    nic: String,
+    #[serde(default)]
+    set: toml::Table,
+    #[serde(default = "least")]
+    size: u16,
+    #[serde(default = "ms::<10>")]
+    warmup_ms: u32,
+    #[serde(default = "ms::<50>")]
+    duration_ms: u32,
+}
+
+fn least() -> u16 {
+    Size::MIN.bytes_with_fcs() as u16
+}
+
+/// Of a rate-limited NIC under Linux 2.2 with Click: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
+pub(super) fn nic(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: OfNic = configuration(of)?;
+    let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));
+    let mut changes = own.collect::<Result<Vec<_>, _>>()?;
+    changes.extend_from_slice(&context.changes);
+    let setup = RateLimitedSetup::changed(&of.machine, Some(&of.nic), &changes).map_err(|e| e.to_string())?;
+    let times = (of.warmup_ms, of.duration_ms);
+    let (pps, idle, interrupts_per_s, cpu) =
+        transmit_by_nic(&setup, Size::with_fcs(of.size), times, context.go_on).map_err(|e| e.to_string())?;
+    let values =
+        [("pps", pps), ("card_idle", idle), ("interrupts_per_s", interrupts_per_s), ("cpu_busy", cpu.busy())];
+    Ok(values.map(|(name, value)| (name.to_owned(), value.into())).into())
 }

@@ -136,17 +136,21 @@ impl State {
 }
 
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
-    /// Has the driver polled for at most `frames`; returns whether it found anything.
+    /// Has each driver polled for at most `frames`; returns whether one found anything.
     pub(super) fn poll(&self, machine: &Machine, frames: usize, check_status: bool) -> bool {
-        machine.without_interrupts(|| {
-            spend(machine, Function::Softirq, self.params.poll_cycles);
-            if check_status {
-                self.device.check_status();
-            }
-            let polled = self.device.poll(frames, &mut |frame| self.input(machine, frame));
-            self.go_on(machine);
-            polled.frames > 0 || polled.completed > 0
-        })
+        let mut found = false;
+        for (index, port) in self.ports.iter().enumerate() {
+            found |= machine.without_interrupts(|| {
+                spend(machine, Function::Softirq, self.params.poll_cycles);
+                if check_status {
+                    port.device.check_status();
+                }
+                let polled = port.device.poll(frames, &mut |frame| self.input(machine, index, frame));
+                self.go_on(machine, index);
+                polled.frames > 0 || polled.completed > 0
+            });
+        }
+        found
     }
 }
 

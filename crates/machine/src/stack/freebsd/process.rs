@@ -84,7 +84,7 @@ impl Sender {
 }
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
-    /// Starts a process that sends one datagram of `bytes` with each system call.
+    /// Starts a process that sends one datagram of `bytes` by port 0 with each system call.
     pub fn send_from_process(
         &self,
         machine: &Machine,
@@ -133,7 +133,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                         spend(machine, Function::Task, shared.params.switch_cycles);
                     }
                     OnFull::Wait => {
-                        shared.waiting.set(id.get());
+                        shared.ports[0].waiting.set(id.get());
                         machine.wait();
                         spend(machine, Function::Task, shared.params.switch_cycles);
                     }
@@ -151,15 +151,15 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let clock_cycles = if self.soft_timers { CLOCK_CYCLES } else { 0 };
         spend(machine, Function::SystemCall, self.params.system_call_cycles + clock_cycles);
         let made = machine.without_interrupts(|| {
-            self.device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer))
+            self.ports[0].device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer))
         });
         let Some(frame) = made else { return false };
         machine.spend_on(Function::SystemCall, bytes as u64 * machine.host().copy_byte_ps);
         spend(machine, Function::Enqueue, self.params.output_cycles);
-        machine.without_interrupts(|| match self.output(machine, frame) {
+        machine.without_interrupts(|| match self.output(machine, 0, frame) {
             Ok(()) => true,
             Err(frame) => {
-                self.device.free(frame.into_buffer());
+                self.ports[0].device.free(frame.into_buffer());
                 false
             }
         })

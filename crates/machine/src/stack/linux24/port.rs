@@ -18,6 +18,10 @@ pub struct Tally {
     pub dropped_backlog: u64,
     /// On the backlog now.
     pub in_backlog: u64,
+    /// Dropped before a queue of the handler's own, which only other stacks have.
+    pub dropped_app_queue: u64,
+    /// In that queue now.
+    pub in_app_queue: u64,
     /// Between driver and handler now.
     pub in_hand: u64,
     /// Consumed by the handler.

@@ -225,7 +225,7 @@ pub(super) fn spawn_handler<N: Netdev, H: Handler<N>>(
         let from = Vector { slot: port.slot, number: port.device.vector() };
         loop {
             machine.wait_for_interrupt(from);
-            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            machine.enter_interrupt();
             let raised = port.device.interrupt(&mut |frame| {
                 netif_rx(machine, &shared, index, frame).map(IntoBuffer::into_buffer)
             });
@@ -247,7 +247,7 @@ pub(super) fn spawn_handler<N: Netdev, H: Handler<N>>(
             if per_cpu.pending() {
                 per_cpu.raise(machine);
             }
-            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+            machine.leave_interrupt();
         }
     });
 }
@@ -264,11 +264,11 @@ pub(super) fn spawn_waking_handler<N: Netdev, H: Handler<N>>(
         let port = &shared.ports[index];
         loop {
             machine.wait_for_interrupt(port.slot);
-            machine.spend_on(Function::InterruptEntry, machine.host().interrupt_entry_ps);
+            machine.enter_interrupt();
             if port.device.interrupt(&mut |frame: N::Frame| Some(frame.into_buffer())) == Raised::Poll {
                 machine.wake(poller);
             }
-            machine.spend_on(Function::InterruptExit, machine.host().interrupt_exit_ps);
+            machine.leave_interrupt();
         }
     });
 }
