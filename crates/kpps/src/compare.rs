@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Ignore a change of at most this share of the first side's median [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     threshold: Option<f64>,
-    /// Significance level: the probability that any of the differences found is by chance
+    /// Significance level: the probability of finding any difference although there is none
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = units::share)]
     significance: f64,
     /// Compare only quantities whose name contains this: fewer comparisons need fewer repetitions

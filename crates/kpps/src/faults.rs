@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-Each world keeps its accounts, loses no buffer, and carries all frames again 15 s after its last fault. If not,
-it failed: exit code 1, and the smallest world that fails like it is looked for. The guide has a page on this.")]
+A world is one random run. In each, every frame and buffer must be accounted for, and 15 s after the last fault
+all frames must arrive. If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of worlds
+    /// Number of random worlds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     worlds: u64,
-    /// As many worlds as end within this time, as 60s, instead of a number
+    /// Run worlds for this long (60s) instead of a fixed number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
     duration: Option<Duration>,
-    /// One world, with its last thousand events: those of the smallest that fails like it
+    /// Run the world of --seed and print its last thousand events; if it fails, those of the smallest world
+    /// with the same failure
     #[arg(long, conflicts_with_all = ["worlds", "duration"])]
     trace: bool,
     #[command(flatten)]

@@ -64,7 +64,7 @@ enum Command {
     Curve(curve::Arguments),
     /// Measure each combination of parameters over ranges
     Grid(grid::Arguments),
-    /// Measure how many frames each driver sends when its application always has another one
+    /// Measure the highest transmit rate of each driver
     Transmit(transmit::Arguments),
     /// Measure packets per second against CPUs, with receive side scaling, and find the limit
     Scale(scale::Arguments),
@@ -86,7 +86,7 @@ enum Command {
     /// Check the claims of papers in the simulator
     #[cfg(feature = "study")]
     Study(study::Arguments),
-    /// Live through worlds of faults in the simulator: what the driver must survive
+    /// Test the driver in the simulator under random faults of card, bus, host and wire
     #[cfg(feature = "faults")]
     SimulateFaults(faults::Arguments),
     /// List machines, chips, NICs, buses, hosts, stacks and drivers, and the constants of one with their

@@ -24,7 +24,7 @@ use std::time::Duration;
   kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
 Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that
-was busy all the time: the columns say for each part which share of the time it was busy.")]
+is busy all the time; each column shows how busy a part was.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rss")]

@@ -25,7 +25,7 @@ pub struct SearchArguments {
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
     precision: f64,
     /// End a search after this much time, when its trial has ended, and print the bounds that are known then.
-    /// Each frame size and a bisection has its own
+    /// The limit holds for each frame size, and separately for --bisection
     #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration)]
     max_time: Duration,
     #[command(flatten)]

@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Draw the random machines with these seeds instead
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, conflicts_with = "perturb")]
     seeds: Option<(u32, u32)>,
-    /// Print the constants that are drawn with this seed, and measure nothing
+    /// Print the constants of the random machine with this seed; nothing is measured
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
     #[command(flatten)]

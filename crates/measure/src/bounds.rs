@@ -144,7 +144,7 @@ impl Bounds {
     }
 }
 
-/// A broken bound on loss, with a word on what is not known of the loss of this trial.
+/// A broken bound on loss, with a note if the tester's own overflow is unknown.
 fn as_known(loss: String, trial: &Trial) -> String {
     match trial.overflow_unknown {
         true => format!("{loss}; it may be the tester's own, whose port did not count its receive overflow"),

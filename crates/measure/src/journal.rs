@@ -200,12 +200,12 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
 
 impl<T> Drop for Journal<T> {
     fn drop(&mut self) {
-        // An error is that of a disk which has also failed to take the results, or will tell others.
+        // Ignored: such a disk has already failed a write, or will fail the next one.
         let _ = self.file.sync_data();
     }
 }
 
-/// Who has locked a file, if this process may know: the first of those that hold a lock and have it open.
+/// The process that holds the lock of a file, if this process may see it.
 #[cfg(target_os = "linux")]
 fn holder(file: &File) -> Option<String> {
     use std::fs;

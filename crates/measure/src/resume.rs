@@ -1,8 +1,8 @@
 //! Resuming: which results of an earlier run a run may use.
 //!
-//! The name of a result holds all that is known of the system under test. It may have changed all the same.
-//! So one kept result is measured again before any is used: up to three times, because a single trial may be
-//! an outlier. If all differ from it, none is used.
+//! The key of a result describes the system under test as far as it is known, but the system may have
+//! changed. So one kept result is measured again before any is used: up to three times, because a single
+//! trial may be an outlier. If all differ from it, none is used.
 
 use crate::error::Error;
 use crate::journal::{Journal, JournalError, Kept};
@@ -14,8 +14,8 @@ use kpps_results::{Limit, Trial};
 const SAME_DELIVERY: f64 = 0.05;
 /// The largest difference of two loss ratios of one system.
 const SAME_LOSS: f64 = 0.02;
-/// The largest ratio of the median latencies of one system, and how far apart they are at least where they
-/// differ: queues of this host cost some tens of microseconds now and then.
+/// The largest ratio of the median latencies of one system, and the smallest difference that counts: queues
+/// of this host sometimes add tens of microseconds.
 const SAME_LATENCY: u64 = 2;
 const SAME_LATENCY_NS: u64 = 100_000;
 /// How often a kept result is measured again before it is that of another system.
@@ -67,11 +67,11 @@ impl Resume {
         kept.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
     }
 
-    /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. If it
-    /// is the first that is also kept, the two are compared: kept results are used from now on, this one
-    /// among them; or, if it differs three times, none is, and the observer is told. Returns false if it has
-    /// to be measured once more to decide. A result that the journal cannot take is told once, and at the end
-    /// by [`close`](Self::close): what was measured is worth more than its copy.
+    /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. The
+    /// first new result that also has a kept one is compared with it. If they agree, kept results are used
+    /// from now on; after three disagreements none is, and the observer is told. Returns false if another
+    /// measurement is needed to decide. A result that the journal cannot take is told once, and at the end by
+    /// [`close`](Self::close): what was measured is worth more than its copy.
     pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {

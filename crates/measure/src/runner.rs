@@ -46,8 +46,8 @@ pub struct Subject {
     pub reset: Option<String>,
 }
 
-/// Runs trials on a testbed. What [`Resume`] trusts is not measured again: the same trials in the same order
-/// have the same results.
+/// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
+/// same order have the same results.
 pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,

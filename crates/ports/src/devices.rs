@@ -154,7 +154,7 @@ fn interface(system: &System, address: Address) -> Option<Interface> {
     }
     let up = system::hex(&folder.join("flags")).is_some_and(|flags| flags & IFF_UP != 0);
     let master = system::link(&folder.join("master"));
-    // The kernel links to all that is on top, a master among them.
+    // The `upper_*` links name all interfaces on top, the master included.
     let upper =
         system::names(&folder).into_iter().filter_map(|link| Some(link.strip_prefix("upper_")?.to_owned()));
     let carries = upper.filter(|name| Some(name) != master.as_ref()).collect();

@@ -56,8 +56,7 @@ impl Destinations {
     }
 
     /// Opens the files, with a page for each of these names; `provenance` says where a document is from, once
-    /// it is made. To be called before anything is measured: then nobody waits for a result that a bad path
-    /// cannot take.
+    /// it is made. To be called before anything is measured, so that a bad path fails at once.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
@@ -162,8 +161,8 @@ impl Files {
     }
 
     /// Prints what is asked for: JSON, comma-separated values, or the screen with `notes` about the run. Then
-    /// writes the files, so that nothing is lost that no file takes, and tells their names. A document in
-    /// which nothing was measured replaces no file.
+    /// writes the files and names them. It prints first, so that results are not lost if a file cannot be
+    /// written. A document in which nothing was measured replaces no file.
     ///
     /// # Errors
     /// A file or standard output cannot be written. The others have been.

@@ -5,12 +5,11 @@
 //! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
 //! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
-//! decide what is usual, and the first whole copy stands for its frame: damaged ones before or after it are
-//! duplicates. So nobody who sends back what he saw, changed or not, makes a good frame a bad one. A frame
-//! with a damaged tag may be one that is missing, or a copy: [`Arrived::settle`] decides. What a right
-//! checksum covers may differ
-//! ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets that
-//! are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
+//! copy sent back by someone else therefore cannot damage a good frame. Whether a frame with a damaged tag is
+//! a missing frame or a copy is decided at the end ([`Arrived::settle`]). What a right checksum covers may
+//! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
+//! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
@@ -37,7 +36,7 @@ const PORTS: usize = 34;
 enum Verdict {
     /// It is as in most frames so far.
     Usual,
-    /// It is not. Whether that is damage is known at the end.
+    /// It differs; the end of the trial shows whether that is damage.
     Unusual,
     Damaged,
 }
@@ -312,7 +311,7 @@ impl Arrivals {
         true
     }
 
-    /// Counts a frame whose first copy was not as most frames are, and remembers it.
+    /// Counts a frame whose first copy differs from most frames, and remembers it.
     #[cold]
     fn doubt(&mut self, sequence: u64, change: Option<Change>) {
         self.damaged += u64::from(change.is_none());
@@ -322,7 +321,7 @@ impl Arrivals {
         self.doubtful.insert(sequence, change);
     }
 
-    /// Counts a frame as whole that only damaged copies had arrived of, if this copy is as most frames are.
+    /// Counts a frame as intact of which only damaged copies had arrived, if this copy is intact.
     /// Returns whether this is the first copy whose latency counts.
     #[cold]
     fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
@@ -512,7 +511,7 @@ impl Arrivals {
         ours
     }
 
-    /// Frames that were sent before one that arrived, and have no whole tag if they arrived.
+    /// Frames sent before one that arrived, and not received with an intact tag.
     #[inline]
     fn missing(&self) -> u64 {
         self.highest.map_or(0, |highest| highest + 1 - self.distinct)

@@ -284,7 +284,7 @@ impl Watch for Until<'_> {
     fn go_on(&mut self, glance: &Glance) -> bool {
         self.state.sends(self.at, glance.sent - self.before);
         if let Some(behind) = &mut self.behind {
-            // What was due a moment ago and is not sent by now will not be.
+            // Frames that are still unsent a moment after they were due are skipped.
             let then = glance.elapsed.saturating_sub(SLOW);
             let due = (behind.before(then.as_secs_f64()) as u64).min(self.most);
             self.shortfall = self.shortfall.max(due.saturating_sub(self.given));

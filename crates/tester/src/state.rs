@@ -54,7 +54,7 @@ pub struct Reported {
     pub p99_ns: Option<u64>,
 }
 
-/// [`Reported`], for other threads; the largest number stands for nothing.
+/// [`Reported`], for other threads; `u64::MAX` means none.
 #[derive(Debug)]
 struct LiveEnd {
     /// Frames that it sent and that had not come through a second later.

@@ -116,9 +116,9 @@ impl DirectionOutcome {
     }
 }
 
-/// What the threads of a trial counted, as they counted it. The [document](crate::document()) is made of it,
-/// and has neither what a testbed decides by ([`DirectionOutcome::last_gap`], a [`Trouble`] as an error), nor
-/// frames that were kept, nor whole histograms.
+/// Raw counts of a trial's threads. The [document](crate::document()) is made of them. It leaves out what
+/// only the testbed needs ([`DirectionOutcome::last_gap`], a [`Trouble`] as an error), captured frames, and
+/// full histograms.
 pub struct Outcome {
     /// One or both directions.
     pub directions: Vec<DirectionOutcome>,
@@ -552,7 +552,7 @@ impl Tester {
             });
         }
         for site in &mut self.sites {
-            // The tag of a packet of one's own is where the host does not look for it.
+            // In a user's own packet the tag is not where the observation of the kernel looks for it.
             let known = offer.replay.is_none() && self.flows.packet.is_none();
             site.host.before(known.then_some(stream))?;
         }
@@ -606,12 +606,12 @@ impl Tester {
             let Done { mut sent, intended, elapsed, gaps, .. } = results[from];
             let reached = results[to].received.arrived.received;
             if lost[from] {
-                // Its last report is old by now: what has arrived or was dropped was sent, too.
+                // The last report is old: frames received or dropped since then were also sent.
                 let dropped = if directions.len() == 1 { counted.accounts.total() } else { 0 };
                 sent = sent.max(reached + dropped);
             }
             if lost[to] {
-                // So is this one's. Whether later frames arrived, nobody knows.
+                // Its last report is old, too: whether later frames arrived is unknown.
                 let place = format!("{} not reported", self.ports[to].name());
                 counted.accounts.possible.push((place, sent.saturating_sub(reached)));
             }

@@ -65,8 +65,8 @@ pub struct Arguments {
     /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Keep also the results of each interval of this length: rates, losses, latencies. A trial of more than
-    /// 3600 intervals gets longer ones
+    /// Keep also the results of each interval of this length: rates, losses, latencies. If there
+    /// would be more than 3600 intervals, they are made longer
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     interval: Option<Duration>,
     #[command(flatten)]

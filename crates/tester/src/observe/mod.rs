@@ -238,7 +238,7 @@ impl ObservedPlaces {
 
     /// Why the kernel's own drops are not observed.
     pub fn lacks_kernel_drops(&self) -> Option<&str> {
-        Some("they are read on Linux only")
+        Some("available on Linux only")
     }
 }
 

@@ -13,7 +13,7 @@ const OBSERVED: Duration = Duration::from_millis(60);
 /// Busy shares are rounded down to multiples of this: one step of 10 ms does not make a CPU busy.
 const STEP: f64 = 0.25;
 
-/// The CPUs that a user gave for this program, in their order; empty if it was not said.
+/// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// From now on this thread and those that it starts use these CPUs only; senders take the first ones.

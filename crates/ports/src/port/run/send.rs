@@ -35,7 +35,7 @@ impl Load {
     pub fn peak_pps(self, shape: Shape) -> f64 {
         match (self, shape) {
             (Self::Max, _) => f64::INFINITY,
-            // A rate that is no number must not be lost here.
+            // A NaN must not be ignored here.
             (Self::Pps(pps), Shape::Ramp(other, _) | Shape::Then(_, other)) if other > pps => other,
             (Self::Pps(pps), _) => pps,
         }

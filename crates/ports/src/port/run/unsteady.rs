@@ -19,7 +19,7 @@ impl Near {
 /// # Errors
 /// Always, in one line.
 pub fn use_cpus(_: &CpuList) -> Result<(), String> {
-    Err("CPUs can be chosen on Linux only".into())
+    Err("choosing CPUs works on Linux only".into())
 }
 
 /// No effect here.
