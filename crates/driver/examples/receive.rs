@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // One poll: at most 32 frames. Each buffer goes back into the ring.
         device.rx.receive(32, |frame| {
             let bytes = &frame.buffer.bytes()[..frame.bytes.into()];
-            println!("received {} bytes, {:?}", bytes.len(), tag::read(bytes));
+            println!("received {} bytes, number {:?}", bytes.len(), tag::read(bytes).map(|tag| tag.sequence));
             Some(frame.buffer)
         });
     }

@@ -258,7 +258,7 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
 /// The text for the screen.
 pub fn screen(document: &Ndr) -> String {
     let mut text = String::new();
-    let kpps = |pps: Option<f64>| pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
+    let kpps = |pps: Option<f64>| pps.map_or("–".into(), |pps| format!("{:.1}", pps / 1e3));
     let _ = writeln!(
         text,
         "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",

@@ -47,7 +47,7 @@ pub fn sizes(document: &Sizes) -> String {
             bounds("NDR"),
             bounds("PDR"),
             kpps(search.mrr_pps),
-            share.map_or("-".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
+            share.map_or("–".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
             if search.complete { "" } else { "  not finished" }
         );
     }
@@ -91,7 +91,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 writeln!(text, "  throughput    {rate}; {l2} Mb/s on layer 2, {l1} with preamble and gap");
         }
         for at in &tests.latency {
-            let us = |ns: Option<u64>| ns.map_or("-".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
+            let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
             let Latency { p50, p99, p999, max, .. } = at.latency_ns;
             let _ = writeln!(
                 text,

@@ -70,9 +70,11 @@ fn a_capture_comes_through_a_bridge() {
         assert_eq!(number(&trial, "intended"), passes * u64::from(FRAMES), "{trial}");
         assert_eq!(number(&trial, "sent"), number(&trial, "received") + number(&trial, "lost"), "{trial}");
         assert_eq!(number(&trial, "lost"), backlog(&trial), "{trial}");
-        for name in ["duplicated", "reordered", "corrupted"] {
+        for name in ["duplicated", "reordered"] {
             assert_eq!(trial[name], 0, "{name}: {trial}");
         }
+        // Damage cannot be recognised.
+        assert!(trial["corrupted"].is_null(), "{trial}");
         let replay =
             serde_json::json!({ "file": file, "frames": FRAMES, "with_equals": EQUAL, "departures": [] });
         assert_eq!((&trial["replay"], &trial["latency_ns"]["p50"]), (&replay, &Value::Null));
