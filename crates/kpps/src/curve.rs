@@ -117,7 +117,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
 
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = summarised(Curve::new(environment, series, end.is_ok()));
-    files.publish(&results, &format!("trials: {points}, in {:.1} s\n", began.elapsed().as_secs_f64()))?;
+    files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
     end.map_err(|error| match error {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),

@@ -24,8 +24,7 @@ pub struct Arguments {
     /// Run worlds for this long (60s) instead of a fixed number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
     duration: Option<Duration>,
-    /// Run the world of --seed and print its last thousand events; if it fails, those of the smallest world
-    /// with the same failure
+    /// Print the last thousand events of one world; if it fails, of the smallest with the same failure
     #[arg(long, conflicts_with_all = ["worlds", "duration"])]
     trace: bool,
     #[command(flatten)]

@@ -58,7 +58,8 @@ pub struct DetailedTrial {
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` makes it an invalid one.
+    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` makes it
+    /// an invalid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// Learning frames came through each direction before the trial; null where there are no ports.

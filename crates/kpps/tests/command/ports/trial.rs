@@ -177,7 +177,7 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
             number(&trial, "other_traffic") + unsent >= passes,
             "damaged frames are other traffic: {trial}"
         );
-        assert_eq!(number(&trial, "corrupted"), 0);
+        assert!(trial["corrupted"].is_null(), "damage is not recognised: {trial}");
         let kept = kpps_frames::pcap::capture(std::fs::File::open(&odd).unwrap()).unwrap();
         let count = |what: &[u8]| kept.iter().filter(|it| it.bytes == what).count() as u64;
         let mut damaged = frame(30);
