@@ -181,8 +181,9 @@ impl Lent {
         let progress = || {
             let (sent, received) = state.so_far(task.at);
             let sent_all = state.sent(task.at).is_some();
-            let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
-            Says::Progress(proto::Progress { sent, received, sent_all, shortfall, missed, p50_ns, p99_ns })
+            let Reported { shortfall, missed, absent, p50_ns, p99_ns } = state.reported(task.at);
+            let counts = proto::Progress { sent, received, sent_all, ..proto::Progress::default() };
+            Says::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })
         };
         let no_thread = |error| Some(Says::Refused(format!("no thread for a trial: {error}")));
         std::thread::scope(|scope| {

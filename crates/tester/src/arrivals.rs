@@ -517,6 +517,12 @@ impl Arrivals {
         self.highest.map_or(0, |highest| highest + 1 - self.distinct)
     }
 
+    /// Frames sent before one that arrived, and not received so far. A frame with a damaged tag may be one of
+    /// them, and is received then.
+    pub fn absent(&self) -> u64 {
+        self.missing().saturating_sub(self.nameless)
+    }
+
     /// Frames of the stream so far, without duplicates. A frame with a damaged tag counts if one is missing.
     #[inline]
     pub fn received(&self) -> u64 {

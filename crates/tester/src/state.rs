@@ -48,10 +48,19 @@ pub struct Reported {
     pub shortfall: Option<u64>,
     /// Its receive overflow so far, if its port counts it.
     pub missed: Option<u64>,
+    /// Frames that were sent to it before one that arrived, and have not arrived so far.
+    pub absent: Option<u64>,
     /// Latencies of the last whole interval in ns, if frames came in it.
     pub p50_ns: Option<u64>,
     /// See `p50_ns`.
     pub p99_ns: Option<u64>,
+}
+
+/// What one end has sent so far, and what is absent of it at the other: see [`Reported::absent`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoFar {
+    sent: u64,
+    absent: u64,
 }
 
 /// [`Reported`], for other threads; `u64::MAX` means none.
@@ -61,14 +70,15 @@ struct LiveEnd {
     lost: AtomicU64,
     shortfall: AtomicU64,
     missed: AtomicU64,
+    absent: AtomicU64,
     p50_ns: AtomicU64,
     p99_ns: AtomicU64,
 }
 
 impl LiveEnd {
     const fn new() -> Self {
-        let [shortfall, missed, p50_ns, p99_ns] = [const { AtomicU64::new(u64::MAX) }; 4];
-        Self { lost: AtomicU64::new(0), shortfall, missed, p50_ns, p99_ns }
+        let [shortfall, missed, absent, p50_ns, p99_ns] = [const { AtomicU64::new(u64::MAX) }; 5];
+        Self { lost: AtomicU64::new(0), shortfall, missed, absent, p50_ns, p99_ns }
     }
 }
 
@@ -144,20 +154,35 @@ impl TrialState {
         }
     }
 
-    /// What else a port has reported.
-    pub fn reported(&self, at: usize) -> Reported {
-        let LiveEnd { shortfall, missed, p50_ns, p99_ns, .. } = &self.live[at];
-        let [shortfall, missed, p50_ns, p99_ns] = [shortfall, missed, p50_ns, p99_ns]
-            .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
-        Reported { shortfall, missed, p50_ns, p99_ns }
+    /// Records the frames that were sent to an end before one that arrived, and have not arrived so far.
+    pub fn lacks(&self, at: usize, frames: u64) {
+        self.live[at].absent.store(frames, Ordering::Relaxed);
     }
 
-    /// Records what is lost by now of the frames that each end had sent a while ago.
-    pub(crate) fn note_lost(&self, sent_before: [u64; 2]) {
-        for (from, sent) in sent_before.into_iter().enumerate() {
-            let came_through = self.so_far(1 - from).1 + self.reported(1 - from).missed.unwrap_or(0);
-            self.live[from].lost.fetch_max(sent.saturating_sub(came_through), Ordering::Relaxed);
+    /// What else a port has reported.
+    pub fn reported(&self, at: usize) -> Reported {
+        let LiveEnd { shortfall, missed, absent, p50_ns, p99_ns, .. } = &self.live[at];
+        let [shortfall, missed, absent, p50_ns, p99_ns] = [shortfall, missed, absent, p50_ns, p99_ns]
+            .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
+        Reported { shortfall, missed, absent, p50_ns, p99_ns }
+    }
+
+    /// Records what is lost by now of the frames that each end had sent a while ago. Frames that came since
+    /// then hide some of them in the sums of sent and received frames, but not in what was `absent` then.
+    pub(crate) fn note_lost(&self, before: [SoFar; 2]) {
+        for (from, before) in before.into_iter().enumerate() {
+            let now = self.reported(1 - from);
+            let overflow = now.missed.unwrap_or(0);
+            let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1 + overflow);
+            // What was late then may have arrived meanwhile.
+            let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
+            self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
         }
+    }
+
+    /// What an end has sent by now, and what is absent of it at the other end.
+    pub(crate) fn of_sender(&self, from: usize) -> SoFar {
+        SoFar { sent: self.so_far(from).0, absent: self.reported(1 - from).absent.unwrap_or(0) }
     }
 
     /// Frames that an end sent and that had not come through a while later.
@@ -237,5 +262,39 @@ impl TrialState {
         let Some(ended) = self.ended.get() else { return false };
         let nothing_missing = received >= self.sent[1 - at].load(Ordering::Relaxed);
         ended.elapsed() >= drain || nothing_missing && quiet >= QUIET
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames that arrived since then do not hide those that were lost before.
+    #[test]
+    fn a_running_trial_tells_part_losses() {
+        let state = TrialState::new(1);
+        let counts = |sent, received, absent| {
+            state.sends(0, sent);
+            state.receives(1, received);
+            state.lacks(1, absent);
+            [0, 1].map(|from| state.of_sender(from))
+        };
+        // One of ten is lost, at 5000 a second.
+        let then = counts(40_000, 36_000, 4000);
+        counts(45_000, 40_500, 4500);
+        state.note_lost(then);
+        assert_eq!((state.lost(0), state.lost(1)), (4000, 0));
+        // Ten of the first ones were only late.
+        let then = counts(50_000, 45_010, 4990);
+        state.note_lost(then);
+        assert_eq!(state.lost(0), 4990);
+        // Nothing comes any more: no later frame shows what is absent.
+        let then = counts(60_000, 45_010, 4990);
+        state.note_lost(then);
+        assert_eq!(state.lost(0), 14_990);
+        // A tester's own overflow is not lost.
+        state.overflows(1, Some(20_000), None);
+        state.note_lost(counts(80_000, 60_000, 20_000));
+        assert_eq!(state.lost(0), 14_990);
     }
 }

@@ -792,7 +792,7 @@ fn run(
             }
             let now = Instant::now();
             if sent.back().is_none_or(|(then, _)| now - *then >= UNDER_WAY / 8) {
-                sent.push_back((now, [0, 1].map(|at| state.so_far(at).0)));
+                sent.push_back((now, [0, 1].map(|from| state.of_sender(from))));
             }
             while let Some(&(then, sent_then)) = sent.front()
                 && now - then >= UNDER_WAY
