@@ -157,16 +157,17 @@ impl<'c> Cells<'c> {
         self.end()
     }
 
-    /// Measures one cell after the other. Of those that are kept, the one with the highest load is measured
-    /// again first.
+    /// Measures one cell after the other. Of those that are kept, the ones with the highest loads are measured
+    /// again first ([`Resume::to_check`]).
     #[must_use]
     pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Measured {
         let jobs: Vec<_> = self.all.iter().filter_map(|at| job(at).ok()).collect();
-        let names: Vec<_> = jobs.iter().map(|job| job.key.clone()).collect();
-        let at = self.resume().as_ref().and_then(|resume| resume.to_check(&names));
-        let job_to_check = at.and_then(|at| jobs.into_iter().nth(at));
-        if let Some(Ok(None)) = job_to_check.map(|job| self.cell(job)) {
-            return self.end();
+        let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.frame_bytes_with_fcs));
+        let to_check = self.resume().as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells));
+        for (at, job) in jobs.into_iter().enumerate() {
+            if to_check.contains(&at) && matches!(self.cell(job), Ok(None)) {
+                return self.end();
+            }
         }
         self.work(job);
         self.end()

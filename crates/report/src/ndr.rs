@@ -302,8 +302,8 @@ pub fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
-    if let Some(clocks) = clock_error(document) {
-        let _ = writeln!(text, "{clocks}");
+    for notice in notices(document).iter().filter(|notice| !tester_limits(document).contains(notice)) {
+        let _ = writeln!(text, "{notice}");
     }
     text
 }

@@ -147,7 +147,7 @@ pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
     sites: Vec<Site>,
-    /// The station addresses of the ends' routers, as they were when the ports were opened.
+    /// The station addresses of the routers that the ends send to, as far as they have answered.
     routers: [Option<Mac>; 2],
     gauges: Arc<Gauges>,
     metrics: Option<Metrics>,
@@ -218,7 +218,9 @@ impl Tester {
         let (routers, metrics, ceiling_pps) = ([None; 2], None, None);
         let tester = Self { ports, ends, sites, routers, gauges, metrics, flows, ceiling_pps };
         let names = tester.names();
-        let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
+        // Routers are noted when they have answered.
+        let is_port =
+            |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
         tester
     }
@@ -262,7 +264,7 @@ impl Tester {
         let gateways = (0..2).filter_map(|at| {
             let router = self.routers[at].map_or("no answer".into(), |mac| mac.to_string());
             let gateway = self.ends[at].gateway?;
-            Some((format!("gateway of {}", self.ports[at].name()), format!("{gateway} ({router})")))
+            Some((format!("{GATEWAY_OF} {}", self.ports[at].name()), format!("{gateway} ({router})")))
         });
         self.sites.iter().flat_map(of).chain(gateways).collect()
     }
@@ -475,6 +477,7 @@ impl Tester {
         {
             return Err(Error::Silent { port: self.ports[from].name().to_owned(), gateway });
         }
+        self.routers = macs;
         for (at, mac) in macs.iter().enumerate() {
             if let Some(gateway) = self.ends[at].gateway {
                 let mac = mac.map(|mac| mac.to_string());
@@ -763,6 +766,9 @@ struct Paths {
 fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
     Flow { from: to.to, to: to.from, from_mac: to.to_mac, to_mac: to.from_mac, ..*to }
 }
+
+/// How the name of a router begins in an environment.
+const GATEWAY_OF: &str = "gateway of";
 
 /// Each trial has another stream number: late frames of one are other traffic in the next.
 fn stream() -> u16 {

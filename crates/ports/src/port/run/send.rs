@@ -90,6 +90,9 @@ pub struct Sent {
 /// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
 /// load is never stretched over a longer time, and no burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
+/// At low rates so many frames may be later than that: any queue has room for them, and a thread that waits
+/// for its CPU for a moment makes no trial invalid.
+const FEW: u64 = 8;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -358,8 +361,7 @@ fn pace<P: Port, W: Watch>(
         let due = timetable.due(now.as_secs_f64());
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
         let waiting = (due - source.sent - given_up).min(most - source.sent);
-        // At low rates the last frame that was due may be sent, however late it is: it is no burst.
-        let late = waiting.saturating_sub(lately.max(1));
+        let late = waiting.saturating_sub(lately.max(FEW));
         given_up += late;
         if source.plan.as_they_are {
             source.skip(late);

@@ -201,7 +201,9 @@ impl Aside {
     /// sleeps when nothing comes.
     pub fn receiving(near: &Near) -> Self {
         schedule(Policy::RealTime(PRIORITY));
-        Self { has_priority: true, ..Self::now(near) }
+        let mut aside = Self::now(near);
+        aside.has_priority = true;
+        aside
     }
 }
 
