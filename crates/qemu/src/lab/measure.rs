@@ -142,7 +142,9 @@ impl Job<'_> {
             }
             measured.samples.iter_mut().for_each(|sample| sample.sent_pps = Some(paced.pps()));
         }
-        measured.take_off(cost.zip(fed.source));
+        if let Some((cost, sent)) = cost.zip(fed.source) {
+            measured.take_off(cost, sent);
+        }
         Ok(measured)
     }
 
@@ -171,14 +173,18 @@ impl Job<'_> {
 
 impl Measured {
     /// Takes off what the source of frames costs each time that it takes the CPU.
-    fn take_off(&mut self, source: Option<(Cost, Sent)>) {
-        let Some((cost, sent)) = source.filter(|(_, sent)| sent.frames > 0) else { return };
-        let refills_per_frame = sent.refills as f64 / sent.frames as f64;
-        let [instructions, error] = [cost.of_refill, cost.error].map(|each| each * refills_per_frame);
+    fn take_off(&mut self, cost: Cost, sent: Sent) {
+        let refills_per_frame = sent.refills as f64 / sent.frames.max(1) as f64;
         for sample in &mut self.samples {
+            let (Some(offered), Some(pps)) = (sample.sent_pps, sample.pps.filter(|pps| *pps > 0.0)) else {
+                continue;
+            };
+            // Of the frames that are offered, the driver may process few.
+            let [instructions, error] =
+                [cost.of_refill, cost.error].map(|each| each * refills_per_frame * offered / pps);
             sample.instructions = sample.instructions.map(|each| each - instructions);
+            self.source = Some(SourceCost { instructions, error });
         }
-        self.source = Some(SourceCost { instructions, error });
     }
 }
 

@@ -2,8 +2,9 @@
 //! keeps their queues full.
 //!
 //! It takes the CPU for a moment each time it refills the queues. What that costs is measured with the source
-//! alone, in two ways: by the time that the guest is not idle, and by the process's own CPU time, which lacks
-//! the timer's interrupts and the way from one process to the other.
+//! alone, in two ways: by the time that the guest is not idle, which also has the ways into idleness and out
+//! of it, and by the process's own CPU time, which lacks the timer's interrupts and the way from one process
+//! to the other. The cost is taken to be in the middle, and their difference is its error.
 
 use crate::lab::counters::Snapshot;
 use crate::lab::options::{Paced, address_of};
@@ -94,7 +95,8 @@ impl Source {
         let of_second = (busy_ns? - idle_ns).max(0.0);
         // A refill and the pause after it take turns.
         let of_refill = of_second / ((1e9 - of_second) / (ALONE_REFILL_US * 1000) as f64).max(1.0);
-        Ok(Cost { of_refill, error: (of_refill - sent.cpu_ns as f64 / sent.refills.max(1) as f64).abs() })
+        let own = sent.cpu_ns as f64 / sent.refills.max(1) as f64;
+        Ok(Cost { of_refill: f64::midpoint(of_refill, own), error: (of_refill - own).abs() })
     }
 }
 

@@ -228,11 +228,19 @@ impl Bed {
         let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
         // To a guest's kernel a poll that finds nothing is work like any other.
         let cpu = share(3).zip(share(4)).zip(share(0).zip(share(1)));
-        let cpu = cpu.map(|((hardirq, softirq), (user, system))| Cpu {
-            hardirq,
-            softirq,
-            thread: user + system,
-            idle_polls: None,
+        // The kernel looks at each tick what its CPU does. How long it was idle it knows exactly.
+        let exact = |sum: f64| match (self.clock, sample.busy) {
+            (Clock::Instructions, Some(busy)) if sum > 0.0 => busy / sum,
+            _ => 1.0,
+        };
+        let cpu = cpu.map(|((hardirq, softirq), (user, system))| {
+            let part = exact(hardirq + softirq + user + system);
+            Cpu {
+                hardirq: hardirq * part,
+                softirq: softirq * part,
+                thread: (user + system) * part,
+                idle_polls: None,
+            }
         });
         // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, shortfall, delivered.min(sent)];
