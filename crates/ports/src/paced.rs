@@ -177,8 +177,8 @@ impl fmt::Display for Sent {
     }
 }
 
-/// Runs a source until `go_on` returns false. The words are a frame in hexadecimal without FCS, the time in ns
-/// from one card to the next, the longest time in us between two refills, and the cards' PCI addresses.
+/// Runs a source until `go_on` returns false. The words are a frame in hexadecimal without FCS, the time in
+/// ns from one card to the next, the longest time in us between two refills, and the cards' PCI addresses.
 ///
 /// # Errors
 /// Words that are not so, and those of [`Source`].

@@ -131,8 +131,8 @@ impl Contents<'_> {
     }
 }
 
-/// A program of the host with libraries in `directories` and with plugins, all in a directory of its own, and a
-/// command that starts it.
+/// A program of the host with libraries in `directories` and with plugins, all in a directory of its own, and
+/// a command that starts it.
 fn add_program(
     archive: &mut Archive,
     (name, directory): (&str, &str),

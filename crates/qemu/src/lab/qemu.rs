@@ -92,7 +92,7 @@ fn add_paced(qemu: &mut Launch, paced: Paced) {
             ),
         ]);
     }
-    // A hub takes a frame if any of its ports does. This one has no card and takes all, so that the source does
-    // not wait: what the card under test does not take in time is queued by QEMU, up to 10,000 frames.
+    // A hub takes a frame if any of its ports does. This one has no card and takes all, so that the source
+    // does not wait: what the card under test does not take in time is queued by QEMU, up to 10,000 frames.
     qemu.args(["-netdev", &format!("hubport,id=open,hubid={hub}")]);
 }
