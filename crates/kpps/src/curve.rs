@@ -92,12 +92,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         None => default_loads(line_pps),
     };
     let load = target.load(&sizes, line_pps, arguments.duration);
-    if let Some(pps) = loads.iter().find(|pps| *pps * f64::from(load.duration_ms) < 1e3) {
-        let millis = load.duration_ms;
-        return Err(Failure::Input(format!(
-            "a load of {pps} pps sends no frame in {millis} ms: measure longer"
-        )));
-    }
+    kpps_measure::refuse_empty(&loads, load.duration_ms)?;
     let environment = Environment {
         load_layer: arguments.load.as_ref().and_then(Loads::layer),
         ..of_frames(environment, &sizes, &load, line_pps)

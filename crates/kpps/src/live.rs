@@ -73,7 +73,7 @@ impl Observer for ProgressObserver {
     fn ended(&self, point: &Trial) {
         self.0.ended(point.into());
     }
-    fn failed(&self) {
+    fn done(&self) {
         self.0.done();
     }
     fn notice(&self, what: &str) {

@@ -9,6 +9,7 @@ use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
 use kpps_measure::{Load, units};
 use kpps_results::Environment;
+use kpps_results::lab::Clock;
 use kpps_sim::{Choice, choice};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,6 +50,9 @@ pub struct Target {
     /// Seed of everything random in the simulator and of --noise; equal seeds give equal results
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
+    #[arg(long, value_name = "CLOCK", default_value = "instructions", requires = "testbed")]
+    clock: Clock,
     /// With known:RATE: one second in twenty loses up to 2000 frames more
     #[arg(long, requires = "testbed")]
     noise: bool,
@@ -179,7 +183,7 @@ impl Target {
     /// Opens all guests, each with its name, and says what they have in common.
     #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<ports::guests::Guests, Failure> {
-        ports::guests::open(&self.testbed, &self.machine.constants)
+        ports::guests::open(&self.testbed, &self.machine.constants, self.clock)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
@@ -219,14 +223,20 @@ impl Target {
 
     /// How long a trial is measured by default: virtual time passes fast but takes computing.
     pub fn trial_time(&self) -> Duration {
-        if self.is_simulated() { VIRTUAL_TRIAL } else { REAL_TRIAL }
+        match self.kind() {
+            Kind::Simulator => VIRTUAL_TRIAL,
+            Kind::Guests if self.clock == Clock::Instructions => INSTRUCTIONS_TRIAL,
+            _ => REAL_TRIAL,
+        }
     }
 }
 
 /// Time under load before measuring begins, in ms: a slight overload fills a card's FIFO in that time.
 pub const WARMUP_MS: u32 = 50;
 
-/// How long a trial is measured by default, in virtual time and in real time.
+/// How long a trial is measured by default: in virtual time, in guests on the clock of instructions, and in
+/// real time.
+const INSTRUCTIONS_TRIAL: Duration = Duration::from_millis(200);
 const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
 const REAL_TRIAL: Duration = Duration::from_secs(1);
 

@@ -184,7 +184,7 @@ impl<'c> Cells<'c> {
             };
             match &cell.point {
                 Some(point) => self.observer.ended(point),
-                None => self.observer.failed(),
+                None => self.observer.done(),
             }
             self.done.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
         }

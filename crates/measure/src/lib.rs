@@ -45,7 +45,7 @@ pub mod units;
 
 pub use curve::{curve, default_loads, real_loads};
 pub use detail::detailed;
-pub use error::{Error, refuse_twice};
+pub use error::{Error, refuse_empty, refuse_twice};
 pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};
 pub use runner::{Pattern, Runner, Subject};

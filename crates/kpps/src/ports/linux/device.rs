@@ -1,10 +1,10 @@
 //! `kpps device`: the cards of this host and their drivers.
 
 use crate::error::{Failure, print};
+use crate::interrupt;
 use crate::output::Outputs;
 use clap::{Args, Subcommand};
-use kpps_ports::devices;
-use kpps_ports::{Backend, pci::Address};
+use kpps_ports::{Backend, devices, paced, pci::Address};
 
 /// Arguments of `kpps device`.
 #[derive(Args)]
@@ -41,6 +41,12 @@ enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Send copies of a frame from virtio cards that pace themselves: the source of `kpps lab`
+    #[command(hide = true)]
+    Pace {
+        /// The frame in hexadecimal without FCS, ns between two cards, us between two refills, PCI addresses
+        words: Vec<String>,
+    },
     /// Give a card back to the kernel's driver
     #[command(after_help = "Examples:\n  kpps device release 0000:00:10.0")]
     Release {
@@ -62,6 +68,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let backend = backend.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
             let at = devices::bind(*address, backend, *force)?.address;
             print(&format!("{at} is bound to {}: use {backend}:{at}", backend.driver()))
+        }
+        Command::Pace { words } => {
+            interrupt::watch();
+            print(&paced::run(words, interrupt::goes_on)?.to_string())
         }
         Command::Release { address } => {
             let device = devices::release(*address)?;
