@@ -415,6 +415,7 @@ impl TestPort for RemotePort {
                         state.abandon();
                     }
                     if task.plan.is_some() {
+                        state.sends(task.at, done.sent);
                         state.has_sent(task.at, done.sent);
                     }
                     state.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));

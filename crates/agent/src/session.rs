@@ -179,8 +179,7 @@ impl Lent {
     /// Runs a trial. Returns what its tester is told at the end; `None` if it is gone.
     fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<Says> {
         let progress = || {
-            let (sent, received) = state.so_far(task.at);
-            let sent_all = state.sent(task.at).is_some();
+            let (sent, received, sent_all) = state.progress(task.at);
             let Reported { shortfall, missed, absent, p50_ns, p99_ns } = state.reported(task.at);
             let counts = proto::Progress { sent, received, sent_all, ..proto::Progress::default() };
             Says::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })

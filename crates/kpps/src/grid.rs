@@ -91,6 +91,10 @@ impl Arguments {
                 checked.map_err(|why| Failure::Input(format!("--vary {parameter}={value}: {why}")))?;
             }
         }
+        if is_simulated {
+            let refuse = |why| Failure::Input(format!("--vary {why}"));
+            all.choice.check_constants(&self.vary).map_err(refuse)?;
+        }
         Ok(())
     }
 
@@ -169,7 +173,13 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
     let cells =
         format!("{} of {} cells{}{}", grid.cells.len(), all.len(), files.kept(), arguments.resume.kept());
+    let problem = grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0);
     match failed {
+        None if grid.complete
+            && let Some(problem) = problem =>
+        {
+            Err(Failure::Check(format!("no cell could be measured: {problem}: {cells}")))
+        }
         Some(error) => Err(Failure::Check(format!("{error}: {cells}"))),
         None if grid.complete => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),

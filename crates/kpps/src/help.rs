@@ -3,6 +3,7 @@
 use crate::error::{Failure, print};
 use clap::{Arg, Args, Command};
 use clap_complete::Shell;
+use kpps_results::file::WholeFile;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -118,13 +119,29 @@ pub struct ManArguments {
     folder: Option<PathBuf>,
 }
 
+/// The pages of a command and of all below it, with the names of their files.
+fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    let mut shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    shown.try_for_each(|below| render_all(below, pages))?;
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    pages.push((page.get_filename(), text));
+    Ok(())
+}
+
 /// Runs `kpps man`.
 pub fn man(command: Command, arguments: &ManArguments) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Check(format!("the manual pages cannot be written: {e}"));
     if let Some(folder) = &arguments.folder {
         std::fs::create_dir_all(folder)
             .map_err(|e| Failure::Input(format!("cannot make the folder {}: {e}", folder.display())))?;
-        return clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(failed);
+        let (mut command, mut pages) = (command.disable_help_subcommand(true), Vec::new());
+        command.build();
+        render_all(&command, &mut pages).map_err(failed)?;
+        // An installed page is replaced as a whole.
+        let write = |(name, page): &(String, Vec<u8>)| WholeFile::open(&folder.join(name))?.write(page);
+        return pages.iter().try_for_each(write).map_err(failed);
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(failed)?;

@@ -28,11 +28,11 @@ pub struct Arguments {
 
 /// Runs `kpps list`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
+    let document = profiles(&kinds, arguments.name.as_deref())?;
     if let (true, Some(kind), Some(name)) = (arguments.toml, arguments.kind, &arguments.name) {
         return print(&Profile::named(kind, name)?.to_toml());
     }
-    let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
-    let document = profiles(&kinds, arguments.name.as_deref())?;
     let mut files = arguments.outputs.open("list")?;
     Ok(match arguments.name {
         Some(_) => files.publish(&WithConstants(&document), ""),

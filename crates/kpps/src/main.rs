@@ -108,8 +108,10 @@ fn command() -> clap::Command {
 
 fn main() -> ExitCode {
     let matches = command().try_get_matches();
-    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
-        Ok(arguments) => arguments,
+    let parsed =
+        matches.and_then(|it| Ok((Arguments::from_arg_matches(&it)?, output::refuse_overwriting(&it))));
+    let (arguments, refused) = match parsed {
+        Ok(parsed) => parsed,
         // --help and --version; a command line without a command gets the help, too.
         Err(help)
             if !help.use_stderr() || help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
@@ -121,7 +123,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let result = match arguments.command {
+    let result = refused.and_then(|()| match arguments.command {
         Command::Curve(arguments) => curve::run(arguments),
         Command::Grid(arguments) => grid::run(arguments),
         Command::Transmit(arguments) => transmit::run(&arguments),
@@ -142,7 +144,7 @@ fn main() -> ExitCode {
         Command::Schema => error::print(&kpps_results::schema()),
         Command::Man(arguments) => help::man(command(), &arguments),
         Command::Completions(arguments) => help::completions(command(), &arguments),
-    };
+    });
     match result {
         // Or the reader of standard output has closed it (`| head`).
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,

@@ -1,7 +1,8 @@
 //! Options of where results go, and of what they must keep.
 
 use crate::error::Failure;
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
 use kpps_report::files::{self, Destinations};
@@ -50,6 +51,37 @@ impl Outputs {
     pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
         Ok(self.destinations().open(names, crate::ports::provenance)?)
     }
+}
+
+/// Options that name a file which is replaced at the end.
+const REPLACED: [&str; 6] = ["results", "csv", "report", "pcap", "timeline", "capture"];
+
+/// Refuses a file that is to be replaced at the end and that another argument names, too: a journal, a capture
+/// to replay, results to compare. Two results in one file are refused when they are opened.
+pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
+    if let Some((_, below)) = command.subcommand() {
+        return refuse_overwriting(below);
+    }
+    let given: Vec<(&str, PathBuf)> = command
+        .ids()
+        .filter(|id| command.value_source(id.as_str()) == Some(ValueSource::CommandLine))
+        .flat_map(|id| {
+            let values = command.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
+            values.map(|value| (id.as_str(), PathBuf::from(value)))
+        })
+        .collect();
+    let replaced = |id: &str| REPLACED.contains(&id);
+    for (id, path) in given.iter().filter(|(id, _)| replaced(id)) {
+        let Some(place) = files::place(path) else { continue };
+        let mut others = given.iter().filter(|(other, _)| !replaced(other));
+        if others.any(|(_, other)| files::place(other).as_ref() == Some(&place)) {
+            return Err(Failure::Input(format!(
+                "{} is given twice: --{id} would replace it; give the results a file of their own",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What a result must keep, or the command ends with exit code 1.

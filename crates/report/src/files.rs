@@ -117,6 +117,18 @@ fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html") || is_device()
 }
 
+/// The one path of the file that would be replaced here, whatever the name it is given by; `None` of a folder,
+/// a device, or in a folder that is not there.
+pub fn place(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) => path.is_file().then_some(path),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+        }
+    }
+}
+
 /// The files that a document goes to, open.
 pub struct Files {
     json: bool,

@@ -293,8 +293,13 @@ impl Arrivals {
         if !first || late || verdict != Verdict::Usual {
             let usual = self.changes.first().map(|(most, _)| most);
             let corrupted = if first { verdict != Verdict::Usual } else { change.as_ref() != usual };
-            let anomalies =
-                Anomalies { duplicated: !first, reordered: late, corrupted, other_traffic: false };
+            let anomalies = Anomalies {
+                duplicated: !first,
+                reordered: late,
+                corrupted,
+                nameless: false,
+                other_traffic: false,
+            };
             let change = change.filter(|_| first && verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
@@ -506,7 +511,7 @@ impl Arrivals {
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
         }
-        let anomalies = Anomalies { corrupted: ours, other_traffic: !ours, ..Anomalies::default() };
+        let anomalies = Anomalies { nameless: ours, other_traffic: !ours, ..Anomalies::default() };
         self.keep((frame, stamp), None, anomalies, None);
         ours
     }
@@ -895,7 +900,8 @@ mod tests {
         all.take(&damaged, None);
         all.take(&frame(6)[..50], None);
         all.take(&[0xff; 60], None);
-        let kept = all.take_kept();
+        let mut kept = all.take_kept();
+        kept.settle(1, 1);
         assert_eq!(
             reasons(&kept),
             [
@@ -915,6 +921,25 @@ mod tests {
         let mut all = arrivals();
         all.take(&[0xff; 60], None);
         assert_eq!(all.take_kept(), Kept::default(), "only on demand");
+    }
+
+    #[test]
+    fn a_kept_frame_with_a_damaged_tag_is_called_what_it_counts_as() {
+        let cut = |room| {
+            let mut all = arrivals().keeping();
+            for frame in [&frame(0)[..], &frame(1)[..50], &frame(2)[..50]] {
+                all.take(frame, None);
+            }
+            let (mut kept, mut arrived) = (all.take_kept(), all.arrived());
+            assert_eq!((arrived.nameless, kept.frames.len()), (2, 2));
+            kept.settle(room, arrived.nameless);
+            arrived.settle(room);
+            assert_eq!(arrived.corrupted + arrived.other_traffic, 2);
+            (arrived.corrupted, kept.frames.into_iter().next().unwrap().why)
+        };
+        assert_eq!(cut(0), (0, "other traffic with a damaged tag".into()));
+        assert_eq!(cut(1), (1, "corrupted, or other traffic with a damaged tag".into()));
+        assert_eq!(cut(2), (2, "corrupted".into()));
     }
 
     #[test]

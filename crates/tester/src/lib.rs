@@ -63,6 +63,7 @@ mod recognised;
 mod run;
 mod shape;
 mod state;
+mod sync;
 mod template;
 mod test_port;
 pub mod timeline;

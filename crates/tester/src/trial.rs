@@ -661,6 +661,7 @@ impl Tester {
         let mut room = all.saturating_sub(counted.accounts.total());
         for direction in &mut done {
             let own = room.min(missing(direction)).min(direction.arrived.nameless);
+            direction.kept.settle(own, direction.arrived.nameless);
             direction.arrived.settle(own);
             room -= own;
         }

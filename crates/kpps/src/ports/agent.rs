@@ -33,6 +33,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Whether there are some.
+    pub fn are_given(&self) -> bool {
+        self.token_file.is_some() || self.tls_ca.is_some()
+    }
+
     /// What they say.
     pub fn security(&self) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;

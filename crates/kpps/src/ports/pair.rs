@@ -91,6 +91,10 @@ impl PortPair {
             let (ports, sites) = kpps_agent::pair(&specs, hosts, here, &how, &security, &self.watch)?;
             crate::interrupt::watch();
             Tester::with(ports, addresses, sites)
+        } else if self.credentials.are_given() {
+            return Err(Failure::Input(
+                "--token-file and --tls-ca are for agents on other hosts: give --from or --to".into(),
+            ));
         } else {
             let ports = options.open(&specs, true)?.try_into().map_err(|_| two())?;
             Tester::new(specs, ports, addresses, &self.watch)?
@@ -141,6 +145,7 @@ impl PortPair {
             ("--bidirectional", self.bidirectional),
             ("--replies", self.replies),
             ("--from and --to", self.hosts().iter().any(Option::is_some)),
+            ("--token-file and --tls-ca", self.credentials.are_given()),
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
             ("--dut", self.dut.is_some()),

@@ -34,6 +34,12 @@ pub struct Arguments {
 
 /// Runs `kpps conformance`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let of_cards =
+        [("--peer", arguments.peer.is_some()), ("--link-control", arguments.link_control.is_some())];
+    if let (Place::Emulated(_), Some((flag, _))) = (&arguments.on, of_cards.iter().find(|(_, given)| *given))
+    {
+        return Err(Failure::Input(format!("{flag} is for a real card: --on vfio:ADDRESS or uio:ADDRESS")));
+    }
     let mut files = arguments.outputs.open("conformance")?;
     let live = !arguments.outputs.for_machines();
     let mut closed = Ok(());
