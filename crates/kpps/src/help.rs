@@ -62,7 +62,7 @@ fn arranged(mut command: Command) -> Command {
 fn with_size(arg: Arg) -> Arg {
     let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX"))) {
-        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux";
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
         let one = arg.get_value_delimiter().is_none();
         help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
     }

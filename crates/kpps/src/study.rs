@@ -8,7 +8,7 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::live::Progress;
 use kpps_study::{Context, InJournal, Kept, Study};
-use kpps_study::{bad, choose, document, drawn, measure_or_find};
+use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
@@ -16,6 +16,7 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find};
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study morris2000 --report .        also a page, morris2000.html
+  kpps study --report pages               a page of each, and one of all: studies.html
   kpps study beyond --resume beyond.jsonl can be resumed
   kpps study beyond --seeds 101..200      other machines
   kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
@@ -23,7 +24,7 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find};
   kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --perturb 10% --claim R16
 
-Verdicts: pass, miss, predicted (the paper's result is not known here), failed (could not be judged).
+Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
 Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
 pub struct Arguments {
     /// Studies, by name [default: those of papers]
@@ -68,8 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(share) = arguments.perturb {
         return perturb(&studies, share);
     }
-    let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
-    let mut files = arguments.outputs.open_pages(&names)?;
+    let mut files = arguments.outputs.open_pages(&pages(&studies))?;
     let go_on = || !interrupt::is_requested();
     let context = Context { changes: Vec::new(), go_on: &go_on };
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
