@@ -24,7 +24,7 @@ const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 
 /// What flags are about, in the order of a command's help. The rest are its own, and stand first.
 const HEADINGS: [(&str, &str); 13] = [
-    ("Testbed", "ports testbed noise seed"),
+    ("Testbed", "ports testbed clock noise seed"),
     ("Machine", "machine chip nic driver app set cpu-counts shared-lines"),
     ("Load", "load shape vary bidirectional replies count rewrite stream"),
     ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),

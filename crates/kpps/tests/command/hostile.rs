@@ -182,7 +182,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --driver type.toml", "'type.toml': invalid type: string \"many\""),
     ("curve --driver negative.toml", "'negative.toml': invalid value: integer `-1`"),
     ("curve --driver nan.toml", "'nan.toml': invalid type: floating point `NaN`"),
-    ("curve --driver zero.toml", "'zero.toml' cannot drive the 82543gc: configuration: rx_ring"),
+    ("curve --driver zero.toml", "'zero.toml' cannot drive the 82542: configuration: rx_ring"),
     ("curve --driver large.toml", "'large.toml': invalid value"),
     ("curve --driver larger.toml", "'larger.toml': line 2"),
     ("curve --driver unknown.toml", "'unknown.toml': unknown field `no_such`"),
