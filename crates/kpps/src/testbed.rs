@@ -8,6 +8,7 @@ use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
 use kpps_measure::{Load, units};
+use kpps_report::Session;
 use kpps_results::Environment;
 use kpps_sim::{Choice, choice};
 use std::collections::BTreeMap;
@@ -142,7 +143,7 @@ impl Target {
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<OpenTestbed, Failure> {
+    pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
         match self.kind() {
             Kind::Simulator => {
                 let choice = self.choice()?;
@@ -156,7 +157,7 @@ impl Target {
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
             Kind::Guests => self.open_guest(),
-            Kind::Ports => self.pair.testbed(&self.testbed, &self.options),
+            Kind::Ports => self.pair.testbed(session, &self.testbed, &self.options),
         }
     }
 

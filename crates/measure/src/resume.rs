@@ -53,6 +53,11 @@ impl Resume {
         place.map_or(kept.last(), |place| kept.get(place))
     }
 
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.journal.is_empty()
+    }
+
     /// Whether a result with this name is kept, and no kept result was measured again yet.
     pub fn is_to_check(&self, name: &str) -> bool {
         !self.trusted && !self.journal.of(name).is_empty()

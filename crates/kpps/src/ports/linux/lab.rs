@@ -1,13 +1,12 @@
 //! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live;
 use crate::output::Outputs;
 use clap::Args;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Error, Model, Plan, Progress, load, program};
+use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps lab`.
@@ -82,7 +81,7 @@ impl From<Error> for Failure {
 }
 
 /// Runs `kpps lab`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let plan = Plan {
         kernel: arguments.kernel.clone(),
         models: arguments.device.clone(),
@@ -98,16 +97,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let mut files = arguments.outputs.open("lab")?;
+    let mut files = arguments.outputs.open(session, "lab")?;
     kpps_tester::provenance::begin();
-    interrupt::watch();
+    session.watch();
     let mut progress = Jobs(kpps_report::live::Progress::default());
-    let view = live::line(progress.0.clone());
-    let results = plan.run(&mut progress, || !interrupt::is_requested());
+    let view = session.line(progress.0.clone());
+    let results = {
+        let session = session.clone();
+        plan.run(&mut progress, move || session.goes_on())
+    };
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
-    if interrupt::is_requested() {
+    if session.is_interrupted() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }
     let broken: Vec<_> = results.failures.iter().filter(|what| !what.ends_with("no time left")).collect();

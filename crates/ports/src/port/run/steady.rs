@@ -293,7 +293,7 @@ mod tests {
         if let [one, .., other] = before[..] {
             let chosen = |list: String| {
                 let thread = std::thread::spawn(move || {
-                    use_cpus(&list.parse().unwrap()).unwrap();
+                    use_cpus(Some(&list.parse().unwrap())).unwrap();
                     shared().ordered = None;
                     let all = mine();
                     let steady = Steady::now(&Near::default());
@@ -309,7 +309,7 @@ mod tests {
                 "shared with the receiver"
             );
         }
-        let missing = use_cpus(&"4095".parse().unwrap()).unwrap_err();
+        let missing = use_cpus(Some(&"4095".parse().unwrap())).unwrap_err();
         assert!(missing.contains("CPU 4095 is not one of those that this program may use"), "{missing}");
     }
 
