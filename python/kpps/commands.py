@@ -1,7 +1,7 @@
 """The commands as functions, made of the command's own definitions.
 
-A keyword is a flag: `rx_ring=64` is `--rx-ring 64`. A list is a list with commas, or the flag several times
-where the command takes it several times. A dict is PATH=VALUE pairs. True is a switch; False and None are
+A keyword is a flag: `rx_ring=64` is `--rx-ring 64`. A list is the flag several times where the command takes
+it several times, otherwise a list with commas. A dict is PATH=VALUE pairs. True is a switch; False and None are
 left out.
 """
 
@@ -62,10 +62,8 @@ class Parameter:
                 raise InputError(f"{self.name}= is a switch: give True or False, not {value!r}")
             return [f"--{self.flag}"]
         values = self._values(value)
-        if self.takes_commas:
+        if not self.is_repeated:
             values = [",".join(values)]
-        elif len(values) != 1 and not self.is_repeated:
-            raise InputError(f"{self.name}= takes one value, not {len(values)}: {self.allowed()}")
         if self.flag is None:
             return values
         # A value may begin with a dash.
@@ -73,13 +71,16 @@ class Parameter:
 
     def _values(self, value) -> list[str]:
         if isinstance(value, Mapping):
-            return [f"{path}={self._pair(inner)}" for path, inner in value.items()]
+            return [f"{path}={self._pair(path, inner)}" for path, inner in value.items()]
         if _is_list(value):
             return [self._text(inner) for inner in value]
         return [self._text(value)]
 
-    def _pair(self, value) -> str:
-        return ",".join(map(self._text, value)) if _is_list(value) else self._text(value)
+    def _pair(self, path, value) -> str:
+        values = [self._text(inner) for inner in value] if _is_list(value) else [self._text(value)]
+        if not values:
+            raise InputError(f"{self.name}= has no value for {path}")
+        return ",".join(values)
 
     def _text(self, value) -> str:
         if isinstance(value, bool):
@@ -216,14 +217,14 @@ def bar():
     return show
 
 
-def run(words: list[str], progress=None):
+def run(words: list[str], progress=None, engine=None):
     """Runs the command with these words, of which the first is its name. Returns its result, or the text that
-    it prints if it has none.
+    it prints if it has none. `engine` measures the cells of a grid.
 
     Raises:
         Error: it failed; the error has what was measured
     """
-    called = _kpps.call(words, bar() if progress is True else progress or None)
+    called = _kpps.call(words, bar() if progress is True else progress or None, engine)
     for line in called.told:
         print(f"kpps: {in_python(line)}", file=sys.stderr)
     result = Result(called) if called.json is not None else None
@@ -246,6 +247,34 @@ def function(command: Command):
     call.__doc__ = command.doc()
     call.__signature__ = command.signature()
     return call
+
+
+# What `grid` takes beside the command's own options.
+OF_ENGINES = {
+    "executor": "Where cells are measured: a concurrent.futures.Executor, a function that makes one, or processes, "
+    "dask, dask://HOST:PORT, ray, slurm [default: all cores of this process]",
+    "store": "A folder or a URL of fsspec for partitions in Parquet, one row for each cell; what is there is not "
+    "measured again",
+    "chunk_s": "How long a chunk of cells takes a worker, in s [default: 1]",
+    "workers": "How many chunks are worked on at a time [default: as many as the executor has workers]",
+}
+
+
+def with_executor(command: Command):
+    """The function `grid`, whose cells may be measured by an executor."""
+
+    def grid(**named):
+        from .grids import grid
+
+        return grid(run, command, **named)
+
+    lines = [f"    {name}: {text}" for name, text in OF_ENGINES.items()]
+    grid.__doc__ = "\n".join([command.doc(), *lines])
+    signature = command.signature()
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OF_ENGINES]
+    grid.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])
+    grid.__module__ = "kpps"
+    return grid
 
 
 def with_files(call):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import html
 import json
-from collections.abc import Mapping
-
 from . import _kpps
 
 
-class Record(Mapping):
+class Record:
     """An object of a document: its fields are attributes and keys. The names have the units, as
     `delivered_pps`; `describe` says what a field is."""
+
+    # Not a Mapping: its methods would hide fields, as `values`.
 
     def __init__(self, fields: dict):
         self._fields = fields
@@ -25,6 +25,22 @@ class Record(Mapping):
 
     def __len__(self):
         return len(self._fields)
+
+    def __contains__(self, name):
+        return name in self._fields
+
+    def __eq__(self, other):
+        return isinstance(other, Record) and self._fields == other._fields
+
+    __hash__ = None
+
+    def keys(self):
+        """The names of the fields."""
+        return self._fields.keys()
+
+    def get(self, name, default=None):
+        """A field, or the default if there is none."""
+        return self[name] if name in self._fields else default
 
     def __getattr__(self, name):
         # Private names are never fields: those that copying and pickling look for are among them.

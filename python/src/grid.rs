@@ -113,8 +113,8 @@ impl Engine for Bound {
     }
 }
 
-/// Measures some cells of a grid on this thread: those with these numbers. `words` are the command line of the
-/// whole grid.
+/// Measures some cells of a grid on this thread: those with these numbers. `words` are the command line of
+/// the whole grid.
 #[pyfunction]
 pub fn cells(py: Python<'_>, words: Vec<String>, numbers: Vec<usize>) -> PyResult<Batch> {
     let session = Session { caller: Some(Arc::new(Host::default())), ..Session::default() };
@@ -126,8 +126,8 @@ pub fn cells(py: Python<'_>, words: Vec<String>, numbers: Vec<usize>) -> PyResul
     measured.map_err(failed)?.map_err(|error| in_python(&error))
 }
 
-/// Adds results to a journal of grids, which is made if missing: those whose key it does not have. Returns how
-/// many were added.
+/// Adds results to a journal of grids, which is made if missing: those whose key it does not have. Returns
+/// how many were added.
 #[pyfunction]
 pub fn keep(py: Python<'_>, journal: PathBuf, keys: Vec<String>, trials: Vec<String>) -> PyResult<usize> {
     py.detach(|| {

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 /// Arguments of `kpps merge`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps grid --vary load=1%..100% --shard 1/2 --resume 1.jsonl      on one machine
-  kpps grid --vary load=1%..100% --shard 2/2 --resume 2.jsonl      on another one
+  kpps grid --vary load=1%..100%/1% --shard 1/2 --resume 1.jsonl      on one machine
+  kpps grid --vary load=1%..100%/1% --shard 2/2 --resume 2.jsonl      on another one
   kpps merge all.jsonl 1.jsonl 2.jsonl
-  kpps grid --vary load=1%..100% --resume all.jsonl --report grid.html
+  kpps grid --vary load=1%..100%/1% --resume all.jsonl --report grid.html
 
 A result that is in several journals is taken once.")]
 pub struct Arguments {

@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::output::{Outputs, Resume};
+use crate::simulator::Constants;
 use clap::Args;
 use kpps_measure::units;
 use kpps_report::Session;
@@ -11,7 +12,7 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "resume"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study morris2000 --report .        also a page, morris2000.html
@@ -21,6 +22,7 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find};
   kpps study --claim M14                  one claim
   kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --perturb 10% --claim R16
+  kpps study rdr2007 --set 'host.interrupt_ps=*1.1'
 
 Verdicts: pass, miss, predicted (the paper's result is not known here), failed (could not be judged).
 Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
@@ -42,6 +44,8 @@ pub struct Arguments {
     /// Print the constants that are drawn with this seed, and measure nothing
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
+    #[command(flatten)]
+    constants: Constants,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -70,16 +74,13 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
     let mut files = arguments.outputs.open_pages(session, &names)?;
     let go_on = || session.goes_on();
-    let context = Context { changes: Vec::new(), go_on: &go_on };
+    let context = Context { changes: arguments.constants.changes()?, go_on: &go_on };
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
     let journal = arguments.resume.open(session)?.map(InJournal::new);
-    let kept: &dyn Kept = match &journal {
-        Some(journal) => journal,
-        None => &(),
-    };
+    let kept = journal.as_ref().map_or(&() as &dyn Kept, |journal| journal);
     let progress = Progress::default();
     let view = session.line(progress.clone());
     let show = |done, of| {

@@ -292,7 +292,8 @@ impl<'c> Cells<'c> {
         job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync,
     ) -> Measured {
         let sorted = Sorted::default();
-        let (kept, missing) = match self.resume().as_ref().is_none_or(Resume::is_empty) {
+        let nothing_is_kept = self.resume().as_ref().is_none_or(Resume::is_empty);
+        let (kept, missing) = match nothing_is_kept {
             true => (Vec::new(), self.wanted.clone()),
             false => {
                 self.in_threads(&job, Some(&sorted));
@@ -429,5 +430,146 @@ impl<'c> Cells<'c> {
             measured: self.measured.into_inner(),
             failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).or(kept.err()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::journal::{Journal, merge};
+    use crate::search::Known;
+    use kpps_results::grid::Setting;
+    use std::path::Path;
+
+    fn axes() -> [Axis; 2] {
+        let axis = |parameter: &str, values: &[i64]| Axis {
+            parameter: parameter.into(),
+            values: values.iter().copied().map(Setting::Whole).collect(),
+        };
+        [axis("x", &[1, 2, 3]), axis("load", &[100, 200])]
+    }
+
+    /// The job of a cell: a system that delivers 250 frames per second and cannot have x = 3.
+    fn job<'j>(at: &[usize]) -> Result<Job<'j>, String> {
+        let (x, load) = (at[0] + 1, (at[1] + 1) as f64 * 100.0);
+        if x == 3 {
+            return Err("there is no such x".into());
+        }
+        let offer = (
+            Mix::fixed(Size::MIN),
+            Rate::Pps(load * x as f64),
+            Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 },
+        );
+        let mut known = Points::new(Box::new(Known::quiet(250.0)));
+        let measure = move |sizes: &Mix, load: &Load| known.measure(sizes, load, &|| true);
+        Ok(Job::new(offer, 1e6, Environment::default(), &[format!("x={x}")], measure))
+    }
+
+    /// Measures in its own place, and loses the last cell that it is given.
+    #[derive(Default)]
+    struct Elsewhere {
+        loses_one: bool,
+        got: Mutex<(usize, Vec<usize>)>,
+    }
+
+    impl Engine for Elsewhere {
+        fn measure(
+            &self,
+            all: &Combinations<'_>,
+            kept: &[Outcome],
+            cells: &[usize],
+            take: &mut dyn FnMut(Outcome),
+        ) -> Result<(), String> {
+            *self.got.lock().unwrap() = (kept.len(), cells.to_vec());
+            let count = cells.len() - usize::from(self.loses_one);
+            outcomes(all, &cells[..count], job).into_iter().for_each(take);
+            if self.loses_one { Err("a worker was lost".into()) } else { Ok(()) }
+        }
+    }
+
+    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> Measured {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let resume = path.map(|path| Resume::new(Journal::open(path).unwrap(), true));
+        let cells = Cells::new(&all, all.numbers().collect(), resume, false, &|| true, &());
+        cells.on_engine(engine, job)
+    }
+
+    fn sorted(measured: Measured) -> Vec<Cell> {
+        let mut cells = measured.cells;
+        cells.sort_by(|a, b| a.at.cmp(&b.at));
+        cells
+    }
+
+    #[test]
+    fn every_combination_has_a_number_and_the_last_axis_varies_fastest() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let at: Vec<_> = all.numbers().map(|number| all.at(number)).collect();
+        assert_eq!(at, [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);
+        let shard = |text: &str| text.parse::<Shard>().map(|shard| shard.of(all.numbers()));
+        assert_eq!(shard("1/4").unwrap(), [0, 4]);
+        let mut together: Vec<_> = ["1/4", "2/4", "3/4", "4/4"].map(|it| shard(it).unwrap()).concat();
+        together.sort_unstable();
+        assert_eq!(together, [0, 1, 2, 3, 4, 5]);
+        for wrong in ["0/4", "5/4", "1/0", "1", "a/b", ""] {
+            assert!(shard(wrong).unwrap_err().contains("no share like 2/8"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_engine_has_the_same_results_as_all_cores() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let cells = Cells::new(&all, all.numbers().collect(), None, false, &|| true, &());
+        let here = sorted(cells.on_all_cores(job));
+        assert_eq!(here.iter().filter(|cell| cell.problem.is_some()).count(), 2);
+        assert_eq!(sorted(on_engine(None, &Elsewhere::default())), here);
+    }
+
+    #[test]
+    fn what_a_lost_engine_has_measured_is_not_measured_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let failed = on_engine(Some(&path), &Elsewhere { loses_one: true, ..Elsewhere::default() });
+        assert!(failed.failed.unwrap().to_string().contains("a worker was lost"));
+        assert_eq!((failed.cells.len(), failed.measured), (5, 4));
+        let again = Elsewhere::default();
+        let resumed = on_engine(Some(&path), &again);
+        // Of those that are kept one is measured again here; those that cannot be measured are not kept.
+        assert_eq!(*again.got.lock().unwrap(), (6, vec![]));
+        assert_eq!(sorted(resumed), sorted(on_engine(None, &Elsewhere::default())));
+    }
+
+    #[test]
+    fn shares_are_merged_into_one_journal_without_doubles() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two, both] = ["1", "2", "both"].map(|name| folder.path().join(name));
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        for (path, shard) in [(&one, "1/2"), (&two, "2/2")] {
+            let resume = Some(Resume::new(Journal::open(path).unwrap(), true));
+            let wanted = shard.parse::<Shard>().unwrap().of(all.numbers());
+            let _ = Cells::new(&all, wanted, resume, false, &|| true, &()).on_all_cores(job);
+        }
+        assert_eq!(merge(&both, &[one.clone(), two.clone()]).unwrap(), (4, 4));
+        assert_eq!(merge(&both, &[two, one]).unwrap(), (4, 0));
+        let again = Elsewhere::default();
+        let _ = on_engine(Some(&both), &again);
+        assert!(again.got.lock().unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn a_cell_has_one_name_in_every_grid_with_it() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let names: Vec<_> = outcomes(&all, &[0, 1, 4, 5], job).iter().map(|it| all.name(it)).collect();
+        assert!(names.iter().all(|name| name.len() == 2 * NAME_BYTES), "{names:?}");
+        let turned = [axes[1].clone(), axes[0].clone()];
+        let turned = Combinations::of(&turned).unwrap();
+        let first = outcomes(&turned, &[0], |at| job(&[at[1], at[0]]));
+        assert_eq!(turned.name(&first[0]), names[0]);
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
     }
 }

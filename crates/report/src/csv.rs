@@ -23,6 +23,12 @@ pub(crate) fn rows(curve: &Curve) -> Rows {
     }
 }
 
+/// The row of one trial.
+pub(crate) fn row(trial: &Trial) -> Rows {
+    let columns = Columns::of(std::iter::once(trial));
+    Rows { columns: columns.header(), rows: vec![columns.row(trial)] }
+}
+
 /// The columns that every point has.
 const COLUMNS: [(&str, Kind); 22] = [
     ("offered_pps", Kind::Number),

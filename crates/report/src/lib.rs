@@ -4,8 +4,8 @@
 //! terminal, [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a
 //! module each; [`Forms`] gives all forms of any document.
 //!
-//! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document
-//! gives the same bytes everywhere.
+//! Nothing here measures, and no form of a document asks for the time or for the machine it runs on: the same
+//! document gives the same bytes everywhere. A [`Session`] says where they go.
 //!
 //! ```
 //! use kpps_results::{Curve, Environment};

@@ -9,7 +9,8 @@ except ImportError as error: sys.exit(f'kpps: --on takes kpps for Python, which 
 main()";
 
 /// Has the Python package run the command line of this process on an engine, in the place of this process.
-/// Returns only if it cannot, and then why, in one line. `KPPS_PYTHON` names another interpreter than python3.
+/// Returns only if it cannot, and then why, in one line. `KPPS_PYTHON` names another interpreter than
+/// python3.
 pub fn hand_over(engine: &str) -> String {
     let python = std::env::var_os("KPPS_PYTHON").unwrap_or_else(|| "python3".into());
     let mut command = Command::new(&python);

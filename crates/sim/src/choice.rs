@@ -8,7 +8,7 @@ use kpps_frames::{Mix, Size, rate};
 use kpps_measure::grid::Job;
 use kpps_measure::units::Rate;
 use kpps_measure::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::{Change, Error};
+use kpps_profiles::{Change, Error, To};
 use kpps_results::Environment;
 use kpps_results::grid::Setting;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub fn words(set: &[(String, Setting)]) -> Vec<String> {
     set.iter().map(|(path, value)| format!("{path}={value}")).collect()
 }
 
-/// The constants as changes of profiles.
+/// The constants as changes of profiles. A value `*1.1` multiplies a constant's own.
 ///
 /// # Errors
 /// A path that does not begin with a kind of profile.
@@ -63,7 +63,14 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
         Setting::Switch(on) => Change::set(path, *on),
         Setting::Whole(whole) => Change::set(path, *whole),
         Setting::Number(number) => Change::set(path, *number),
-        Setting::Word(word) => Change::set(path, word.as_str()),
+        Setting::Word(word) => {
+            let factor = word.strip_prefix('*').and_then(|factor| factor.parse::<f64>().ok());
+            let change = Change::set(path, word.as_str());
+            match factor.filter(|factor| factor.is_finite()) {
+                Some(factor) => change.map(|change| Change { to: To::Scale(factor), ..change }),
+                None => change,
+            }
+        }
     };
     set.iter().map(change).collect::<Result<_, _>>().map_err(SetupError::Mismatch)
 }
