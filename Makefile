@@ -2,7 +2,7 @@
 # with Rust.
 
 .PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
-	install-peers
+	install-peers install-python wheel
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -21,7 +21,7 @@ WITH_CLIPPY = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/with-clippy.sh
 # Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time, and
 # so does what only computes, at the lowest priority. Of the others run twice as many at a time as there are
 # processors: those on ports and agents wait, too.
-test: install-build-tools install-test-tools install-lab formatting
+test: install-build-tools install-test-tools install-lab install-python formatting
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
 	$(WITH_CLIPPY) cargo test --workspace --no-run
 	$(WITH_CLIPPY) cargo test --workspace --benches --no-run
@@ -79,6 +79,10 @@ deb: install-build-tools
 	@$(call install,dpkg-deb:dpkg objdump:binutils)
 	cargo build --release --package kpps
 	packaging/deb.sh $(TARGET)/release/kpps
+
+# The Python package as a wheel, in $(TARGET)/wheels.
+wheel: install-build-tools install-python
+	$(TARGET)/python/bin/uv build --quiet --wheel --out-dir $(TARGET)/wheels python
 
 # A container's image with kpps in it.
 container:
@@ -164,6 +168,15 @@ install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
 		trafgen:netsniff-ng setsid:util-linux $(if $(KPPS_NO_BROWSER),,chromium:chromium))
+
+# A Python with what the tests of the Python package take. Its module is compiled with the tests.
+install-python:
+	@$(call install,python3:python3-venv)
+	@test -e $(TARGET)/python/ready || { \
+		python3 -m venv $(TARGET)/python && $(TARGET)/python/bin/pip install --quiet uv && \
+		$(TARGET)/python/bin/uv pip install --quiet --python $(TARGET)/python/bin/python -r python/tests/requirements.txt && \
+		touch $(TARGET)/python/ready; \
+	} || echo "no packages for Python: its tests are skipped"
 
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:

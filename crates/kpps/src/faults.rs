@@ -1,8 +1,9 @@
 //! `kpps simulate-faults`: driver, card and applications under faults, in virtual time.
 
-use crate::{error::Failure, interrupt, live, output::Outputs};
+use crate::{error::Failure, output::Outputs};
 use clap::Args;
 use kpps_measure::units;
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::time::{Duration, Instant};
 
@@ -32,22 +33,22 @@ pub struct Arguments {
 }
 
 /// Runs `kpps simulate-faults`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open("faults")?;
-    interrupt::watch();
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let mut files = arguments.outputs.open(session, "faults")?;
+    session.watch();
     let begun = Instant::now();
-    let go_on = || interrupt::goes_on() && arguments.duration.is_none_or(|most| begun.elapsed() < most);
+    let go_on = || session.goes_on() && arguments.duration.is_none_or(|most| begun.elapsed() < most);
     let worlds = arguments.duration.map_or(arguments.worlds, |_| u64::MAX);
     let document = if arguments.trace {
         kpps_faults::traced(arguments.seed)
     } else {
         let progress = Progress::default();
-        let _view = live::line(progress.clone());
+        let _view = session.line(progress.clone());
         progress.wants(worlds as usize);
         kpps_faults::campaign(arguments.seed, worlds, &go_on, &|ended| progress.stands_at(ended))
     };
     files.publish(&document, "")?;
-    match (document.failed(), interrupt::is_requested()) {
+    match (document.failed(), session.is_interrupted()) {
         (0, true) => Err(Failure::Interrupted(format!("interrupted after {} worlds", document.worlds))),
         (0, false) => Ok(()),
         (failed, _) => Err(Failure::Check(format!("{failed} of {} worlds failed", document.worlds))),

@@ -30,7 +30,8 @@ pub struct Resume {
     journal: Journal<Trial>,
     /// Whether equal trials have equal results: in the simulator. Results then have no age.
     exact: bool,
-    /// Whether kept trials were measured again and did not differ: all of `to_confirm`, or any if there are none.
+    /// Whether kept trials were measured again and did not differ: all of `to_confirm`, or any if there are
+    /// none.
     trusted: bool,
     /// The names of kept trials that have to be measured again before any is used.
     to_confirm: BTreeSet<String>,
@@ -59,14 +60,19 @@ impl Resume {
         place.map_or(kept.last(), |place| kept.get(place))
     }
 
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.journal.is_empty()
+    }
+
     /// Whether a result with this name is kept, and no kept result was measured again yet.
     pub fn is_to_check(&self, name: &str) -> bool {
         !self.trusted && !self.journal.of(name).is_empty()
     }
 
-    /// Which of the results with these names and frame sizes in bytes are to be measured again before any kept
-    /// one is used: of those that are kept, the one with the most frames per second and the one with the most
-    /// bits per second. Some systems are limited by one, others by the other.
+    /// Which of the results with these names and frame sizes in bytes are to be measured again before any
+    /// kept one is used: of those that are kept, the one with the most frames per second and the one with the
+    /// most bits per second. Some systems are limited by one, others by the other.
     pub fn to_check<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, u32)>) -> Vec<usize> {
         let mut most: [Option<(f64, usize, &str)>; 2] = [None; 2];
         for (at, (name, bytes)) in cells.into_iter().enumerate() {
@@ -86,9 +92,10 @@ impl Resume {
 
     /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. The
     /// first new result that also has a kept one is compared with it, and so are those of
-    /// [`to_check`](Self::to_check). If they agree, kept results are used from now on; after three disagreements none is, and the observer is told. Returns false if another
-    /// measurement is needed to decide. A result that the journal cannot take is told once, and at the end by
-    /// [`close`](Self::close): what was measured is worth more than its copy.
+    /// [`to_check`](Self::to_check). If they agree, kept results are used from now on; after three
+    /// disagreements none is, and the observer is told. Returns false if another measurement is needed to
+    /// decide. A result that the journal cannot take is told once, and at the end by [`close`](Self::close):
+    /// what was measured is worth more than its copy.
     pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {
@@ -339,8 +346,8 @@ mod tests {
         assert_eq!(resume.to_check([("50 pps", 64)]), [0; 0]);
     }
 
-    /// A system that is limited in bits differs at its long frames only, and one that drops a few frames differs in
-    /// that few are not none.
+    /// A system that is limited in bits differs at its long frames only, and one that drops a few frames
+    /// differs in that few are not none.
     #[test]
     fn bits_are_confirmed_too_and_no_loss_is_not_some_loss() {
         let folder = tempfile::tempdir().unwrap();

@@ -94,6 +94,12 @@ pub fn list() -> Vec<Device> {
     list_in(&System::host())
 }
 
+/// The usual way to a card from user space: VFIO if an IOMMU isolates it, otherwise UIO.
+pub fn usual_backend(address: Address) -> Backend {
+    let is_isolated = list().iter().any(|it| it.address == address && it.iommu_group.is_some());
+    if is_isolated { Backend::Vfio } else { Backend::Uio }
+}
+
 /// Binds a card to `backend`. `force` does so even if its interface is in use.
 ///
 /// # Errors

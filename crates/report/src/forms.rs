@@ -105,8 +105,8 @@ impl Forms for DetailedTrial {
     fn rows(&self) -> Rows {
         match self.interval_s {
             Some(_) => trial::series::rows(self),
-            // Testbeds without ports have no directions.
-            None if self.directions.is_empty() => Rows::of([&self.result]),
+            // Only ports have directions.
+            None if self.directions.is_empty() => csv::row(&self.result),
             None => Rows::of(&self.directions),
         }
     }

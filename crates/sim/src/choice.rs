@@ -5,10 +5,10 @@ use crate::setup::StackParams;
 use crate::workload::forward::{line_pps, no_forwarding};
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Mix, Size, rate};
-use kpps_measure::grid::{Job, combinations};
+use kpps_measure::grid::{Combinations, Job};
 use kpps_measure::units::Rate;
 use kpps_measure::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::{Change, Error};
+use kpps_profiles::{Change, Error, To};
 use kpps_results::Environment;
 use kpps_results::grid::{Axis, Setting};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub fn words(set: &[(String, Setting)]) -> Vec<String> {
     set.iter().map(|(path, value)| format!("{path}={value}")).collect()
 }
 
-/// The constants as changes of profiles.
+/// The constants as changes of profiles. A value `*1.1` multiplies a constant's own.
 ///
 /// # Errors
 /// A path that does not begin with a kind of profile.
@@ -65,7 +65,14 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
         Setting::Switch(on) => Change::set(path, *on),
         Setting::Whole(whole) => Change::set(path, *whole),
         Setting::Number(number) => Change::set(path, *number),
-        Setting::Word(word) => Change::set(path, word.as_str()),
+        Setting::Word(word) => {
+            let factor = word.strip_prefix('*').and_then(|factor| factor.parse::<f64>().ok());
+            let change = Change::set(path, word.as_str());
+            match factor.filter(|factor| factor.is_finite()) {
+                Some(factor) => change.map(|change| Change { to: To::Scale(factor), ..change }),
+                None => change,
+            }
+        }
     };
     set.iter().map(change).collect::<Result<_, _>>().map_err(SetupError::Mismatch)
 }
@@ -170,10 +177,11 @@ impl Choice {
         let is_part = |axis: &&Axis| ["app", "machine", "chip", "driver"].contains(&axis.parameter.as_str());
         let parts: Vec<Axis> = axes.iter().filter(is_part).cloned().collect();
         let mut machines = Vec::new();
-        for at in combinations(&parts)?.iter().take(MACHINES) {
+        let all = Combinations::of(&parts)?;
+        for number in all.numbers().take(MACHINES) {
             let mut machine = self.clone();
-            for (axis, &at) in parts.iter().zip(at) {
-                axis.values.get(at).map_or(Ok(()), |value| machine.change(&axis.parameter, value))?;
+            for (axis, value) in parts.iter().zip(all.values(number)) {
+                machine.change(&axis.parameter, value)?;
             }
             machines.push(machine);
         }

@@ -53,6 +53,7 @@ mod host;
 mod kept;
 mod learn;
 pub mod ledger;
+pub mod live;
 mod local;
 mod metrics;
 pub mod neighbours;

@@ -543,13 +543,13 @@ fn work(
 
 /// How long a receiver sleeps while frames arrive in succession. A receiver that waits for the next frame is
 /// woken by the sender, on another CPU. That takes a virtual machine 4 µs, the time in which a sender over a
-/// veth sends three frames, and it adds to the latency of the next frame. Such a sleep ends by itself. Meanwhile the port's queue must hold what arrives:
-/// at two million frames a second a packet socket's ring holds 2 ms, and the smallest buffer of a UDP socket
-/// a quarter of that.
+/// veth sends three frames, and it adds to the latency of the next frame. Such a sleep ends by itself.
+/// Meanwhile the port's queue must hold what arrives: at two million frames a second a packet socket's ring
+/// holds 2 ms, and the smallest buffer of a UDP socket a quarter of that.
 const NAP: Duration = Duration::from_micros(100);
 
-/// Frames arrive in succession if the last one came less than this ago. Whether a receiver naps must not depend
-/// on how many frames it happened to find: two runs at one rate would have different latencies.
+/// Frames arrive in succession if the last one came less than this ago. Whether a receiver naps must not
+/// depend on how many frames it happened to find: two runs at one rate would have different latencies.
 const SUCCESSION: Duration = Duration::from_millis(2);
 
 /// Frames that a port's queue holds at most.

@@ -11,6 +11,7 @@ use kpps_measure::units;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
 use kpps_ports::{RoutedSpec, Spec};
+use kpps_report::Session;
 use kpps_results::run::Run;
 use std::time::Duration;
 
@@ -33,9 +34,9 @@ pub struct BridgeArguments {
 }
 
 /// Runs `kpps bridge`.
-pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut files = arguments.app.run.outputs.open("bridge")?;
-    let mut ports = arguments.app.run.ports.open(&arguments.ports, true)?;
+pub fn bridge(arguments: &BridgeArguments, session: &Session) -> Result<(), Failure> {
+    let mut files = arguments.app.run.outputs.open(session, "bridge")?;
+    let mut ports = arguments.app.run.ports.open(session, &arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
     let more = |bridge: &EtherSwitch| {
         format!(
@@ -45,7 +46,7 @@ pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
             bridge.unlearned()
         )
     };
-    arguments.app.show("bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
+    arguments.app.show(session, "bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
 }
 
 /// Arguments of `kpps route`.
@@ -73,9 +74,9 @@ pub struct RouteArguments {
 }
 
 /// Runs `kpps route`.
-pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
+pub fn route(arguments: &RouteArguments, session: &Session) -> Result<(), Failure> {
     let RouteArguments { interfaces, route, app } = arguments;
-    app.router("route", interfaces, |interfaces| Router::new(interfaces, route))
+    app.router(session, "route", interfaces, |interfaces| Router::new(interfaces, route))
 }
 
 /// Arguments of `kpps nat`.
@@ -111,7 +112,7 @@ pub struct NatArguments {
 }
 
 /// Runs `kpps nat`.
-pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
+pub fn nat(arguments: &NatArguments, session: &Session) -> Result<(), Failure> {
     let udp_ns = u64::try_from(arguments.udp_timeout.as_nanos()).unwrap_or(u64::MAX);
     let plan = Nat {
         outside: arguments.interfaces.len() - 1,
@@ -120,7 +121,7 @@ pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
         timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
     let NatArguments { interfaces, route, app, .. } = arguments;
-    app.router("nat", interfaces, |interfaces| Router::new(interfaces, route)?.with_nat(plan))
+    app.router(session, "nat", interfaces, |interfaces| Router::new(interfaces, route)?.with_nat(plan))
 }
 
 /// Options of all apps.
@@ -137,6 +138,7 @@ impl AppOptions {
     /// Runs the router that `plan` makes of interfaces.
     fn router(
         &self,
+        session: &Session,
         command: &str,
         links: &[RoutedSpec],
         plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
@@ -147,25 +149,18 @@ impl AppOptions {
         };
         // Wrong addresses are reported before any port is opened.
         plan(&[])?;
-        let mut files = self.run.outputs.open(command)?;
-        let mut ports = self.run.ports.open(&specs, false)?;
+        let mut files = self.run.outputs.open(session, command)?;
+        let mut ports = self.run.ports.open(session, &specs, false)?;
         let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
         let mut router = plan(&macs?)?;
-        let more = |router: &Router<Frame>| {
-            let (sent, limited) = router.icmp_errors();
-            let mappings =
-                if command == "nat" { format!("{} mappings; ", router.mappings()) } else { String::new() };
-            format!(
-                "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit\n",
-                router.neighbours()
-            )
-        };
-        self.show(command, &mut files, &specs, &mut ports, &mut router, more)
+        let more = |router: &Router<Frame>| format!("{}\n", router.in_words());
+        self.show(session, command, &mut files, &specs, &mut ports, &mut router, more)
     }
 
     /// Runs an app on ports and shows what it did.
     fn show<A: App<Frame>>(
         &self,
+        session: &Session,
         command: &str,
         files: &mut Files,
         specs: &[Spec],
@@ -174,7 +169,8 @@ impl AppOptions {
         more: impl Fn(&A) -> String,
     ) -> Result<(), Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
-        let (_, run) = self.run.run(&job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
+        let (_, run) =
+            self.run.run(session, &job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
         let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
         finish(&run, files, &more(program), self.duration.is_none())
     }

@@ -136,7 +136,8 @@ impl Source<'_> {
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
             }
         };
-        // Frames that the port could not send before are still in its queue, also when there is no space for more.
+        // Frames that the port could not send before are still in its queue, also when there is no space for
+        // more.
         if count > 0 || port.wants_to_send() {
             port.flush()?;
         }

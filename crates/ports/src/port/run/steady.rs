@@ -7,10 +7,10 @@
 //! (setpriority(2), which takes `CAP_SYS_NICE`). And its session has that priority, too, because the kernel
 //! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A
 //! real-time policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from
-//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. A sender for
-//! which none is left shares that one: it has a priority above other programs there, and below the receiver.
-//! Without the right, priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the thread
-//! waited for a CPU nevertheless.
+//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. A sender
+//! for which none is left shares that one: it has a priority above other programs there, and below the
+//! receiver. Without the right, priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the
+//! thread waited for a CPU nevertheless.
 
 use super::cpus::{self, members, only};
 pub use super::cpus::{Near, use_cpus};
@@ -29,8 +29,8 @@ const PRIORITY: i32 = 1;
 
 /// The highest priority of ordinary programs (nice(1)).
 const PREFERRED: i32 = -20;
-/// The priority of a sender that shares its CPU with threads of this program, such as the one that watches for
-/// Ctrl-C: these get a tenth of it.
+/// The priority of a sender that shares its CPU with threads of this program, such as the one that watches
+/// for Ctrl-C: these get a tenth of it.
 const SHARING: i32 = -10;
 
 /// How long the order of the CPUs is kept for the next trials: to find it takes a while.
@@ -308,7 +308,7 @@ mod tests {
         if let [one, .., other] = before[..] {
             let chosen = |list: String| {
                 let thread = std::thread::spawn(move || {
-                    use_cpus(&list.parse().unwrap()).unwrap();
+                    use_cpus(Some(&list.parse().unwrap())).unwrap();
                     shared().ordered = None;
                     let all = mine();
                     let steady = Steady::now(&Near::default());
@@ -324,7 +324,7 @@ mod tests {
                 "shared with the receiver"
             );
         }
-        let missing = use_cpus(&"4095".parse().unwrap()).unwrap_err();
+        let missing = use_cpus(Some(&"4095".parse().unwrap())).unwrap_err();
         assert!(missing.contains("CPU 4095 is not one of those that this program may use"), "{missing}");
     }
 

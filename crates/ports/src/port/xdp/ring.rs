@@ -200,7 +200,8 @@ mod tests {
         (Producer(ring(&map, index)), Consumer(ring(&map, index)))
     }
 
-    /// The indices wrap around in the first entries. Miri sees a race if one side does not wait for the other.
+    /// The indices wrap around in the first entries. Miri sees a race if one side does not wait for the
+    /// other.
     #[test]
     fn entries_come_over_whole_and_in_order() {
         let (mut from, mut to) = ends(u32::MAX - 5);
