@@ -18,8 +18,8 @@ pub trait Observer: Sync {
     fn ended(&self, point: &Trial) {
         let _ = point;
     }
-    /// A trial has ended without a result.
-    fn failed(&self) {}
+    /// What began has ended without the result of a trial.
+    fn done(&self) {}
     /// Something that users must know happened, in a sentence.
     fn notice(&self, what: &str) {
         let _ = what;

@@ -63,6 +63,8 @@ mod interrupts;
 mod lines;
 #[cfg(target_os = "linux")]
 pub mod netlink;
+#[cfg(target_os = "linux")]
+pub mod paced;
 mod parse;
 pub mod pci;
 #[cfg(target_os = "linux")]

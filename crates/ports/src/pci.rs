@@ -52,6 +52,8 @@ pub(crate) use registers::*;
 mod registers {
     /// Command register (PCI 2.3, 6.2.2), 16 bits.
     pub(crate) const COMMAND: u64 = 0x04;
+    /// Command: respond to I/O accesses.
+    pub(crate) const COMMAND_IO: u16 = 1 << 0;
     /// Command: respond to memory accesses.
     pub(crate) const COMMAND_MEMORY: u16 = 1 << 1;
     /// Command: bus master, for DMA and MSI.

@@ -3,7 +3,7 @@
 use kpps_qemu::lab::counters::Snapshot;
 use kpps_qemu::lab::load::{Load, Rate};
 use kpps_qemu::lab::workload::{self, Settings};
-use kpps_qemu::lab::{Cache, Guest, Kernel, Options, Userland};
+use kpps_qemu::lab::{Cache, Clock, Guest, Kernel, Userland};
 use std::time::Duration;
 
 fn main() {
@@ -22,7 +22,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let kernel = Kernel::get(&cache, kernel.as_deref().unwrap_or("linux-6.1"))?;
     let userland = Userland::get(&cache)?;
     let kpps = std::env::var_os("KPPS_LAB_BINARY").map(std::path::PathBuf::from);
-    let options = Options::new(backend.machine(), workload::cards(model));
+    let options = workload::pc(backend.machine(), model, Clock::Wall, Rate::Flood);
     let mut guest = Guest::boot(&options, &kernel, &userland, true, kpps.as_deref())?;
     eprintln!("booted in {:.1?}", guest.boot_time);
     for job in words[1..].chunks(3) {
@@ -62,18 +62,6 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             }
             before = Some((snapshot, count));
         }
-        let counter = running.counter();
-        let ((a, b), trace) = guest.traced(|guest| {
-            let a = Snapshot::take(guest, &counter)?;
-            std::thread::sleep(Duration::from_millis(100));
-            Ok((a, Snapshot::take(guest, &counter)?))
-        })?;
-        let frames = running.frames(&b)?.frames - running.frames(&a)?.frames;
-        println!(
-            "traced: {frames} frames, {} bytes, accesses {:?}",
-            trace.len(),
-            kpps_qemu::lab::counters::accesses(&trace)
-        );
         println!("console: {:?}", guest.console_answers(Duration::from_secs(10)));
         if let Some(load) = load {
             let (wire, counts) = load.stop()?;

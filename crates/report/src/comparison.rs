@@ -33,9 +33,13 @@ pub fn screen(comparison: &Comparison) -> String {
             row.first.count.to_string(),
             format!("{side}{}", number(row.other.median)),
             row.other.count.to_string(),
-            row.change.map_or("-".into(), percent),
-            row.interval.map_or("-".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
-            if row.p_adjusted < 0.0001 { "<0.0001".into() } else { format!("{:.4}", row.p_adjusted) },
+            row.change.map_or("–".into(), percent),
+            row.interval.map_or("–".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
+            match row.p_adjusted {
+                None => "–".into(),
+                Some(p) if p < 0.0001 => "<0.0001".into(),
+                Some(p) => format!("{p:.4}"),
+            },
             row.finding.to_string(),
         ]);
         last = &row.what;

@@ -105,6 +105,8 @@ impl Forms for DetailedTrial {
     fn rows(&self) -> Rows {
         match self.interval_s {
             Some(_) => trial::series::rows(self),
+            // Only ports have directions.
+            None if self.directions.is_empty() => csv::row(&self.result),
             None => Rows::of(&self.directions),
         }
     }

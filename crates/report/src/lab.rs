@@ -1,17 +1,23 @@
 //! The lab's results on a terminal.
 
-use kpps_results::lab::{Lab, Ratio, Row};
+use kpps_results::lab::{Clock, Lab, Ratio, Row, median};
 use std::fmt::Write;
 
 /// A line for each driver at each workload, and kpps against the others.
 pub fn table(lab: &Lab) -> String {
+    let counts = lab.clock == Clock::Instructions;
+    let clock = if counts {
+        "Time is counted in instructions of the guest's CPU, a nanosecond each. Caches cost nothing, and an access to\n\
+         a register costs no more than its instruction: these are no rates of any machine.\n"
+    } else {
+        "QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n"
+    };
     let mut text = format!(
-        "{} ({}) in QEMU {} (TCG, one cpu, frames of 64 B with FCS)\n\
-         QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation.\n\
-         rings: kpps {}, DPDK {}{}\n\n",
+        "{} ({}) in QEMU {} (TCG, one cpu, frames of 64 B with FCS), clock: {}\n{clock}rings: kpps {}, DPDK {}{}\n\n",
         lab.kernel,
         lab.kernel_version,
         lab.qemu,
+        lab.clock.name(),
         lab.kpps_ring,
         lab.dpdk_ring,
         lab.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
@@ -24,7 +30,7 @@ pub fn table(lab: &Lab) -> String {
         "driver",
         "backend",
         "kpps",
-        "min–max",
+        if counts { "instructions/pkt" } else { "min–max" },
         "offered",
         "IRQs/s",
         "CPU %",
@@ -34,13 +40,26 @@ pub fn table(lab: &Lab) -> String {
         text += &line(row);
     }
     if !lab.ratios.is_empty() {
-        text += "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n";
+        text += if counts {
+            "\nInstructions of the others for each one of kpps, in the same boot: the median, and min–max\n"
+        } else {
+            "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n"
+        };
     }
     for ratio in &lab.ratios {
         let Ratio { workload, over, backend, device, ratio, min, max } = ratio;
         let _ = writeln!(
             text,
             "{device:<7} {workload:<8} {backend:<4} over {over:<5} {ratio:>7.2}  {min:.2}–{max:.2}"
+        );
+    }
+    let costs: Vec<_> = lab.rows.iter().filter_map(|row| row.source_per_frame).collect();
+    if let Some(most) = costs.iter().max_by(|a, b| a.instructions.total_cmp(&b.instructions)) {
+        let _ = writeln!(
+            text,
+            "\nFrames are offered from within the guest. That takes up to {:.1} ± {:.1} instructions for each, measured\n\
+             alone. They are not part of instructions/pkt, but kpps, frames per second of the guest's time, includes them.",
+            most.instructions, most.error
         );
     }
     for failure in &lab.failures {
@@ -55,6 +74,8 @@ fn line(row: &Row) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let min = row.pps.iter().copied().fold(f64::INFINITY, f64::min);
     let max = row.pps.iter().copied().fold(0.0, f64::max);
+    let range = (!row.pps.is_empty()).then(|| format!("{}–{}", kpps(min), kpps(max)));
+    let instructions = median(row.instructions_per_frame.iter().copied()).map(|each| format!("{each:.1}"));
     let lost: Vec<_> =
         row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n)).collect();
     let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));
@@ -67,7 +88,7 @@ fn line(row: &Row) -> String {
         row.driver,
         format!("{}{iommu}", row.backend),
         or_dash(row.median_pps.map(kpps)),
-        or_dash((!row.pps.is_empty()).then(|| format!("{}–{}", kpps(min), kpps(max)))),
+        or_dash(instructions.or(range)),
         or_dash(row.sent_pps.map(kpps)),
         or_dash(row.interrupts_per_s.map(|each| format!("{each:.0}"))),
         or_dash(row.cpu_busy.map(|busy| format!("{:.0}", busy * 100.0))),
@@ -89,6 +110,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_results::Registers;
+    use kpps_results::lab::SourceCost;
 
     #[test]
     fn the_document_has_its_fields_and_the_table_its_lines() {
@@ -109,6 +131,7 @@ mod tests {
             shortfall: 0,
             drops: [("ring".to_owned(), 800)].into(),
             surplus: 0,
+            ..Row::default()
         };
         let ratio = Ratio::of(&row, "linux", &[2.0, 4.0]).unwrap();
         assert_eq!(Ratio::of(&row, "linux", &[]), None);
@@ -124,6 +147,23 @@ mod tests {
             table.contains("ring 80.0 %") && table.contains("0.1–0.3") && table.contains("0.750"),
             "{table}"
         );
+        assert!(!table.contains("instructions"), "{table}");
         assert!(table.contains("over linux") && table.ends_with("Not measured: x: y"), "{table}");
+    }
+
+    #[test]
+    fn the_clock_of_instructions_is_named_with_what_it_leaves_out() {
+        let row = Row {
+            instructions_per_frame: vec![101.0, 100.0, 300.0],
+            source_per_frame: Some(SourceCost { instructions: 1.25, error: 0.5 }),
+            pps: vec![1e7],
+            ..Row::default()
+        };
+        let lab = Lab { clock: Clock::Instructions, rows: vec![row], ..Lab::default() };
+        let table = table(&lab);
+        for part in ["clock: instructions", "Caches cost nothing", " 101.0 ", "up to 1.2 ± 0.5"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        assert!(!table.contains("wire limit"), "{table}");
     }
 }

@@ -262,7 +262,7 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
 /// The text for the screen.
 pub fn screen(document: &Ndr) -> String {
     let mut text = String::new();
-    let kpps = |pps: Option<f64>| pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
+    let kpps = |pps: Option<f64>| pps.map_or("–".into(), |pps| format!("{:.1}", pps / 1e3));
     let _ = writeln!(
         text,
         "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
@@ -306,8 +306,8 @@ pub fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
-    if let Some(clocks) = clock_error(document) {
-        let _ = writeln!(text, "{clocks}");
+    for notice in notices(document).iter().filter(|notice| !tester_limits(document).contains(notice)) {
+        let _ = writeln!(text, "{notice}");
     }
     text
 }

@@ -26,7 +26,7 @@ pub struct Comparison {
     pub kpps_version: String,
     /// The kind of the documents that were compared.
     pub of: String,
-    /// The significance level: the probability that any of the differences found is by chance (family-wise
+    /// The significance level: the probability of finding any difference although there is none (family-wise
     /// error rate).
     pub significance: f64,
     /// Differences up to this share of the first side's median are no regression.
@@ -110,10 +110,11 @@ pub struct Compared {
     pub change: Option<f64>,
     /// The 95 % confidence interval of that; null if there are too few values.
     pub interval: Option<[f64; 2]>,
-    /// The p-value: the probability of values as far apart as these if nothing differed.
-    pub p: f64,
+    /// The p-value: the probability of values as far apart as these if nothing differed. Null for counts on
+    /// the clock of instructions, which repeat: they are judged by the threshold alone.
+    pub p: Option<f64>,
     /// The p-value, corrected for the number of comparisons.
-    pub p_adjusted: f64,
+    pub p_adjusted: Option<f64>,
     /// The verdict.
     pub finding: Finding,
 }

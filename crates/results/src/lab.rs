@@ -15,6 +15,37 @@ pub enum LabKind {
     Lab,
 }
 
+/// The clock that a guest lives by, and rates are measured with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// Real time.
+    #[default]
+    Wall,
+    /// A nanosecond for each instruction that the guest executes. Neither caches nor register accesses take
+    /// time beyond their instruction.
+    Instructions,
+}
+
+impl Clock {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::Instructions => "instructions",
+        }
+    }
+}
+
+impl std::str::FromStr for Clock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Self::Wall, Self::Instructions].into_iter().find(|clock| clock.name() == text);
+        known.ok_or_else(|| format!("there is no clock called '{text}': known are instructions and wall"))
+    }
+}
+
 /// Drivers on the same cards, and the driver of kpps against the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lab {
@@ -30,11 +61,14 @@ pub struct Lab {
     pub kernel_version: String,
     /// QEMU's version.
     pub qemu: String,
+    /// The clock of the guests, by which all rates are.
+    #[serde(default)]
+    pub clock: Clock,
     /// The number of rounds: in each, all drivers are started anew.
     pub rounds: u32,
     /// The length of a window in ms.
     pub window_ms: u64,
-    /// The load that the host offered, in frames per second; null for as many frames as possible.
+    /// The load that was offered, in frames per second; null for as many frames as possible.
     pub load_pps: Option<f64>,
     /// Descriptors in each ring of kpps.
     pub kpps_ring: u16,
@@ -72,7 +106,15 @@ pub struct Row {
     pub pps: Vec<f64>,
     /// Their median; null without a window.
     pub median_pps: Option<f64>,
-    /// Frames per second that the host sent, if it sent any.
+    /// Instructions of the guest's CPU for each frame, idle ones not counted, in each window, without those
+    /// of the frames' source; nothing on the wall clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions_per_frame: Vec<f64>,
+    /// Instructions of the frames' source for each frame, which run on the same CPU and are not part of the
+    /// figures above. Measured with the source alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_per_frame: Option<SourceCost>,
+    /// Frames per second that were offered, if any were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_pps: Option<f64>,
     /// Interrupts of cards per second; null if they were not seen.
@@ -82,14 +124,23 @@ pub struct Row {
     pub cpu_busy: Option<f64>,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
     pub registers_per_packet: Option<Registers>,
-    /// Frames that the host sent in all.
+    /// Frames that were offered in all.
     pub sent: u64,
-    /// Frames that were due and that the host could not send.
+    /// Frames that were due and that could not be sent.
     pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
     /// Counted frames beyond the sent ones: counters overlap, or count other traffic.
     pub surplus: u64,
+}
+
+/// What the source of frames costs the guest's CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceCost {
+    /// Instructions for each frame.
+    pub instructions: f64,
+    /// By how much that may be wrong: it is the difference of two ways to measure it.
+    pub error: f64,
 }
 
 /// kpps against another driver, in the same boot.

@@ -229,7 +229,7 @@ pub struct Study {
     on_request: bool,
 }
 
-/// Why there is no study, or nothing of it.
+/// Why a study, or a part of it, cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is none of this name.

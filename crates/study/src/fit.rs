@@ -63,7 +63,8 @@ impl Free {
     }
 
     fn middle(&self) -> f64 {
-        digits((self.bounds[0] * self.bounds[1]).sqrt())
+        let middle = digits((self.bounds[0] * self.bounds[1]).sqrt());
+        if self.whole { middle.round() } else { middle }
     }
 }
 
@@ -223,7 +224,8 @@ fn search(
         let points = if round == 0 { POINTS } else { FINER };
         let at = |k: usize| {
             let share = k as f64 / (points - 1) as f64;
-            digits((low.ln() + (high.ln() - low.ln()) * share).exp())
+            let value = digits((low.ln() + (high.ln() - low.ln()) * share).exp());
+            if free[which].whole { value.round() } else { value }
         };
         let mut tried: Vec<f64> = (0..points).map(at).collect();
         tried.dedup();

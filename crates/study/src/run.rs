@@ -33,8 +33,8 @@ impl Kept for () {
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
-/// Takes every measurement in `wanted`, each once and in that order, on as many threads as there are CPUs. If
-/// `context` ends the run early, the measurements that had not ended are missing.
+/// Takes each wanted measurement once, in this order, on all CPUs. If `context` interrupts the run, the
+/// remaining ones are absent.
 pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,

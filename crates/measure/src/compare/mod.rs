@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 /// The probability that a confidence interval misses the true value.
 const INTERVAL_ERROR: f64 = 0.05;
+/// Counts that repeat do so within this share.
+const REPEATS_WITHIN: f64 = 0.02;
 
 /// The criteria of a difference.
 #[derive(Clone, Debug)]
@@ -49,7 +51,7 @@ pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, Str
     for (number, other) in others.iter().enumerate() {
         for here in first.measured().filter(wanted) {
             match other.measured().find(|there| there.is_like(here, named)) {
-                Some(there) => rows.push(row(here, there, number + 1, named)),
+                Some(there) => rows.push(row(here, there, number + 1, named, criteria.threshold)),
                 None => drop(left_out.insert(only_in(first, here))),
             }
         }
@@ -92,11 +94,34 @@ fn sample(values: &[f64]) -> Sample {
 }
 
 /// A quantity of two sides, before the verdict.
-fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared {
+fn row(here: &Measured, there: &Measured, side: usize, named: bool, threshold: f64) -> Compared {
     let first = sample(&here.values);
     let found = shift(&here.values, &there.values, INTERVAL_ERROR);
     let share = |by: f64| by / first.median.abs();
     let relative = first.median != 0.0;
+    if let Some(few) = here.repeats {
+        let other = sample(&there.values);
+        let by = other.median - first.median;
+        return Compared {
+            what: if named { format!("{}, {}", here.of, here.what) } else { here.what.clone() },
+            quantity: here.quantity.clone(),
+            unit: here.unit.into(),
+            better: here.better,
+            side,
+            first,
+            other,
+            change: relative.then(|| share(by)),
+            finding: match () {
+                () if by.abs() <= few || by.abs() <= REPEATS_WITHIN * first.median.abs() => {
+                    Finding::NoDifference
+                }
+                () if by.abs() <= threshold * first.median.abs() => Finding::Within,
+                () if (by > 0.0) == (here.better == Better::Higher) => Finding::Better,
+                () => Finding::Worse,
+            },
+            ..Compared::default()
+        };
+    }
     Compared {
         what: if named { format!("{}, {}", here.of, here.what) } else { here.what.clone() },
         quantity: here.quantity.clone(),
@@ -110,8 +135,8 @@ fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared 
             .filter(|_| relative)
             .and_then(|found| found.interval)
             .map(|(low, high)| [share(low), share(high)]),
-        p: found.map_or(1.0, |found| found.p),
-        p_adjusted: 1.0,
+        p: Some(found.map_or(1.0, |found| found.p)),
+        p_adjusted: Some(1.0),
         finding: Finding::TooFew,
     }
 }
@@ -120,14 +145,19 @@ fn row(here: &Measured, there: &Measured, side: usize, named: bool) -> Compared 
 fn judge(rows: &mut [Compared], significance: f64, threshold: f64) {
     let least = |row: &Compared| least_p(row.first.count, row.other.count);
     // A quantity with too few values for any finding is not tested: the others keep their significance.
-    let tested: Vec<usize> = (0..rows.len()).filter(|&at| least(&rows[at]) <= significance).collect();
-    let chances: Vec<f64> = tested.iter().map(|&at| rows[at].p).collect();
-    for (&at, adjusted) in tested.iter().zip(holm(&chances)) {
-        rows[at].p_adjusted = adjusted;
+    let tested: Vec<(usize, f64)> = (0..rows.len())
+        .filter(|&at| least(&rows[at]) <= significance)
+        .filter_map(|at| Some((at, rows[at].p?)))
+        .collect();
+    let chances: Vec<f64> = tested.iter().map(|(_, p)| *p).collect();
+    for (&(at, _), adjusted) in tested.iter().zip(holm(&chances)) {
+        rows[at].p_adjusted = Some(adjusted);
     }
     for row in rows {
+        // What repeats is judged already.
+        let Some(p_adjusted) = row.p_adjusted else { continue };
         let up = row.other.median > row.first.median || row.change.is_some_and(|change| change > 0.0);
-        row.finding = if row.p_adjusted <= significance {
+        row.finding = if p_adjusted <= significance {
             match (row.change, up == (row.better == Better::Higher)) {
                 (Some(change), _) if change.abs() <= threshold => Finding::Within,
                 (_, true) => Finding::Better,
@@ -153,8 +183,34 @@ mod tests {
             unit: "kpps",
             better: Better::Higher,
             values: values.to_vec(),
+            repeats: None,
         };
-        samples.iter().map(|(a, b)| row(&measured(a), &measured(b), 1, false)).collect()
+        samples.iter().map(|(a, b)| row(&measured(a), &measured(b), 1, false, 0.0)).collect()
+    }
+
+    #[test]
+    fn counts_that_repeat_need_no_second_value() {
+        let finding = |few, from: f64, to: f64, threshold| {
+            let measured = |value| Measured {
+                of: String::new(),
+                what: String::new(),
+                quantity: "instructions".into(),
+                unit: "a frame",
+                better: Better::Lower,
+                values: vec![value],
+                repeats: Some(few),
+            };
+            let mut rows = vec![row(&measured(from), &measured(to), 1, false, threshold)];
+            judge(&mut rows, 0.05, threshold);
+            (rows[0].finding, rows[0].p)
+        };
+        assert_eq!(finding(1.0, 125.0, 128.0, 0.0), (Finding::Worse, None));
+        assert_eq!(finding(1.0, 125.0, 127.0, 0.0), (Finding::NoDifference, None), "less than 2 %");
+        assert_eq!(finding(1.0, 40.0, 40.9, 0.0).0, Finding::NoDifference, "not one instruction");
+        assert_eq!(finding(1.0, 125.0, 135.0, 0.1).0, Finding::Within);
+        assert_eq!(finding(1.0, 125.0, 100.0, 0.0).0, Finding::Better);
+        // A register read for each burst of 32 where there was none.
+        assert_eq!(finding(0.002, 0.0, 1.0 / 32.0, 0.02).0, Finding::Worse);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use kpps_results::comparison::Better;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::grid::Grid;
+use kpps_results::lab::{Clock, Lab};
 use kpps_results::ndr::Ndr;
 use kpps_results::rfc2544::Sizes;
 use kpps_results::{Curve, Trial};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -27,6 +27,8 @@ pub struct Measured {
     pub better: Better,
     /// One value for each measurement.
     pub values: Vec<f64>,
+    /// A count that repeats: how much of it is nothing, in its unit. `None` for what scatters.
+    pub repeats: Option<f64>,
 }
 
 impl Measured {
@@ -52,21 +54,6 @@ pub struct Results {
     pub documents: usize,
     all: Vec<Measured>,
     places: HashMap<[String; 3], usize>,
-}
-
-/// Rows of the lab, as far as they are compared.
-#[derive(Deserialize)]
-struct Lab {
-    rows: Vec<LabRow>,
-}
-
-#[derive(Deserialize)]
-struct LabRow {
-    workload: String,
-    driver: String,
-    backend: String,
-    device: String,
-    pps: Vec<f64>,
 }
 
 impl Results {
@@ -144,11 +131,21 @@ impl Results {
         }
     }
 
-    fn value(&mut self, (of, what): (&str, &str), (quantity, unit, better): Quantity<'_>, value: f64) {
+    fn value(&mut self, of: (&str, &str), quantity: Quantity<'_>, value: f64) {
+        self.add_value(of, quantity, None, value);
+    }
+
+    fn add_value(
+        &mut self,
+        (of, what): (&str, &str),
+        (quantity, unit, better): Quantity<'_>,
+        repeats: Option<f64>,
+        value: f64,
+    ) {
         let key = [of.to_owned(), what.to_owned(), quantity.to_owned()];
         let at = *self.places.entry(key).or_insert_with(|| {
             let (of, what, quantity) = (of.to_owned(), what.to_owned(), quantity.to_owned());
-            self.all.push(Measured { of, what, quantity, unit, better, values: Vec::new() });
+            self.all.push(Measured { of, what, quantity, unit, better, values: Vec::new(), repeats });
             self.all.len() - 1
         });
         self.all[at].values.push(value);
@@ -252,13 +249,35 @@ impl Results {
         for row in lab.rows {
             let of = format!("{} by {}", row.driver, row.backend);
             let what = format!("{} on {}", row.workload, row.device);
-            for pps in row.pps {
-                self.value((&of, &what), DELIVERED, pps / 1e3);
+            let of = (&of[..], &what[..]);
+            if lab.clock == Clock::Wall {
+                row.pps.iter().for_each(|pps| self.value(of, DELIVERED, pps / 1e3));
+                continue;
+            }
+            for instructions in &row.instructions_per_frame {
+                let quantity = ("instructions", "a frame", Better::Lower);
+                self.add_value(of, quantity, Some(FEW_INSTRUCTIONS), *instructions);
+            }
+            let registers = row.registers_per_packet;
+            let interrupts = row.interrupts_per_s.zip(row.median_pps.filter(|pps| *pps > 0.0));
+            let counts = [
+                ("register reads", registers.map(|each| each.read)),
+                ("register writes", registers.map(|each| each.write)),
+                ("interrupts", interrupts.map(|(each, pps)| each / pps)),
+            ];
+            for (name, count) in counts {
+                if let Some(count) = count {
+                    self.add_value(of, (name, "a frame", Better::Lower), Some(FEW), count);
+                }
             }
         }
         Ok(())
     }
 }
+
+/// What is no difference whatever its share: instructions for a frame, other events for a frame.
+const FEW_INSTRUCTIONS: f64 = 1.0;
+const FEW: f64 = 0.002;
 
 /// A name, a unit, and the better direction.
 type Quantity<'q> = (&'q str, &'static str, Better);

@@ -2,15 +2,20 @@
 
 use crate::lab::{Error, Guest, Result};
 
-/// Prints what [`Snapshot::parse`] reads, with busybox's built-in tools, which start no other program.
-const COMMAND: &str = "{ head -3 /proc/timer_list | tail -1; head -1 /proc/stat; \
-    grep -E 'eth|uio|vfio' /proc/interrupts; echo; } 2>&1; ";
+/// Prints what [`Snapshot::parse`] reads, by one program: the less it takes, the less it disturbs.
+const COMMAND: &str = "awk '/^now at/{print} /idle_sleeptime/{idle+=$3} /^cpu /{cpu=$0} \
+    FILENAME~/interrupts/&&/eth|uio|vfio/{lines=lines $0 \"\\n\"} \
+    END{printf \"idle %.0f\\n%s\\n%s\\n\",idle,cpu,lines}' /proc/timer_list /proc/stat /proc/interrupts 2>&1";
+/// What stands between two snapshots of a series.
+const NEXT: &str = "\u{2}";
 
 /// The guest's counters at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The guest's clock in nanoseconds.
     pub at_ns: u64,
+    /// The time in nanoseconds that its CPUs were idle, without interrupts meanwhile.
+    pub idle_ns: u64,
     /// CPU time in hundredths of a second: user and nice, system, idle and waiting, hard interrupts, soft
     /// ones.
     pub cpu: [u64; 5],
@@ -26,14 +31,33 @@ impl Snapshot {
     /// # Errors
     /// If the guest does not answer.
     pub fn take(guest: &mut Guest, command: &str) -> Result<Self> {
-        let answer = guest.at_once(&format!("{COMMAND}{command}"))?;
+        let answer = guest.at_once(&format!("{COMMAND}; {command}"))?;
         Self::parse(&answer)
             .ok_or_else(|| Error::Protocol { what: "the guest's counters".into(), answer: answer.clone() })
+    }
+
+    /// `count` snapshots by one command, so that nothing of the host's comes in between. From one to the next
+    /// the guest runs `between`.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    pub fn series(guest: &mut Guest, command: &str, between: &str, count: usize) -> Result<Vec<Self>> {
+        let one = format!("{COMMAND}; {command}");
+        let next = format!("; printf '{NEXT}'; {between}; {one}");
+        let answer = guest.at_once(&(one + &next.repeat(count.saturating_sub(1))))?;
+        let parse = |part| {
+            Self::parse(part).ok_or_else(|| Error::Protocol {
+                what: "the guest's counters".into(),
+                answer: answer.clone(),
+            })
+        };
+        answer.split(NEXT).map(parse).collect()
     }
 
     pub(crate) fn parse(answer: &str) -> Option<Self> {
         let mut lines = answer.lines();
         let at_ns = lines.next()?.strip_prefix("now at ")?.split(' ').next()?.parse().ok()?;
+        let idle_ns = lines.next()?.strip_prefix("idle ")?.parse().ok()?;
         let ticks: Vec<u64> =
             lines.next()?.strip_prefix("cpu ")?.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         let [user, nice, system, idle, waiting, hard, soft, ..] = ticks[..] else { return None };
@@ -45,7 +69,7 @@ impl Snapshot {
         }
         let text = lines.collect::<Vec<_>>().join("\n");
         let cpu = [user.saturating_add(nice), system, idle.saturating_add(waiting), hard, soft];
-        Some(Self { at_ns, cpu, interrupts, text })
+        Some(Self { at_ns, idle_ns, cpu, interrupts, text })
     }
 
     /// Seconds from `before` to now.
@@ -60,27 +84,39 @@ impl Snapshot {
         (all > 0.0).then(|| spent(part) / all)
     }
 
-    /// The share of CPU time since `before` that was not idle; `None` if none was counted.
+    /// Nanoseconds since `before` in which the guest's only CPU was not idle.
+    pub fn busy_ns_since(&self, before: &Self) -> f64 {
+        let idle_ns = self.idle_ns.saturating_sub(before.idle_ns);
+        self.at_ns.saturating_sub(before.at_ns).saturating_sub(idle_ns) as f64
+    }
+
+    /// The share of the time since `before` in which the guest's only CPU was not idle; `None` if no time has
+    /// passed.
     pub fn busy_since(&self, before: &Self) -> Option<f64> {
-        [0, 1, 3, 4].map(|part| self.cpu_share(before, part)).into_iter().sum()
+        let seconds = self.seconds_since(before);
+        (seconds > 0.0).then(|| self.busy_ns_since(before) / 1e9 / seconds)
     }
 }
 
-/// Register accesses of e1000 cards in a trace of QEMU's: reads and writes.
-pub fn accesses(trace: &[u8]) -> (u64, u64) {
-    let (mut reads, mut writes) = (0, 0);
+/// Register accesses of e1000 cards in a trace of QEMU's: reads and writes. Those count that are between the
+/// first and the last access to the address `mark`.
+pub fn accesses(trace: &[u8], mark: &str) -> (u64, u64) {
+    let mark = format!(" addr {mark} ");
+    let (mut seen, mut reads, mut writes) = (None, 0, 0);
     for line in trace.split(|byte| *byte == b'\n') {
         let has = |wanted: &[u8]| line.windows(wanted.len()).any(|window| window == wanted);
         if !line.ends_with(b"-mmio'") || !has(b"'e1000") {
             continue;
         }
-        if has(b"ops_read ") {
+        if has(mark.as_bytes()) {
+            seen = seen.or(Some((0, 0))).map(|_| (reads, writes));
+        } else if seen.is_some() && has(b"ops_read ") {
             reads += 1;
-        } else if has(b"ops_write ") {
+        } else if seen.is_some() && has(b"ops_write ") {
             writes += 1;
         }
     }
-    (reads, writes)
+    seen.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,7 +126,7 @@ mod tests {
 
     #[test]
     fn counters_are_read_as_the_kernel_prints_them() {
-        let text = "now at 3409400738 nsecs\ncpu  288 1 212 195 4 5 6 0 0 0\n \
+        let text = "now at 3409400738 nsecs\nidle 2500000000\ncpu  288 1 212 195 4 5 6 0 0 0\n \
              20:        114          3   IO-APIC  20-fasteoi   uio_pci_generic, eth0\n \
              25:         25          0   PCI-MSI 131073-edge      eth1\n\nmine 1\nmine 2\n";
         let snapshot = Snapshot::parse(text).unwrap();
@@ -98,7 +134,7 @@ mod tests {
         assert_eq!(snapshot.cpu, [289, 212, 199, 5, 6]);
         assert_eq!(snapshot.text, "mine 1\nmine 2");
         let before =
-            Snapshot { cpu: [189, 212, 99, 5, 6], at_ns: 3_409_400_738 - 500_000_000, ..snapshot.clone() };
+            Snapshot { at_ns: 3_409_400_738 - 500_000_000, idle_ns: 2_250_000_000, ..snapshot.clone() };
         assert_eq!((snapshot.seconds_since(&before), snapshot.busy_since(&before)), (0.5, Some(0.5)));
         assert_eq!(snapshot.busy_since(&snapshot), None, "no time has passed");
         for cut in 0..text.find("\n\n").unwrap() {
@@ -108,9 +144,14 @@ mod tests {
 
     #[test]
     fn only_accesses_of_cards_count() {
-        let trace = b"7@1.5:memory_region_ops_write cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000-mmio'\n\
+        let trace = b"7@1.4:memory_region_ops_write cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000-mmio'\n\
+            7@1.4:memory_region_ops_read cpu 0 mr 0x5 addr 0xfeb81000 value 0x5 size 4 name 'e1000-mmio'\n\
+            7@1.5:memory_region_ops_write cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000-mmio'\n\
             7@1.5:memory_region_ops_read cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000e-mmio'\n\
-            7@1.5:memory_region_ops_read cpu 0 mr 0x5 addr 0x1f0 value 0x5 size 4 name 'kvm-pic'\nmemory_region_ops_r";
-        assert_eq!(accesses(trace), (1, 1));
+            7@1.5:memory_region_ops_read cpu 0 mr 0x5 addr 0x1f0 value 0x5 size 4 name 'kvm-pic'\n\
+            7@1.6:memory_region_ops_read cpu 0 mr 0x5 addr 0xfeb81000 value 0x5 size 4 name 'e1000-mmio'\n\
+            7@1.7:memory_region_ops_read cpu 0 mr 0x5 addr 0xfeb83818 value 0x5 size 4 name 'e1000-mmio'\nmemory_region_ops_r";
+        assert_eq!(accesses(trace, "0xfeb81000"), (1, 1));
+        assert_eq!(accesses(trace, "0xfeb82000"), (0, 0), "nothing marks it");
     }
 }

@@ -59,6 +59,17 @@ pub fn module_depends(bytes: &[u8]) -> object::Result<Vec<String>> {
     Ok(names.split(',').filter(|name| !name.is_empty()).map(|name| name.replace('-', "_")).collect())
 }
 
+/// The name of a kernel module, and the release of the kernel that it was built for.
+///
+/// # Errors
+/// If the bytes are no kernel module.
+pub fn module_identity(bytes: &[u8]) -> object::Result<(String, String)> {
+    let info = module_info(bytes)?;
+    let value = |wanted: &str| info.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value);
+    let release = value("vermagic").split(' ').next().unwrap_or_default();
+    Ok((value("name").replace('-', "_"), release.to_owned()))
+}
+
 /// The parameters of a kernel module, and whether each is an array.
 ///
 /// # Errors

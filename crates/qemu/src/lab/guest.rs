@@ -4,20 +4,34 @@ use crate::Wire;
 use crate::lab::console::{Console, Output};
 use crate::lab::initrd::Contents;
 use crate::lab::kernel::Kernel;
-use crate::lab::options::Options;
+use crate::lab::options::{Options, Paced};
 use crate::lab::userland::Userland;
 use crate::lab::{Error, Result, qemu};
 use crate::process::Process;
 use crate::qmp::Monitor;
+use kpps_results::lab::Clock;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take to boot. It takes seconds, unless the host is very busy.
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
-/// How long an ordinary command may take.
+/// How long an ordinary command may take in real time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How many times as long a guest may take on the clock of instructions. A busy host only delays its answer.
+const PATIENT: u32 = 10;
+
+/// Tells whether the work may go on.
+struct GoOn(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for GoOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GoOn")
+    }
+}
 
 /// A running guest. It ends when this is dropped, or when the thread that booted it ends.
 #[derive(Debug)]
@@ -34,7 +48,9 @@ pub struct Guest {
     kernel: Kernel,
     dpdk_drivers: Vec<String>,
     loaded: BTreeSet<String>,
-    go_on: fn() -> bool,
+    go_on: GoOn,
+    clock: Clock,
+    paced: Option<Paced>,
     /// The time from QEMU's start to the first command.
     pub boot_time: Duration,
 }
@@ -69,7 +85,9 @@ impl Guest {
             kernel: kernel.clone(),
             dpdk_drivers: userland.dpdk_drivers().to_vec(),
             loaded: BTreeSet::new(),
-            go_on: || true,
+            go_on: GoOn(Arc::new(|| true)),
+            clock: options.clock,
+            paced: options.paced,
             boot_time: Duration::ZERO,
         };
         let Self { process, commands, console, .. } = &mut guest;
@@ -88,13 +106,35 @@ impl Guest {
     }
 
     /// From now on every wait asks `go_on`, and ends with [`Error::Interrupted`] if that returns false.
-    pub fn interruptible(&mut self, go_on: fn() -> bool) {
-        self.go_on = go_on;
+    pub fn interruptible(&mut self, go_on: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.go_on = GoOn(go_on);
     }
 
     /// The kernel that runs in it.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// What its time is.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Where frames come from within its own time, if they do.
+    pub(crate) fn paced(&self) -> Option<Paced> {
+        self.paced
+    }
+
+    /// Waits for `time` of the guest's clock.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    pub fn wait(&mut self, time: Duration) -> Result<()> {
+        match self.clock {
+            Clock::Wall => std::thread::sleep(time),
+            Clock::Instructions => drop(self.at_once(&format!("usleep {}", time.as_micros()))?),
+        }
+        Ok(())
     }
 
     /// The drivers that testpmd loads.
@@ -118,8 +158,7 @@ impl Guest {
     /// Runs `command`, a shell line, as root, and returns its output.
     ///
     /// # Errors
-    /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end within
-    /// [`PATIENCE`].
+    /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end in time.
     pub fn run(&mut self, command: &str) -> Result<String> {
         let output = self.output(command, PATIENCE)?;
         if output.code == 0 {
@@ -153,9 +192,10 @@ impl Guest {
     }
 
     fn command(&mut self, command: &str, at_once: bool, patience: Duration) -> Result<Output> {
+        let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
         let Self { process, commands, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
-            if !go_on() {
+            if !(go_on.0)() {
                 return Err(Error::Interrupted);
             }
             process.check()?;

@@ -4,17 +4,15 @@
 //! and loader, in a directory of its own.
 
 use crate::lab::cpio::Archive;
-use crate::lab::kernel::Kernel;
-use crate::lab::userland::{Userland, host_libraries};
+use crate::lab::kernel::{BOOT_MODULES, Kernel};
+use crate::lab::userland::{OwnDpdk, Userland, host_libraries};
 use crate::lab::{Error, Result, elf};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const INIT: &str = include_str!("init.sh");
-/// The directory of kpps and its libraries.
+/// kpps, and the directory of it and its libraries.
 const KPPS: &str = "kpps";
-/// Modules of the command channel, loaded first.
-const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 /// Modules that workloads load when they need them.
 const MODULES: [&str; 17] = [
     "e1000",
@@ -67,7 +65,9 @@ impl Contents<'_> {
         self.programs(&mut archive)?;
         self.modules(&mut archive)?;
         if let Some(kpps) = self.kpps {
-            add_kpps(&mut archive, kpps)?;
+            // The source of frames is the same program under another name, so that processes are told apart.
+            archive.link(&format!("{KPPS}/source"), KPPS);
+            add_program(&mut archive, (KPPS, KPPS), kpps, &[], &host_libraries())?;
         }
         Ok(archive.finish())
     }
@@ -80,7 +80,20 @@ impl Contents<'_> {
             ("bin/ethtool", self.userland.program("/sbin/ethtool")?),
             ("bin/chrt", self.userland.program("/usr/bin/chrt")?),
         ];
-        if self.dpdk {
+        let own_dpdk = self.userland.own_dpdk().filter(|_| self.dpdk);
+        if let Some(OwnDpdk { testpmd, libraries }) = own_dpdk {
+            // The libraries that it was built with are the host's.
+            let directories = [&libraries[..], &host_libraries()].concat();
+            let names = self.userland.dpdk_drivers().iter().map(String::as_str);
+            let mut plugins = vec![PathBuf::from(LINE_BY_LINE)];
+            for name in names {
+                let place = directories.iter().map(|directory| directory.join(name)).find(|it| it.is_file());
+                plugins.extend(place);
+            }
+            add_program(archive, ("testpmd", "dpdk"), testpmd, &plugins, &directories)?;
+        }
+        let dpdk = self.dpdk && own_dpdk.is_none();
+        if dpdk {
             programs.push(("bin/testpmd", self.userland.program(TESTPMD)?));
             programs.push(("lib/libstdbuf.so", self.userland.program(LINE_BY_LINE)?));
         }
@@ -89,7 +102,7 @@ impl Contents<'_> {
         }
         let directories = self.userland.libraries();
         let mut roots: Vec<PathBuf> = programs.into_iter().map(|(_, path)| path).collect();
-        if self.dpdk {
+        if dpdk {
             for name in self.userland.dpdk_drivers() {
                 let places = directories.iter().map(|directory| directory.join(name));
                 let place = places.into_iter().find(|place| place.is_file());
@@ -118,15 +131,27 @@ impl Contents<'_> {
     }
 }
 
-/// kpps with its libraries and its loader, and a command that starts it.
-fn add_kpps(archive: &mut Archive, kpps: &Path) -> Result<()> {
-    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{KPPS} exec /{KPPS}/kpps \"$@\"\n");
-    archive.file("bin/kpps", command.as_bytes());
-    let loader = format!("/{KPPS}/loader");
-    archive.file(&format!("{KPPS}/kpps"), &elf::with_loader(program(kpps)?, &loader));
-    for (name, path) in &elf::libraries(&[kpps], &host_libraries())? {
+/// A program of the host with libraries in `directories` and with plugins, all in a directory of its own, and
+/// a command that starts it.
+fn add_program(
+    archive: &mut Archive,
+    (name, directory): (&str, &str),
+    path: &Path,
+    plugins: &[PathBuf],
+    directories: &[PathBuf],
+) -> Result<()> {
+    let command = format!("#!/bin/sh\nLD_LIBRARY_PATH=/{directory} exec /{directory}/{name} \"$@\"\n");
+    archive.file(&format!("bin/{name}"), command.as_bytes());
+    let loader = format!("/{directory}/loader");
+    archive.file(&format!("{directory}/{name}"), &elf::with_loader(program(path)?, &loader));
+    let file_name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for plugin in plugins {
+        archive.file(&format!("{directory}/{}", file_name(plugin)), &program(plugin)?);
+    }
+    let roots: Vec<&Path> = [path].into_iter().chain(plugins.iter().map(PathBuf::as_path)).collect();
+    for (name, path) in &elf::libraries(&roots, directories)? {
         let name = if name.starts_with("ld-") { "loader" } else { name };
-        archive.file(&format!("{KPPS}/{name}"), &program(path)?);
+        archive.file(&format!("{directory}/{name}"), &program(path)?);
     }
     Ok(())
 }

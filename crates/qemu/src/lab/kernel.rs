@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Modules of the command channel, which every guest loads first.
+pub(super) const BOOT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 const LIST: &str = include_str!("../../../../lab/kernels.toml");
 
 /// A kernel that the lab knows.
@@ -59,16 +61,19 @@ pub struct Module {
 }
 
 impl Kernel {
-    /// The kernel `name`, from the cache or from Debian's mirror.
+    /// The kernel `name`, from the cache or from Debian's mirror; or the one in the folder of that name.
     ///
     /// # Errors
     /// If the lab has no such kernel, or it is neither cached nor can be fetched.
     pub fn get(cache: &Cache, name: &str) -> Result<Self> {
         let all = known()?;
+        if !all.iter().any(|kernel| kernel.name == name) && Path::new(name).is_dir() {
+            return Self::folder(Path::new(name));
+        }
         let Some(wanted) = all.iter().find(|kernel| kernel.name == name) else {
             let names: Vec<_> = all.iter().map(|kernel| kernel.name.as_str()).collect();
             return Err(Error::Input(format!(
-                "there is no kernel called '{name}': known are {}",
+                "there is no kernel called '{name}', and no such folder: known are {}",
                 names.join(", ")
             )));
         };
@@ -86,23 +91,51 @@ impl Kernel {
         Self::open(name, &directory)
     }
 
-    fn open(name: &str, directory: &Path) -> Result<Self> {
-        let tree = directory.join("lib/modules");
-        let mut modules = BTreeMap::new();
-        let mut unread = vec![tree.clone()];
-        let mut builtin = BTreeSet::new();
-        while let Some(directory) = unread.pop() {
-            for entry in fs::read_dir(&directory).map_err(|e| Error::file(&directory, e))? {
-                let path = entry?.path();
-                if path.is_dir() {
-                    unread.push(path);
-                } else if path.file_name().is_some_and(|name| name == "modules.builtin") {
-                    builtin.extend(fs::read_to_string(&path)?.lines().filter_map(module_name));
-                } else if let Some(name) = module_name(&path.to_string_lossy()) {
-                    modules.insert(name, path);
-                }
-            }
+    /// The kernel in a folder: `vmlinux` with the modules anywhere below it, as in a tree that a kernel was
+    /// built in, or in one that modules were installed to.
+    fn folder(folder: &Path) -> Result<Self> {
+        let image = folder.join("vmlinux");
+        let bytes = fs::read(&image).map_err(|e| Error::file(&image, e))?;
+        let (modules, builtin) = module_tree(folder)?;
+        let release = release_of(&bytes).ok_or_else(|| Error::file(&image, "no Linux kernel"))?;
+        let name = folder.display().to_string();
+        let kernel = Self { name, version: format!("Linux {release}"), image, modules, builtin };
+        for module in BOOT_MODULES {
+            kernel.path_or_builtin(module)?.map_or(Ok(()), |path| kernel.check(path, &release))?;
         }
+        Ok(kernel)
+    }
+
+    /// The kernel with another module in place of its own of that name, which must be one of `names`.
+    ///
+    /// # Errors
+    /// If the file is no module, is of another name, or was built for another kernel.
+    pub fn with_module(mut self, path: &Path, names: &[&str]) -> Result<Self> {
+        let (name, _) = elf::module_identity(&read_module(path)?).map_err(|e| Error::file(path, e))?;
+        if !names.contains(&name.as_str()) {
+            let what = format!("is the module '{name}': the cards of this run take {}", names.join(", "));
+            return Err(Error::Input(format!("{} {what}", path.display())));
+        }
+        let image = fs::read(&self.image).map_err(|e| Error::file(&self.image, e))?;
+        let release = release_of(&image).ok_or_else(|| Error::file(&self.image, "no Linux kernel"))?;
+        self.check(path, &release)?;
+        self.builtin.remove(&name);
+        self.modules.insert(name, path.to_owned());
+        Ok(self)
+    }
+
+    /// Refuses a module that was built for another kernel than `release`.
+    fn check(&self, path: &Path, release: &str) -> Result<()> {
+        let (_, built_for) = elf::module_identity(&read_module(path)?).map_err(|e| Error::file(path, e))?;
+        if built_for == release {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(Error::Input(format!("{path} was built for Linux {built_for}, and {} is {release}", self.name)))
+    }
+
+    fn open(name: &str, directory: &Path) -> Result<Self> {
+        let (modules, builtin) = module_tree(&directory.join("lib/modules"))?;
         let version = directory.file_name().map(|name| name.to_string_lossy().replacen('_', " ", 1));
         Ok(Self {
             name: name.into(),
@@ -141,6 +174,10 @@ impl Kernel {
         elf::module_parameters(&read_module(path)?).map_err(|e| Error::file(path, e))
     }
 
+    fn path_or_builtin(&self, name: &str) -> Result<Option<&PathBuf>> {
+        if self.builtin.contains(name) { Ok(None) } else { self.path(name).map(Some) }
+    }
+
     fn path(&self, name: &str) -> Result<&PathBuf> {
         let path = self.modules.get(name);
         path.ok_or_else(|| Error::Input(format!("{} has no kernel module {name}", self.version)))
@@ -167,6 +204,41 @@ impl Module {
     pub fn bytes(&self) -> Result<Vec<u8>> {
         read_module(&self.path)
     }
+}
+
+/// The modules below a folder, and those that are built in. Links are not followed: `build` and `source` lead
+/// to other trees.
+fn module_tree(folder: &Path) -> Result<(BTreeMap<String, PathBuf>, BTreeSet<String>)> {
+    let (mut modules, mut builtin) = (BTreeMap::new(), BTreeSet::new());
+    let mut unread = vec![folder.to_owned()];
+    while let Some(directory) = unread.pop() {
+        for entry in fs::read_dir(&directory).map_err(|e| Error::file(&directory, e))? {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                unread.push(path);
+            } else if path.file_name().is_some_and(|name| name == "modules.builtin") {
+                builtin.extend(fs::read_to_string(&path)?.lines().filter_map(module_name));
+            } else if let Some(name) = module_name(&path.to_string_lossy()) {
+                modules.insert(name, path);
+            }
+        }
+    }
+    Ok((modules, builtin))
+}
+
+/// The release of an uncompressed kernel, from the text that `/proc/version` shows: "6.1.0-56-amd64".
+fn release_of(image: &[u8]) -> Option<String> {
+    const BANNER: &[u8] = b"Linux version ";
+    // A format with the same beginning may come before.
+    let all = image.windows(BANNER.len()).enumerate().filter(|(_, part)| *part == BANNER);
+    all.filter_map(|(at, _)| {
+        let rest = image.get(at + BANNER.len()..)?;
+        let word = rest.iter().take(80).take_while(|byte| byte.is_ascii_graphic());
+        let word: String = word.map(|byte| char::from(*byte)).collect();
+        word.starts_with(|c: char| c.is_ascii_digit()).then_some(word)
+    })
+    .next()
 }
 
 fn read_module(path: &Path) -> Result<Vec<u8>> {
@@ -225,6 +297,24 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let error = Kernel::get(&Cache::at(place.path()).unwrap(), "minix").unwrap_err();
         assert!(error.to_string().contains("known are linux-6.1"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_kernel_of_ours_is_told_in_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let told = |path: &Path| {
+            let cache = Cache::at(&place.path().join("cache")).unwrap();
+            Kernel::get(&cache, &path.display().to_string()).unwrap_err().to_string()
+        };
+        let folder = place.path().join("own");
+        fs::create_dir(&folder).unwrap();
+        assert!(told(&folder).contains("vmlinux: No such file"), "{}", told(&folder));
+        fs::write(folder.join("vmlinux"), "\x7fELF").unwrap();
+        assert!(told(&folder).contains("no Linux kernel"), "{}", told(&folder));
+        fs::write(folder.join("vmlinux"), "Linux version %s\0Linux version 6.9.1-x (a@b) (gcc)").unwrap();
+        assert!(told(&folder).contains("Linux 6.9.1-x has no kernel module virtio_pci"), "{}", told(&folder));
+        fs::write(folder.join("virtio-pci.ko"), "?").unwrap();
+        assert!(told(&folder).contains("virtio-pci.ko: "), "{}", told(&folder));
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! Measuring a workload: windows of time while a driver works.
 
 use crate::lab::counters::{Snapshot, accesses};
-use crate::lab::load::{Counts, Load, Rate};
-use crate::lab::workload::{self, Backend, Count, Driver, LOADED, Running, Settings, Work};
-use crate::lab::{Error, Guest, Model, Result};
+use crate::lab::feed::Feed;
+use crate::lab::load::{Counts, Rate};
+use crate::lab::source::{Cost, Sent, Source};
+use crate::lab::workload::{
+    self, Backend, Count, Driver, LOADED, OPEN, PBA, Register, Running, Settings, Work,
+};
+use crate::lab::{Clock, Error, Guest, Model, Result};
 use kpps_frames::Size;
+use kpps_results::lab::SourceCost;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -13,6 +18,8 @@ use std::time::{Duration, Instant};
 const TRAFFIC: Duration = Duration::from_secs(15);
 /// How long frames may still arrive after the load has ended.
 const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS as u64);
+/// How long QEMU's e1000 receives nothing after its setup.
+pub(crate) const DEAF: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long register accesses are traced.
@@ -52,6 +59,8 @@ pub struct Sample {
     pub interrupts_per_s: Option<f64>,
     /// The share of the guest's CPU time that was not idle.
     pub busy: Option<f64>,
+    /// Instructions for each frame, on the clock that counts them.
+    pub instructions: Option<f64>,
 }
 
 /// The results of a job.
@@ -69,11 +78,13 @@ pub struct Measured {
     pub drops: BTreeMap<String, u64>,
     /// Frames that arrived beyond those that were sent.
     pub surplus: u64,
+    /// What the source of frames costs, which is not part of the instructions.
+    pub source: Option<SourceCost>,
 }
 
 impl Job<'_> {
-    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e holds frames
-    /// back that it has no descriptors for, without a limit; frames that wait there when the load ends came
+    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e queues
+    /// frames without a limit while it has no descriptors; those that wait there when the load ends count as
     /// too late.
     const fn place_of_rest(&self) -> &'static str {
         match (self.work, self.model) {
@@ -82,34 +93,34 @@ impl Job<'_> {
         }
     }
 
-    /// Starts the driver in a guest with [`workload::cards`], measures, and stops it.
+    /// Starts the driver in a guest with [`workload::pc`], measures, and stops it.
     ///
     /// # Errors
     /// If the driver does not start or ends early, or if there is no traffic.
     pub fn run(&self, guest: &mut Guest) -> Result<Measured> {
+        let frame = workload::frame(self.work, Size::MIN)?;
+        let is_fed_within = self.work.is_loaded() && guest.clock() == Clock::Instructions;
+        let cost = if is_fed_within { Some(Source::cost(guest, &frame)?) } else { None };
         let running =
             workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
-        let begin = Observation::take(guest, running.as_ref(), None)?;
-        let load = if self.work.is_loaded() {
-            let frame = workload::frame(self.work, Size::MIN)?;
-            let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
-            Some(Load::start(wire, self.rate, frame)?)
-        } else {
-            None
-        };
-        let result = self.observe(guest, running.as_ref(), load.as_ref());
+        if is_fed_within {
+            guest.wait(DEAF)?;
+        }
+        let begin = Observation::take(guest, running.as_ref(), &Feed::None)?;
+        let feed = if self.work.is_loaded() { Feed::start(guest, self.rate, frame)? } else { Feed::None };
+        let result = self.observe(guest, running.as_ref(), &feed);
         let mut measured = Measured::default();
         let mut dealt_with = 0;
-        if let Some(load) = load {
-            let (wire, counts) = load.stop()?;
-            guest.give_wire(0, wire);
-            (measured.sent, measured.shortfall) = (counts.sent, counts.shortfall);
-            std::thread::sleep(AFTERWARDS);
-            dealt_with = Observation::take(guest, running.as_ref(), None)?.count.frames - begin.count.frames;
+        let fed = feed.stop(guest)?;
+        (measured.sent, measured.shortfall) = (fed.sent, fed.shortfall);
+        if self.work.is_loaded() {
+            guest.wait(AFTERWARDS)?;
+            let end = Observation::take(guest, running.as_ref(), &Feed::None)?;
+            dealt_with = end.count.frames - begin.count.frames;
             // QEMU drops frames that it holds for the card when the cable is pulled. The next driver would
             // get them.
             guest.set_link(LOADED, false)?;
-            std::thread::sleep(SETTLE);
+            guest.wait(SETTLE)?;
         }
         let finished = running.finish(guest);
         if self.work.is_loaded() {
@@ -124,11 +135,21 @@ impl Job<'_> {
                 measured.drops.insert(self.place_of_rest().into(), rest);
             }
         }
+        if let Some(paced) = guest.paced().filter(|_| is_fed_within) {
+            let starved = fed.source.is_some_and(|source| source.starved > 0);
+            if starved && self.rate != Rate::Flood {
+                return Err(Error::Input("the source of frames could not keep this rate".into()));
+            }
+            measured.samples.iter_mut().for_each(|sample| sample.sent_pps = Some(paced.pps()));
+        }
+        if let Some((cost, sent)) = cost.zip(fed.source) {
+            measured.take_off(cost, sent);
+        }
         Ok(measured)
     }
 
-    fn observe(&self, guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Observed> {
-        let observe = |guest: &mut Guest| Observation::take(guest, running, load);
+    fn observe(&self, guest: &mut Guest, running: &dyn Running, feed: &Feed) -> Result<Observed> {
+        let observe = |guest: &mut Guest| Observation::take(guest, running, feed);
         let since = Instant::now();
         let first = observe(guest)?;
         while observe(guest)?.count.frames <= first.count.frames {
@@ -140,37 +161,45 @@ impl Job<'_> {
                     tail: String::new(),
                 });
             }
-            std::thread::sleep(Duration::from_millis(20));
+            guest.wait(Duration::from_millis(20))?;
         }
-        std::thread::sleep(SETTLE);
-        let mut samples = Vec::new();
-        let mut before = observe(guest)?;
-        for _ in 0..self.windows {
-            std::thread::sleep(self.window);
-            let now = observe(guest)?;
-            samples.push(now.since(&before));
-            before = now;
-        }
-        let registers = if self.traced { registers(guest, running, load)? } else { None };
+        guest.wait(SETTLE)?;
+        let all = Observation::series(guest, running, feed, self.window, self.windows as usize + 1)?;
+        let samples = all.windows(2).map(|pair| pair[1].since(&pair[0])).collect();
+        let registers = if self.traced { registers(guest, running)? } else { None };
         Ok((samples, registers))
     }
 }
 
+impl Measured {
+    /// Takes off what the source of frames costs each time that it takes the CPU.
+    fn take_off(&mut self, cost: Cost, sent: Sent) {
+        let refills_per_frame = sent.refills as f64 / sent.frames.max(1) as f64;
+        for sample in &mut self.samples {
+            let (Some(offered), Some(pps)) = (sample.sent_pps, sample.pps.filter(|pps| *pps > 0.0)) else {
+                continue;
+            };
+            // Of the frames that are offered, the driver may process few.
+            let [instructions, error] =
+                [cost.of_refill, cost.error].map(|each| each * refills_per_frame * offered / pps);
+            sample.instructions = sample.instructions.map(|each| each - instructions);
+            self.source = Some(SourceCost { instructions, error });
+        }
+    }
+}
+
 /// Register reads and writes for each frame that `running` processes, by tracing them for a moment.
-pub(crate) fn registers(
-    guest: &mut Guest,
-    running: &dyn Running,
-    load: Option<&Load>,
-) -> Result<Option<(f64, f64)>> {
-    let since = Instant::now();
-    let ((a, b, seconds), trace) = guest.traced(|guest| {
-        let a = Observation::take(guest, running, load)?;
-        std::thread::sleep(TRACED);
-        Ok((a, Observation::take(guest, running, load)?, since.elapsed().as_secs_f64()))
-    })?;
-    let frames = b.since(&a).pps.map(|pps| pps * seconds).filter(|frames| *frames > 0.0);
-    let (reads, writes) = accesses(&trace);
-    Ok(frames.map(|frames| (reads as f64 / frames, writes as f64 / frames)))
+pub(crate) fn registers(guest: &mut Guest, running: &dyn Running) -> Result<Option<(f64, f64)>> {
+    let mark = Register::of(guest, OPEN, PBA)?;
+    let between = format!("{0} > /dev/null; usleep {1}; {0} > /dev/null", mark.command(), TRACED.as_micros());
+    let (seen, trace) = guest.traced(|guest| Snapshot::series(guest, &running.counter(), &between, 2))?;
+    let [a, b] = &seen[..] else { return Ok(None) };
+    let (from, to) = (running.frames(a)?, running.frames(b)?);
+    // A program that counts by its own clock may not have counted up to this moment.
+    let seconds = to.at_ns.saturating_sub(from.at_ns) as f64 / 1e9;
+    let frames = to.frames.saturating_sub(from.frames) as f64 / seconds * b.seconds_since(a);
+    let (reads, writes) = accesses(&trace, mark.address());
+    Ok((seconds > 0.0 && frames > 0.0).then(|| (reads as f64 / frames, writes as f64 / frames)))
 }
 
 /// Windows, and register reads and writes for each frame.
@@ -181,18 +210,46 @@ pub(crate) struct Observation {
     pub(crate) snapshot: Snapshot,
     pub(crate) count: Count,
     pub(crate) counts: Counts,
+    clock: Clock,
     at: Instant,
 }
 
 impl Observation {
-    pub(crate) fn take(guest: &mut Guest, running: &dyn Running, load: Option<&Load>) -> Result<Self> {
-        if load.is_some_and(|load| !load.is_running()) {
-            return Err(Error::Input("the wire broke".into()));
-        }
+    pub(crate) fn take(guest: &mut Guest, running: &dyn Running, feed: &Feed) -> Result<Self> {
+        let counts = feed.counts()?;
         let snapshot = Snapshot::take(guest, &running.counter())?;
+        Self::of(guest, running, snapshot, counts)
+    }
+
+    fn of(guest: &Guest, running: &dyn Running, snapshot: Snapshot, counts: Counts) -> Result<Self> {
         let count = running.frames(&snapshot)?;
-        let counts = load.map(Load::counts).unwrap_or_default();
-        Ok(Self { count, snapshot, counts, at: Instant::now() })
+        Ok(Self { count, snapshot, counts, clock: guest.clock(), at: Instant::now() })
+    }
+
+    /// `count` observations, with `window` from one to the next. On the clock of instructions the guest makes
+    /// them all by itself.
+    pub(crate) fn series(
+        guest: &mut Guest,
+        running: &dyn Running,
+        feed: &Feed,
+        window: Duration,
+        count: usize,
+    ) -> Result<Vec<Self>> {
+        match guest.clock() {
+            Clock::Wall => (0..count)
+                .map(|index| {
+                    if index > 0 {
+                        guest.wait(window)?;
+                    }
+                    Self::take(guest, running, feed)
+                })
+                .collect(),
+            Clock::Instructions => {
+                let between = format!("usleep {}", window.as_micros());
+                let all = Snapshot::series(guest, &running.counter(), &between, count)?;
+                all.into_iter().map(|it| Self::of(guest, running, it, Counts::default())).collect()
+            }
+        }
     }
 
     /// Seconds of the host's clock since `before`.
@@ -207,11 +264,16 @@ impl Observation {
         let own = self.count.at_ns.saturating_sub(before.count.at_ns) as f64 / 1e9;
         let guest = self.snapshot.seconds_since(&before.snapshot);
         let host = self.host_seconds_since(before);
+        let pps = rate(self.count.frames, before.count.frames, own);
+        let busy = self.snapshot.busy_since(&before.snapshot);
+        let per_frame = |pps: f64| busy.filter(|_| pps > 0.0).map(|busy| busy * 1e9 / pps);
         Sample {
-            pps: rate(self.count.frames, before.count.frames, own),
+            pps,
             sent_pps: rate(self.counts.sent, before.counts.sent, host),
             interrupts_per_s: rate(self.snapshot.interrupts, before.snapshot.interrupts, guest),
-            busy: self.snapshot.busy_since(&before.snapshot),
+            busy,
+            // An instruction takes a nanosecond.
+            instructions: pps.filter(|_| self.clock == Clock::Instructions).and_then(per_frame),
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The PC that a guest runs on: CPUs, memory, cards and their cables.
 
+use crate::lab::load::Rate;
+use kpps_results::lab::Clock;
 use std::str::FromStr;
 
 /// The first card's slot on the PCI bus. Cards are 0000:00:10.0, 0000:00:11.0, and so on.
 pub(super) const FIRST_SLOT: usize = 0x10;
+/// The first slot of paced cards, which have a function each.
+const FIRST_PACED_SLOT: usize = 0x18;
 
 /// A card that QEMU emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +69,54 @@ pub enum Machine {
     Iommu,
 }
 
+/// Frames from within the guest's own time: virtio cards that send by a timer ([`source`](super::source)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paced {
+    /// The hub that they send to.
+    pub hub: u8,
+    /// Their rate, which is that of the PC: it cannot be changed later.
+    pub rate: Rate,
+}
+
+/// The rate of a flood in frames per second: one for 83 instructions, more than any driver takes.
+const FLOOD_PPS: f64 = 12e6;
+
+/// Places of a virtio card's queue, and the most cards: three slots with eight functions each.
+const PLACES: f64 = 256.0;
+const MOST: u32 = 24;
+/// How long all queues together are to last.
+const RESERVE_S: f64 = 0.02;
+
+impl Paced {
+    /// The number of cards. With more of them, less often their queues are refilled.
+    pub(crate) fn cards(self) -> u32 {
+        ((self.pps() * RESERVE_S / PLACES).ceil() as u32).clamp(1, MOST)
+    }
+
+    /// Frames per second.
+    pub(crate) fn pps(self) -> f64 {
+        match self.rate {
+            Rate::Flood => FLOOD_PPS,
+            Rate::Pps(pps) => pps,
+        }
+    }
+
+    /// The time in ns from one frame to the next.
+    pub(crate) fn apart_ns(self) -> f64 {
+        1e9 / self.pps()
+    }
+
+    /// The time in ns from one frame of a card to its next, which QEMU takes as a whole number.
+    pub(crate) fn period_ns(self) -> u32 {
+        (self.apart_ns() * f64::from(self.cards())).round().max(1.0) as u32
+    }
+
+    /// The PCI address of the `index`-th card.
+    pub(crate) fn slot(index: u32) -> (usize, u32) {
+        (FIRST_PACED_SLOT + index as usize / 8, index % 8)
+    }
+}
+
 /// A PC to boot.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -78,14 +130,27 @@ pub struct Options {
     pub huge_pages: u32,
     /// Cards: the first is 0000:00:10.0, the next 0000:00:11.0, and so on.
     pub cards: Vec<Card>,
+    /// Where frames come from within the guest's time, if they do.
+    pub paced: Option<Paced>,
+    /// What its time is.
+    pub clock: Clock,
     /// Additional words of the kernel's command line.
     pub append: String,
 }
 
 impl Options {
-    /// One CPU, 768 MiB, 64 huge pages.
+    /// One CPU, 768 MiB, 64 huge pages, real time.
     pub fn new(machine: Machine, cards: Vec<Card>) -> Self {
-        Self { machine, vcpus: 1, memory_mib: 768, huge_pages: 64, cards, append: String::new() }
+        Self {
+            machine,
+            vcpus: 1,
+            memory_mib: 768,
+            huge_pages: 64,
+            cards,
+            paced: None,
+            clock: Clock::Wall,
+            append: String::new(),
+        }
     }
 
     /// The kernel's command line. On a busy host the kernel considers the CPU's clock unstable and uses
@@ -95,9 +160,11 @@ impl Options {
     pub(crate) fn command_line(&self) -> String {
         // Pass-through for the kernel's own drivers: they work as without an IOMMU.
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
+        // What is random would be so in each boot.
+        let fixed = if self.clock == Clock::Instructions { " nokaslr norandmaps" } else { "" };
         format!(
             "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \
-             hugepagesz=2M hugepages={}{iommu} {}",
+             hugepagesz=2M hugepages={}{iommu}{fixed} {}",
             self.huge_pages, self.append
         )
     }
@@ -105,7 +172,12 @@ impl Options {
 
 /// The PCI address of the `index`-th card.
 pub fn address(index: usize) -> String {
-    format!("0000:00:{:02x}.0", FIRST_SLOT + index)
+    address_of(FIRST_SLOT + index, 0)
+}
+
+/// The PCI address of a slot's function.
+pub(crate) fn address_of(slot: usize, function: u32) -> String {
+    format!("0000:00:{slot:02x}.{function}")
 }
 
 /// The station address of the `index`-th card.

@@ -6,18 +6,22 @@
 use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
 use crate::lab::workload::{self, Backend, Driver, Settings, Work};
-use crate::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland};
+use crate::lab::{Cache, Clock, Error, Guest, Kernel, Machine, Model, Result, Userland};
+use kpps_measure::Observer;
 use kpps_results::Registers;
 use kpps_results::lab::{Lab, Ratio, Row, median};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The comparison to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The kernel's name.
+    /// The kernel's name, or the folder that it is in.
     pub kernel: String,
+    /// A module to load in place of the kernel's own.
+    pub driver_module: Option<PathBuf>,
     /// Cards.
     pub models: Vec<Model>,
     /// How drivers in user space access the cards.
@@ -26,13 +30,17 @@ pub struct Plan {
     pub drivers: Vec<Driver>,
     /// The workloads.
     pub works: Vec<Work>,
+    /// The clock of the guests.
+    pub clock: Clock,
+    /// A folder with the DPDK to use in place of Debian's.
+    pub dpdk: Option<PathBuf>,
     /// The number of rounds. Each driver is started anew in each.
     pub rounds: u32,
     /// Windows that are measured in each round.
     pub windows: u32,
     /// The length of a window.
     pub window: Duration,
-    /// The host's load.
+    /// The load, for workloads that need one.
     pub rate: Rate,
     /// Settings of the kernel's driver.
     pub settings: Settings,
@@ -42,18 +50,14 @@ pub struct Plan {
     pub kpps: PathBuf,
 }
 
+/// What a command ends with if not everything could be measured; nothing if only the time was not enough.
+pub fn failure(lab: &Lab) -> Option<String> {
+    let broken: Vec<_> = lab.failures.iter().filter(|what| !what.ends_with("no time left")).collect();
+    broken.first().map(|first| format!("{} could not be measured; {first}", broken.len()))
+}
+
 /// The longest cause of a failure that is shown, in characters.
 const LONGEST_REASON: usize = 300;
-
-/// Progress to be shown.
-pub trait Progress {
-    /// The number of jobs.
-    fn jobs(&mut self, count: usize);
-    /// The current job.
-    fn now(&mut self, what: &str);
-    /// A job is done, or was skipped.
-    fn done(&mut self);
-}
 
 /// A driver with a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,20 +94,30 @@ impl Plan {
     /// # Errors
     /// If a kernel or package cannot be fetched or a guest does not boot. A driver that fails is a row
     /// without figures.
-    pub fn run(&self, progress: &mut dyn Progress, go_on: fn() -> bool) -> Result<Lab> {
+    pub fn run(
+        &self,
+        observer: &dyn Observer,
+        go_on: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Lab> {
+        let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();
         let boots = self.boots();
-        progress.jobs(boots.iter().map(|boot| boot.tasks.len() * self.rounds as usize).sum());
-        progress.now("fetching the kernel and the packages");
+        observer.trials(boots.iter().map(|boot| boot.tasks.len() * self.rounds as usize).sum());
+        observer.begins("fetching the kernel and the packages", None);
         let cache = Cache::open()?;
-        let kernel = Kernel::get(&cache, &self.kernel)?;
+        let kernel = self.kernel(&cache)?;
         let userland = Userland::get(&cache)?;
+        let userland = match &self.dpdk {
+            Some(folder) => userland.with_dpdk(folder)?,
+            None => userland,
+        };
         // Downloads do not count against the time limit.
         let since = if since.elapsed() > Duration::from_secs(20) { Instant::now() } else { since };
         let lab = Lab {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
             kernel: kernel.name.clone(),
             kernel_version: kernel.version.clone(),
+            clock: self.clock,
             rounds: self.rounds,
             window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
             load_pps: match self.rate {
@@ -112,7 +126,11 @@ impl Plan {
             },
             kpps_ring: self.settings.kpps_ring(),
             dpdk_ring: self.settings.dpdk_ring(),
-            settings: self.settings.0.iter().map(ToString::to_string).collect(),
+            settings: (self.driver_module.iter())
+                .map(|path| format!("driver module {}", path.display()))
+                .chain(self.dpdk.iter().map(|path| format!("DPDK of {}", path.display())))
+                .chain(self.settings.0.iter().map(ToString::to_string))
+                .collect(),
             complete: true,
             ..Lab::default()
         };
@@ -123,16 +141,18 @@ impl Plan {
                 break;
             }
             if found.is_late(self, since) {
-                boot.tasks.iter().for_each(|task| found.leave_out(boot.name(task), self.rounds, progress));
+                boot.tasks.iter().for_each(|task| found.leave_out(boot.name(task), self.rounds, observer));
                 continue;
             }
-            progress.now(&format!("booting {} with {}", self.kernel, boot.model.name()));
-            let options = Options::new(boot.machine, workload::cards(boot.model));
+            observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
+            let options = workload::pc(boot.machine, boot.model, self.clock, self.rate);
             let dpdk = self.drivers.contains(&Driver::Dpdk);
-            let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
+            // The source of frames is kpps, too.
+            let is_fed = self.works.iter().any(|work| work.is_loaded()) && self.clock == Clock::Instructions;
+            let kpps = (is_fed || self.drivers.contains(&Driver::Kpps)).then_some(self.kpps.as_path());
             let start = || {
                 let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
-                guest.interruptible(go_on);
+                guest.interruptible(go_on.clone());
                 Ok(guest)
             };
             let again = |guest: &mut Guest| start().map(|fresh| *guest = fresh);
@@ -140,13 +160,30 @@ impl Plan {
             if found.lab.qemu.is_empty() {
                 found.lab.qemu = guest.qemu_version()?;
             }
-            if !self.rounds(&mut guest, &boot, since, &mut found, progress, &again) {
+            if !self.rounds(&mut guest, &boot, since, &mut found, observer, &again) {
                 found.lab.complete = false;
                 break;
             }
         }
         found.conclude();
         Ok(found.lab)
+    }
+
+    /// The kernel, which must have what the drivers need.
+    fn kernel(&self, cache: &Cache) -> Result<Kernel> {
+        let kernel = Kernel::get(cache, &self.kernel)?;
+        let names: Vec<&str> = self.models.iter().map(|model| model.name()).collect();
+        let kernel = match &self.driver_module {
+            Some(path) => kernel.with_module(path, &names)?,
+            None => kernel,
+        };
+        if self.drivers.contains(&Driver::Linux) {
+            kernel.modules(&names)?;
+        }
+        if self.drivers != [Driver::Linux] && self.backends.contains(&Backend::Uio) {
+            kernel.modules(&["uio_pci_generic"])?;
+        }
+        Ok(kernel)
     }
 
     /// Runs the jobs of one boot. Returns whether to go on.
@@ -156,17 +193,17 @@ impl Plan {
         boot: &Boot,
         since: Instant,
         found: &mut Found,
-        progress: &mut dyn Progress,
+        observer: &dyn Observer,
         again: &dyn Fn(&mut Guest) -> Result<()>,
     ) -> bool {
         for round in 0..self.rounds {
             for task in &boot.tasks {
                 let name = boot.name(task);
                 if found.is_late(self, since) {
-                    found.leave_out(name, 1, progress);
+                    found.leave_out(name, 1, observer);
                     continue;
                 }
-                progress.now(&name);
+                observer.begins(&name, None);
                 let job = Job {
                     model: boot.model,
                     driver: task.driver,
@@ -194,7 +231,7 @@ impl Plan {
                     }
                 }
                 found.longest = found.longest.max(begun.elapsed());
-                progress.done();
+                observer.done();
             }
         }
         true
@@ -254,12 +291,12 @@ impl Found {
         plan.at_most.is_some_and(|at_most| since.elapsed() + self.longest > at_most)
     }
 
-    fn leave_out(&mut self, name: String, rounds: u32, progress: &mut dyn Progress) {
+    fn leave_out(&mut self, name: String, rounds: u32, observer: &dyn Observer) {
         let what = format!("{name}: no time left");
         if !self.lab.failures.contains(&what) {
             self.lab.failures.push(what);
         }
-        (0..rounds).for_each(|_| progress.done());
+        (0..rounds).for_each(|_| observer.done());
         self.lab.complete = false;
     }
 
@@ -290,11 +327,13 @@ impl Found {
 /// The ratio of two drivers by rounds; with one round, by windows.
 fn ratios(ours: &BTreeMap<u32, Measured>, others: &BTreeMap<u32, Measured>) -> Vec<f64> {
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
-    let pps = |measured: &Measured| median(measured.samples.iter().filter_map(|sample| sample.pps));
+    // Frames per second also depend on what the source takes of the CPU.
+    let speed = |sample: &Sample| sample.instructions.map(f64::recip).or(sample.pps);
+    let middle = |measured: &Measured| median(measured.samples.iter().filter_map(speed));
     let pairs: Vec<_> = ours.iter().filter_map(|(round, ours)| Some((ours, others.get(round)?))).collect();
     match pairs[..] {
-        [(a, b)] => a.samples.iter().zip(&b.samples).filter_map(|(a, b)| ratio(a.pps, b.pps)).collect(),
-        _ => pairs.into_iter().filter_map(|(a, b)| ratio(pps(a), pps(b))).collect(),
+        [(a, b)] => a.samples.iter().zip(&b.samples).filter_map(|(a, b)| ratio(speed(a), speed(b))).collect(),
+        _ => pairs.into_iter().filter_map(|(a, b)| ratio(middle(a), middle(b))).collect(),
     }
 }
 
@@ -316,6 +355,11 @@ fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) 
         vcpus: 1,
         pps: samples().filter_map(|sample| sample.pps).map(f64::round).collect(),
         median_pps: rounded(|sample| sample.pps),
+        instructions_per_frame: samples()
+            .filter_map(|sample| sample.instructions)
+            .map(|each| (each * 10.0).round() / 10.0)
+            .collect(),
+        source_per_frame: rounds.values().find_map(|measured| measured.source),
         sent_pps: rounded(|sample| sample.sent_pps).filter(|_| work.is_loaded()),
         interrupts_per_s: rounded(|sample| sample.interrupts_per_s),
         cpu_busy: middle(|sample| sample.busy),
@@ -338,10 +382,13 @@ mod tests {
     fn plan() -> Plan {
         Plan {
             kernel: "linux-6.1".into(),
+            driver_module: None,
+            dpdk: None,
             models: Model::ALL.into(),
             backends: vec![Backend::Uio, Backend::Vfio],
             drivers: Driver::ALL.into(),
             works: Work::ALL.into(),
+            clock: Clock::Wall,
             rounds: 1,
             windows: 1,
             window: Duration::from_millis(1),

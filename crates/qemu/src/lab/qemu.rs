@@ -2,8 +2,9 @@
 
 use crate::Wire;
 use crate::lab::Result;
-use crate::lab::options::{Cable, FIRST_SLOT, Machine, Options, mac};
+use crate::lab::options::{Cable, FIRST_SLOT, Machine, Options, Paced, mac};
 use crate::process::{Launch, PROGRAM, Process};
+use kpps_results::lab::Clock;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -36,6 +37,11 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
         .args([Path::new("-kernel"), image])
         .args(["-initrd", &initrd, "-D", &trace_path, "-append", &options.command_line()])
         .args(["-machine", "q35,sata=off,smbus=off,usb=off,hpet=off"]);
+    if options.clock == Clock::Instructions {
+        // One nanosecond of the guest's time for each of its instructions, and no waiting while it is idle.
+        // The date and what is random are the same in every boot.
+        qemu.args(["-icount", "shift=0,sleep=off", "-rtc", "base=2000-01-01,clock=vm", "-seed", "1"]);
+    }
     let monitor = qemu.monitor()?;
     let console = qemu.chardev("console")?;
     let link_control = qemu.chardev("link")?;
@@ -66,5 +72,27 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
         let mac = mac(index).map(|byte| format!("{byte:02x}")).join(":");
         qemu.args(["-device", &format!("{model},id=card{index},netdev={netdev},mac={mac},addr={slot:#x}")]);
     }
+    if let Some(paced) = options.paced {
+        add_paced(&mut qemu, paced);
+    }
     Ok(Started { process: qemu.start()?, monitor, console, link_control, commands, wires, trace })
+}
+
+/// The cards of a source within the guest's time.
+fn add_paced(qemu: &mut Launch, paced: Paced) {
+    let hub = paced.hub;
+    for index in 0..paced.cards() {
+        let (slot, function) = Paced::slot(index);
+        let period = paced.period_ns();
+        qemu.args(["-netdev", &format!("hubport,id=paced{index},hubid={hub}")]).args([
+            "-device",
+            &format!(
+                "virtio-net-pci,netdev=paced{index},addr={slot:#x}.{function},multifunction=on,romfile=,disable-modern=on,\
+                 tx=timer,x-txburst=1,x-txtimer={period}"
+            ),
+        ]);
+    }
+    // A hub takes a frame if any of its ports does. This one has no card and takes all, so that the source
+    // does not wait: what the card under test does not take in time is queued by QEMU, up to 10,000 frames.
+    qemu.args(["-netdev", &format!("hubport,id=open,hubid={hub}")]);
 }

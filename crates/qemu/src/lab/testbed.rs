@@ -1,14 +1,18 @@
-//! A guest as a testbed: the host offers a load, a driver in the guest takes what it can.
+//! A guest as a testbed: a load is offered, a driver in the guest takes what it can.
 //!
-//! Time is real. A frame counts as delivered when its consumer has counted it: the kernel's early drop,
+//! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does,
+//! whose rate is that of the PC: so each trial is a boot of its own, and nothing of an earlier one is left.
+//!
+//! A frame counts as delivered when its consumer has counted it: the kernel's early drop,
 //! testpmd's rxonly, `kpps count`. The measured time lies between two observations of all counters, the
 //! guest's and the host's. Each takes a few milliseconds, while the load goes on. Latency, the bus,
 //! allocations and idle polls cannot be observed: they are `None`.
 
-use crate::lab::load::{Load as Sender, Rate};
-use crate::lab::measure::{Observation, registers};
+use crate::lab::feed::Feed;
+use crate::lab::load::Rate;
+use crate::lab::measure::{DEAF, Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
-use crate::lab::{Cache, Error, Guest, Kernel, Model, Options, Result, Userland, kernel};
+use crate::lab::{Cache, Clock, Error, Guest, Kernel, Model, Result, Userland, kernel};
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
 use kpps_results::{Cpu, Environment, Ledger, Registers, Trial};
@@ -94,21 +98,26 @@ impl BedSpec {
 }
 
 /// The environment of results of these guests with these settings, without what frames and load determine.
-pub fn environment(specs: &[BedSpec], settings: &Settings) -> Environment {
+pub fn environment(specs: &[BedSpec], settings: &Settings, clock: Clock) -> Environment {
     let names = |each: fn(&BedSpec) -> &str| {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let set: Vec<_> = settings.0.iter().map(ToString::to_string).collect();
+    let set = (!set.is_empty()).then(|| ("set".to_owned(), set.join(", ")));
+    let time = match clock {
+        Clock::Wall => "real time",
+        Clock::Instructions => "1 ns for each instruction, caches cost nothing",
+    };
     Environment {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: "lab".into(),
         machine: "guest".into(),
         chip: names(|spec| spec.model.name()),
         bus: "QEMU's PCI".into(),
-        host: "QEMU (TCG, one CPU, no wire limit)".into(),
+        host: format!("QEMU (TCG, one CPU, no wire limit, {time})"),
         stack: names(|spec| &spec.kernel),
-        measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
+        measured_on: set.into_iter().chain([("clock".to_owned(), clock.name().to_owned())]).collect(),
         presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
         ..Environment::default()
     }
@@ -118,14 +127,15 @@ pub fn environment(specs: &[BedSpec], settings: &Settings) -> Environment {
 pub struct Bed {
     spec: BedSpec,
     settings: Settings,
+    clock: Clock,
     kpps: PathBuf,
     up: Option<(Guest, Box<dyn Running>)>,
 }
 
 impl Bed {
     /// A guest that is not booted yet, with `kpps` as its kpps.
-    pub fn new(spec: BedSpec, settings: Settings, kpps: PathBuf) -> Self {
-        Self { spec, settings, kpps, up: None }
+    pub fn new(spec: BedSpec, settings: Settings, clock: Clock, kpps: PathBuf) -> Self {
+        Self { spec, settings, clock, kpps, up: None }
     }
 
     /// Which guest it is.
@@ -133,34 +143,22 @@ impl Bed {
         &self.spec
     }
 
-    fn boot(&self) -> Result<(Guest, Box<dyn Running>)> {
+    fn boot(&self, rate: Rate) -> Result<(Guest, Box<dyn Running>)> {
         let BedSpec { kernel, model, driver, backend } = &self.spec;
         let cache = Cache::open()?;
         let kernel = Kernel::get(&cache, kernel)?;
         let userland = Userland::get(&cache)?;
-        let options = Options::new(backend.machine(), workload::cards(*model));
-        let program = (*driver == Driver::Kpps).then_some(self.kpps.as_path());
+        let options = workload::pc(backend.machine(), *model, self.clock, rate);
+        let has_kpps = *driver == Driver::Kpps || self.clock == Clock::Instructions;
+        let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
         let running = workload::start(&mut guest, *model, *driver, *backend, Work::Receive, &self.settings)?;
         // QEMU's e1000 is deaf at first: no trial is to pay for that.
-        let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
-        let probe = Sender::start(wire, Rate::Pps(1000.0), workload::frame(Work::Receive, Size::MIN)?)?;
-        let since = Instant::now();
-        let before = Observation::take(&mut guest, running.as_ref(), None)?.count.frames;
-        while Observation::take(&mut guest, running.as_ref(), None)?.count.frames <= before {
-            if since.elapsed() > Duration::from_secs(15) {
-                return Err(Error::Silent {
-                    seconds: 15,
-                    waiting_for: "the first frame".into(),
-                    tail: String::new(),
-                });
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if self.clock == Clock::Instructions {
+            guest.wait(DEAF)?;
+        } else {
+            await_first(&mut guest, running.as_ref())?;
         }
-        probe.quiet();
-        quiesced(&mut guest, running.as_ref(), &probe)?;
-        let (wire, _) = probe.stop()?;
-        guest.give_wire(0, wire);
         Ok((guest, running))
     }
 
@@ -172,23 +170,21 @@ impl Bed {
                 "frames of {asked} B: the guests' cards take at most {longest} B"
             )));
         }
-        if self.up.is_none() {
-            self.up = Some(self.boot()?);
+        let rate = Rate::Pps(load.offered_pps);
+        if self.up.is_none() || self.clock == Clock::Instructions {
+            self.up = None;
+            self.up = Some(self.boot(rate)?);
         }
         let Some((guest, running)) = &mut self.up else { return Err(Error::Interrupted) };
         let running = running.as_ref();
-        let begin = Observation::take(guest, running, None)?;
+        let begin = Observation::take(guest, running, &Feed::None)?;
         let dropped = running.drops(guest)?;
-        let frame = workload::frame(Work::Receive, load.size)?;
-        let wire = guest.take_wire(0).ok_or(Error::Input("the wire is taken".into()))?;
-        let sender = Sender::start(wire, Rate::Pps(load.offered_pps), frame)?;
-        let window = watch(guest, running, &sender, load, go_on);
-        sender.quiet();
-        std::thread::sleep(AFTERWARDS);
-        let end = Observation::take(guest, running, Some(&sender))?;
-        let drained = quiesced(guest, running, &sender);
-        let (wire, counts) = sender.stop()?;
-        guest.give_wire(0, wire);
+        let feed = Feed::start(guest, rate, workload::frame(Work::Receive, load.size)?)?;
+        let window = watch(guest, running, &feed, load, go_on);
+        let fed = feed.stop(guest)?;
+        guest.wait(AFTERWARDS)?;
+        let end = Observation::take(guest, running, &Feed::None)?;
+        let drained = quiesced(guest, running);
         let (from, to, registers) = window?;
         let late = drained?.count.frames - end.count.frames;
         let mut places = running.drops(guest)?;
@@ -198,13 +194,29 @@ impl Bed {
         places.insert("wire".into(), late);
         places.retain(|_, count| *count > 0);
         let ledger = Ledger {
-            sent: counts.sent,
-            shortfall: counts.shortfall,
+            sent: fed.sent,
+            shortfall: fed.shortfall,
             delivered: end.count.frames - begin.count.frames,
             dropped: places,
             ..Ledger::default()
         };
-        let seconds = to.host_seconds_since(&from);
+        let (seconds, sent, shortfall) = match self.clock {
+            Clock::Wall => {
+                let (from, to) = (from.counts, to.counts);
+                (None, to.sent - from.sent, to.shortfall - from.shortfall)
+            }
+            Clock::Instructions => {
+                if let Some(source) = fed.source.filter(|source| source.starved > 0) {
+                    return Err(Error::Input(format!(
+                        "the source of frames could not keep this rate: {} times it had none",
+                        source.starved
+                    )));
+                }
+                let seconds = to.snapshot.seconds_since(&from.snapshot);
+                (Some(seconds), (load.offered_pps * seconds).round() as u64, 0)
+            }
+        };
+        let seconds = seconds.unwrap_or_else(|| to.host_seconds_since(&from));
         let taken = to.count.frames - from.count.frames;
         // The consumer's clock and this host's tick together, but are not read at the same moment.
         let sample = to.since(&from);
@@ -213,18 +225,25 @@ impl Bed {
             answer: to.snapshot.text.clone(),
         })?;
         let delivered = (pps * seconds).round() as u64;
-        let sent = to.counts.sent - from.counts.sent;
         let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
         // To a guest's kernel a poll that finds nothing is work like any other.
         let cpu = share(3).zip(share(4)).zip(share(0).zip(share(1)));
-        let cpu = cpu.map(|((hardirq, softirq), (user, system))| Cpu {
-            hardirq,
-            softirq,
-            thread: user + system,
-            idle_polls: None,
+        // The kernel looks at each tick what its CPU does. How long it was idle it knows exactly.
+        let exact = |sum: f64| match (self.clock, sample.busy) {
+            (Clock::Instructions, Some(busy)) if sum > 0.0 => busy / sum,
+            _ => 1.0,
+        };
+        let cpu = cpu.map(|((hardirq, softirq), (user, system))| {
+            let part = exact(hardirq + softirq + user + system);
+            Cpu {
+                hardirq: hardirq * part,
+                softirq: softirq * part,
+                thread: (user + system) * part,
+                idle_polls: None,
+            }
         });
         // The two observations are not of the same instant: a few frames of before may be counted.
-        let counts = [sent, to.counts.shortfall - from.counts.shortfall, delivered.min(sent)];
+        let counts = [sent, shortfall, delivered.min(sent)];
         let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
             .with_driver(taken, Some(to.snapshot.interrupts - from.snapshot.interrupts), None);
@@ -237,6 +256,26 @@ impl Bed {
     }
 }
 
+/// Offers frames until one arrives, and waits until no more do.
+fn await_first(guest: &mut Guest, running: &dyn Running) -> Result<()> {
+    let frame = workload::frame(Work::Receive, Size::MIN)?;
+    let probe = Feed::start(guest, Rate::Pps(1000.0), frame)?;
+    let since = Instant::now();
+    let before = Observation::take(guest, running, &Feed::None)?.count.frames;
+    while Observation::take(guest, running, &Feed::None)?.count.frames <= before {
+        if since.elapsed() > Duration::from_secs(15) {
+            return Err(Error::Silent {
+                seconds: 15,
+                waiting_for: "the first frame".into(),
+                tail: String::new(),
+            });
+        }
+        guest.wait(Duration::from_millis(20))?;
+    }
+    probe.stop(guest)?;
+    quiesced(guest, running).map(drop)
+}
+
 /// Register reads and writes for each frame.
 type RegisterRates = (f64, f64);
 
@@ -245,37 +284,48 @@ type RegisterRates = (f64, f64);
 fn watch(
     guest: &mut Guest,
     running: &dyn Running,
-    sender: &Sender,
+    feed: &Feed,
     load: &Load,
     go_on: &dyn Fn() -> bool,
 ) -> Result<(Observation, Observation, Option<RegisterRates>)> {
-    let wait = |time: Duration| {
+    let warmup = WARMUP.max(Duration::from_millis(load.warmup_ms.into()));
+    let duration = Duration::from_millis(load.duration_ms.into());
+    let wait = |guest: &mut Guest, time: Duration| {
         let until = Instant::now() + time;
         while Instant::now() < until {
             if !go_on() {
                 return Err(Error::Interrupted);
             }
-            std::thread::sleep(
-                until.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)),
-            );
+            guest.wait(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)))?;
         }
         Ok(())
     };
-    wait(WARMUP.max(Duration::from_millis(load.warmup_ms.into())))?;
-    let from = Observation::take(guest, running, Some(sender))?;
-    wait(Duration::from_millis(load.duration_ms.into()))?;
-    let to = Observation::take(guest, running, Some(sender))?;
-    let registers = registers(guest, running, Some(sender))?;
+    let (from, to) = match guest.clock() {
+        Clock::Wall => {
+            wait(guest, warmup)?;
+            let from = Observation::take(guest, running, feed)?;
+            wait(guest, duration)?;
+            (from, Observation::take(guest, running, feed)?)
+        }
+        Clock::Instructions => {
+            guest.wait(warmup)?;
+            let seen: [Observation; 2] = Observation::series(guest, running, feed, duration, 2)?
+                .try_into()
+                .map_err(|_| Error::Input("two observations were wanted".into()))?;
+            seen.into()
+        }
+    };
+    let registers = registers(guest, running)?;
     Ok((from, to, registers))
 }
 
 /// Waits until nothing more arrives at the consumer.
-fn quiesced(guest: &mut Guest, running: &dyn Running, sender: &Sender) -> Result<Observation> {
+fn quiesced(guest: &mut Guest, running: &dyn Running) -> Result<Observation> {
     let since = Instant::now();
-    let mut last = Observation::take(guest, running, Some(sender))?;
+    let mut last = Observation::take(guest, running, &Feed::None)?;
     loop {
-        std::thread::sleep(SILENCE);
-        let now = Observation::take(guest, running, Some(sender))?;
+        guest.wait(SILENCE)?;
+        let now = Observation::take(guest, running, &Feed::None)?;
         if now.count.frames == last.count.frames || since.elapsed() > DRAIN {
             return Ok(now);
         }

@@ -4,14 +4,14 @@ use crate::error::Failure;
 use crate::simulator::Constants;
 use kpps_measure::Testbed;
 use kpps_qemu::lab::workload::{Setting, Settings};
-use kpps_qemu::lab::{Bed, BedSpec, PREFIX, environment, program};
+use kpps_qemu::lab::{Bed, BedSpec, Clock, PREFIX, environment, program};
 use kpps_results::Environment;
 
 /// The testbeds, each with its name, and the environment of all.
 pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
 /// The guests with these names, with these settings of their kernels and drivers.
-pub fn open(names: &[String], constants: &Constants) -> Result<Guests, Failure> {
+pub fn open(names: &[String], constants: &Constants, clock: Clock) -> Result<Guests, Failure> {
     if names.iter().any(|name| !name.starts_with(PREFIX)) {
         return Err(Failure::Input("guests cannot be mixed with other testbeds".into()));
     }
@@ -24,9 +24,9 @@ pub fn open(names: &[String], constants: &Constants) -> Result<Guests, Failure> 
         .map(|word| word.parse())
         .collect::<Result<Vec<Setting>, _>>();
     let settings = Settings(settings.map_err(Failure::Input)?);
-    let environment = environment(&specs, &settings);
+    let environment = environment(&specs, &settings, clock);
     let testbed = |spec: BedSpec| -> (String, Box<dyn Testbed>) {
-        (spec.name(), Box::new(Bed::new(spec, settings.clone(), kpps.clone())))
+        (spec.name(), Box::new(Bed::new(spec, settings.clone(), clock, kpps.clone())))
     };
     Ok((specs.into_iter().map(testbed).collect(), environment))
 }

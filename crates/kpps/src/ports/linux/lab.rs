@@ -1,13 +1,14 @@
 //! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live;
 use crate::output::Outputs;
 use clap::Args;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
-use kpps_qemu::lab::{Error, Model, Plan, Progress, load, program};
+use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
+use kpps_report::Session;
+use kpps_report::live::Progress;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `kpps lab`.
@@ -18,6 +19,7 @@ use std::time::Duration;
   kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
   kpps lab --under-test linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
   kpps lab --json | jq '.ratios[]'
+  kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
 
 kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
 KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
@@ -30,29 +32,34 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
     device: Vec<Model>,
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
-    #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = backend)]
+    #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
     backend: Vec<Backend>,
     /// Drivers that are compared: kpps, linux, dpdk
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
     under_test: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "WORKLOAD,…",
-        default_value = "transmit,receive,loop,forward,bridge"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
     workload: Vec<Work>,
-    /// The guest's kernel: linux-6.1, linux-5.10 or linux-6.12
-    #[arg(long, default_value = "linux-6.1")]
+    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
+    /// with your own vmlinux and modules
+    #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
     kernel: String,
-    /// Number of rounds; each driver is started anew in each
-    #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
-    rounds: u32,
-    /// How long each workload is measured
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
-    duration: Duration,
-    /// Load that the host offers for receive, forward and bridge: 400kpps, …, or max
+    /// Load this e1000.ko or e1000e.ko in place of the kernel's own
+    #[arg(long, value_name = "FILE.ko")]
+    driver_module: Option<PathBuf>,
+    /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
+    #[arg(long, value_name = "FOLDER")]
+    dpdk: Option<PathBuf>,
+    /// The guest's clock: instructions, a nanosecond for each one that it executes, or wall
+    #[arg(long, value_name = "CLOCK", default_value = "instructions")]
+    clock: Clock,
+    /// Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+    #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..1000))]
+    rounds: Option<u32>,
+    /// How long each workload is measured [default: 200ms; by the wall clock 1s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    duration: Option<Duration>,
+    /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
     #[arg(long, value_name = "LOAD", default_value = "max")]
     load: load::Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
@@ -62,13 +69,6 @@ pub struct Arguments {
     set: Vec<Setting>,
     #[command(flatten)]
     outputs: Outputs,
-}
-
-fn backend(text: &str) -> Result<Backend, String> {
-    match text.parse() {
-        Ok(Backend::Kernel) => Err("the kernel's own driver is --under-test linux".into()),
-        other => other,
-    }
 }
 
 impl From<Error> for Failure {
@@ -82,52 +82,40 @@ impl From<Error> for Failure {
 }
 
 /// Runs `kpps lab`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let by_wall = arguments.clock == Clock::Wall;
     let plan = Plan {
         kernel: arguments.kernel.clone(),
+        driver_module: arguments.driver_module.clone(),
+        dpdk: arguments.dpdk.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
         drivers: arguments.under_test.clone(),
         works: arguments.workload.clone(),
-        rounds: arguments.rounds,
+        clock: arguments.clock,
+        rounds: arguments.rounds.unwrap_or(if by_wall { 5 } else { 1 }),
         windows: 1,
-        window: arguments.duration,
+        window: arguments.duration.unwrap_or(Duration::from_millis(if by_wall { 1000 } else { 200 })),
         rate: arguments.load,
         settings: Settings(arguments.set.clone()),
         at_most: None,
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let mut files = arguments.outputs.open("lab")?;
+    let mut files = arguments.outputs.open(session, "lab")?;
     kpps_tester::provenance::begin();
-    interrupt::watch();
-    let mut progress = Jobs(kpps_report::live::Progress::default());
-    let view = live::line(progress.0.clone());
-    let results = plan.run(&mut progress, || !interrupt::is_requested());
+    session.watch();
+    let progress = Progress::default();
+    let view = session.line(progress.clone());
+    let results = {
+        let session = session.clone();
+        plan.run(&progress, move || session.goes_on())
+    };
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
-    if interrupt::is_requested() {
+    if session.is_interrupted() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }
-    let broken: Vec<_> = results.failures.iter().filter(|what| !what.ends_with("no time left")).collect();
-    match broken.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::Check(format!("{} could not be measured; {first}", broken.len()))),
-    }
-}
-
-/// The jobs of a plan as a run shows them.
-struct Jobs(kpps_report::live::Progress);
-
-impl Progress for Jobs {
-    fn jobs(&mut self, count: usize) {
-        self.0.wants(count);
-    }
-    fn now(&mut self, what: &str) {
-        self.0.begins(what, None);
-    }
-    fn done(&mut self) {
-        self.0.done();
-    }
+    failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

@@ -10,6 +10,8 @@ const MPC: u64 = 0x4010;
 /// SDM 13.7.44). A read clears them.
 pub(super) const STORED: u64 = 0x40d0;
 pub(super) const SENT: u64 = 0x40d4;
+/// How the packet buffer is divided (PBA, SDM 13.4.13), which no driver reads while it works.
+pub(crate) const PBA: u64 = 0x1000;
 
 /// A statistics register of a card.
 pub(crate) struct Register {
@@ -24,6 +26,11 @@ impl Register {
         let base = base.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let base = base.ok_or(Error::Protocol { what: "a card's registers".into(), answer: resource })?;
         Ok(Self { address: format!("{:#x}", base + offset) })
+    }
+
+    /// Its physical address in hexadecimal.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// The command that prints it.

@@ -1,7 +1,7 @@
 //! The kernel's own driver: pktgen, early drop, routing, bridging.
 
 use super::card::MissedFrames;
-use super::{Count, LOADED, OPEN, Running, Settings, Work, bind, cards, involved};
+use super::{CARDS, Count, LOADED, OPEN, Running, Settings, Work, bind, involved};
 use crate::lab::counters::Snapshot;
 use crate::lab::options::address;
 use crate::lab::{Error, Guest, Model, Result};
@@ -40,7 +40,7 @@ pub(crate) fn await_link(guest: &mut Guest, interface: &str) -> Result<()> {
                 tail: String::new(),
             });
         }
-        std::thread::sleep(Duration::from_millis(20));
+        guest.wait(Duration::from_millis(20))?;
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(super) fn start(
     work: Work,
     settings: &Settings,
 ) -> Result<Box<dyn Running>> {
-    settings.load_driver(guest, model, cards(model).len())?;
+    settings.load_driver(guest, model, CARDS)?;
     for index in involved(work) {
         bind(guest, index, model.name())?;
     }

@@ -6,11 +6,13 @@ mod kpps;
 mod linux;
 mod settings;
 
+pub(crate) use card::{PBA, Register};
 pub use settings::{Setting, Settings};
 
 use crate::lab::counters::Snapshot;
-use crate::lab::options::{self, Cable, Card, address};
-use crate::lab::{Error, Guest, Machine, Model, Result};
+use crate::lab::load::Rate;
+use crate::lab::options::{self, Cable, Card, Paced, address};
+use crate::lab::{Clock, Error, Guest, Machine, Model, Options, Result};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use std::collections::BTreeMap;
@@ -85,6 +87,9 @@ names! {
 }
 
 impl Work {
+    /// All of them, as they are named on the command line.
+    pub const NAMES: &str = "transmit,receive,loop,forward,bridge";
+
     /// Whether the host sends.
     pub const fn is_loaded(self) -> bool {
         matches!(self, Self::Receive | Self::Forward | Self::Bridge)
@@ -92,6 +97,17 @@ impl Work {
 }
 
 impl Backend {
+    /// One by which user space reaches a card.
+    ///
+    /// # Errors
+    /// A name that is of none.
+    pub fn of_user_space(text: &str) -> std::result::Result<Self, String> {
+        match text.parse() {
+            Ok(Self::Kernel) => Err("the kernel's own driver is --under-test linux".into()),
+            other => other,
+        }
+    }
+
     /// The PC that it needs.
     pub const fn machine(self) -> Machine {
         match self {
@@ -105,13 +121,20 @@ impl Backend {
 pub const OPEN: usize = 0;
 /// The two cards on one hub.
 pub const PAIR: [usize; 2] = [1, 2];
-/// The card with a cable to the host.
+/// The card that frames are offered to: with a cable to the host, or on a hub with the source.
 pub const LOADED: usize = 3;
+/// Cards of the PC.
+const CARDS: usize = 4;
+/// The hub of the source.
+pub const SOURCE_HUB: u8 = 2;
 
-/// The cards of a PC for all workloads.
-pub fn cards(model: Model) -> Vec<Card> {
-    let cables = [Cable::Open, Cable::Hub(1), Cable::Hub(1), Cable::Host];
-    cables.map(|cable| Card { model, cable }).into()
+/// The PC for all workloads: its cards and, on the clock of instructions, a source of frames at this rate.
+pub fn pc(machine: Machine, model: Model, clock: Clock, rate: Rate) -> Options {
+    let paced = (clock == Clock::Instructions).then_some(Paced { hub: SOURCE_HUB, rate });
+    let offered = if paced.is_some() { Cable::Hub(SOURCE_HUB) } else { Cable::Host };
+    let cables: [Cable; CARDS] = [Cable::Open, Cable::Hub(1), Cable::Hub(1), offered];
+    let cards = cables.map(|cable| Card { model, cable });
+    Options { clock, paced, ..Options::new(machine, cards.into()) }
 }
 
 /// The frame that the host sends for a workload, without FCS. A bridge gets frames for a station behind it;
@@ -165,7 +188,7 @@ pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
     }
 }
 
-/// Starts `driver` with `work` in a guest with [`cards`].
+/// Starts `driver` with `work` in a guest with the [PC](pc) for it.
 ///
 /// # Errors
 /// If it does not start, or the combination does not exist (see [`exists`]).

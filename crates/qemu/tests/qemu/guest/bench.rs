@@ -5,16 +5,8 @@ use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
 use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
-use kpps_qemu::lab::{Bed, Model, Plan, Progress};
+use kpps_qemu::lab::{Bed, Clock, Model, Plan};
 use std::time::Duration;
-
-struct Silent;
-
-impl Progress for Silent {
-    fn jobs(&mut self, _: usize) {}
-    fn now(&mut self, _: &str) {}
-    fn done(&mut self) {}
-}
 
 #[test]
 #[ignore = "`make lab` runs it"]
@@ -25,10 +17,13 @@ fn every_driver_does_every_workload_and_has_a_row() {
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let plan = Plan {
         kernel: "linux-6.1".into(),
+        driver_module: None,
+        dpdk: None,
         models: vec![Model::E1000e],
         backends: vec![Backend::Uio],
         drivers: Driver::ALL.into(),
         works: Work::ALL.into(),
+        clock: Clock::Wall,
         rounds: 1,
         windows: 1,
         window: Duration::from_millis(100),
@@ -41,7 +36,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         at_most: None,
         kpps: kpps(),
     };
-    let lab = plan.run(&mut Silent, || true).unwrap();
+    let lab = plan.run(&(), || true).unwrap();
     println!("{}", kpps_report::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
     let possible = Work::ALL.iter().flat_map(|work| {
@@ -60,10 +55,13 @@ fn every_driver_does_every_workload_and_has_a_row() {
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
         kernel: "linux-6.1".into(),
+        driver_module: None,
+        dpdk: None,
         models: Model::ALL.into(),
         backends: vec![Backend::Uio],
         drivers: vec![Driver::Kpps],
         works: vec![Work::Receive, Work::Forward],
+        clock: Clock::Wall,
         rounds: 3,
         windows: 1,
         window: Duration::from_millis(500),
@@ -72,7 +70,7 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
         at_most: None,
         kpps: kpps(),
     };
-    let lab = plan.run(&mut Silent, || true).unwrap();
+    let lab = plan.run(&(), || true).unwrap();
     assert!(lab.failures.is_empty(), "{:?}", lab.failures);
     let best = |pps: &[f64]| pps.iter().copied().fold(0.0, f64::max);
     lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), best(&row.pps))).collect()
@@ -103,7 +101,7 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
         return;
     }
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut bed = Bed::new("linux-6.1/e1000".parse().unwrap(), Settings::default(), kpps());
+    let mut bed = Bed::new("linux-6.1/e1000".parse().unwrap(), Settings::default(), Clock::Wall, kpps());
     let load = |offered_pps| Load { offered_pps, size: Size::MIN, warmup_ms: 50, duration_ms: 500, seed: 1 };
     let light = bed.trial(&load(2000.0)).unwrap();
     assert_eq!((light.ledger.unexplained, light.ledger.shortfall), (0, 0), "{:?}", light.ledger);
