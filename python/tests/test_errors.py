@@ -95,6 +95,16 @@ def test_an_error_of_the_progress_ends_the_call():
     assert time.monotonic() - begun < 120
 
 
+def test_ctrl_c_in_the_progress_keeps_what_was_measured():
+    def interrupted(done, of, doing):
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(kpps.Interrupted, match="interrupted: ") as raised:
+        kpps.curve(driver="kpps", load="100kpps..1400kpps/1kpps", duration="50ms", progress=interrupted)
+    assert len(raised.value.result.series[0].points) >= 2 and not raised.value.result.complete
+
+
 def test_progress_ends_with_all_trials():
     seen = []
     kpps.curve(driver="kpps", load="100kpps..300kpps/100kpps", duration="2ms", progress=lambda *it: seen.append(it))
