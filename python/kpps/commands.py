@@ -260,6 +260,11 @@ OF_ENGINES = {
 }
 
 
+def grid_doc(command: Command) -> str:
+    """The docstring of `grid`."""
+    return "\n".join([command.doc(), *(f"    {name}: {text}" for name, text in OF_ENGINES.items())])
+
+
 def with_executor(command: Command):
     """The function `grid`, whose cells may be measured by an executor."""
 
@@ -268,8 +273,7 @@ def with_executor(command: Command):
 
         return grid(run, command, **named)
 
-    lines = [f"    {name}: {text}" for name, text in OF_ENGINES.items()]
-    grid.__doc__ = "\n".join([command.doc(), *lines])
+    grid.__doc__ = grid_doc(command)
     signature = command.signature()
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OF_ENGINES]
     grid.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from .commands import COMMANDS, OF_ENGINES, Command, Parameter
+from .commands import COMMANDS, Command, Parameter, grid_doc
 
 HEAD = '''# Made by `python -m kpps.stubs` of the command's own table of options: not to be edited.
 
@@ -65,7 +65,7 @@ def stub(command: Command) -> str:
     if command.name == "grid":
         arguments += ["executor: _Executor = None", "store: _Value | None = None", "chunk_s: float | None = None",
                       "workers: int | None = None"]
-        doc = "\n".join([doc, *(f"    {name}: {text}" for name, text in OF_ENGINES.items())])
+        doc = grid_doc(command)
     result = "Result" if "results" in command.parameters else "str"
     lines = [f"def {command.name}(", *(f"    {it}," for it in arguments), f") -> {result}:"]
     body = f'"""{doc}\n"""'.replace("\\", "\\\\")
