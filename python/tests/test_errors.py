@@ -65,7 +65,9 @@ def test_a_bound_that_is_broken_carries_the_result():
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path):
     program = """
-import json, kpps, sys
+import json, kpps, signal, sys
+# A background job of a shell ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def progress(done, of, doing):
     if done >= 2: print("ready", flush=True)
 try:
