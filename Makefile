@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
+.PHONY: run test test-built machines faults planted mutants branches deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers install-python wheel
 
 # Where cargo builds.
@@ -66,10 +66,14 @@ planted: install-build-tools
 	tests/planted.sh
 
 # Small changes of the driver's packet paths and of the pool of buffers, one at a time: the simulation of
-# faults must notice nine of ten. An hour or two; MUTANTS="--shard 0/24 --sharding round-robin" is a sample.
+# faults must notice nine of ten. MUTANTS="--share 0/8" is a sample. All are compiled in one build.
 CARGO_MUTANTS = $(TARGET)/tools/bin/cargo-mutants
 mutants: install-build-tools $(CARGO_MUTANTS)
-	tests/mutants.sh $(MUTANTS)
+	PATH=$(TARGET)/tools/bin:$$PATH tests/mutants.py --worlds $(MUTANTS)
+
+# Which branches of the driver do the worlds of faults take?
+branches: install-build-tools
+	KPPS_WORLDS=500 tests/branches.py
 
 $(CARGO_MUTANTS): | install-build-tools
 	cargo install --quiet --locked --version 27.1.0 --root $(TARGET)/tools cargo-mutants
