@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
+.PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri loom sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers install-python wheel
 
 # Where cargo builds.
@@ -113,6 +113,22 @@ miri: install-build-tools
 	cargo +nightly miri test --package kpps-machine --lib memory
 	cargo +nightly miri test --package kpps-platform --lib -- regions pool::tests::a_
 	cargo +nightly miri test --package kpps-driver --lib
+
+# All orders in which threads see each other's writes, of what several share: tests called `orders`. Libraries
+# of others know `--cfg loom`, and do not compile with it, so it has another name.
+loom: install-build-tools
+	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-tester \
+		--package kpps-netstack -- orders
+
+# The tests of ports and of the tester under ThreadSanitizer and AddressSanitizer, with a standard library that
+# is compiled for them. Takes root, or most are skipped.
+sanitizers: install-build-tools
+	rustup --quiet toolchain install nightly --profile minimal --component rust-src
+	tests/sanitizers.sh
+
+# The most memory that testers can make an agent take: what is too long for `test`.
+abuse: install-build-tools
+	cargo test --package kpps-agent --lib -- --ignored --skip an_agent_alone --nocapture --test-threads 1 abuse::
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools
