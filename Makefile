@@ -120,8 +120,8 @@ loom: install-build-tools
 	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-tester \
 		--package kpps-netstack -- orders
 
-# The tests of ports and of the tester under ThreadSanitizer and AddressSanitizer, with a standard library that
-# is compiled for them. Takes root, or most are skipped.
+# The tests of ports and of the tester under ThreadSanitizer and AddressSanitizer, with a standard library
+# that is compiled for them. Takes root, or most are skipped.
 sanitizers: install-build-tools
 	rustup --quiet toolchain install nightly --profile minimal --component rust-src
 	tests/sanitizers.sh

@@ -281,7 +281,8 @@ mod alone {
         work
     }
 
-    /// Work with so many flows of one size, whose frames are all zeros: little to tell, and much to keep of each.
+    /// Work with so many flows of one size, whose frames are all zeros: little to tell, and much to keep of
+    /// each.
     fn flows(count: u32) -> proto::Work {
         let frames = proto::Frames {
             head_bytes: vec![0; count as usize],
@@ -413,8 +414,8 @@ mod alone {
         });
     }
 
-    /// A thousand connections from many addresses: those that are too many are closed at once, and a tester is
-    /// let in as soon as the silent ones are closed.
+    /// A thousand connections from many addresses: those that are too many are closed at once, and a tester
+    /// is let in as soon as the silent ones are closed.
     #[test]
     fn a_thousand_connections_take_bounded_memory_and_lock_nobody_out() {
         let agent = Alone::start();

@@ -62,8 +62,8 @@ impl Clock {
         Self { id, origin, origin_ns: Arc::new(AtomicU64::new(origin_ns)) }
     }
 
-    /// Sets it forward, or back. Nobody can set the clock of a system that this is; but a machine may sleep, or
-    /// go on elsewhere.
+    /// Sets it forward, or back. Nobody can set the clock of a system that this is; but a machine may sleep,
+    /// or go on elsewhere.
     pub fn set_forward(&self, by_ns: i64) {
         self.origin_ns.fetch_add(by_ns as u64, Ordering::Relaxed);
     }
@@ -422,8 +422,8 @@ impl Clocks {
         self.error_ns().max(followed) + margin_ns.div_ceil(1024)
     }
 
-    /// Whether a clock was set between the readings before and after the trial: it has gained or lost more than
-    /// clocks drift.
+    /// Whether a clock was set between the readings before and after the trial: it has gained or lost more
+    /// than clocks drift.
     pub fn is_set(&self) -> bool {
         let Some(after) = &self.after else { return false };
         self.before.iter().zip(after).any(|(before, after)| {

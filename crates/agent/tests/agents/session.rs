@@ -192,8 +192,8 @@ fn two_clocks_are_followed() {
     assert!((0..6).any(|_| is_followed()), "{told:?}");
 }
 
-/// A clock jumps while a trial runs. It ends in its time, each frame counts, and latencies are unknown. Between
-/// two trials a jump makes nothing wrong.
+/// A clock jumps while a trial runs. It ends in its time, each frame counts, and latencies are unknown.
+/// Between two trials a jump makes nothing wrong.
 #[test]
 fn a_clock_that_jumps_changes_no_count_and_no_time() {
     const HOUR_NS: i64 = 3_600_000_000_000;

@@ -79,8 +79,8 @@ fn bursts_cost(chip: Chip, rx_format: RxFormat) {
     assert!(counts.writes() > writes);
 }
 
-/// Whatever has overwritten the addresses in a ring: each slot is written as a whole before the device gets it
-/// again, also where it keeps its buffer. So no slot stays dead.
+/// Whatever has overwritten the addresses in a ring: each slot is written as a whole before the device gets
+/// it again, also where it keeps its buffer. So no slot stays dead.
 #[test]
 fn overwritten_addresses_last_for_one_lap() {
     const GARBAGE: u64 = 0xdead_beef_0000;
