@@ -78,12 +78,17 @@ pub struct BoundArguments {
     /// End with exit code 1 if 99 % of the frames take longer: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
     max_p99: Option<Duration>,
+    /// End with exit code 1 if no place accounts for a larger share of the frames: 0 where --watch shows all
+    /// of the path
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
+    max_unexplained: Option<f64>,
 }
 
 impl BoundArguments {
     /// The bounds.
     pub fn get(&self) -> Bounds {
-        Bounds { max_loss: self.max_loss, min_rate_pps: self.min_rate, max_p99: self.max_p99 }
+        let Self { max_loss, min_rate, max_p99, max_unexplained } = *self;
+        Bounds { max_loss, min_rate_pps: min_rate, max_p99, max_unexplained }
     }
 }
 
