@@ -3,7 +3,6 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
-use crate::output::Files;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
@@ -38,15 +37,14 @@ pub fn bridge(arguments: &BridgeArguments, session: &Session) -> Result<(), Fail
     let mut files = arguments.app.run.outputs.open(session, "bridge")?;
     let mut ports = arguments.app.run.ports.open(session, &arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
-    let more = |bridge: &EtherSwitch| {
-        format!(
-            "{} MAC addresses known, {} frames flooded, {} addresses not learned (table full)\n",
-            bridge.stations(),
-            bridge.flooded(),
-            bridge.unlearned()
-        )
-    };
-    arguments.app.show(session, "bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
+    let run = arguments.app.run(session, "bridge", &arguments.ports, &mut ports, &mut bridge)?;
+    let learned = format!(
+        "{} MAC addresses known, {} frames flooded, {} addresses not learned (table full)\n",
+        bridge.stations(),
+        bridge.flooded(),
+        bridge.unlearned()
+    );
+    finish(&run, &mut files, &learned, arguments.app.duration.is_none())
 }
 
 /// Arguments of `kpps route`.
@@ -153,25 +151,22 @@ impl AppOptions {
         let mut ports = self.run.ports.open(session, &specs, false)?;
         let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
         let mut router = plan(&macs?)?;
-        let more = |router: &Router<Frame>| format!("{}\n", router.in_words());
-        self.show(session, command, &mut files, &specs, &mut ports, &mut router, more)
+        let run = self.run(session, command, &specs, &mut ports, &mut router)?;
+        finish(&run, &mut files, &format!("{}\n", router.in_words()), self.duration.is_none())
     }
 
-    /// Runs an app on ports and shows what it did.
-    fn show<A: App<Frame>>(
+    /// Runs an app on ports.
+    fn run<A: App<Frame>>(
         &self,
         session: &Session,
         command: &str,
-        files: &mut Files,
         specs: &[Spec],
         ports: &mut [AnyPort],
         program: &mut A,
-        more: impl Fn(&A) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<Run, Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
         let (_, run) =
             self.run.run(session, &job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
-        let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
-        finish(&run, files, &more(program), self.duration.is_none())
+        Ok(Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run })
     }
 }
