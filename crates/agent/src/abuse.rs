@@ -431,7 +431,7 @@ mod alone {
             stream.set_nonblocking(true).unwrap();
             open.push(stream);
             // One that is closed frees its descriptor here, too.
-            open.retain(|stream| !matches!((&*stream).peek(&mut [0]), Ok(0)));
+            open.retain(|stream| !matches!(stream.peek(&mut [0]), Ok(0)));
         }
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", agent.process.id())).unwrap().count();
         assert!(descriptors < 200, "{descriptors} descriptors");
