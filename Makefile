@@ -108,8 +108,8 @@ lab: install-build-tools install-test-tools install-lab
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
 
 # What has `unsafe`, rings that are shared with the kernel (over plain memory), and the driver, under Miri: it
-# finds undefined behaviour. What takes it minutes is left out: limits of queues over virtual time, starts of all
-# chips, and tests of the driver that fill rings many times.
+# finds undefined behaviour. What takes it minutes is left out: limits of queues over virtual time, starts of
+# all chips, and tests of the driver that fill rings many times.
 miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 8
 miri: install-build-tools
