@@ -41,8 +41,7 @@ pub struct Arguments {
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
     workload: Vec<Work>,
-    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
-    /// with your own vmlinux and modules
+    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own
     #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
     kernel: String,
     /// Load this e1000.ko or e1000e.ko in place of the kernel's own
