@@ -2,7 +2,7 @@
 # with Rust.
 
 .PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
-	install-peers
+	install-peers install-python wheel
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -18,29 +18,37 @@ export KPPS_SKIPPED = $(TARGET)/skipped
 # Each of our crates is checked by clippy before it is compiled.
 WITH_CLIPPY = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/with-clippy.sh
 
-# Benchmarks are only compiled. Twice as many tests at a time as processors: those on ports, agents and guests
-# mostly wait. What only computes runs beside them, at the lowest priority.
-test: install-build-tools install-test-tools install-lab formatting other-systems
+# Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time, and
+# so does what only computes, at the lowest priority. Of the others run twice as many at a time as there are
+# processors: those on ports and agents wait, too.
+test: install-build-tools install-test-tools install-lab install-python formatting
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
 	$(WITH_CLIPPY) cargo test --workspace --no-run
 	$(WITH_CLIPPY) cargo test --workspace --benches --no-run
-	@failed=; nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & beside=$$!; \
-		echo cargo test --workspace --no-fail-fast; \
-		RUST_TEST_THREADS=$$((2 * $$(nproc))) $(WITH_CLIPPY) cargo test --workspace --no-fail-fast || failed=1; \
-		wait $$beside || failed=1; \
-		cat $(TARGET)/test-built.log; test -z "$$failed"
+	@failed=; $(call run-tests,$$(nproc),--doc) || failed=1; \
+		nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & built=$$!; \
+		$(call run-tests,2,--test qemu) > $(TARGET)/test-guests.log 2>&1 & guests=$$!; \
+		$(call run-tests,$$((2 * $$(nproc))),--lib --bins --test '[!q]*' --bench instructions) || failed=1; \
+		wait $$guests || failed=1; cat $(TARGET)/test-guests.log; \
+		wait $$built || failed=1; cat $(TARGET)/test-built.log; \
+		test -z "$$failed"
 	@tests/skipped.sh
+
+# Runs tests of all crates: how many at a time, which. All of them run, also after one fails.
+run-tests = RUST_TEST_THREADS=$(1) $(WITH_CLIPPY) cargo test --workspace --no-fail-fast $(2)
 
 # The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
 # writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
-# nobody has tried before, and the package can be installed.
+# nobody has tried before, the package can be installed, and the command compiles for other systems.
 test-built:
 	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
 		{ echo "the simulator alone, without a warning: $$said"; exit 1; }
+	@nm $(TARGET)/release/kpps 2>&1 | grep -q 'no symbols' || { echo "the release build has symbols in it"; exit 1; }
 	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 	tests/random-machines.sh $(TARGET)/debug/kpps 1..50
 	tests/faults.sh $(TARGET)/debug/kpps 60s
 	tests/packages.sh $(TARGET)/debug/kpps
+	@$(MAKE) --no-print-directory other-systems
 
 # Our driver on all hundred machines: for changes to it. `test` takes the first fifty, and four others that
 # were the worst of the hundred in something.
@@ -71,6 +79,10 @@ deb: install-build-tools
 	@$(call install,dpkg-deb:dpkg objdump:binutils)
 	cargo build --release --package kpps
 	packaging/deb.sh $(TARGET)/release/kpps
+
+# The Python package as a wheel, in $(TARGET)/wheels.
+wheel: install-build-tools install-python
+	$(TARGET)/python/bin/uv build --quiet --wheel --out-dir $(TARGET)/wheels python
 
 # A container's image with kpps in it.
 container:
@@ -145,7 +157,7 @@ other-systems:
 			{ echo "$$systems: $$said"; exit 1; }; \
 	}
 
-# A linker: Rust brings everything else.
+# A linker, and what comes with it: Rust brings everything else.
 install-build-tools:
 	@$(call install,cc:build-essential)
 
@@ -156,6 +168,15 @@ install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
 		trafgen:netsniff-ng setsid:util-linux $(if $(KPPS_NO_BROWSER),,chromium:chromium))
+
+# A Python with what the tests of the Python package take. Its module is compiled with the tests.
+install-python:
+	@$(call install,python3:python3-venv)
+	@test -e $(TARGET)/python/ready || { \
+		python3 -m venv $(TARGET)/python && $(TARGET)/python/bin/pip install --quiet uv && \
+		$(TARGET)/python/bin/uv pip install --quiet --python $(TARGET)/python/bin/python -r python/tests/requirements.txt && \
+		touch $(TARGET)/python/ready; \
+	} || echo "no packages for Python: its tests are skipped"
 
 # Other generators: DPDK's, netsniff-ng's, iperf3.
 install-peers:

@@ -1,4 +1,4 @@
-//! What testers may do that are no testers of ours: they speak the protocol, and do not keep to it. One
+//! Clients that speak the protocol and violate it. One
 //! process, over the loopback interface. Nothing here depends on how fast a busy machine is: what must come
 //! is waited for, and what must end ends long before what would happen otherwise.
 
@@ -220,7 +220,9 @@ fn questions_do_not_pile_up() {
         // The tester has to wait then, or has been left.
         let floods =
             async { while let Ok(true) = tokio::time::timeout(Duration::from_secs(2), ask()).await {} };
-        tokio::time::timeout(PATIENCE, floods).await.expect("it takes questions without an end");
+        tokio::time::timeout(PATIENCE, floods)
+            .await
+            .expect("the agent accepts an unlimited number of requests");
     });
 }
 

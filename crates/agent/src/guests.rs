@@ -1,7 +1,7 @@
 //! Who is connected: how many, from where, and whether they have shown who they are.
 //!
-//! A stranger can open connections and be silent, or guess. So there are limits: connections in all and of
-//! one address, the time until the first call that is let in, and failed log-ins of an address.
+//! An unauthenticated client can open idle connections or guess keys. So there are limits: connections in all
+//! and of one address, the time until the first successful call, and failed log-ins of an address.
 
 use std::collections::HashMap;
 use std::io;
@@ -68,7 +68,7 @@ pub(crate) struct Guests {
     log: fn(&str),
 }
 
-/// A host as its limits see it. Who has one IPv6 address has the 2⁶⁴ of its network.
+/// The host that limits apply to. For IPv6 it is the /64 network, as one host may have all of its addresses.
 fn host(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -100,7 +100,7 @@ impl Guests {
         Some(Guest { peer, known: Arc::default(), guests: self.clone() })
     }
 
-    /// Reports that something is too much, but not each time.
+    /// Logs that a limit was hit, at most once in [`QUIET`].
     fn tell(&self, what: &str) {
         let mut crowd = self.crowd();
         if crowd.told.is_none_or(|told| told.elapsed() >= QUIET) {

@@ -16,7 +16,7 @@ pub(crate) const LONGEST: usize = 64 << 20;
 /// What all trials under way may take together.
 const ALL: usize = 2 * LONGEST;
 
-/// Work as questions, and the one that begins it, which is answered.
+/// A task split into messages, followed by the one that starts it and gets the reply.
 pub(crate) fn split(work: &proto::Work) -> Vec<Asks> {
     let bytes = work.encode_to_vec();
     let parts = bytes.chunks(PART).map(|part| Asks::Part(part.to_vec()));
@@ -26,7 +26,7 @@ pub(crate) fn split(work: &proto::Work) -> Vec<Asks> {
 /// The memory that the work of all sessions may take.
 pub(crate) struct Memory {
     free: Arc<Semaphore>,
-    /// One work at a time is read.
+    /// Only one task is read at a time.
     reading: Mutex<()>,
 }
 

@@ -403,6 +403,7 @@ impl TestPort for RemotePort {
                     state.sends(task.at, progress.sent);
                     state.receives(task.at, progress.received);
                     progress.shortfall.iter().for_each(|frames| state.falls_short(task.at, *frames));
+                    progress.absent.iter().for_each(|frames| state.lacks(task.at, *frames));
                     state.overflows(task.at, progress.missed, progress.p50_ns.zip(progress.p99_ns));
                     if progress.sent_all {
                         state.has_sent(task.at, progress.sent);
@@ -414,6 +415,7 @@ impl TestPort for RemotePort {
                         state.abandon();
                     }
                     if task.plan.is_some() {
+                        state.sends(task.at, done.sent);
                         state.has_sent(task.at, done.sent);
                     }
                     state.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));

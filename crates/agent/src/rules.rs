@@ -49,7 +49,7 @@ impl Network {
     /// The networks of a list with commas between them.
     ///
     /// # Errors
-    /// The first that is none.
+    /// The first invalid rule.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         text.split(',').map(str::parse).collect()
     }
@@ -175,7 +175,7 @@ mod tests {
             let said = admits(&rules, port).unwrap_err();
             assert!(said.contains("none of the allowed networks: 127.0.0.0/8, ::1/128, 198.18"), "{said}");
         }
-        // An address in other clothes, and a name, are opened as what they were checked as.
+        // An address in another notation, or a name, is opened in the form that was checked.
         assert!(admits(&rules, "udp:[::ffff:8.8.8.8]:9").is_err());
         assert_eq!(admits(&rules, "udp:[::ffff:127.0.0.1]:9").unwrap(), "udp:127.0.0.1:9");
         assert!(["udp:127.0.0.1:9", "udp:[::1]:9"].contains(&&*admits(&rules, "udp:localhost:9").unwrap()));

@@ -25,8 +25,7 @@ use tonic::{Status, Streaming};
 /// A tester that was silent for this long during a trial is gone, and so is one that takes no answer for so
 /// long.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// A trial begins this long after it was asked for, or before, at most: until then its port cannot be had
-/// back.
+/// The longest time between the request for a trial and its start. Until then its port stays reserved.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The state that all sessions of an agent share.
@@ -172,7 +171,7 @@ impl Lent {
             Ok(((task, state), _share)) => self.run(&task, &state, tester),
             Err(why) => Some(Says::Refused(why)),
         };
-        // Who hears of the end may count on it.
+        // Done before clients learn of the end, because they rely on it.
         self.used.rests();
         says.is_some_and(|says| tester.hears(says))
     }
@@ -180,10 +179,10 @@ impl Lent {
     /// Runs a trial. Returns what its tester is told at the end; `None` if it is gone.
     fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<Says> {
         let progress = || {
-            let (sent, received) = state.so_far(task.at);
-            let sent_all = state.sent(task.at).is_some();
-            let Reported { shortfall, missed, p50_ns, p99_ns } = state.reported(task.at);
-            Says::Progress(proto::Progress { sent, received, sent_all, shortfall, missed, p50_ns, p99_ns })
+            let (sent, received, sent_all) = state.progress(task.at);
+            let Reported { shortfall, missed, absent, p50_ns, p99_ns } = state.reported(task.at);
+            let counts = proto::Progress { sent, received, sent_all, ..proto::Progress::default() };
+            Says::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })
         };
         let no_thread = |error| Some(Says::Refused(format!("no thread for a trial: {error}")));
         std::thread::scope(|scope| {

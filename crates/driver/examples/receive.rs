@@ -13,7 +13,7 @@ use kpps_platform::memory::BufferPool;
 use kpps_qemu::qtest::{Model, Options, Place, Qemu};
 use std::error::Error;
 
-/// Resets the card and starts it with a policy: the driver's own, for frames to any address.
+/// Resets the card and starts it with the driver's default policy, in promiscuous mode.
 fn start(qemu: &Qemu) -> Result<Device<Place, BufferPool>, Box<dyn Error>> {
     // 1024 buffers of 2048 bytes. None crosses 64 KiB (errata of the 82545 and 82546, revision 1).
     let pool = qemu.ram().pool(1024, 2048, Some(1 << 16))?;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // One poll: at most 32 frames. Each buffer goes back into the ring.
         device.rx.receive(32, |frame| {
             let bytes = &frame.buffer.bytes()[..frame.bytes.into()];
-            println!("received {} bytes, {:?}", bytes.len(), tag::read(bytes));
+            println!("received {} bytes, number {:?}", bytes.len(), tag::read(bytes).map(|tag| tag.sequence));
             Some(frame.buffer)
         });
     }

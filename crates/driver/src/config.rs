@@ -217,7 +217,7 @@ pub struct Refill {
     /// When descriptors are refilled.
     pub when: RefillWhen,
     /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at
-    /// most what leaves room for the longest frame. 0: once at the end of each burst.
+    /// most the ring's size without the descriptors of the longest frame. 0: once at the end of each burst.
     pub group: u16,
 }
 

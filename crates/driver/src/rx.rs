@@ -418,10 +418,10 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         self.ring.size() - self.cursor.filled
     }
 
-    /// Whether the device goes on at another descriptor than the first that it has not written, or has
-    /// written a later one, as after a write-back that was lost, came twice or went astray. The queue would
-    /// wait for ever, or take descriptors that the device still owns. Or the device does not know this ring,
-    /// because something else has reset it.
+    /// Whether the device continues at another descriptor than the first unwritten one, or has written a
+    /// later one (a write-back that was lost, repeated or misplaced), or has another ring than this one
+    /// (something else reset it). The queue would wait for ever, or take descriptors that the device still
+    /// owns.
     ///
     /// Two register reads, and a look at each descriptor. A write-back under way may look the same; see
     /// [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
@@ -441,8 +441,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         (astray || elsewhere) && !self.is_written(slot(first))
     }
 
-    /// Whether two calls in a row found the device out of step, or that it `received` frames and this queue
-    /// got none.
+    /// True if two calls in a row found either the device out of step, or frames `received` by the device but
+    /// none in this queue.
     pub(crate) fn is_lost(&mut self, received: bool) -> bool {
         let RxCounters { frames, frame_errors, nonsense, .. } = self.feed.counters;
         let got = frames + frame_errors + nonsense;

@@ -439,7 +439,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         loop {
             let mut piece = self.quirks.piece(bus, left, first, pattern.limit);
             if sentinel && piece == left && left > 8 {
-                // Asked again: where this one ends, the errata of PCI-X may forbid it.
+                // Checked again: an erratum of PCI-X may forbid an end at this address.
                 piece = self.quirks.piece(bus, left - 4, first, pattern.limit);
             }
             let word = pattern.bits | u64::from(piece);

@@ -217,7 +217,7 @@ impl Pool {
         self.handle = self.handle.clone();
     }
 
-    /// How many buffers the last handles do not find, though nobody has any.
+    /// Buffers that are missing from the pool although nobody holds them.
     pub(crate) fn missing(&self) -> usize {
         self.handle.count().abs_diff(self.handle.available())
     }

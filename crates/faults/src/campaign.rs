@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// So many failures are made small; more are only counted and listed.
+/// At most this many failures are shrunk; further ones are only counted and listed.
 const MADE_SMALL: usize = 3;
 
 /// The sum of what came of some worlds.

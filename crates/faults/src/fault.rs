@@ -201,7 +201,7 @@ pub(crate) struct Dice {
     random: RefCell<Vec<Rng>>,
     /// Faults happen now.
     active: Cell<bool>,
-    /// So many faults may still happen.
+    /// The remaining number of faults.
     left: Cell<u64>,
     fired: [Cell<u64>; Fault::COUNT],
     check: Rc<Check>,

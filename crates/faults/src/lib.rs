@@ -5,6 +5,11 @@
 //! a bus, a memory, an interrupt and a cable that fail. Equal plans give equal outcomes.
 //!
 //! [`hostile`] goes further with the device alone: it may do anything at any time.
+//!
+//! ```
+//! let outcome = kpps_faults::live(&kpps_faults::Plan::random(7), false);
+//! assert!(outcome.breach.is_none());
+//! ```
 #![forbid(unsafe_code)]
 
 mod audit;

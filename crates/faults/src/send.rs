@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 /// The driver pads shorter frames, in bytes without FCS.
 const LEAST_BYTES: u64 = 60;
-/// The longest frame that can be sent in several segments at once: so many.
+/// The number of segments of the longest frame.
 const SEGMENTS: u64 = 4;
 /// Where the headers begin, and their checksum fields.
 const IP: usize = 14;

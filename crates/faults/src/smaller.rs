@@ -1,4 +1,4 @@
-//! Making a failure small: the same breach with fewer faults, in a shorter run.
+//! Shrinking a failure: the same violation with fewer faults, in a shorter run.
 
 use crate::check::Breach;
 use crate::fault::Fault;

@@ -48,7 +48,7 @@ pub(crate) fn write(frame: &mut [u8], stream: usize, number: u64) {
     }
 }
 
-/// The stream and the number of a frame; `None` if its payload is none that [`write`] wrote.
+/// The stream and the number of a frame; `None` if its payload was not made by [`write`].
 pub(crate) fn read(frame: &[u8]) -> Option<(usize, u64)> {
     let (identity, rest) = frame.get(PAYLOAD..)?.split_at_checked(IDENTITY)?;
     let number = u64::from_be_bytes(identity[..8].try_into().ok()?);

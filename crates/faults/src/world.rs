@@ -114,7 +114,7 @@ impl Outputs<Frame> for Out<'_> {
         Some(Frame { buffer, bytes: bytes.len() })
     }
     fn discard(&mut self, frame: Frame) {
-        // Not given: it finds its way alone.
+        // A dropped buffer returns to its pool by itself.
         drop(frame);
     }
 }

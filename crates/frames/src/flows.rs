@@ -38,13 +38,13 @@ impl Order {
         Some((order, range))
     }
 
-    /// How many values there are up to this distance from the first.
+    /// The number of values within this distance of the first.
     fn count(self, distance: u128) -> u32 {
         let step = if let Self::Steps(step) = self { step } else { 1 };
         u32::try_from(distance / u128::from(step)).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// The distance of the `n`th of so many values from the first.
+    /// The distance of the `n`th of `count` values from the first.
     fn distance(self, n: u32, count: u32) -> u32 {
         match self {
             Self::Steps(step) => n % count * step,

@@ -286,8 +286,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Writes the fields into a frame, as far as it has them, and updates its checksums: a right one stays
-    /// right, a wrong one wrong. An address of the other version of IP is not written.
+    /// Writes the fields into a frame, as far as it has them, and updates its checksums incrementally, so
+    /// that a wrong checksum stays wrong. An address of the other version of IP is not written.
     pub fn write(&self, frame: &mut [u8]) {
         for (mac, at) in [(self.to_mac, 0), (self.from_mac, 6)] {
             if let (Some(mac), Some(place)) = (mac, frame.get_mut(at..at + 6)) {
@@ -343,7 +343,7 @@ impl Fields {
 struct Sums {
     ip: Option<usize>,
     transport: Option<usize>,
-    /// Whether the transport's checksum is 0 if there is none.
+    /// Whether a checksum of 0 means that there is none (UDP).
     may_lack: bool,
 }
 

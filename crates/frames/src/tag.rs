@@ -165,7 +165,7 @@ impl Place {
         Self { balanced_at: Some(at), key: 0 }
     }
 
-    /// The same place, of tags with this key: tags with another one are none.
+    /// The same place, for tags with this key. Tags with another key are not recognised.
     #[must_use]
     #[inline]
     pub const fn keyed(self, key: u64) -> Self {

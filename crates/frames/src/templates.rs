@@ -52,7 +52,8 @@ pub struct Look<'r> {
     pub dscp: Option<Numbers>,
     /// The TTL or hop limit, as well.
     pub hops: Option<Numbers>,
-    /// Whether tags are balanced in any case, because they are at the other end of the path.
+    /// Whether tags always get the word that keeps the checksum constant, because they start at the other end
+    /// of the path.
     pub balanced: bool,
     /// The packet of which all frames are made, in place of one of UDP.
     pub packet: Option<&'r RawPacket>,

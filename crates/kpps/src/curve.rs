@@ -1,14 +1,13 @@
 //! `kpps curve`: delivered against offered packets per second.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live::ProgressObserver;
 use crate::output::{BoundArguments, Outputs, Resume};
-use crate::testbed::{Kind, Target};
+use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Loads};
-use kpps_measure::{Error, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
+use kpps_measure::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
+use kpps_report::Session;
 use kpps_report::live::{Progress, Source};
 use kpps_report::summarised;
 use kpps_results::{Curve, Environment};
@@ -63,13 +62,13 @@ struct Ready {
 }
 
 /// Runs `kpps curve`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     let target = &arguments.target;
     let sizes = target.sizes(arguments.size.as_ref());
-    let mut files = arguments.outputs.open("curve")?;
-    let mut resume = arguments.resume.trials(target.is_simulated())?;
+    let mut files = arguments.outputs.open(session, "curve")?;
+    let mut resume = arguments.resume.trials(session, target.is_simulated())?;
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match target.kind() {
         Kind::Simulator => simulated(target)?,
@@ -79,10 +78,10 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
-        _ => in_real(target)?,
+        _ => in_real(target, session)?,
     };
     kpps_measure::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
-    interrupt::watch();
+    session.watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
     let until_limit = in_real_time && arguments.load.is_none();
@@ -92,7 +91,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
         None => default_loads(line_pps),
     };
     let load = target.load(&sizes, line_pps, arguments.duration);
-    kpps_measure::refuse_empty(&loads, load.duration_ms)?;
+    load.check(&loads).map_err(Failure::Input)?;
     let environment = Environment {
         load_layer: arguments.load.as_ref().and_then(Loads::layer),
         ..of_frames(environment, &sizes, &load, line_pps)
@@ -104,12 +103,11 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted);
     let quiet = arguments.outputs.for_machines();
-    let view = target.options.live.view(progress.clone(), source, quiet)?;
+    let view = target.options.live.view(session, progress.clone(), source, quiet)?;
     let plan =
         Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
-    let (series, end) = sweep(testbeds, &plan, &mut resume, &interrupt::goes_on, &ProgressObserver(progress));
+    let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
     drop(view);
-
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = summarised(Curve::new(environment, series, end.is_ok()));
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
@@ -133,8 +131,8 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
 }
 
 /// Two ports, or a system whose rate is known: one series.
-fn in_real(target: &Target) -> Result<Ready, Failure> {
-    let opened = target.open()?;
+fn in_real(target: &Target, session: &Session) -> Result<Ready, Failure> {
+    let opened = target.open(session)?;
     let environment = target.described(&opened);
     let points = Points::new(opened.testbed);
     let name = environment.machine.clone();

@@ -1,7 +1,6 @@
-//! Why a command fails, and how it prints.
+//! Why a command fails.
 
 use kpps_report::files::PublishError;
-use std::process::ExitCode;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -25,14 +24,14 @@ pub enum Failure {
 
 impl Failure {
     /// The exit code.
-    pub fn code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    pub fn code(&self) -> u8 {
+        match self {
             Self::Input(_) => 2,
             Self::Check(_) => 1,
             Self::Invalid(_) => 3,
             Self::Interrupted(_) => 130,
             Self::OutputClosed => 0,
-        })
+        }
     }
 }
 
@@ -78,9 +77,4 @@ impl From<PublishError> for Failure {
             PublishError::OutputClosed => Self::OutputClosed,
         }
     }
-}
-
-/// Prints to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
-    Ok(kpps_report::files::print(text)?)
 }

@@ -1,8 +1,9 @@
 //! `kpps simulate-faults`: driver, card and applications under faults, in virtual time.
 
-use crate::{error::Failure, interrupt, live, output::Outputs};
+use crate::{error::Failure, output::Outputs};
 use clap::Args;
 use kpps_measure::units;
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::time::{Duration, Instant};
 
@@ -12,19 +13,19 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-Each world keeps its accounts, loses no buffer, and carries all frames again 15 s after its last fault. If not,
-it failed: exit code 1, and the smallest world that fails like it is looked for. The guide has a page on this.")]
+A world is one random run. In each, every frame and buffer must be accounted for, and 15 s after the last fault
+all frames must arrive. If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of worlds
+    /// Number of random worlds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     worlds: u64,
-    /// As many worlds as end within this time, as 60s, instead of a number
+    /// Run worlds for this long (60s) instead of a fixed number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
     duration: Option<Duration>,
-    /// One world, with its last thousand events: those of the smallest that fails like it
+    /// Print the last thousand events of one world; if it fails, of the smallest with the same failure
     #[arg(long, conflicts_with_all = ["worlds", "duration"])]
     trace: bool,
     #[command(flatten)]
@@ -32,22 +33,22 @@ pub struct Arguments {
 }
 
 /// Runs `kpps simulate-faults`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open("faults")?;
-    interrupt::watch();
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let mut files = arguments.outputs.open(session, "faults")?;
+    session.watch();
     let begun = Instant::now();
-    let go_on = || interrupt::goes_on() && arguments.duration.is_none_or(|most| begun.elapsed() < most);
+    let go_on = || session.goes_on() && arguments.duration.is_none_or(|most| begun.elapsed() < most);
     let worlds = arguments.duration.map_or(arguments.worlds, |_| u64::MAX);
     let document = if arguments.trace {
         kpps_faults::traced(arguments.seed)
     } else {
         let progress = Progress::default();
-        let _view = live::line(progress.clone());
+        let _view = session.line(progress.clone());
         progress.wants(worlds as usize);
         kpps_faults::campaign(arguments.seed, worlds, &go_on, &|ended| progress.stands_at(ended))
     };
     files.publish(&document, "")?;
-    match (document.failed(), interrupt::is_requested()) {
+    match (document.failed(), session.is_interrupted()) {
         (0, true) => Err(Failure::Interrupted(format!("interrupted after {} worlds", document.worlds))),
         (0, false) => Ok(()),
         (failed, _) => Err(Failure::Check(format!("{failed} of {} worlds failed", document.worlds))),

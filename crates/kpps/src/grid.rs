@@ -1,18 +1,17 @@
 //! `kpps grid`: one trial for each combination of parameters, on all cores.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live::ProgressObserver;
 use crate::output::{Outputs, Resume};
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_measure::grid::{Cells, Job, Measured, Shared, combinations};
+use kpps_measure::grid::{self, Cells, Combinations, Job, Measured, Outcome, Shard, Shared};
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Observer, parameter};
 use kpps_report::live::{Progress, Source};
-use kpps_results::grid::{Axis, Grid, Setting};
-use kpps_sim::Choice;
+use kpps_report::{Session, package};
+use kpps_results::grid::{Axis, Grid};
+use kpps_sim::Cell;
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps grid`.
@@ -45,6 +44,12 @@ pub struct Arguments {
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    /// Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
+    #[arg(long, value_name = "NUMBER/OF")]
+    shard: Option<Shard>,
+    /// Measure the cells on an engine: processes, dask, dask://HOST:PORT, ray, slurm; takes kpps for Python
+    #[arg(long, value_name = "ENGINE")]
+    on: Option<String>,
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
@@ -53,111 +58,95 @@ pub struct Arguments {
     target: Target,
 }
 
-/// What cells offer, and to which machine if it is a simulated one.
-#[derive(Clone)]
-struct Values {
-    choice: Choice,
-    sizes: Option<Mix>,
-    offered: Rate,
-}
-
-impl Values {
-    fn set(&mut self, parameter: &str, value: &Setting, is_simulated: bool) -> Result<(), String> {
-        match parameter {
-            "size" => self.sizes = Some(units::sizes(&value.to_string())?),
-            "load" => self.offered = value.to_string().parse()?,
-            part if is_simulated => self.choice.change(part, value)?,
-            other => return Err(format!("{other} is not of this testbed: load and size are")),
-        }
-        Ok(())
-    }
-}
+/// Axes, and outcomes of some of their cells.
+pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
 
 impl Arguments {
-    /// The values that all cells have.
-    fn values(&self) -> Result<Values, Failure> {
-        Ok(Values { choice: self.target.choice()?, sizes: self.size.clone(), offered: self.load })
+    /// The settings that all cells have.
+    fn base(&self) -> Result<Cell, Failure> {
+        Ok(Cell { choice: self.target.choice()?, sizes: self.size.clone(), offered: self.load })
     }
 
-    /// Refuses values that no cell can have.
-    fn check(&self) -> Result<(), Failure> {
-        let (all, is_simulated) = (self.values()?, self.target.is_simulated());
-        for Axis { parameter, values } in &self.vary {
-            for value in values {
-                let set = all.clone().set(parameter, value, is_simulated);
-                let is_part = is_simulated && !["size", "load"].contains(&parameter.as_str());
-                let checked =
-                    set.and_then(|()| if is_part { all.choice.check(parameter, value) } else { Ok(()) });
-                checked.map_err(|why| Failure::Input(format!("--vary {parameter}={value}: {why}")))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// How the cell with these values is measured.
+    /// How the cell at these places of the axes is measured.
     fn job<'j>(
         &self,
+        base: &Cell,
         shared: Option<&'j Shared>,
         at: &[usize],
+        go_on: &'j dyn Fn() -> bool,
         observer: &'j dyn Observer,
     ) -> Result<Job<'j>, String> {
-        let mut values = self.values().map_err(|error| error.to_string())?;
-        for (axis, &at) in self.vary.iter().zip(at) {
-            axis.values
-                .get(at)
-                .map_or(Ok(()), |value| values.set(&axis.parameter, value, shared.is_none()))?;
-        }
-        let Values { choice, sizes, offered } = values;
+        let Cell { choice, sizes, offered } = base.at(&self.vary, at, shared.is_none())?;
         let default = self.target.pair.size().unwrap_or(choice.default_size());
         let sizes = sizes.unwrap_or_else(|| Mix::fixed(default));
         let load = self.target.load(&sizes, 0.0, self.duration);
         match shared {
-            None => choice.job((sizes, offered, load), &interrupt::goes_on),
-            Some(shared) => shared.job((sizes, offered, load), &interrupt::goes_on, observer),
+            None => choice.job((sizes, offered, load), go_on),
+            Some(shared) => shared.job((sizes, offered, load), go_on, observer),
         }
     }
 
     /// The testbed that all cells share, if it is not the simulator, and what the live view reads of it.
-    fn shared(&self) -> Result<(Option<Shared>, Box<dyn Source>), Failure> {
+    fn shared(&self, session: &Session) -> Result<(Option<Shared>, Box<dyn Source>), Failure> {
         if self.target.is_simulated() {
             return Ok((None, Box::new(())));
         }
-        let opened = self.target.open()?;
+        let opened = self.target.open(session)?;
         let environment = self.target.described(&opened);
         Ok((Some(Shared::new(opened.testbed, environment)), opened.source))
     }
 }
 
+/// Measures some cells of the simulated grid with these arguments, on this thread.
+pub fn cells(mut arguments: Arguments, cells: &[usize], session: &Session) -> Result<Outcomes, Failure> {
+    arguments.target.resolve()?;
+    let (base, all) = (arguments.base()?, Combinations::of(&arguments.vary).map_err(Failure::Input)?);
+    let go_on = || session.goes_on();
+    let outcomes = grid::outcomes(&all, cells, |at| arguments.job(&base, None, at, &go_on, &()));
+    Ok((arguments.vary, outcomes))
+}
+
 /// Runs `kpps grid`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    if let (Some(engine), None) = (&arguments.on, &session.engine) {
+        return Err(Failure::Input(package::hand_over(engine)));
+    }
     arguments.target.resolve()?;
     let arguments = &arguments;
-    let all = combinations(&arguments.vary).map_err(Failure::Input)?;
+    let is_simulated = arguments.target.is_simulated();
+    if session.engine.is_some() && !is_simulated {
+        return Err(Failure::Input("only the simulator's cells can be measured elsewhere".into()));
+    }
+    let all = Combinations::of(&arguments.vary).map_err(Failure::Input)?;
     kpps_measure::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
-    arguments.check()?;
+    let base = arguments.base()?;
+    base.check(&arguments.vary, is_simulated).map_err(Failure::Input)?;
     let quiet = arguments.outputs.for_machines();
-    let mut files = arguments.outputs.open("grid")?;
-    let (shared, source) = arguments.shared()?;
+    let mut files = arguments.outputs.open(session, "grid")?;
+    let (shared, source) = arguments.shared(session)?;
     let shared = shared.as_ref();
+    let go_on = || session.goes_on();
     // A problem that all cells share is reported before anything is measured.
-    let mut jobs = all.iter().map(|at| arguments.job(shared, at, &()));
+    let mut jobs = all.numbers().map(|cell| arguments.job(&base, shared, &all.at(cell), &go_on, &()));
     let first = match jobs.next() {
         Some(Err(problem)) => jobs.find_map(Result::ok).ok_or(problem),
         Some(job) => job,
         None => Err("there are no values".into()),
     };
     let environment = first.map_err(Failure::Input)?.environment;
-    let resume = arguments.resume.trials(arguments.target.is_simulated())?;
+    let resume = arguments.resume.trials(session, is_simulated)?;
+    let wanted = arguments.shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
 
-    interrupt::watch();
+    session.watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
-    let view = arguments.target.options.live.view(progress.clone(), source, quiet)?;
-    let began = Instant::now();
-    let observer = ProgressObserver(progress);
-    let cells = Cells::new(&all, resume, shared.is_some(), &interrupt::goes_on, &observer);
-    let measured = match shared {
-        Some(_) => cells.one_by_one(|at| arguments.job(shared, at, &observer)),
-        None => cells.on_all_cores(|at| arguments.job(None, at, &observer)),
+    let view = arguments.target.options.live.view(session, progress.clone(), source, quiet)?;
+    let (began, count) = (Instant::now(), wanted.len());
+    let job = |at: &[usize]| arguments.job(&base, None, at, &go_on, &progress);
+    let cells = Cells::new(&all, wanted, resume, shared.is_some(), &go_on, &progress);
+    let measured = match (shared, &session.engine) {
+        (Some(_), _) => cells.one_by_one(|at| arguments.job(&base, shared, at, &go_on, &progress)),
+        (None, Some(engine)) => cells.on_engine(&**engine, job),
+        (None, None) => cells.on_all_cores(job),
     };
     drop(view);
     let Measured { cells, measured, failed } = measured;
@@ -167,11 +156,17 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let found = if found > 0 { format!(", {found} resumed") } else { String::new() };
     let took = began.elapsed().as_secs_f64();
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
-    let cells =
-        format!("{} of {} cells{}{}", grid.cells.len(), all.len(), files.kept(), arguments.resume.kept());
+    let done = grid.cells.len();
+    let cells = format!("{done} of {count} cells{}{}", files.kept(), arguments.resume.kept());
+    let problem = grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0);
     match failed {
+        None if done == count
+            && let Some(problem) = problem =>
+        {
+            Err(Failure::Check(format!("no cell could be measured: {problem}: {cells}")))
+        }
         Some(error) => Err(Failure::Check(format!("{error}: {cells}"))),
-        None if grid.complete => Ok(()),
+        None if done == count => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
     }
 }

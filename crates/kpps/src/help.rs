@@ -1,8 +1,10 @@
 //! Help by job, manual pages and completions, all from the definitions of the command line.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use clap::{Arg, Args, Command};
 use clap_complete::Shell;
+use kpps_report::Session;
+use kpps_results::file::WholeFile;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -11,7 +13,19 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace", "simulate-faults"]),
     (
         "Measure",
-        &["trial", "ndr", "sizes", "rfc2544", "compare", "calibrate", "send", "count", "agent", "lab"],
+        &[
+            "trial",
+            "ndr",
+            "sizes",
+            "rfc2544",
+            "compare",
+            "merge",
+            "calibrate",
+            "send",
+            "count",
+            "agent",
+            "lab",
+        ],
     ),
     ("Cards", &["device", "conformance"]),
     ("Studies", &["study", "list"]),
@@ -23,9 +37,9 @@ const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 
 /// What flags are about, in the order of a command's help. The rest are its own, and stand first.
 const HEADINGS: [(&str, &str); 13] = [
-    ("Testbed", "ports testbed noise seed"),
+    ("Testbed", "ports testbed clock noise seed"),
     ("Machine", "machine chip nic driver app set cpu-counts shared-lines"),
-    ("Load", "load shape vary bidirectional replies count rewrite stream"),
+    ("Load", "load shape vary shard on bidirectional replies count rewrite stream"),
     ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),
     ("Replay", "replay speed loop map"),
     ("Search", "min max precision pdr-loss bisection max-time test repeat quick"),
@@ -61,7 +75,7 @@ fn arranged(mut command: Command) -> Command {
 fn with_size(arg: Arg) -> Arg {
     let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX"))) {
-        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux";
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
         let one = arg.get_value_delimiter().is_none();
         help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
     }
@@ -118,17 +132,33 @@ pub struct ManArguments {
     folder: Option<PathBuf>,
 }
 
+/// The pages of a command and of all below it, with the names of their files.
+fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    let mut shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    shown.try_for_each(|below| render_all(below, pages))?;
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    pages.push((page.get_filename(), text));
+    Ok(())
+}
+
 /// Runs `kpps man`.
-pub fn man(command: Command, arguments: &ManArguments) -> Result<(), Failure> {
+pub fn man(command: Command, arguments: &ManArguments, session: &Session) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::Check(format!("the manual pages cannot be written: {e}"));
     if let Some(folder) = &arguments.folder {
         std::fs::create_dir_all(folder)
             .map_err(|e| Failure::Input(format!("cannot make the folder {}: {e}", folder.display())))?;
-        return clap_mangen::generate_to(command.disable_help_subcommand(true), folder).map_err(failed);
+        let (mut command, mut pages) = (command.disable_help_subcommand(true), Vec::new());
+        command.build();
+        render_all(&command, &mut pages).map_err(failed)?;
+        // An installed page is replaced as a whole.
+        let write = |(name, page): &(String, Vec<u8>)| WholeFile::open(&folder.join(name))?.write(page);
+        return pages.iter().try_for_each(write).map_err(failed);
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(failed)?;
-    print(&String::from_utf8_lossy(&page))
+    Ok(session.print(&String::from_utf8_lossy(&page))?)
 }
 
 /// Arguments of `kpps completions`.
@@ -142,10 +172,14 @@ pub struct CompletionsArguments {
 }
 
 /// Runs `kpps completions`.
-pub fn completions(mut command: Command, arguments: &CompletionsArguments) -> Result<(), Failure> {
+pub fn completions(
+    mut command: Command,
+    arguments: &CompletionsArguments,
+    session: &Session,
+) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "kpps", &mut script);
-    print(&String::from_utf8_lossy(&script))
+    Ok(session.print(&String::from_utf8_lossy(&script))?)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `kpps list`: the profiles and their constants.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::output::Outputs;
 use clap::Args;
 use kpps_profiles::{Kind, Profile};
+use kpps_report::Session;
 use kpps_report::WithConstants;
 use kpps_sim::inventory::profiles;
 
@@ -27,13 +28,13 @@ pub struct Arguments {
 }
 
 /// Runs `kpps list`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if let (true, Some(kind), Some(name)) = (arguments.toml, arguments.kind, &arguments.name) {
-        return print(&Profile::named(kind, name)?.to_toml());
-    }
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let kinds = arguments.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
     let document = profiles(&kinds, arguments.name.as_deref())?;
-    let mut files = arguments.outputs.open("list")?;
+    if let (true, Some(kind), Some(name)) = (arguments.toml, arguments.kind, &arguments.name) {
+        return Ok(session.print(&Profile::named(kind, name)?.to_toml())?);
+    }
+    let mut files = arguments.outputs.open(session, "list")?;
     Ok(match arguments.name {
         Some(_) => files.publish(&WithConstants(&document), ""),
         None => files.publish(&document, ""),

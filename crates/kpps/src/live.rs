@@ -1,12 +1,11 @@
 //! The live view of a run: when it is shown, and what it reads.
 
 use crate::error::Failure;
-use crate::interrupt;
 use clap::Args;
-use kpps_measure::{Observer, Testbed};
+use kpps_measure::Testbed;
+use kpps_report::Session;
 use kpps_report::live::choice::{Choice, Terminal};
 use kpps_report::live::{Progress, Source, View};
-use kpps_results::Trial;
 use std::collections::BTreeMap;
 
 /// A testbed that is ready.
@@ -41,42 +40,14 @@ impl Live {
     /// Shows a run until what is returned is dropped. `for_machines`: its results are not for people.
     pub fn view(
         self,
+        session: &Session,
         progress: Progress,
         source: Box<dyn Source>,
         for_machines: bool,
     ) -> Result<View, Failure> {
-        let show = Choice { live: self.live, no_live: self.no_live }.show(Terminal::now(), for_machines);
+        let choice = Choice { live: self.live, no_live: self.no_live };
         let none = || Failure::Input("--live needs a terminal as standard error".into());
-        let show = show.ok_or_else(none)?;
-        Ok(View::start(progress, source, show, interrupt::ask))
-    }
-}
-
-/// Shows progress in one line, if standard error is a terminal: for commands without a live view.
-#[cfg(any(feature = "faults", feature = "ports", feature = "study"))]
-pub fn line(progress: Progress) -> View {
-    use kpps_report::live::Show;
-    let show = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { Show::Line } else { Show::Nothing };
-    View::start(progress, Box::new(()), show, || ())
-}
-
-/// Shows the progress of a measurement.
-pub struct ProgressObserver(pub Progress);
-
-impl Observer for ProgressObserver {
-    fn trials(&self, count: usize) {
-        self.0.wants(count);
-    }
-    fn begins(&self, what: &str, offered_pps: Option<f64>) {
-        self.0.begins(what, offered_pps);
-    }
-    fn ended(&self, point: &Trial) {
-        self.0.ended(point.into());
-    }
-    fn done(&self) {
-        self.0.done();
-    }
-    fn notice(&self, what: &str) {
-        self.0.notice(what);
+        let show = choice.show(Terminal::now(), for_machines).ok_or_else(none)?;
+        Ok(session.view(progress, source, show))
     }
 }

@@ -9,6 +9,7 @@ use kpps_frames::Mix;
 use kpps_measure::ndr::{bisect, search};
 use kpps_measure::search::Goal;
 use kpps_measure::units;
+use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -62,13 +63,13 @@ impl Goals {
 }
 
 /// Runs `kpps ndr`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = &arguments;
     let goals = goals.both(target, range);
     let sizes = target.sizes(size.as_ref());
-    let mut files = outputs.open("ndr")?;
-    let (document, end) = range.run("ndr", target, None, outputs.for_machines(), |runner| {
+    let mut files = outputs.open(session, "ndr")?;
+    let (document, end) = range.run(session, "ndr", target, None, outputs.for_machines(), |runner| {
         let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;
         if end.is_ok() && *bisection {
             end = bisect(runner, &sizes, &goals[0].1, range.range().max_time, &mut document);

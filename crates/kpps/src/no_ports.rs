@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use crate::live::{Live, OpenTestbed};
 use clap::Args;
+use kpps_report::Session;
 
 /// Two ports: this build has none.
 #[derive(Args)]
@@ -39,7 +40,12 @@ impl PortPair {
     }
 
     /// Refuses ports.
-    pub fn testbed(&self, names: &[String], _options: &PortOptions) -> Result<OpenTestbed, Failure> {
+    pub fn testbed(
+        &self,
+        _session: &Session,
+        names: &[String],
+        _options: &PortOptions,
+    ) -> Result<OpenTestbed, Failure> {
         Err(specs(names).err().unwrap_or(Failure::OutputClosed))
     }
 

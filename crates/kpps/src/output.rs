@@ -1,10 +1,12 @@
 //! Options of where results go, and of what they must keep.
 
 use crate::error::Failure;
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Id};
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
-use kpps_report::files::{self, Destinations};
+use kpps_report::Session;
+use kpps_report::files::Destinations;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
@@ -31,25 +33,37 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    fn destinations(&self) -> Destinations {
+    fn destinations(&self, session: &Session) -> Destinations {
         let Self { json, results, csv, report } = self.clone();
-        Destinations { json, results, csv, report }
+        Destinations { caller: session.caller.clone(), json, results, csv, report }
     }
 
     /// Whether standard output is for a program and not for a person.
     pub fn for_machines(&self) -> bool {
-        self.destinations().for_machines()
+        self.destinations(&Session::default()).for_machines()
     }
 
     /// Opens the files. In a folder the page is called `name`.html.
-    pub fn open(&self, name: &str) -> Result<Files, Failure> {
-        self.open_pages(&[name.to_owned()])
+    pub fn open(&self, session: &Session, name: &str) -> Result<Files, Failure> {
+        self.open_pages(session, &[name.to_owned()])
     }
 
     /// Opens the files, with a page for each of these names.
-    pub fn open_pages(&self, names: &[String]) -> Result<Files, Failure> {
-        Ok(self.destinations().open(names, crate::ports::provenance)?)
+    pub fn open_pages(&self, session: &Session, names: &[String]) -> Result<Files, Failure> {
+        Ok(self.destinations(session).open(names, crate::ports::provenance)?)
     }
+}
+
+/// Refuses a file that the command would replace at its end and that another argument names, too.
+pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
+    if let Some((_, below)) = command.subcommand() {
+        return refuse_overwriting(below);
+    }
+    let is_given = |id: &&Id| command.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    let values = |id| command.try_get_raw(id).ok().flatten().into_iter().flatten().map(PathBuf::from);
+    let given = command.ids().filter(is_given).map(Id::as_str);
+    let given: Vec<_> = given.flat_map(|id| values(id).map(move |value| (id, value))).collect();
+    Ok(kpps_report::files::refuse_overwriting(&given)?)
 }
 
 /// What a result must keep, or the command ends with exit code 1.
@@ -84,16 +98,23 @@ pub struct Resume {
 
 impl Resume {
     /// Opens the file, if one is given.
-    pub fn open<T: Serialize + DeserializeOwned>(&self) -> Result<Option<Journal<T>>, Failure> {
+    pub fn open<T: Serialize + DeserializeOwned>(
+        &self,
+        session: &Session,
+    ) -> Result<Option<Journal<T>>, Failure> {
         let journal =
             self.resume.as_deref().map(Journal::open).transpose().map_err(kpps_measure::Error::from)?;
-        journal.iter().filter_map(Journal::torn).for_each(|torn| files::tell(&torn));
+        journal.iter().filter_map(Journal::torn).for_each(|torn| session.tell(&torn));
         Ok(journal)
     }
 
     /// Opens it for trials, whose time may be virtual.
-    pub fn trials(&self, is_simulated: bool) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
-        let journal = self.open()?;
+    pub fn trials(
+        &self,
+        session: &Session,
+        is_simulated: bool,
+    ) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
+        let journal = self.open(session)?;
         Ok(journal.map(|journal| kpps_measure::resume::Resume::new(journal, is_simulated)))
     }
 

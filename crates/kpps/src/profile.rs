@@ -1,13 +1,13 @@
 //! `kpps profile`: where CPU time goes, by function and level, and what each frame costs.
 
 use crate::error::Failure;
-use crate::interrupt;
 use crate::output::Outputs;
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::Load;
 use kpps_measure::units::{self, Rate};
+use kpps_report::Session;
 use kpps_sim::documents;
 use std::time::Duration;
 
@@ -43,11 +43,11 @@ pub struct Arguments {
 }
 
 /// Runs `kpps profile`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    interrupt::watch();
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    session.watch();
     let choice = arguments.machine.with_one_driver(arguments.top.app)?;
     let setup = choice.setup()?;
-    let mut files = arguments.outputs.open("profile")?;
+    let mut files = arguments.outputs.open(session, "profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());
     let load = Load {
         offered_pps: arguments.load.pps(choice.line_rate_pps(size), size.bytes_with_fcs().into()),
@@ -56,6 +56,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_ms: units::millis(arguments.duration),
         seed: 1,
     };
-    let profile = choice.profiled(setup, &load, &interrupt::goes_on)?;
+    let profile = choice.profiled(setup, &load, &|| session.goes_on())?;
     Ok(files.publish(&documents::profile(&profile), "")?)
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::rfc2544::{self, Plan, Test};
 use kpps_measure::units;
+use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps rfc2544`.
@@ -81,13 +82,13 @@ impl Arguments {
 }
 
 /// Runs `kpps rfc2544`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, search, target, reset, .. } = &arguments;
     kpps_measure::refuse_twice(size.iter().map(Mix::name))?;
-    let mut files = outputs.open("rfc2544")?;
+    let mut files = outputs.open(session, "rfc2544")?;
     let (document, end) =
-        search.run("rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {
+        search.run(session, "rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {
             rfc2544::run(runner, &arguments.plan())
         })?;
     files.publish(&document, "")?;

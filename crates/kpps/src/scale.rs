@@ -1,7 +1,6 @@
 //! `kpps scale`: packets per second against CPUs, and what limits them.
 
 use crate::error::Failure;
-use crate::interrupt;
 use crate::output::Outputs;
 use crate::simulator::Constants;
 use clap::Args;
@@ -9,6 +8,7 @@ use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_measure::parameter::{self, Counts};
 use kpps_measure::units::{self, Rate};
+use kpps_report::Session;
 use kpps_sim::workload::rss::{Scaling, scale};
 use kpps_sim::{RateLimitedSetup, documents};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use std::time::Duration;
   kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
 Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that
-was busy all the time: the columns say for each part which share of the time it was busy.")]
+is busy all the time; each column shows how busy a part was.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rss")]
@@ -61,7 +61,7 @@ pub struct Arguments {
 }
 
 /// Runs `kpps scale`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let changes = arguments.constants.changes()?;
     let setup = RateLimitedSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
     let millis = units::millis(arguments.duration);
@@ -75,10 +75,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         duration_ms: millis,
         seed: arguments.seed,
     };
-    let mut files = arguments.outputs.open("scale")?;
-    interrupt::watch();
+    let mut files = arguments.outputs.open(session, "scale")?;
+    session.watch();
     let what = Scaling { load, flows: arguments.flows, cpus: 1, shared_lines: arguments.shared_lines };
-    let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &interrupt::goes_on);
+    let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &|| session.goes_on());
     let rows = arguments.cpu_counts.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
     let document = documents::scale(&setup, &what, &rows);
     Ok(files.publish(&document, "")?)

@@ -1,14 +1,14 @@
 //! What `kpps ndr`, `sizes` and `rfc2544` have in common: the range, the journal, the runner of trials.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live::{OpenTestbed, ProgressObserver};
+use crate::live::OpenTestbed;
 use crate::output::Resume;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Error, Runner, Subject};
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct SearchArguments {
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
     precision: f64,
     /// End a search after this much time, when its trial has ended, and print the bounds that are known then.
-    /// Each frame size and a bisection has its own
+    /// The limit holds for each frame size, and separately for --bisection
     #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration)]
     max_time: Duration,
     #[command(flatten)]
@@ -42,17 +42,18 @@ impl SearchArguments {
     /// ended it early or kept trials from the journal, if any.
     pub fn run<T>(
         &self,
+        session: &Session,
         command: &str,
         target: &Target,
         reset: Option<&str>,
         for_machines: bool,
         measure: impl FnOnce(&mut Runner<'_>) -> Result<(T, Result<(), Error>), Error>,
     ) -> Result<(T, Result<(), Error>), Failure> {
-        let OpenTestbed { testbed, source, environment } = target.open()?;
-        let resume = self.resume.trials(target.is_simulated())?;
+        let OpenTestbed { testbed, source, environment } = target.open(session)?;
+        let resume = self.resume.trials(session, target.is_simulated())?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
-        let _view = target.options.live.view(progress.clone(), source, for_machines)?;
-        interrupt::watch();
+        let _view = target.options.live.view(session, progress.clone(), source, for_machines)?;
+        session.watch();
         let subject = Subject {
             name: target.name(),
             environment,
@@ -61,8 +62,8 @@ impl SearchArguments {
             seed: target.seed,
             reset: reset.map(str::to_owned),
         };
-        let observer = ProgressObserver(progress);
-        let mut runner = Runner::new(testbed, subject, resume, &interrupt::goes_on, &observer);
+        let go_on = || session.goes_on();
+        let mut runner = Runner::new(testbed, subject, resume, &go_on, &progress);
         let (document, end) = measure(&mut runner)?;
         Ok((document, end.and(runner.close())))
     }

@@ -11,7 +11,7 @@ use kpps_sim::{Choice, Forwarder, choice};
 #[derive(Args, Clone, Default)]
 pub struct Constants {
     /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND
-    /// NAME` shows them)
+    /// NAME` shows them); *1.1 multiplies its own
     #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change)]
     pub set: Vec<(String, Setting)>,
 }

@@ -8,6 +8,7 @@ use crate::testbed::{SIZES, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::ndr::sizes;
+use kpps_report::Session;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
@@ -32,13 +33,13 @@ pub struct Arguments {
 }
 
 /// Runs `kpps sizes`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, goals, search, target } = &arguments;
     kpps_measure::refuse_twice(size.iter().map(Mix::name))?;
     let goals = goals.both(target, search);
-    let mut files = outputs.open("sizes")?;
-    let (document, end) = search.run("sizes", target, None, outputs.for_machines(), |runner| {
+    let mut files = outputs.open(session, "sizes")?;
+    let (document, end) = search.run(session, "sizes", target, None, outputs.for_machines(), |runner| {
         sizes(runner, size, &goals, &search.range())
     })?;
     files.publish(&document, "")?;

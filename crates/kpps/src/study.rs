@@ -1,29 +1,31 @@
 //! `kpps study`: the claims of papers, checked in the simulator.
 
-use crate::error::{Failure, print};
-use crate::interrupt;
-use crate::live;
+use crate::error::Failure;
 use crate::output::{Outputs, Resume};
+use crate::simulator::Constants;
 use clap::Args;
 use kpps_measure::units;
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_study::{Context, InJournal, Kept, Study};
-use kpps_study::{bad, choose, document, drawn, measure_or_find};
+use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "resume"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study morris2000 --report .        also a page, morris2000.html
+  kpps study --report pages               a page of each, and one of all: studies.html
   kpps study beyond --resume beyond.jsonl can be resumed
   kpps study beyond --seeds 101..200      other machines
   kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
   kpps study --claim M14                  one claim
   kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --perturb 10% --claim R16
+  kpps study rdr2007 --set 'host.interrupt_ps=*1.1'
 
-Verdicts: pass, miss, predicted (the paper's result is not known here), failed (could not be judged).
+Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
 Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
 pub struct Arguments {
     /// Studies, by name [default: those of papers]
@@ -40,15 +42,17 @@ pub struct Arguments {
     /// Draw the random machines with these seeds instead
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, conflicts_with = "perturb")]
     seeds: Option<(u32, u32)>,
-    /// Print the constants that are drawn with this seed, and measure nothing
+    /// Print the constants of the random machine with this seed; nothing is measured
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
     drawn: Option<u32>,
+    #[command(flatten)]
+    constants: Constants,
     #[command(flatten)]
     outputs: Outputs,
 }
 
 /// Runs `kpps study`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     kpps_measure::refuse_twice(arguments.studies.iter().map(String::as_str))?;
     let mut studies =
         choose(&arguments.studies, &arguments.claim).map_err(|e| Failure::Input(e.to_string()))?;
@@ -57,32 +61,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let nothing = "nothing is drawn at random in these studies; only in study beyond";
         match (lines.is_empty(), arguments.drawn) {
             (true, _) => return Err(Failure::Input(nothing.into())),
-            (false, Some(_)) => return print(&lines.join("\n")),
+            (false, Some(_)) => return Ok(session.print(&lines.join("\n"))?),
             (false, None) => (),
         }
     }
     if let Some((first, last)) = arguments.seeds {
         studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));
     }
-    interrupt::watch();
+    session.watch();
     if let Some(share) = arguments.perturb {
-        return perturb(&studies, share);
+        return perturb(&studies, share, session);
     }
-    let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
-    let mut files = arguments.outputs.open_pages(&names)?;
-    let go_on = || !interrupt::is_requested();
-    let context = Context { changes: Vec::new(), go_on: &go_on };
+    let mut files = arguments.outputs.open_pages(session, &pages(&studies))?;
+    let go_on = || session.goes_on();
+    let context = Context { changes: arguments.constants.changes()?, go_on: &go_on };
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let journal = arguments.resume.open()?.map(InJournal::new);
-    let kept: &dyn Kept = match &journal {
-        Some(journal) => journal,
-        None => &(),
-    };
+    let journal = arguments.resume.open(session)?.map(InJournal::new);
+    let kept = journal.as_ref().map_or(&() as &dyn Kept, |journal| journal);
     let progress = Progress::default();
-    let view = live::line(progress.clone());
+    let view = session.line(progress.clone());
     let show = |done, of| {
         progress.wants(of);
         progress.stands_at(done);
@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
     journal.map_or(Ok(()), InJournal::close).map_err(kpps_measure::Error::from)?;
-    if interrupt::is_requested() {
+    if session.is_interrupted() {
         let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
         let done = results.claims.len();
         let kept = arguments.resume.kept();
@@ -104,18 +104,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn perturb(studies: &[Study], share: f64) -> Result<(), Failure> {
-    let context = Context { changes: Vec::new(), go_on: &interrupt::goes_on };
+fn perturb(studies: &[Study], share: f64, session: &Session) -> Result<(), Failure> {
+    let context = Context { changes: Vec::new(), go_on: &|| session.goes_on() };
     let mut printed = Ok(());
     let done = kpps_study::perturb(studies, share, &context, |line| {
         if printed.is_ok() {
-            printed = print(line);
+            printed = session.print(line);
         }
     })?;
     printed?;
     let tried = format!("{} of {} changes tried", done.tried, done.changes);
-    print(&format!("{tried}, {} verdicts changed\n", done.turned))?;
-    match interrupt::is_requested() {
+    session.print(&format!("{tried}, {} verdicts changed\n", done.turned))?;
+    match session.is_interrupted() {
         true => Err(Failure::Interrupted(format!("interrupted: {tried}"))),
         false => Ok(()),
     }

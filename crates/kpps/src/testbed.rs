@@ -7,7 +7,8 @@ use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
-use kpps_measure::{Load, units};
+use kpps_measure::{Kind, Load, units};
+use kpps_report::Session;
 use kpps_results::Environment;
 use kpps_results::lab::Clock;
 use kpps_sim::{Choice, choice};
@@ -62,19 +63,6 @@ pub struct Target {
     pub options: PortOptions,
 }
 
-/// The kinds of testbeds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The simulator.
-    Simulator,
-    /// Two ports.
-    Ports,
-    /// Guests in QEMU.
-    Guests,
-    /// A system whose rate is known.
-    Known,
-}
-
 impl Target {
     /// Resolves the names of the command line: from now on `ports` are the testbed, and what
     /// sim:MACHINE/DRIVER/APP says is in the fields that the single options have.
@@ -113,12 +101,7 @@ impl Target {
 
     /// What kind of testbed it is.
     pub fn kind(&self) -> Kind {
-        match self.testbed.first().and_then(|name| name.split_once(':')) {
-            None if self.testbed.is_empty() => Kind::Simulator,
-            Some(("known", _)) => Kind::Known,
-            Some(("lab", _)) => Kind::Guests,
-            _ => Kind::Ports,
-        }
+        Kind::of(&self.testbed)
     }
 
     /// Whether time is virtual.
@@ -146,7 +129,7 @@ impl Target {
     }
 
     /// Opens it.
-    pub fn open(&self) -> Result<OpenTestbed, Failure> {
+    pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
         match self.kind() {
             Kind::Simulator => {
                 let choice = self.choice()?;
@@ -160,7 +143,7 @@ impl Target {
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
             Kind::Guests => self.open_guest(),
-            Kind::Ports => self.pair.testbed(&self.testbed, &self.options),
+            Kind::Ports => self.pair.testbed(session, &self.testbed, &self.options),
         }
     }
 
@@ -188,15 +171,9 @@ impl Target {
 
     /// The environment of curves and grids on it, without what their frames determine.
     pub fn described(&self, opened: &OpenTestbed) -> Environment {
-        let kind = match self.kind() {
-            Kind::Simulator => "sim",
-            Kind::Known => "known",
-            Kind::Guests => "lab",
-            Kind::Ports => "ports",
-        };
         Environment {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: kind.into(),
+            testbed: self.kind().name().into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
             bidirectional: self.kind() == Kind::Ports && self.pair.is_bidirectional(),
@@ -207,38 +184,20 @@ impl Target {
 
     /// A load of these frames for this long, by default as long as a trial takes on it.
     pub fn load(&self, sizes: &Mix, offered_pps: f64, duration: Option<Duration>) -> Load {
-        let warmup_ms = match self.kind() {
-            Kind::Simulator | Kind::Guests => WARMUP_MS,
-            // Test frames have come through before.
-            Kind::Ports | Kind::Known => 0,
-        };
         Load {
             offered_pps,
             size: sizes.only().unwrap_or(Size::MIN),
-            warmup_ms,
+            warmup_ms: self.kind().warmup_ms(),
             duration_ms: units::millis(duration.unwrap_or(self.trial_time())),
             seed: self.seed,
         }
     }
 
-    /// How long a trial is measured by default: virtual time passes fast but takes computing.
+    /// How long a trial is measured by default.
     pub fn trial_time(&self) -> Duration {
-        match self.kind() {
-            Kind::Simulator => VIRTUAL_TRIAL,
-            Kind::Guests if self.clock == Clock::Instructions => INSTRUCTIONS_TRIAL,
-            _ => REAL_TRIAL,
-        }
+        self.kind().trial_time(self.clock)
     }
 }
-
-/// Time under load before measuring begins, in ms: a slight overload fills a card's FIFO in that time.
-pub const WARMUP_MS: u32 = 50;
-
-/// How long a trial is measured by default: in virtual time, in guests on the clock of instructions, and in
-/// real time.
-const INSTRUCTIONS_TRIAL: Duration = Duration::from_millis(200);
-const VIRTUAL_TRIAL: Duration = Duration::from_millis(50);
-const REAL_TRIAL: Duration = Duration::from_secs(1);
 
 /// The frame sizes of RFC 2544, 9.1, for Ethernet.
 pub const SIZES: &str = "64,128,256,512,1024,1280,1518";

@@ -1,12 +1,12 @@
 //! `kpps trace`: transactions on the bus, frames on the wire and register accesses of a machine under load.
 
 use crate::error::Failure;
-use crate::interrupt;
 use crate::output::Outputs;
 use crate::simulator::Machine;
 use clap::{Args, value_parser};
 use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
+use kpps_report::Session;
 use kpps_report::{Rows, bus};
 use kpps_sim::documents;
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
@@ -69,9 +69,9 @@ pub struct Arguments {
 }
 
 /// Runs `kpps trace`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let setup = arguments.machine.with_one_driver(None)?.setup()?;
-    let mut files = arguments.outputs.open("trace")?;
+    let mut files = arguments.outputs.open(session, "trace")?;
     let timeline = files.open(arguments.timeline.as_deref())?;
     let wire = files.open(arguments.pcap.as_deref())?;
     let line_pps = rate::line_rate_pps(rate::GIGABIT, arguments.size);
@@ -86,8 +86,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             u64::try_from(arguments.duration.as_micros()).unwrap_or(u64::MAX),
         )
     };
-    interrupt::watch();
-    let seen = trace(&setup, &what, &|| !interrupt::is_requested())?;
+    session.watch();
+    let seen = trace(&setup, &what, &|| session.goes_on())?;
     let document = documents::trace(&setup, &what, &seen);
     if let Some(output) = timeline {
         files.attach(output, Ok(Rows::of(&document.events).csv().into_bytes()));

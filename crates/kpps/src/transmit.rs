@@ -6,6 +6,7 @@ use crate::simulator::Machine;
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
+use kpps_report::Session;
 use kpps_sim::{By, Features, Pieces, Setup, Transmit, documents, transmit_with};
 use std::time::Duration;
 
@@ -59,24 +60,18 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
-impl Arguments {
-    fn features(&self) -> Features {
-        let pieces = match (self.fragments, self.coalesce) {
-            (1, _) => Pieces::One,
-            (_, true) => Pieces::Coalesced,
-            (many, false) => Pieces::Many(many.into()),
-        };
-        Features { pieces, checksum: self.checksum, vlan: self.vlan_insertion, segments: self.segments }
-    }
-}
-
 /// Runs `kpps transmit`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let machine = &arguments.machine;
     let setups = machine.driver.iter().map(|driver| machine.with(Some(driver.clone()), None).setup());
     let setups: Vec<Setup> = setups.collect::<Result<_, _>>()?;
-    let features = arguments.features();
-    let mut files = arguments.outputs.open("transmit")?;
+    let features = Features {
+        pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
+        checksum: arguments.checksum,
+        vlan: arguments.vlan_insertion,
+        segments: arguments.segments,
+    };
+    let mut files = arguments.outputs.open(session, "transmit")?;
     kpps_measure::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = units::millis(arguments.duration);
     let rows: Vec<(&Setup, Transmit)> = setups

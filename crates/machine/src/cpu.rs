@@ -545,8 +545,8 @@ impl Machine {
         result
     }
 
-    /// Forgets the horizon: an interrupt may come sooner now. Where nothing can preempt the running context,
-    /// the horizon stays.
+    /// Discards the computed time of the next interrupt: one may come sooner now. Where nothing can preempt
+    /// the running context, it stays.
     #[inline]
     fn forget_horizon(&self) {
         let preemptible = self.0.level.get() < Level::Hardirq && !self.0.interrupts_off.get();

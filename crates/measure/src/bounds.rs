@@ -1,7 +1,7 @@
 //! Bounds that a result must keep: how a run in CI fails.
 
 use crate::Error;
-use kpps_results::detail::DetailedTrial;
+use kpps_results::detail::{DetailedTrial, Direction};
 use kpps_results::ndr::Ndr;
 use kpps_results::{Curve, Doubt, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
@@ -25,10 +25,16 @@ impl Bounds {
     /// [`Error::Failed`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
     /// keeps everything and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
-        let dead = trial.directions.iter().filter(|direction| direction.sent > 0 && direction.received == 0);
-        let dead = dead.map(|direction| {
-            let (from, to, frames) = (&direction.from, &direction.to, direction.sent);
-            format!("total loss from {from} to {to}: {frames} frames were sent and none arrived")
+        let dead = trial.directions.iter().filter_map(|direction| {
+            let Direction { from, to, sent, received, corrupted, .. } = direction;
+            match received.saturating_sub(corrupted.unwrap_or(0)) {
+                0 if *sent == 0 => None,
+                0 if *received > 0 => Some(format!(
+                    "total loss from {from} to {to}: {sent} frames were sent, and the {received} that arrived are damaged"
+                )),
+                0 => Some(format!("total loss from {from} to {to}: {sent} frames were sent and none arrived")),
+                _ => None,
+            }
         });
         let mut broken: Vec<_> = dead.collect();
         let p99 = match &trial.directions[..] {
@@ -116,7 +122,12 @@ impl Bounds {
 
     fn rate(&self, what: &str, pps: Option<f64>) -> Option<String> {
         let least = self.min_rate_pps?;
-        let kpps = |pps: f64| format!("{:.1} kpps", pps / 1e3);
+        // As many digits as it takes to tell them apart.
+        let digits = (1..=6).find(|digits| {
+            let shown = |pps: f64| format!("{:.digits$}", pps / 1e3);
+            pps.is_none_or(|pps| shown(pps) != shown(least))
+        });
+        let kpps = |pps: f64| format!("{:.*} kpps", digits.unwrap_or(6), pps / 1e3);
         match pps {
             None => Some(format!("--min-rate {}: {what} was not observed", kpps(least))),
             Some(pps) if pps < least => Some(format!(
@@ -144,7 +155,7 @@ impl Bounds {
     }
 }
 
-/// A broken bound on loss, with a word on what is not known of the loss of this trial.
+/// A broken bound on loss, with a note if the tester's own overflow is unknown.
 fn as_known(loss: String, trial: &Trial) -> String {
     match trial.overflow_unknown {
         true => format!("{loss}; it may be the tester's own, whose port did not count its receive overflow"),

@@ -3,8 +3,8 @@
 use crate::points::mix;
 use crate::trial::Load;
 use kpps_frames::Mix;
-use kpps_results::Trial;
 use kpps_results::detail::{BitRates, DetailedTrial};
+use kpps_results::{Doubt, Trial};
 
 /// The document of a trial with frames of these sizes, without the testbed's name and environment. As in
 /// curves, the counts belong to the measured time, and the ledger to the whole trial with its warm-up and its
@@ -22,6 +22,7 @@ pub fn detailed(sizes: &Mix, load: &Load, line_pps: f64, mut result: Trial) -> D
         line_rate_pps: Some(line_pps),
         duration_s: f64::from(load.duration_ms) / 1e3,
         complete: true,
+        doubts: Doubt::about(&result, []),
         intended: result.due(),
         received: result.delivered,
         lost: result.sent.saturating_sub(result.delivered),

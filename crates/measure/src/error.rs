@@ -53,16 +53,6 @@ pub fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), 
     })
 }
 
-/// Refuses a load that is so low that nothing would be sent.
-///
-/// # Errors
-/// [`Error::Input`] with the load.
-pub fn refuse_empty(loads_pps: &[f64], duration_ms: u32) -> Result<(), Error> {
-    loads_pps.iter().find(|pps| *pps * f64::from(duration_ms) < 1e3).map_or(Ok(()), |pps| {
-        Err(Error::Input(format!("a load of {pps} pps sends no frame in {duration_ms} ms: measure longer")))
-    })
-}
-
 impl From<TrialError> for Error {
     fn from(error: TrialError) -> Self {
         match error {

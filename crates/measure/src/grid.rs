@@ -1,5 +1,5 @@
-//! Grids: a trial for each combination of parameters, on all cores or on one testbed, resumed from an earlier
-//! run.
+//! Grids: a trial for each combination of parameters, on all cores, on one testbed or on an engine of many
+//! machines, resumed from an earlier run.
 
 use crate::error::Error;
 use crate::observer::{Observer, in_words};
@@ -8,30 +8,103 @@ use crate::resume::Resume;
 use crate::trial::{Load, Testbed, TrialError};
 use crate::units::Rate;
 use kpps_frames::{Mix, Size};
-use kpps_results::grid::{Axis, Cell};
+use kpps_results::grid::{Axis, Cell, Setting};
 use kpps_results::{Environment, Trial};
+use sha2::{Digest, Sha256};
 use std::cell::RefCell;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
 
-/// Every combination of values, by their places on the axes; the last axis varies fastest.
-///
-/// # Errors
-/// More than a million combinations, in one line.
-pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<usize>>, String> {
-    let lengths = || axes.iter().map(|axis| axis.values.len());
-    let count = lengths().try_fold(1_usize, |product, length| product.checked_mul(length));
-    if count.is_none_or(|count| count > MOST) {
-        return Err(format!("the grid has more than {MOST} cells: give fewer values"));
+/// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
+pub struct Combinations<'a> {
+    axes: &'a [Axis],
+    count: usize,
+}
+
+impl<'a> Combinations<'a> {
+    /// Those of these axes.
+    ///
+    /// # Errors
+    /// More than a million, in one line.
+    pub fn of(axes: &'a [Axis]) -> Result<Self, String> {
+        let mut lengths = axes.iter().map(|axis| axis.values.len());
+        match lengths.try_fold(1_usize, |product, length| product.checked_mul(length)) {
+            Some(count) if count <= MOST => Ok(Self { axes, count }),
+            _ => Err(format!("the grid has more than {MOST} cells: give fewer values")),
+        }
     }
-    Ok(lengths().fold(vec![Vec::new()], |all, length| {
-        let longer =
-            |at: &Vec<usize>| (0..length).map(|next| [&at[..], &[next]].concat()).collect::<Vec<_>>();
-        all.iter().flat_map(longer).collect()
-    }))
+
+    /// The axes.
+    pub fn axes(&self) -> &'a [Axis] {
+        self.axes
+    }
+
+    /// The numbers of the cells.
+    pub fn numbers(&self) -> std::ops::Range<usize> {
+        0..self.count
+    }
+
+    /// The cell with this number: the place of its value on each axis.
+    pub fn at(&self, number: usize) -> Vec<usize> {
+        let mut rest = number;
+        let place = |axis: &Axis| {
+            let place = rest % axis.values.len();
+            rest /= axis.values.len();
+            place
+        };
+        let mut at: Vec<usize> = self.axes.iter().rev().map(place).collect();
+        at.reverse();
+        at
+    }
+
+    /// The values of the cell with this number.
+    pub fn values(&self, number: usize) -> impl Iterator<Item = &'a Setting> {
+        self.axes.iter().zip(self.at(number)).filter_map(|(axis, at)| axis.values.get(at))
+    }
+
+    /// The name of a cell: a hash of its key. It has all that the result depends on, so it is the same in
+    /// every grid with this cell.
+    pub fn name(&self, outcome: &Outcome) -> String {
+        let settings = || {
+            let values = self.axes.iter().zip(self.values(outcome.cell));
+            values.map(|(axis, value)| format!("{}={value} ", axis.parameter)).collect::<String>()
+        };
+        let hash = Sha256::digest(outcome.key.clone().unwrap_or_else(settings));
+        hash.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Bytes of a cell's name.
+const NAME_BYTES: usize = 16;
+
+/// A share of the cells, for one of several runs: `2/8` is every eighth cell from the second on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&number).then_some(Self { number, of })
+        });
+        parsed.ok_or_else(|| format!("'{text}' is no share like 2/8: the second of eight"))
+    }
+}
+
+impl Shard {
+    /// Those of these cells that are in it.
+    pub fn of(self, cells: impl Iterator<Item = usize>) -> Vec<usize> {
+        cells.skip(self.number - 1).step_by(self.of).collect()
+    }
 }
 
 /// How one cell is measured.
@@ -97,9 +170,65 @@ impl Shared {
     }
 }
 
+/// A cell that was measured somewhere else, or that an earlier run has measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The cell's number.
+    pub cell: usize,
+    /// Its name among kept results, that of its [`Job`]; `None` if its settings fit no testbed.
+    pub key: Option<String>,
+    /// The result, or the reason why there is none.
+    pub result: Result<Trial, String>,
+}
+
+/// Machines that measure cells.
+pub trait Engine: Send + Sync {
+    /// Measures the cells with these numbers and hands over each when it is measured, until all are or the
+    /// work is to end. `kept` are the cells that an earlier run has measured.
+    ///
+    /// # Errors
+    /// Why the engine cannot go on, in one line.
+    fn measure(
+        &self,
+        all: &Combinations<'_>,
+        kept: &[Outcome],
+        cells: &[usize],
+        take: &mut dyn FnMut(Outcome),
+    ) -> Result<(), String>;
+}
+
+/// Measures the cells with these numbers one after the other, on this thread, as far as they are not
+/// interrupted. `job` is as in [`Cells::on_all_cores`].
+pub fn outcomes<'j>(
+    all: &Combinations<'_>,
+    cells: &[usize],
+    job: impl Fn(&[usize]) -> Result<Job<'j>, String>,
+) -> Vec<Outcome> {
+    let outcome = |&cell: &usize| match job(&all.at(cell)) {
+        Err(problem) => Some(Outcome { cell, key: None, result: Err(problem) }),
+        Ok(mut job) => match (job.measure)() {
+            Err(TrialError::Interrupted) => None,
+            result => {
+                let result = result.map_err(|error| error.to_string());
+                Some(Outcome { cell, key: Some(job.key), result })
+            }
+        },
+    };
+    cells.iter().filter(|cell| all.numbers().contains(cell)).map_while(outcome).collect()
+}
+
+/// Cells that were sorted into those that are kept and those that are missing.
+#[derive(Default)]
+struct Sorted {
+    kept: Mutex<Vec<Outcome>>,
+    missing: Mutex<Vec<usize>>,
+}
+
 /// The cells of a grid while they are measured.
 pub struct Cells<'c> {
-    all: &'c [Vec<usize>],
+    all: &'c Combinations<'c>,
+    /// The numbers of those that are to be measured.
+    wanted: Vec<usize>,
     resume: Mutex<Option<Resume>>,
     go_on: &'c (dyn Fn() -> bool + Sync),
     observer: &'c dyn Observer,
@@ -122,17 +251,19 @@ pub struct Measured {
 }
 
 impl<'c> Cells<'c> {
-    /// The cells at these combinations. `shared`: all are measured on one testbed.
+    /// The cells with the numbers `wanted`. `shared`: all are measured on one testbed.
     pub fn new(
-        all: &'c [Vec<usize>],
+        all: &'c Combinations<'c>,
+        wanted: Vec<usize>,
         resume: Option<Resume>,
         shared: bool,
         go_on: &'c (dyn Fn() -> bool + Sync),
         observer: &'c dyn Observer,
     ) -> Self {
-        observer.trials(all.len());
+        observer.trials(wanted.len());
         Self {
             all,
+            wanted,
             resume: Mutex::new(resume),
             go_on,
             observer,
@@ -148,45 +279,109 @@ impl<'c> Cells<'c> {
     /// none.
     #[must_use]
     pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> Measured {
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(self.all.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| self.work(&job));
-            }
-        });
+        self.in_threads(&job, None);
         self.end()
     }
 
-    /// Measures one cell after the other. Of those that are kept, the one with the highest load is measured
-    /// again first.
+    /// Measures the cells on an engine. Those that are kept are found here, and one of them is measured again
+    /// here before the others are used. `job` is as in [`on_all_cores`](Self::on_all_cores).
+    #[must_use]
+    pub fn on_engine<'j>(
+        self,
+        engine: &dyn Engine,
+        job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync,
+    ) -> Measured {
+        let sorted = Sorted::default();
+        let nothing_is_kept = self.resume().as_ref().is_none_or(Resume::is_empty);
+        let (kept, missing) = match nothing_is_kept {
+            true => (Vec::new(), self.wanted.clone()),
+            false => {
+                self.in_threads(&job, Some(&sorted));
+                let mut missing = sorted.missing.into_inner().unwrap_or_else(PoisonError::into_inner);
+                missing.sort_unstable();
+                (sorted.kept.into_inner().unwrap_or_else(PoisonError::into_inner), missing)
+            }
+        };
+        let mut take = |outcome: Outcome| {
+            if let (Some(key), Ok(point)) = (&outcome.key, &outcome.result) {
+                self.measured.fetch_add(1, Ordering::Relaxed);
+                self.resume().as_mut().map(|resume| resume.add(key, None, point, self.observer));
+            }
+            self.done(outcome.cell, outcome.result);
+        };
+        if let Err(why) = engine.measure(self.all, &kept, &missing, &mut take) {
+            self.fail(Error::Failed(why));
+        }
+        self.end()
+    }
+
+    /// Measures one cell after the other. Of those that are kept, the ones with the highest loads are
+    /// measured again first ([`Resume::to_check`]).
     #[must_use]
     pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Measured {
-        let jobs: Vec<_> = self.all.iter().filter_map(|at| job(at).ok()).collect();
-        let names: Vec<_> = jobs.iter().map(|job| job.key.clone()).collect();
-        let at = self.resume().as_ref().and_then(|resume| resume.to_check(&names));
-        let job_to_check = at.and_then(|at| jobs.into_iter().nth(at));
-        if let Some(Ok(None)) = job_to_check.map(|job| self.cell(job)) {
-            return self.end();
+        let jobs: Vec<_> = self.wanted.iter().filter_map(|&cell| job(&self.all.at(cell)).ok()).collect();
+        let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.frame_bytes_with_fcs));
+        let to_check = self.resume().as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells));
+        for (at, job) in jobs.into_iter().enumerate() {
+            if to_check.contains(&at) && matches!(self.cell(job), Ok(None)) {
+                return self.end();
+            }
         }
-        self.work(job);
+        self.work(job, None);
         self.end()
     }
 
-    /// Takes cells until none is left.
-    fn work<'j>(&self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) {
-        while (self.go_on)() {
-            let Some(at) = self.all.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
-            let cell = match job(at).and_then(|job| self.cell(job)) {
-                Ok(None) => break,
-                Ok(point) => Cell { at: at.clone(), point, problem: None },
-                Err(problem) => Cell { at: at.clone(), point: None, problem: Some(problem) },
-            };
-            match &cell.point {
-                Some(point) => self.observer.ended(point),
-                None => self.observer.done(),
+    fn in_threads<'j>(
+        &self,
+        job: &(impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync),
+        sorted: Option<&Sorted>,
+    ) {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(self.wanted.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| self.work(job, sorted));
             }
-            self.done.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
+        });
+    }
+
+    /// Takes cells until none is left. With `sorted` those that are not kept are only noted there.
+    fn work<'j>(&self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>, sorted: Option<&Sorted>) {
+        while (self.go_on)() {
+            let Some(&cell) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let job = job(&self.all.at(cell));
+            let key = sorted.and_then(|_| Some(job.as_ref().ok()?.key.clone()));
+            if let (Some(sorted), Some(key)) = (sorted, &key)
+                && !self
+                    .resume()
+                    .as_ref()
+                    .is_some_and(|it| it.is_to_check(key) || it.find(key, None).is_some())
+            {
+                sorted.missing.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
+                continue;
+            }
+            let result = match job.and_then(|job| self.cell(job)) {
+                Ok(None) => break,
+                Ok(Some(point)) => Ok(point),
+                Err(problem) => Err(problem),
+            };
+            if let Some(sorted) = sorted {
+                let outcome = Outcome { cell, key, result: result.clone() };
+                sorted.kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+            }
+            self.done(cell, result);
         }
+    }
+
+    /// A cell has been measured, or could not be.
+    fn done(&self, cell: usize, result: Result<Trial, String>) {
+        let (point, problem) =
+            result.map_or_else(|problem| (None, Some(problem)), |point| (Some(point), None));
+        match &point {
+            Some(point) => self.observer.ended(point),
+            None => self.observer.done(),
+        }
+        let cell = Cell { at: self.all.at(cell), point, problem };
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
     }
 
     /// The point of a cell, of an earlier run if there is one; `None` if the grid ends here.
@@ -236,5 +431,146 @@ impl<'c> Cells<'c> {
             measured: self.measured.into_inner(),
             failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).or(kept.err()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::journal::{Journal, merge};
+    use crate::search::Known;
+    use kpps_results::grid::Setting;
+    use std::path::Path;
+
+    fn axes() -> [Axis; 2] {
+        let axis = |parameter: &str, values: &[i64]| Axis {
+            parameter: parameter.into(),
+            values: values.iter().copied().map(Setting::Whole).collect(),
+        };
+        [axis("x", &[1, 2, 3]), axis("load", &[100, 200])]
+    }
+
+    /// The job of a cell: a system that delivers 250 frames per second and cannot have x = 3.
+    fn job<'j>(at: &[usize]) -> Result<Job<'j>, String> {
+        let (x, load) = (at[0] + 1, (at[1] + 1) as f64 * 100.0);
+        if x == 3 {
+            return Err("there is no such x".into());
+        }
+        let offer = (
+            Mix::fixed(Size::MIN),
+            Rate::Pps(load * x as f64),
+            Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 },
+        );
+        let mut known = Points::new(Box::new(Known::quiet(250.0)));
+        let measure = move |sizes: &Mix, load: &Load| known.measure(sizes, load, &|| true);
+        Ok(Job::new(offer, 1e6, Environment::default(), &[format!("x={x}")], measure))
+    }
+
+    /// Measures in its own place, and loses the last cell that it is given.
+    #[derive(Default)]
+    struct Elsewhere {
+        loses_one: bool,
+        got: Mutex<(usize, Vec<usize>)>,
+    }
+
+    impl Engine for Elsewhere {
+        fn measure(
+            &self,
+            all: &Combinations<'_>,
+            kept: &[Outcome],
+            cells: &[usize],
+            take: &mut dyn FnMut(Outcome),
+        ) -> Result<(), String> {
+            *self.got.lock().unwrap() = (kept.len(), cells.to_vec());
+            let count = cells.len() - usize::from(self.loses_one);
+            outcomes(all, &cells[..count], job).into_iter().for_each(take);
+            if self.loses_one { Err("a worker was lost".into()) } else { Ok(()) }
+        }
+    }
+
+    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> Measured {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let resume = path.map(|path| Resume::new(Journal::open(path).unwrap(), true));
+        let cells = Cells::new(&all, all.numbers().collect(), resume, false, &|| true, &());
+        cells.on_engine(engine, job)
+    }
+
+    fn sorted(measured: Measured) -> Vec<Cell> {
+        let mut cells = measured.cells;
+        cells.sort_by(|a, b| a.at.cmp(&b.at));
+        cells
+    }
+
+    #[test]
+    fn every_combination_has_a_number_and_the_last_axis_varies_fastest() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let at: Vec<_> = all.numbers().map(|number| all.at(number)).collect();
+        assert_eq!(at, [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);
+        let shard = |text: &str| text.parse::<Shard>().map(|shard| shard.of(all.numbers()));
+        assert_eq!(shard("1/4").unwrap(), [0, 4]);
+        let mut together: Vec<_> = ["1/4", "2/4", "3/4", "4/4"].map(|it| shard(it).unwrap()).concat();
+        together.sort_unstable();
+        assert_eq!(together, [0, 1, 2, 3, 4, 5]);
+        for wrong in ["0/4", "5/4", "1/0", "1", "a/b", ""] {
+            assert!(shard(wrong).unwrap_err().contains("no share like 2/8"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_engine_has_the_same_results_as_all_cores() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let cells = Cells::new(&all, all.numbers().collect(), None, false, &|| true, &());
+        let here = sorted(cells.on_all_cores(job));
+        assert_eq!(here.iter().filter(|cell| cell.problem.is_some()).count(), 2);
+        assert_eq!(sorted(on_engine(None, &Elsewhere::default())), here);
+    }
+
+    #[test]
+    fn what_a_lost_engine_has_measured_is_not_measured_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let failed = on_engine(Some(&path), &Elsewhere { loses_one: true, ..Elsewhere::default() });
+        assert!(failed.failed.unwrap().to_string().contains("a worker was lost"));
+        assert_eq!((failed.cells.len(), failed.measured), (5, 4));
+        let again = Elsewhere::default();
+        let resumed = on_engine(Some(&path), &again);
+        // Of those that are kept one is measured again here; those that cannot be measured are not kept.
+        assert_eq!(*again.got.lock().unwrap(), (6, vec![]));
+        assert_eq!(sorted(resumed), sorted(on_engine(None, &Elsewhere::default())));
+    }
+
+    #[test]
+    fn shares_are_merged_into_one_journal_without_doubles() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two, both] = ["1", "2", "both"].map(|name| folder.path().join(name));
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        for (path, shard) in [(&one, "1/2"), (&two, "2/2")] {
+            let resume = Some(Resume::new(Journal::open(path).unwrap(), true));
+            let wanted = shard.parse::<Shard>().unwrap().of(all.numbers());
+            let _ = Cells::new(&all, wanted, resume, false, &|| true, &()).on_all_cores(job);
+        }
+        assert_eq!(merge(&both, &[one.clone(), two.clone()]).unwrap(), (4, 4));
+        assert_eq!(merge(&both, &[two, one]).unwrap(), (4, 0));
+        let again = Elsewhere::default();
+        let _ = on_engine(Some(&both), &again);
+        assert!(again.got.lock().unwrap().1.is_empty());
+    }
+
+    #[test]
+    fn a_cell_has_one_name_in_every_grid_with_it() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let names: Vec<_> = outcomes(&all, &[0, 1, 4, 5], job).iter().map(|it| all.name(it)).collect();
+        assert!(names.iter().all(|name| name.len() == 2 * NAME_BYTES), "{names:?}");
+        let turned = [axes[1].clone(), axes[0].clone()];
+        let turned = Combinations::of(&turned).unwrap();
+        let first = outcomes(&turned, &[0], |at| job(&[at[1], at[0]]));
+        assert_eq!(turned.name(&first[0]), names[0]);
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
     }
 }

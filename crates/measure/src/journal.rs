@@ -6,8 +6,8 @@
 //! added: only the trial under way is lost.
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::collections::HashMap;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,48 @@ pub struct Journal<T> {
     synced: Option<Instant>,
 }
 
-impl<T: Serialize + DeserializeOwned> Journal<T> {
+/// The rests of the lines of a journal whose results are not discarded, and the length of its whole lines in
+/// bytes.
+fn rests<'t>(path: &Path, text: &'t [u8]) -> Result<(Vec<&'t [u8]>, usize), JournalError> {
+    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    if !is_line(text) {
+        return Err(JournalError::Other(path.to_owned()));
+    }
+    let mut rests = Vec::new();
+    for (at, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let rest = rest(&line[..line.len() - 1]);
+        match rest.ok_or_else(|| JournalError::Changed(path.to_owned(), at + 1))? {
+            rest if rest == DISCARDED.as_bytes() => rests.clear(),
+            rest => rests.push(rest),
+        }
+    }
+    Ok((rests, whole))
+}
+
+/// Adds the results of other journals to one, which is made if missing: those lines that it does not have.
+/// Returns how many results it has then, and how many were added.
+///
+/// # Errors
+/// One of them cannot be read, or the results cannot be written.
+pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalError> {
+    let mut journal = Journal::<IgnoredAny>::open(into)?;
+    let read = |path: &Path| std::fs::read(path).map_err(|error| JournalError::Open(path.to_owned(), error));
+    let text = read(into)?;
+    let mut known: HashSet<Vec<u8>> = rests(into, &text)?.0.into_iter().map(<[u8]>::to_vec).collect();
+    let had = known.len();
+    for other in others {
+        let text = read(other)?;
+        for rest in rests(other, &text)?.0 {
+            if known.insert(rest.to_vec()) {
+                let written = journal.write(&String::from_utf8_lossy(rest));
+                written.map_err(|error| JournalError::Write(into.to_owned(), error))?;
+            }
+        }
+    }
+    Ok((known.len(), known.len() - had))
+}
+
+impl<T: DeserializeOwned> Journal<T> {
     /// Opens a file, or makes one, and locks it until the journal is dropped.
     ///
     /// # Errors
@@ -122,29 +163,28 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        if !is_line(&text) {
-            return Err(JournalError::Other(path.to_owned()));
-        }
+        let (rests, whole) = rests(path, &text)?;
         let mut lines = HashMap::<_, Vec<Kept<T>>>::new();
-        for (at, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let line = &line[..line.len() - 1];
-            let rest = rest(line).ok_or_else(|| JournalError::Changed(path.to_owned(), at + 1))?;
-            if rest == DISCARDED.as_bytes() {
-                lines.clear();
-                continue;
-            }
-            let (_, name, result, at_s) = serde_json::from_slice::<(String, String, T, u64)>(line)
+        for rest in rests {
+            let line = [b"[", rest].concat();
+            let (name, result, at_s) = serde_json::from_slice::<(String, T, u64)>(&line)
                 .map_err(|_| JournalError::Other(path.to_owned()))?;
             lines.entry(name).or_default().push(Kept { result, at_s });
         }
         let is_torn = whole < text.len();
         Ok(Self { path: path.to_owned(), file, lines, whole: whole as u64, is_torn, synced: None })
     }
+}
 
+impl<T> Journal<T> {
     /// The results of this name that were in the file when it was opened.
     pub fn of(&self, name: &str) -> &[Kept<T>] {
         self.lines.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether it had no results when it was opened.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// The file.
@@ -164,7 +204,10 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     ///
     /// # Errors
     /// [`JournalError::Write`]. Later results may be written all the same.
-    pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError> {
+    pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError>
+    where
+        T: Serialize,
+    {
         let rest = serde_json::to_string(&(name, result, now_s()));
         // It is an array, and the checksum is to be its first element.
         let written = rest.map_err(io::Error::from).and_then(|rest| self.write(&rest[1..]));
@@ -200,12 +243,12 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
 
 impl<T> Drop for Journal<T> {
     fn drop(&mut self) {
-        // An error is that of a disk which has also failed to take the results, or will tell others.
+        // Ignored: such a disk has already failed a write, or will fail the next one.
         let _ = self.file.sync_data();
     }
 }
 
-/// Who has locked a file, if this process may know: the first of those that hold a lock and have it open.
+/// The process that holds the lock of a file, if this process may see it.
 #[cfg(target_os = "linux")]
 fn holder(file: &File) -> Option<String> {
     use std::fs;

@@ -30,6 +30,7 @@ mod detail;
 mod error;
 pub mod grid;
 pub mod journal;
+mod kind;
 pub mod ndr;
 mod observer;
 pub mod parameter;
@@ -45,7 +46,8 @@ pub mod units;
 
 pub use curve::{curve, default_loads, real_loads};
 pub use detail::detailed;
-pub use error::{Error, refuse_empty, refuse_twice};
+pub use error::{Error, refuse_twice};
+pub use kind::{Kind, WARMUP_MS};
 pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};
 pub use runner::{Pattern, Runner, Subject};

@@ -172,7 +172,7 @@ fn too_short(what: &str, max_time: Duration) -> Error {
     Error::Failed(format!("{what} in the {:.0} s of --max-time: raise it", max_time.as_secs_f64()))
 }
 
-/// Trials of a load of which one is to be of the device under test, not of the tester.
+/// Trials of a load that are tried until one is limited by the device and not by the tester.
 const TRIES: usize = 3;
 
 /// The first of some trials in which the tester was not the limit; otherwise the last.

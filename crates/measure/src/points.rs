@@ -54,14 +54,16 @@ pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), 
 /// The environment with the fields that depend on frame sizes and load.
 pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
     let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
+    // Real ports and guests draw nothing from a seed.
+    let draws = ["sim", "known"].contains(&environment.testbed.as_str());
     Environment {
         mix: mix(sizes),
         size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
         frame_bytes_with_fcs: bytes_with_fcs,
         line_rate_pps: line_rate_pps * if environment.bidirectional { 2.0 } else { 1.0 },
         duration_ms: load.duration_ms.into(),
-        warmup_ms: load.warmup_ms.into(),
-        seed: load.seed,
+        warmup_ms: (draws || load.warmup_ms > 0).then_some(load.warmup_ms.into()),
+        seed: draws.then_some(load.seed),
         ..environment
     }
 }

@@ -1,21 +1,25 @@
 //! Resuming: which results of an earlier run a run may use.
 //!
-//! The name of a result holds all that is known of the system under test. It may have changed all the same.
-//! So one kept result is measured again before any is used: up to three times, because a single trial may be
-//! an outlier. If all differ from it, none is used.
+//! The key of a result describes the system under test as far as it is known, but the system may have
+//! changed. So one kept result is measured again before any is used: up to three times, because a single
+//! trial may be an outlier. If all differ from it, none is used.
 
 use crate::error::Error;
 use crate::journal::{Journal, JournalError, Kept};
 use crate::observer::Observer;
 use kpps_results::{Limit, Trial};
+use std::collections::BTreeSet;
 
 /// The largest difference of what one system delivers of what was sent, as a share of the higher one. Rates
 /// of repeated trials on a quiet host are within 3 %. What was not sent is the tester's, and is not compared.
 const SAME_DELIVERY: f64 = 0.05;
-/// The largest difference of two loss ratios of one system.
+/// The largest difference of two loss ratios of one system, and its largest share of the higher one. Below a
+/// thousandth of the frames no difference counts: hosts drop a few frames now and then.
 const SAME_LOSS: f64 = 0.02;
-/// The largest ratio of the median latencies of one system, and how far apart they are at least where they
-/// differ: queues of this host cost some tens of microseconds now and then.
+const SAME_LOSS_SHARE: f64 = 0.5;
+const FEW_LOST: f64 = 0.001;
+/// The largest ratio of the median latencies of one system, and the smallest difference that counts: queues
+/// of this host sometimes add tens of microseconds.
 const SAME_LATENCY: u64 = 2;
 const SAME_LATENCY_NS: u64 = 100_000;
 /// How often a kept result is measured again before it is that of another system.
@@ -26,8 +30,11 @@ pub struct Resume {
     journal: Journal<Trial>,
     /// Whether equal trials have equal results: in the simulator. Results then have no age.
     exact: bool,
-    /// Whether a kept trial was measured again and did not differ.
+    /// Whether kept trials were measured again and did not differ: all of `to_confirm`, or any if there are
+    /// none.
     trusted: bool,
+    /// The names of kept trials that have to be measured again before any is used.
+    to_confirm: BTreeSet<String>,
     /// How often one was measured again and differed.
     differed: u32,
     /// Why the first of the results that are not in the journal could not be written.
@@ -37,7 +44,7 @@ pub struct Resume {
 impl Resume {
     /// Resumes from a journal. `exact`: equal trials have equal results, as in the simulator.
     pub fn new(journal: Journal<Trial>, exact: bool) -> Self {
-        Self { journal, exact, trusted: false, differed: 0, failed: None }
+        Self { journal, exact, trusted: false, to_confirm: BTreeSet::new(), differed: 0, failed: None }
     }
 
     /// The kept result with this name, with its age; of several, the one at `place`, or the last one. `None`
@@ -53,30 +60,48 @@ impl Resume {
         place.map_or(kept.last(), |place| kept.get(place))
     }
 
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.journal.is_empty()
+    }
+
     /// Whether a result with this name is kept, and no kept result was measured again yet.
     pub fn is_to_check(&self, name: &str) -> bool {
         !self.trusted && !self.journal.of(name).is_empty()
     }
 
-    /// Which of the results with these names is best measured again before the others: of those that are
-    /// kept, the one with the highest load, at which systems differ most. `None` if none is to be.
-    pub fn to_check(&self, names: &[String]) -> Option<usize> {
-        let load = |name: &String| self.journal.of(name).last().map(|kept| kept.result.offered_pps);
-        let kept = names.iter().enumerate().filter(|(_, name)| self.is_to_check(name));
-        let kept = kept.filter_map(|(at, name)| Some((load(name)?, at)));
-        kept.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+    /// Which of the results with these names and frame sizes in bytes are to be measured again before any
+    /// kept one is used: of those that are kept, the one with the most frames per second and the one with the
+    /// most bits per second. Some systems are limited by one, others by the other.
+    pub fn to_check<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, u32)>) -> Vec<usize> {
+        let mut most: [Option<(f64, usize, &str)>; 2] = [None; 2];
+        for (at, (name, bytes)) in cells.into_iter().enumerate() {
+            let Some(kept) = self.journal.of(name).last().filter(|_| !self.trusted) else { continue };
+            let pps = kept.result.offered_pps;
+            for (most, load) in most.iter_mut().zip([pps, pps * f64::from(bytes)]) {
+                if most.is_none_or(|(other, ..)| other < load) {
+                    *most = Some((load, at, name));
+                }
+            }
+        }
+        self.to_confirm = most.iter().flatten().map(|(_, _, name)| (*name).to_owned()).collect();
+        let mut indices: Vec<_> = most.into_iter().flatten().map(|(_, at, _)| at).collect();
+        indices.dedup();
+        indices
     }
 
-    /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. If it
-    /// is the first that is also kept, the two are compared: kept results are used from now on, this one
-    /// among them; or, if it differs three times, none is, and the observer is told. Returns false if it has
-    /// to be measured once more to decide. A result that the journal cannot take is told once, and at the end
-    /// by [`close`](Self::close): what was measured is worth more than its copy.
+    /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. The
+    /// first new result that also has a kept one is compared with it, and so are those of
+    /// [`to_check`](Self::to_check). If they agree, kept results are used from now on; after three
+    /// disagreements none is, and the observer is told. Returns false if another measurement is needed to
+    /// decide. A result that the journal cannot take is told once, and at the end by [`close`](Self::close):
+    /// what was measured is worth more than its copy.
     pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {
             if self.is_same(&kept, new) {
-                self.trusted = true;
+                self.to_confirm.remove(name);
+                self.trusted = self.to_confirm.is_empty();
                 return true;
             }
             self.differed += 1;
@@ -95,6 +120,7 @@ impl Resume {
                     delivered(&kept),
                 ),
             });
+            self.to_confirm.clear();
             let discarded = self.journal.discard();
             self.note(discarded, observer);
         }
@@ -135,7 +161,8 @@ impl Resume {
         }
         let difference = (old.loss_ratio - new.loss_ratio).abs();
         let most_delivered = 1.0 - old.loss_ratio.min(new.loss_ratio);
-        difference <= SAME_LOSS && difference <= SAME_DELIVERY * most_delivered
+        let same_share = difference <= FEW_LOST.max(SAME_LOSS_SHARE * old.loss_ratio.max(new.loss_ratio));
+        same_share && difference <= SAME_LOSS && difference <= SAME_DELIVERY * most_delivered
     }
 }
 
@@ -307,12 +334,43 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_kept_load_is_checked_first() {
+    fn the_highest_kept_loads_are_checked_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kept");
         run(&path, false, 700, &[100, 1000, 500], &Notices::default());
-        let resume = Resume::new(Journal::open(&path).unwrap(), false);
-        let names = [50, 100, 1000, 2000].map(|load| format!("{load} pps"));
-        assert_eq!((resume.to_check(&names), resume.to_check(&names[..1])), (Some(2), None));
+        let mut resume = Resume::new(Journal::open(&path).unwrap(), false);
+        let names = [50, 100, 1000, 500, 2000].map(|load| format!("{load} pps"));
+        let cells = |bytes: [u32; 5]| names.iter().map(String::as_str).zip(bytes).collect::<Vec<_>>();
+        assert_eq!(resume.to_check(cells([64; 5])), [2]);
+        assert_eq!(resume.to_check(cells([1518, 64, 64, 1518, 64])), [2, 3], "most frames, most bits");
+        assert_eq!(resume.to_check([("50 pps", 64)]), [0; 0]);
+    }
+
+    /// A system that is limited in bits differs at its long frames only, and one that drops a few frames
+    /// differs in that few are not none.
+    #[test]
+    fn bits_are_confirmed_too_and_no_loss_is_not_some_loss() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let trial = |pps: f64, lost: u64| {
+            let sent = pps as u64;
+            Trial::new(pps, 1.0, [sent, 0, sent - lost], kpps_results::Ledger::default()).unwrap()
+        };
+        let cells = [("64 B", 64), ("1518 B", 1518)];
+        let mut resume = Resume::new(Journal::open(&path).unwrap(), false);
+        cells.iter().for_each(|(name, _)| assert!(resume.add(name, None, &trial(2000.0, 0), &())));
+        drop(resume);
+        let mut resume = Resume::new(Journal::open(&path).unwrap(), false);
+        assert_eq!(resume.to_check(cells), [0, 1]);
+        assert!(resume.add("64 B", None, &trial(2000.0, 0), &()));
+        assert!(resume.find("64 B", None).is_none(), "the other is to be confirmed, too");
+        let again = [(); 3].map(|()| resume.add("1518 B", None, &trial(2000.0, 1200), &()));
+        assert_eq!(again, [false, false, true]);
+        assert!(resume.find("64 B", None).is_none(), "of another system");
+        for (old, new, same) in
+            [(0, 33, false), (0, 1, true), (1, 2, true), (20, 60, false), (400, 420, true)]
+        {
+            assert_eq!(resume.is_same(&trial(2000.0, old), &trial(2000.0, new)), same, "{old} and {new}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Trials one after the other on one testbed, resumed from a journal.
 
 use crate::error::Error;
+use crate::kind::WARMUP_MS;
 use crate::observer::{Observer, in_words};
 use crate::points::use_sizes;
 use crate::resume::{Resume, measured};
@@ -11,9 +12,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Time under load before a trial is measured, in ms.
-const WARMUP_MS: u32 = 50;
 
 /// The load of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +44,8 @@ pub struct Subject {
     pub reset: Option<String>,
 }
 
-/// Runs trials on a testbed. What [`Resume`] trusts is not measured again: the same trials in the same order
-/// have the same results.
+/// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
+/// same order have the same results.
 pub struct Runner<'r> {
     /// What is measured.
     pub subject: Subject,

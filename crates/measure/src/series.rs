@@ -63,7 +63,9 @@ pub fn sweep(
             }
             Ok::<_, Error>(points.measure(sweep.sizes, load, go_on)?)
         };
-        if let Some(at) = resume.as_ref().and_then(|resume| resume.to_check(&names)) {
+        let bytes = sweep.sizes.mean_bytes_with_fcs() as u32;
+        let cells = names.iter().map(|name| (name.as_str(), bytes));
+        for at in resume.as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells)) {
             let load = Load { offered_pps: sweep.loads[at], ..sweep.load };
             if let Err(error) = measured(resume, &names[at], None, observer, || trial(&load)) {
                 return (all, Err(error));

@@ -23,6 +23,20 @@ pub struct Load {
     pub seed: u64,
 }
 
+impl Load {
+    /// Refuses a rate at which no frame is sent in this load's time.
+    ///
+    /// # Errors
+    /// The first of them, in one line.
+    pub fn check(&self, rates_pps: &[f64]) -> Result<(), String> {
+        let millis = self.duration_ms;
+        match rates_pps.iter().find(|pps| *pps * f64::from(millis) < 1e3) {
+            Some(pps) => Err(format!("a load of {pps} pps sends no frame in {millis} ms: measure longer")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
 pub struct Latency {
     times: Histogram<u64>,

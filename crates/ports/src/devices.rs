@@ -94,6 +94,12 @@ pub fn list() -> Vec<Device> {
     list_in(&System::host())
 }
 
+/// The usual way to a card from user space: VFIO if an IOMMU isolates it, otherwise UIO.
+pub fn usual_backend(address: Address) -> Backend {
+    let is_isolated = list().iter().any(|it| it.address == address && it.iommu_group.is_some());
+    if is_isolated { Backend::Vfio } else { Backend::Uio }
+}
+
 /// Binds a card to `backend`. `force` does so even if its interface is in use.
 ///
 /// # Errors
@@ -154,7 +160,7 @@ fn interface(system: &System, address: Address) -> Option<Interface> {
     }
     let up = system::hex(&folder.join("flags")).is_some_and(|flags| flags & IFF_UP != 0);
     let master = system::link(&folder.join("master"));
-    // The kernel links to all that is on top, a master among them.
+    // The `upper_*` links name all interfaces on top, the master included.
     let upper =
         system::names(&folder).into_iter().filter_map(|link| Some(link.strip_prefix("upper_")?.to_owned()));
     let carries = upper.filter(|name| Some(name) != master.as_ref()).collect();

@@ -1,7 +1,7 @@
 //! An interface's driver: its name, settings, counters and features, and the speed of its link, as `ethtool`,
 //! `ethtool -i`, `-g`, `-c`, `-S` and `-k` show them (linux/ethtool.h).
 
-use crate::interface::{Interface, Query};
+use crate::interface::{Interface, Query, WORDS};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -26,12 +26,7 @@ const MOST: usize = 1 << 14;
 /// # Errors
 /// There is no such interface, or its driver has no link settings.
 pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
-    let words = Interface::find(interface)?.query(Query::Settings)?;
-    // 16 bits at byte 12 and the upper 16 bits at byte 28.
-    let half = |word: u32| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[0], word.to_ne_bytes()[1]]));
-    let mbps = half(words[7]) << 16 | half(words[3]);
-    // All ones: unknown.
-    Ok((mbps != 0 && mbps != u32::MAX && mbps != u32::from(u16::MAX)).then_some(mbps))
+    Ok(answers::speed_mbps(&Interface::find(interface)?.query(Query::Settings)?))
 }
 
 /// The driver's name.
@@ -39,10 +34,7 @@ pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
 /// # Errors
 /// There is no such interface, or its driver does not tell.
 pub fn driver(interface: &str) -> io::Result<String> {
-    let words = Interface::find(interface)?.query(Query::Driver)?;
-    let bytes = words[1..].iter().flat_map(|word| word.to_ne_bytes()).take(NAME);
-    let name: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
-    Ok(String::from_utf8_lossy(&name).into_owned())
+    Ok(answers::driver(&Interface::find(interface)?.query(Query::Driver)?))
 }
 
 /// Descriptors in the receive rings and in the transmit rings.
@@ -91,10 +83,7 @@ pub fn coalescing_us(interface: &str) -> io::Result<(u32, u32)> {
 /// # Errors
 /// There is no such interface.
 pub fn stamping_clock(interface: &str) -> io::Result<Option<u32>> {
-    // Capabilities, then the clock's number, which is negative for none.
-    let words = Interface::find(interface)?.query(Query::Timestamping)?;
-    let can = words[1] & RECEIVED_BY_HARDWARE == RECEIVED_BY_HARDWARE;
-    Ok(u32::try_from(words[2].cast_signed()).ok().filter(|_| can))
+    Ok(answers::stamping_clock(&Interface::find(interface)?.query(Query::Timestamping)?))
 }
 
 /// Two words of 32 bits in one, in the order in which they lie in memory.
@@ -104,23 +93,14 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The word of 32 bits at an index of a structure of them.
-fn word(structure: &[u64], at: usize) -> u32 {
-    let [a, b, c, d, e, f, g, h] = structure[at / 2].to_ne_bytes();
-    u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
-}
-
 /// The names of a set of strings.
 fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
     // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count for each bit.
     let mut counts = [pair(GET_COUNTS, 0), 1 << set, 0];
     // SAFETY: the mask has one bit, so the kernel writes one count, which is the third word.
     unsafe { interface.ethtool(&mut counts) }?;
-    let count = match counts {
-        [_, mask, _] if mask != 0 => word(&counts, 4) as usize,
-        _ => 0,
-    };
-    if count == 0 || count > MOST {
+    let count = answers::count(&counts);
+    if count == 0 {
         return Ok(Vec::new());
     }
     // `struct ethtool_gstrings`: command, set, count, and right behind these three words of 32 bits the
@@ -131,12 +111,7 @@ fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
     // SAFETY: the kernel writes as many names as the driver has now, whatever the count says. There is room
     // for twice as many as a moment ago: no driver doubles its names while its interface exists.
     unsafe { interface.ethtool(&mut names) }?;
-    let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let name = |name: &[u8]| {
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
-        String::from_utf8_lossy(&name[..end]).trim().to_owned()
-    };
-    Ok(bytes[12..].chunks_exact(NAME).take(count).map(name).collect())
+    Ok(answers::names(&names, count))
 }
 
 /// Offloads and other features by the kernel's names, and whether each is on (`ethtool -k`).
@@ -153,8 +128,7 @@ pub fn features(interface: &str) -> io::Result<BTreeMap<String, bool>> {
     words[0] = pair(GET_FEATURES, blocks as u32);
     // SAFETY: the kernel writes at most as many blocks as the count says, which are in `words`.
     unsafe { interface.ethtool(&mut words) }?;
-    let is_on = |bit: usize| word(&words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0;
-    Ok(names.into_iter().enumerate().map(|(bit, name)| (name, is_on(bit))).collect())
+    Ok(answers::features(names, &words))
 }
 
 /// Whether the kernel cuts UDP messages into datagrams before an interface with these features. An interface
@@ -175,23 +149,98 @@ pub(crate) fn summed_before(features: &BTreeMap<String, bool>) -> bool {
 pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     let interface = Interface::find(interface)?;
     let names = names(&interface, STATISTICS)?;
-    let mut statistics = BTreeMap::new();
     if names.is_empty() {
-        return Ok(statistics);
+        return Ok(BTreeMap::new());
     }
     // `struct ethtool_stats`: command, count, and the values.
     let mut values = vec![0_u64; 1 + 2 * names.len()];
     values[0] = pair(GET_STATISTICS, names.len() as u32);
     // SAFETY: as of names, there is room for twice as many values as the driver had a moment ago.
     unsafe { interface.ethtool(&mut values) }?;
-    for (name, value) in names.into_iter().zip(&values[1..]) {
-        *statistics.entry(name).or_insert(0) += value;
+    Ok(answers::statistics(names, &values))
+}
+
+/// What answers say: the structures of linux/ethtool.h, whatever a driver has written into them.
+mod answers {
+    use super::{MOST, NAME, RECEIVED_BY_HARDWARE, WORDS};
+    use std::collections::BTreeMap;
+
+    /// The word of 32 bits at an index of a structure of them.
+    fn word(structure: &[u64], at: usize) -> u32 {
+        let [a, b, c, d, e, f, g, h] = structure.get(at / 2).copied().unwrap_or(0).to_ne_bytes();
+        u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
     }
-    Ok(statistics)
+
+    /// `struct ethtool_cmd`: 16 bits at byte 12 and the upper 16 bits at byte 28.
+    pub(super) fn speed_mbps(words: &[u32; WORDS]) -> Option<u32> {
+        let half = |word: u32| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[0], word.to_ne_bytes()[1]]));
+        let mbps = half(words[7]) << 16 | half(words[3]);
+        // All ones: unknown.
+        (mbps != 0 && mbps != u32::MAX && mbps != u32::from(u16::MAX)).then_some(mbps)
+    }
+
+    /// `struct ethtool_drvinfo`.
+    pub(super) fn driver(words: &[u32; WORDS]) -> String {
+        let bytes = words[1..].iter().flat_map(|word| word.to_ne_bytes()).take(NAME);
+        let name: Vec<u8> = bytes.take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// `struct ethtool_ts_info`: capabilities, then the clock's number, which is negative for none.
+    pub(super) fn stamping_clock(words: &[u32; WORDS]) -> Option<u32> {
+        let can = words[1] & RECEIVED_BY_HARDWARE == RECEIVED_BY_HARDWARE;
+        u32::try_from(words[2].cast_signed()).ok().filter(|_| can)
+    }
+
+    /// The count in a `struct ethtool_sset_info` of one set; 0 if there are more than any driver has.
+    pub(super) fn count(words: &[u64; 3]) -> usize {
+        let count = if words[1] == 0 { 0 } else { word(words, 4) as usize };
+        if count > MOST { 0 } else { count }
+    }
+
+    /// The names in a `struct ethtool_gstrings`, which begin behind three words of 32 bits.
+    pub(super) fn names(words: &[u64], count: usize) -> Vec<String> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
+        let name = |name: &[u8]| {
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME);
+            String::from_utf8_lossy(&name[..end]).trim().to_owned()
+        };
+        bytes.chunks_exact(NAME).take(count).map(name).collect()
+    }
+
+    /// `struct ethtool_gfeatures`.
+    pub(super) fn features(names: Vec<String>, words: &[u64]) -> BTreeMap<String, bool> {
+        let is_on = |bit: usize| word(words, 2 + bit / 32 * 4 + 2) & 1 << (bit % 32) != 0;
+        names.into_iter().enumerate().map(|(bit, name)| (name, is_on(bit))).collect()
+    }
+
+    /// `struct ethtool_stats`. Counters wrap around, and so does their sum.
+    pub(super) fn statistics(names: Vec<String>, words: &[u64]) -> BTreeMap<String, u64> {
+        let mut statistics = BTreeMap::new();
+        for (name, value) in names.into_iter().zip(words.iter().skip(1)) {
+            let sum = statistics.entry(name).or_insert(0_u64);
+            *sum = sum.wrapping_add(*value);
+        }
+        statistics
+    }
+}
+
+/// Reads words as each kind of answer.
+#[cfg(fuzzing)]
+pub(crate) fn read(words: &[u64]) {
+    let mut fixed = [0; WORDS];
+    let halves = words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);
+    fixed.iter_mut().zip(halves).for_each(|(word, half)| *word = half);
+    let _ = (answers::speed_mbps(&fixed), answers::driver(&fixed), answers::stamping_clock(&fixed));
+    let count = words.first_chunk().map_or(0, answers::count);
+    let names = answers::names(words, count);
+    let features = answers::features(names.clone(), words);
+    let _ = (cut_before(&features), summed_before(&features), answers::statistics(names, words));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::answers;
     use super::{cut_before, features, receive_queues, stamping_clock, statistics, summed_before};
 
     #[test]
@@ -201,6 +250,18 @@ mod tests {
         assert_eq!(receive_queues("lo").ok(), Some(1), "its driver tells nothing");
         assert!(receive_queues("no-such").is_err());
         assert!(statistics("no-such").is_err() && statistics("a name that is too long").is_err());
+    }
+
+    #[test]
+    fn whatever_a_driver_answers_is_read() {
+        let sum = answers::statistics(vec!["rx".into(), "rx".into(), "tx".into()], &[0, u64::MAX, 3]);
+        assert_eq!(sum, [("rx".into(), 2)].into(), "a counter more than there are values");
+        assert_eq!(answers::count(&[0, 1, u64::MAX]), 0, "more names than there can be");
+        assert_eq!(answers::names(&[0, 0, 0], 9), Vec::<String>::new());
+        assert_eq!(answers::features(vec![String::new(); 200], &[0; 2]), [(String::new(), false)].into());
+        assert_eq!(answers::speed_mbps(&[u32::MAX; 64]), None);
+        assert_eq!(answers::driver(&[u32::MAX; 64]), "\u{fffd}".repeat(32));
+        assert_eq!(answers::stamping_clock(&[u32::MAX; 64]), None);
     }
 
     #[test]

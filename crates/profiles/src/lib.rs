@@ -159,6 +159,18 @@ pub struct Profile {
     constants: Vec<Constant>,
 }
 
+impl Error {
+    /// Whether a constant that was set is none of the profile's.
+    pub fn is_unknown_constant(&self) -> bool {
+        match self {
+            Self::Bad { problem, .. } => {
+                problem.starts_with("unknown field") || problem.contains("there is no such constant")
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Profile {
     /// The built-in profile called `name`, or the one in the file `name` if that ends in `.toml`.
     pub fn named(kind: Kind, name: &str) -> Result<Self, Error> {

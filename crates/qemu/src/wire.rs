@@ -44,8 +44,8 @@ impl Wire {
             .map_err(std::io::Error::from)?)
     }
 
-    /// Sends `frames` and returns how many the socket took. Each frame has its length before it; both
-    /// together are `each` bytes. A frame is taken whole: the rest of the last one goes out with the next
+    /// Sends `frames` and returns how many the socket took. Each frame is preceded by its length;
+    /// both together are `each` bytes. Frames are never cut: the rest of the last one goes out with the next
     /// call.
     ///
     /// # Errors

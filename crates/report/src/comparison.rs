@@ -33,8 +33,8 @@ pub fn screen(comparison: &Comparison) -> String {
             row.first.count.to_string(),
             format!("{side}{}", number(row.other.median)),
             row.other.count.to_string(),
-            row.change.map_or("-".into(), percent),
-            row.interval.map_or("-".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
+            row.change.map_or("–".into(), percent),
+            row.interval.map_or("–".into(), |[low, high]| format!("{} to {}", percent(low), percent(high))),
             match row.p_adjusted {
                 None => "–".into(),
                 Some(p) if p < 0.0001 => "<0.0001".into(),

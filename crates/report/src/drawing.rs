@@ -1,7 +1,7 @@
 //! Drawings of pages: figures of lines and of layers, bars, and bands. They are markup without script.
 
 use crate::study::value::value;
-use kpps_results::study::Figure;
+use kpps_results::study::{Figure, Stated};
 use maud::{Markup, html as markup};
 
 /// The style sheet of drawings.
@@ -88,9 +88,19 @@ fn frame(figure: &Figure, drawing: Markup, names: Markup) -> Markup {
             summary { "The values" }
             div.scroll { table {
                 thead { tr { th { "Line" } th { (figure.x) } th { (figure.y) } } }
-                tbody { @for line in &figure.lines { @for &(a, b) in &line.points {
-                    tr { td { (line.name) } td { (value(a)) } td { (value(b)) } }
-                } } }
+                tbody {
+                    @for line in &figure.lines { @for &(a, b) in &line.points {
+                        tr { td { (line.name) } td { (value(a)) } td { (value(b)) } }
+                    } }
+                    @for stated in &figure.stated { @let cell = |at: Option<f64>| at.map_or("–".into(), value);
+                        @if stated.line.is_empty() {
+                            tr { td { (in_document(stated)) } td { (cell(stated.x)) } td { (cell(stated.y)) } }
+                        }
+                        @for &(a, b) in &stated.line {
+                            tr { td { (in_document(stated)) } td { (value(a)) } td { (value(b)) } }
+                        }
+                    }
+                }
             } }
         }
     }
@@ -104,10 +114,21 @@ fn dot(colour: &str) -> Markup {
     markup! { svg.dot viewBox="0 0 10 10" aria-hidden="true" { circle cx="5" cy="5" r="4" fill={ "var(--" (colour) ")" } {} } }
 }
 
+fn in_document(stated: &Stated) -> String {
+    format!("in the document: {}", stated.name)
+}
+
+/// The highest values of a figure, along x and up.
+pub(crate) fn highest(figure: &Figure) -> (f64, f64) {
+    let points = figure.lines.iter().flat_map(|line| line.points.iter().copied());
+    let stated = figure.stated.iter().flat_map(|stated| stated.points(0.0, 0.0));
+    points.chain(stated).fold((0.0f64, 0.0f64), |(x, y), p| (x.max(p.0), y.max(p.1)))
+}
+
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
+/// What the document states is dashed, with its number.
 pub(crate) fn lines(figure: &Figure) -> Markup {
-    let points = || figure.lines.iter().flat_map(|line| &line.points);
-    let (most_x, most_y) = points().fold((0.0f64, 0.0f64), |(x, y), p| (x.max(p.0), y.max(p.1)));
+    let (most_x, most_y) = highest(figure);
     let axes = Axes::new(most_x, most_y);
     let drawing = markup! {
         (axes.drawn())
@@ -117,9 +138,26 @@ pub(crate) fn lines(figure: &Figure) -> Markup {
                 circle cx=(format!("{:.1}", axes.x(a))) cy=(format!("{:.1}", axes.y(b))) r="2.6" fill={ "var(--s" (index % 8) ")" } {}
             }
         }
+        @for (index, stated) in figure.stated.iter().enumerate() {
+            @let points = stated.points(most_x, most_y);
+            @match &points[..] {
+                [(a, b)] => circle.stated cx=(format!("{:.1}", axes.x(*a))) cy=(format!("{:.1}", axes.y(*b))) r="4" {},
+                many => path.stated d=(axes.path(many)) {},
+            }
+            // The number stands at the line's end, or beside a level's beginning.
+            @if let Some(&(a, b)) = if stated.x.is_none() && stated.y.is_some() { points.first() } else { points.last() } {
+                text.stated x=(format!("{:.1}", axes.x(a).min(WIDTH - 30.0) + 6.0)) y=(format!("{:.1}", axes.y(b).max(18.0) - 5.0)) { (index + 1) }
+            }
+        }
     };
     let names = figure.lines.iter().enumerate().map(|(i, line)| (&*line.name, format!("s{}", i % 8)));
-    frame(figure, drawing, named(names))
+    let names = markup! {
+        (named(names))
+        @if !figure.stated.is_empty() {
+            ol.stated { @for stated in &figure.stated { li { (in_document(stated)) } } }
+        }
+    };
+    frame(figure, drawing, names)
 }
 
 /// A stacked area figure. All lines have the same x values. The colours are names of the style sheet; `most`
@@ -235,6 +273,7 @@ mod tests {
             title: "t".into(),
             x: "x".into(),
             y: "y".into(),
+            stated: Vec::new(),
             lines: vec![line("low", 10.0), line("high", 30.0)],
         };
         let text = layers(&figure, &["p0".into(), "p1".into()], Some(100.0)).into_string();

@@ -1,17 +1,19 @@
 //! Documents written to files and to standard output.
 
-use crate::Forms;
 use crate::text::Look;
+use crate::{Caller, Document, Forms};
 use kpps_results::file::WholeFile;
 use kpps_results::provenance::{Provenance, Published};
-use kpps_results::to_json;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where a document is to go.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Destinations {
+    /// The program that called kpps, if one did: it gets the document itself, and nothing is printed.
+    pub caller: Option<Arc<dyn Caller>>,
     /// Print it as JSON.
     pub json: bool,
     /// A file for the JSON.
@@ -56,8 +58,7 @@ impl Destinations {
     }
 
     /// Opens the files, with a page for each of these names; `provenance` says where a document is from, once
-    /// it is made. To be called before anything is measured: then nobody waits for a result that a bad path
-    /// cannot take.
+    /// it is made. To be called before anything is measured, so that a bad path fails at once.
     ///
     /// # Errors
     /// [`PublishError::Destination`].
@@ -74,6 +75,7 @@ impl Destinations {
         }
         let pages = self.open_pages(pages)?;
         let mut files = Files {
+            caller: self.caller.clone(),
             taken: pages.iter().filter_map(|page| page.0.place()).collect(),
             pages,
             json: self.json,
@@ -118,8 +120,45 @@ fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html") || is_device()
 }
 
+/// Options that name a file which is replaced at the end.
+const REPLACED: [&str; 6] = ["results", "csv", "report", "pcap", "timeline", "capture"];
+
+/// Refuses a file that is to be replaced at the end and that another argument names, too: a journal, a
+/// capture to replay, results to compare. `given` are the names of options and their values. Two results in
+/// one file are refused when they are opened.
+///
+/// # Errors
+/// [`PublishError::Destination`] with the file.
+pub fn refuse_overwriting(given: &[(&str, PathBuf)]) -> Result<(), PublishError> {
+    let replaced = |id: &str| REPLACED.contains(&id);
+    for (id, path) in given.iter().filter(|(id, _)| replaced(id)) {
+        let Some(file) = place(path) else { continue };
+        let mut others = given.iter().filter(|(other, _)| !replaced(other));
+        if others.any(|(_, other)| place(other).as_ref() == Some(&file)) {
+            return Err(PublishError::Destination(format!(
+                "{} is given twice: --{id} would replace it; give the results a file of their own",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The one path of the file that would be replaced here, whatever the name it is given by; `None` of a
+/// folder, a device, or in a folder that is not there.
+pub fn place(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) => path.is_file().then_some(path),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+        }
+    }
+}
+
 /// The files that a document goes to, open.
 pub struct Files {
+    caller: Option<Arc<dyn Caller>>,
     json: bool,
     results: Option<Output>,
     print_csv: bool,
@@ -162,8 +201,8 @@ impl Files {
     }
 
     /// Prints what is asked for: JSON, comma-separated values, or the screen with `notes` about the run. Then
-    /// writes the files, so that nothing is lost that no file takes, and tells their names. A document in
-    /// which nothing was measured replaces no file.
+    /// writes the files and names them. It prints first, so that results are not lost if a file cannot be
+    /// written. A document in which nothing was measured replaces no file.
     ///
     /// # Errors
     /// A file or standard output cannot be written. The others have been.
@@ -172,7 +211,8 @@ impl Files {
         let printed = self.print(document, notes);
         if document.is_empty() {
             for file in self.results.iter().chain(&self.csv).chain(&self.pages) {
-                tell(&format!("{} is left as it was: nothing was measured", file.path().display()));
+                let kept = format!("{} is left as it was: nothing was measured", file.path().display());
+                self.caller.as_ref().map_or_else(|| tell(&kept), |caller| caller.is_told(&kept));
             }
             return printed;
         }
@@ -186,18 +226,19 @@ impl Files {
             done.is_ok()
         };
         if let Some(results) = &self.results {
-            self.results_are_kept = write(results, json(document).map(String::into_bytes));
+            self.results_are_kept = write(results, document.json().map(String::into_bytes));
         }
         if let Some(csv) = &self.csv {
-            write(csv, Ok(document.rows().csv().into_bytes()));
+            write(csv, Ok(Forms::rows(document).csv().into_bytes()));
         }
         for (number, page) in self.pages.iter().enumerate() {
-            write(page, Ok(document.page(number).unwrap_or_default().into_bytes()));
+            write(page, Ok(Forms::page(document, number).unwrap_or_default().into_bytes()));
         }
         for (file, contents) in self.attached.drain(..) {
             write(&file, contents);
         }
-        let told = match self.json || self.print_csv || written.is_empty() {
+        let for_program = self.json || self.print_csv || self.caller.is_some();
+        let told = match for_program || written.is_empty() {
             true => printed,
             false => printed.and_then(|()| print(&written)),
         };
@@ -211,20 +252,20 @@ impl Files {
     }
 
     fn print(&self, document: &impl Forms, notes: &str) -> Result<(), PublishError> {
+        if let Some(caller) = &self.caller {
+            caller.takes(document);
+            return Ok(());
+        }
         if self.json {
-            return print(&json(document).map_err(PublishError::Write)?);
+            return print(&document.json().map_err(PublishError::Write)?);
         }
         if self.print_csv {
-            return print(&document.rows().csv());
+            return print(&Forms::rows(document).csv());
         }
         // In colour if standard output is a terminal and NO_COLOR is not set.
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        print(&document.screen(Look { colour, ..Look::default() }, notes))
+        print(&Forms::screen(document, Look { colour, ..Look::default() }, notes))
     }
-}
-
-fn json(document: &impl Forms) -> Result<String, String> {
-    to_json(document).map_err(|error| format!("no JSON of the results: {error}"))
 }
 
 /// Prints to standard output.

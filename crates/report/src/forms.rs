@@ -105,6 +105,8 @@ impl Forms for DetailedTrial {
     fn rows(&self) -> Rows {
         match self.interval_s {
             Some(_) => trial::series::rows(self),
+            // Only ports have directions.
+            None if self.directions.is_empty() => csv::row(&self.result),
             None => Rows::of(&self.directions),
         }
     }
@@ -174,9 +176,12 @@ impl Forms for Study {
     fn rows(&self) -> Rows {
         Rows::of(&self.claims)
     }
-    /// That of an article.
+    /// That of an article; after them one of all.
     fn page(&self, number: usize) -> Option<String> {
-        self.articles.get(number).map(|article| study::page(self, article))
+        match self.articles.get(number) {
+            Some(article) => Some(study::page(self, article)),
+            None => (number == self.articles.len()).then(|| study::overview(self)),
+        }
     }
     fn is_empty(&self) -> bool {
         self.claims.is_empty()

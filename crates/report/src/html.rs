@@ -289,6 +289,7 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
 }
 
 fn setup(e: &Environment) -> Markup {
+    let warmup = e.warmup_ms.map(|ms| format!(" after {ms} ms of warming up")).unwrap_or_default();
     let facts = [
         ("Testbed", e.testbed.clone()),
         ("Machine", e.machine.clone()),
@@ -306,8 +307,8 @@ fn setup(e: &Environment) -> Markup {
             },
         ),
         ("Line rate", format!("{:.1} packets per second", e.line_rate_pps)),
-        ("Each point", format!("{} ms after {} ms of warming up", e.duration_ms, e.warmup_ms)),
-        ("Seed", e.seed.to_string()),
+        ("Each point", format!("{} ms{warmup}", e.duration_ms)),
+        ("Seed", e.seed.map(|seed| seed.to_string()).unwrap_or_default()),
         ("Profiles", e.profiles_hash.clone()),
         ("kpps", e.kpps_version.clone()),
     ];

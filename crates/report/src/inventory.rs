@@ -49,10 +49,10 @@ pub fn devices(document: &Devices) -> String {
             device.address,
             device.vendor,
             device.device,
-            device.chip.as_deref().unwrap_or("-"),
-            device.driver.as_deref().unwrap_or("-"),
-            device.interface.as_ref().map_or("-", |interface| &interface.name),
-            device.iommu_group.map_or("-".into(), |group| group.to_string()),
+            device.chip.as_deref().unwrap_or("–"),
+            device.driver.as_deref().unwrap_or("–"),
+            device.interface.as_ref().map_or("–", |interface| &interface.name),
+            device.iommu_group.map_or("–".into(), |group| group.to_string()),
             state(device)
         );
     }

@@ -4,8 +4,8 @@
 //! terminal, [`csv()`] serves other tools, [`html()`] makes a page. The other kinds of documents have a
 //! module each; [`Forms`] gives all forms of any document.
 //!
-//! Nothing here measures, and nothing asks for the time or for the machine it runs on: the same document
-//! gives the same bytes everywhere.
+//! Nothing here measures, and no form of a document asks for the time or for the machine it runs on: the same
+//! document gives the same bytes everywhere. A [`Session`] says where they go.
 //!
 //! ```
 //! use kpps_results::{Curve, Environment};
@@ -18,6 +18,7 @@
 
 pub mod bus;
 pub mod calibration;
+mod caller;
 pub mod comparison;
 mod csv;
 pub mod curve;
@@ -33,21 +34,25 @@ pub mod inventory;
 pub mod lab;
 pub mod live;
 pub mod ndr;
+pub mod package;
 mod page;
 mod places;
 mod remarks;
 pub mod rfc2544;
 mod rows;
 pub mod run;
+mod session;
 pub mod simulation;
 pub mod study;
 mod summary;
 pub mod text;
 pub mod trial;
 
+pub use caller::{Caller, Document};
 pub use csv::csv;
 pub use forms::{Forms, WithConstants};
 pub use html::html;
 pub use remarks::{clock_error, remarks};
-pub use rows::Rows;
+pub use rows::{Column, Field, Kind, Rows};
+pub use session::Session;
 pub use summary::summarised;

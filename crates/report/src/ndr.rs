@@ -155,6 +155,7 @@ fn delivered(search: &Ndr) -> Figure {
         title: "Delivered against offered load".into(),
         x: "offered, kpps".into(),
         y: "delivered, kpps".into(),
+        stated: Vec::new(),
         lines: vec![over_load(search, "delivered", rate), over_load(search, "offered", all)],
     }
 }
@@ -174,6 +175,7 @@ fn lost(search: &Ndr) -> Markup {
         title: "Lost, by place".into(),
         x: "offered, kpps".into(),
         y: "% of the frames that were due".into(),
+        stated: Vec::new(),
         lines: places.iter().map(|place| Line { points: share(place), name: place.clone() }).collect(),
     };
     let colours: Vec<_> = places.iter().enumerate().map(|(index, place)| colour(index, place)).collect();
@@ -218,6 +220,7 @@ fn cpus(search: &Ndr) -> Markup {
         title: "CPU time".into(),
         x: "offered, kpps".into(),
         y: "% of their time".into(),
+        stated: Vec::new(),
         lines: kinds.clone().map(line).collect(),
     };
     let colours: Vec<_> = kinds.map(|(_, colour, _)| (*colour).to_owned()).collect();
@@ -230,6 +233,7 @@ fn latency(search: &Ndr) -> Figure {
         title: "Latency".into(),
         x: "offered, kpps".into(),
         y: "µs".into(),
+        stated: Vec::new(),
         lines: vec![
             over_load(search, "p50", |trial| us(trial.latency_ns.p50)),
             over_load(search, "p99", |trial| us(trial.latency_ns.p99)),
@@ -258,7 +262,7 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
 /// The text for the screen.
 pub fn screen(document: &Ndr) -> String {
     let mut text = String::new();
-    let kpps = |pps: Option<f64>| pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
+    let kpps = |pps: Option<f64>| pps.map_or("–".into(), |pps| format!("{:.1}", pps / 1e3));
     let _ = writeln!(
         text,
         "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
@@ -302,8 +306,8 @@ pub fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
-    if let Some(clocks) = clock_error(document) {
-        let _ = writeln!(text, "{clocks}");
+    for notice in notices(document).iter().filter(|notice| !tester_limits(document).contains(notice)) {
+        let _ = writeln!(text, "{notice}");
     }
     text
 }

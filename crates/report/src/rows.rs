@@ -1,5 +1,6 @@
 //! The rows of any document, as comma-separated values and as a table.
 
+use kpps_results::grid::Setting;
 use maud::{Markup, html as markup};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,10 +8,127 @@ use std::fmt;
 
 /// The rows of a document: what its comma-separated values and the table of its page are made of.
 pub struct Rows {
-    /// The names of the columns, with units.
-    pub columns: Vec<String>,
-    /// The fields of each row, one for each column; empty where a row has no such value.
-    pub rows: Vec<Vec<String>>,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The fields of each row, one for each column.
+    pub rows: Vec<Vec<Field>>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name, with its unit.
+    pub name: String,
+    /// The kind of its values, if it is known without them.
+    pub kind: Option<Kind>,
+}
+
+impl<T: Into<String>> From<T> for Column {
+    fn from(name: T) -> Self {
+        Self { name: name.into(), kind: None }
+    }
+}
+
+/// A kind of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// On or off.
+    Switch,
+    /// Whole numbers.
+    Whole,
+    /// Numbers.
+    Number,
+    /// Anything, as text.
+    Text,
+}
+
+impl Kind {
+    /// The narrowest kind that all of these values have; `None` if there are none.
+    pub fn of<'f>(fields: impl IntoIterator<Item = &'f Field>) -> Option<Self> {
+        fields.into_iter().fold(None, |kind, field| match (kind, field) {
+            (kind, Field::Empty) => kind,
+            (None | Some(Self::Switch), Field::Switch(_)) => Some(Self::Switch),
+            (None | Some(Self::Whole), Field::Whole(_)) => Some(Self::Whole),
+            (Some(Self::Number), Field::Whole(_)) => Some(Self::Number),
+            (None | Some(Self::Whole | Self::Number), Field::Number(_)) => Some(Self::Number),
+            _ => Some(Self::Text),
+        })
+    }
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Field {
+    /// There is no such value.
+    #[default]
+    Empty,
+    /// On or off.
+    Switch(bool),
+    /// A whole number.
+    Whole(i64),
+    /// Any other number.
+    Number(f64),
+    /// Anything else.
+    Text(String),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => Ok(()),
+            Self::Switch(on) => on.fmt(f),
+            Self::Whole(whole) => whole.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+impl From<bool> for Field {
+    fn from(on: bool) -> Self {
+        Self::Switch(on)
+    }
+}
+
+impl From<i64> for Field {
+    fn from(whole: i64) -> Self {
+        Self::Whole(whole)
+    }
+}
+
+impl From<u64> for Field {
+    fn from(whole: u64) -> Self {
+        i64::try_from(whole).map_or(Self::Number(whole as f64), Self::Whole)
+    }
+}
+
+impl From<f64> for Field {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<String> for Field {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Field>> From<Option<T>> for Field {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Empty, Into::into)
+    }
+}
+
+impl From<Setting> for Field {
+    fn from(setting: Setting) -> Self {
+        match setting {
+            Setting::Switch(on) => on.into(),
+            Setting::Whole(whole) => whole.into(),
+            Setting::Number(number) => number.into(),
+            Setting::Word(word) => word.into(),
+        }
+    }
 }
 
 impl Rows {
@@ -18,7 +136,7 @@ impl Rows {
     /// list of values stands in one field, with spaces between them.
     pub fn of<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> Self {
         let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
-        let rows: Vec<Vec<(String, String)>> = rows
+        let rows: Vec<Vec<(String, Field)>> = rows
             .into_iter()
             .filter_map(parse)
             .map(|row| {
@@ -41,8 +159,8 @@ impl Rows {
                 }
             }
         }
-        let field = |row: &[(String, String)], column: &str| {
-            row.iter().find(|(name, _)| name == column).map_or_else(String::new, |(_, value)| value.clone())
+        let field = |row: &[(String, Field)], column: &str| {
+            row.iter().find(|(name, _)| name == column).map_or(Field::Empty, |(_, value)| value.clone())
         };
         let fields = |row: &Vec<_>| columns.iter().map(|column| field(row, column)).collect();
         Self {
@@ -53,7 +171,8 @@ impl Rows {
 
     /// One line for each row, under a header of the columns' names (RFC 4180).
     pub fn csv(&self) -> String {
-        std::iter::once(&self.columns).chain(&self.rows).map(|fields| line(fields)).collect()
+        let rows = self.rows.iter().map(|fields| line(fields.iter().map(ToString::to_string)));
+        std::iter::once(line(self.columns.iter().map(|column| column.name.clone()))).chain(rows).collect()
     }
 
     /// A table for a page.
@@ -61,7 +180,7 @@ impl Rows {
         markup! {
             div.scroll tabindex="0" role="region" aria-label="Every value" {
                 table {
-                    thead { tr { @for name in &self.columns { th scope="col" { (name) } } } }
+                    thead { tr { @for column in &self.columns { th scope="col" { (column.name) } } } }
                     tbody { @for row in &self.rows { tr { @for field in row { td { (field) } } } } }
                 }
             }
@@ -70,23 +189,23 @@ impl Rows {
 }
 
 /// One line with its fields quoted where they must be, ending in a newline.
-fn line(fields: &[String]) -> String {
-    let quoted = |field: &String| {
+fn line(fields: impl Iterator<Item = String>) -> String {
+    let quoted = |field: String| {
         let special = field.contains(['"', ',', '\n', '\r']);
-        if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }
+        if special { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
     };
-    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
+    fields.map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// A JSON value that keeps the order of an object's fields.
 enum Json {
-    Scalar(String),
+    Scalar(Field),
     List(Vec<Json>),
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    fn flatten(self, name: &str, fields: &mut Vec<(String, String)>) {
+    fn flatten(self, name: &str, fields: &mut Vec<(String, Field)>) {
         match self {
             Self::Object(inner) => {
                 for (inner, value) in inner {
@@ -94,13 +213,14 @@ impl Json {
                     value.flatten(&format!("{name}{dot}{inner}"), fields);
                 }
             }
-            other => fields.push((name.to_owned(), other.text())),
+            Self::Scalar(value) => fields.push((name.to_owned(), value)),
+            list => fields.push((name.to_owned(), Field::Text(list.text()))),
         }
     }
 
     fn text(self) -> String {
         match self {
-            Self::Scalar(text) => text,
+            Self::Scalar(value) => value.to_string(),
             Self::List(items) => items.into_iter().map(Self::text).collect::<Vec<_>>().join(" "),
             Self::Object(fields) => {
                 let fields = fields.into_iter().map(|(name, value)| format!("{name}={}", value.text()));
@@ -119,22 +239,22 @@ impl<'de> Deserialize<'de> for Json {
                 f.write_str("JSON")
             }
             fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-                Ok(Json::Scalar(value.to_string()))
+                Ok(Json::Scalar(value.into()))
             }
             fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-                Ok(Json::Scalar(value.to_string()))
+                Ok(Json::Scalar(value.into()))
             }
             fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-                Ok(Json::Scalar(value.to_string()))
+                Ok(Json::Scalar(value.into()))
             }
             fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-                Ok(Json::Scalar(value.to_string()))
+                Ok(Json::Scalar(value.into()))
             }
             fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-                Ok(Json::Scalar(value.to_owned()))
+                Ok(Json::Scalar(value.to_owned().into()))
             }
             fn visit_unit<E>(self) -> Result<Json, E> {
-                Ok(Json::Scalar(String::new()))
+                Ok(Json::Scalar(Field::Empty))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
                 let mut items = Vec::new();

@@ -166,8 +166,8 @@ fn place_in_words(place: &str) -> &str {
 pub fn sender(gaps: &Gaps) -> String {
     let Some(priority) = gaps.priority else { return String::new() };
     let cpu = match gaps.cpu {
-        Some(cpu) => format!("the sender had CPU {cpu} for itself"),
-        None => "the sender shared its CPU with the receiver".to_owned(),
+        Some(cpu) => format!("the sender was bound to CPU {cpu}"),
+        None => "the sender shared its CPU with the receiver and other threads of kpps".to_owned(),
     };
     let rank = match priority {
         SenderPriority::All => "ran before other programs",

@@ -17,7 +17,7 @@ pub fn transmit(document: &Transmit) -> String {
         text,
         "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("-"),
+        on.chip.as_deref().unwrap_or("–"),
         on.bus,
         on.frame_bytes_with_fcs,
         line_rate_pps(on).floor()
@@ -77,9 +77,9 @@ pub fn profile(document: &Profile) -> String {
         "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {:.0} pps{}\n\
          offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("-"),
+        on.chip.as_deref().unwrap_or("–"),
         on.bus,
-        on.driver.as_deref().unwrap_or("-"),
+        on.driver.as_deref().unwrap_or("–"),
         on.app.as_ref().map(|app| format!(", {app}")).unwrap_or_default(),
         on.frame_bytes_with_fcs,
         line_rate_pps(on),
@@ -96,7 +96,7 @@ pub fn profile(document: &Profile) -> String {
             "{:>6.1}  {:>9}  {:<9}  {}",
             row.share * 100.0,
             shown(row.ns_per_frame, 1),
-            row.level.as_deref().unwrap_or("-"),
+            row.level.as_deref().unwrap_or("–"),
             row.function
         );
     }
@@ -113,7 +113,7 @@ pub fn scale(document: &Scale) -> String {
     let mut text = format!(
         "{}: {} on {}, {}, {}\nframes of {} B with FCS in {} flows, offered {:.0} pps\n\n",
         on.machine,
-        on.nic.as_deref().unwrap_or("-"),
+        on.nic.as_deref().unwrap_or("–"),
         on.bus,
         on.host,
         on.stack,
@@ -129,13 +129,13 @@ pub fn scale(document: &Scale) -> String {
         let most = busy.cpus.iter().copied().fold(0.0, f64::max);
         let _ = writeln!(
             text,
-            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6.1}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7}  {}",
+            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7}  {}",
             row.cpus,
             row.delivered_pps / 1e3,
             busy.wire * 100.0,
             busy.card * 100.0,
             busy.bus * 100.0,
-            busy.memory * 100.0,
+            shown(busy.memory.map(|share| share * 100.0), 1),
             least * 100.0,
             most * 100.0,
             row.cpus_waiting * 100.0,
@@ -153,9 +153,9 @@ pub fn trace(document: &BusTrace) -> String {
     let mut text = format!(
         "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} {}, {:.1} ms from the first frame on\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("-"),
+        on.chip.as_deref().unwrap_or("–"),
         on.bus,
-        on.driver.as_deref().unwrap_or("-"),
+        on.driver.as_deref().unwrap_or("–"),
         document.offered_pps,
         on.frame_bytes_with_fcs,
         document.cards.len(),

@@ -209,7 +209,7 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     }
     format!(
         "{} up to {load}, {}.",
-        if complete { "Offered" } else { "Interrupted before all was measured; offered" },
+        if complete { "Offered" } else { "Not all was measured; offered" },
         clauses.join("; ")
     )
 }
@@ -537,7 +537,7 @@ mod tests {
         let [first, second] = sentences(all, false);
         assert_eq!(
             first,
-            "Interrupted before all was measured; offered up to line rate (1488 kpps of 64-byte frames), b \
+            "Not all was measured; offered up to line rate (1488 kpps of 64-byte frames), b \
              (measured to 300) keeps up; a holds 680 kpps."
         );
         assert_eq!(

@@ -4,7 +4,7 @@ mod paragraphs;
 mod plot;
 mod table;
 
-pub use paragraphs::paragraphs;
+pub use paragraphs::{complaint, paragraphs};
 pub use plot::plot;
 pub(crate) use plot::to_text as painted;
 pub use table::table;

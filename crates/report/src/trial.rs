@@ -215,8 +215,8 @@ fn directions(directions: &[Direction]) -> Markup {
             tbody { @for it in directions {
                 tr {
                     th scope="row" { (it.from) " → " (it.to) }
-                    @for count in [it.intended, it.sent, it.shortfall, it.received, it.lost, it.duplicated, it.reordered, it.corrupted, it.other_traffic] {
-                        td { (count) }
+                    @for count in [it.intended, it.sent, it.shortfall, it.received, it.lost, it.duplicated, it.reordered].map(Some).into_iter().chain([it.corrupted, Some(it.other_traffic)]) {
+                        td { (count.map_or("–".into(), |count| count.to_string())) }
                     }
                 }
             } }

@@ -26,7 +26,7 @@ pub struct Comparison {
     pub kpps_version: String,
     /// The kind of the documents that were compared.
     pub of: String,
-    /// The significance level: the probability that any of the differences found is by chance (family-wise
+    /// The significance level: the probability of finding any difference although there is none (family-wise
     /// error rate).
     pub significance: f64,
     /// Differences up to this share of the first side's median are no regression.

@@ -58,8 +58,8 @@ pub struct DetailedTrial {
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Reasons to doubt that this is a measurement of the device under test; none are known where there are
-    /// no ports. Any but `unexplained` makes it an invalid one.
+    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` makes it
+    /// an invalid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// Learning frames came through each direction before the trial; null where there are no ports.
@@ -268,8 +268,8 @@ pub struct Direction {
     pub duplicated: u64,
     /// Frames that came after one sent later.
     pub reordered: u64,
-    /// Damaged frames.
-    pub corrupted: u64,
+    /// Damaged frames; `None` for a capture, whose damaged frames are not recognised: they are other traffic.
+    pub corrupted: Option<u64>,
     /// Other traffic: frames that are not of this trial.
     pub other_traffic: u64,
     /// Time from sending to receiving.

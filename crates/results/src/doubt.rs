@@ -52,7 +52,7 @@ impl Doubt {
         limit.into_iter().chain(links).chain(unexplained).collect()
     }
 
-    /// Whether a trial about which there is this doubt is no valid measurement of the device under test.
+    /// Whether this doubt makes a trial invalid as a measurement of the device under test.
     pub const fn is_invalid(&self) -> bool {
         !matches!(self, Self::Unexplained { .. })
     }

@@ -57,11 +57,11 @@ pub struct FaultCount {
     pub place: String,
     /// How often, by the driver's service policy.
     pub interrupt_loop: u64,
-    /// As above.
+    /// The same of drivers with this policy.
     pub napi: u64,
-    /// As above.
+    /// The same of drivers with this policy.
     pub polling: u64,
-    /// As above.
+    /// The same of drivers with this policy.
     pub self_pacing: u64,
 }
 

@@ -61,7 +61,7 @@ impl WholeFile {
 /// Writes a file that does not exist yet. Only its owner may read a `secret` one.
 ///
 /// # Errors
-/// There is such a file, or it cannot be written; then there is none.
+/// The file exists, or cannot be written; then none is left behind.
 pub fn create(path: &Path, contents: &[u8], secret: bool) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Err(ErrorKind::AlreadyExists.into());
@@ -96,8 +96,8 @@ impl Target {
     }
 }
 
-/// Standard output or standard error, if that is what was found: a file that replaces it would not have what
-/// is printed. It shares their position, so that neither overwrites the other.
+/// If what was found is standard output or standard error, that open stream: replacing the file would lose
+/// what is printed there. It shares their position, so that neither overwrites the other.
 #[cfg(unix)]
 fn own_stream(found: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
@@ -113,7 +113,7 @@ fn own_stream(_: &Metadata) -> Option<File> {
     None
 }
 
-/// The path that symbolic links lead to; what they lead to need not exist.
+/// The path with symbolic links resolved. The target need not exist.
 fn without_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -191,7 +191,7 @@ fn fill(mut file: File, contents: &[u8], old: Option<&Metadata>) -> io::Result<(
     file.sync_all()
 }
 
-/// Only root can give files away; others keep what they write.
+/// Keeps the old owner. This works only as root, and is not needed otherwise.
 #[cfg(unix)]
 fn keep_owner(file: &File, old: &Metadata) {
     use std::os::unix::fs::{MetadataExt, fchown};

@@ -14,15 +14,19 @@ pub struct Environment {
     /// The testbed: "sim" for the simulator.
     pub testbed: String,
     /// The machine by name: chip, bus, host and stack together. For other testbeds this is their name, and
-    /// the fields chip, bus, host and stack may be empty.
+    /// the fields chip, bus, host and stack are absent if they are unknown.
     pub machine: String,
     /// The network controller.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub chip: String,
     /// The bus between host and controller.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bus: String,
     /// CPU, memory and chip set.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// The operating-system stack on top of the driver.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stack: String,
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,11 +55,14 @@ pub struct Environment {
     pub load_layer: Option<u8>,
     /// Length of the measured part of each trial, in ms.
     pub duration_ms: u64,
-    /// Length of the part before it that is not measured, in ms.
-    pub warmup_ms: u64,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// Hash of the profiles, with all their constants, that were in force.
+    /// Length of the part before it that is not measured, in ms, if the load had such a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_ms: Option<u64>,
+    /// Seed of everything random, if the testbed draws anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Hash of the profiles, with all their constants, that were in force; absent if none were.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub profiles_hash: String,
     /// The description of each preset, by the name of its series.
     pub presets: BTreeMap<String, String>,

@@ -207,8 +207,8 @@ pub struct ScaleBusy {
     pub card_engine: f64,
     /// The bus.
     pub bus: f64,
-    /// The memory channel.
-    pub memory: f64,
+    /// The memory channel; null if the host's has no limit.
+    pub memory: Option<f64>,
     /// Each CPU.
     pub cpus: Vec<f64>,
 }

@@ -15,7 +15,7 @@ pub enum Verdict {
     Pass,
     /// It does not hold.
     Miss,
-    /// A prediction without a published figure to compare it with.
+    /// A prediction whose result is not known yet.
     Predicted,
     /// It could not be measured or judged.
     Failed,
@@ -41,8 +41,9 @@ pub struct Claim {
     pub id: String,
     /// The claim, in our words.
     pub says: String,
-    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a
-    /// fact about the configuration; "kept-back": a prediction.
+    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup":
+    /// a fact about the configuration; "wish": what the document asks for; "kept-back": the result was not
+    /// known when it was first predicted.
     pub kind: String,
     /// The expected result.
     pub expected: String,
@@ -50,9 +51,32 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Measured values, by name.
     pub values: BTreeMap<String, f64>,
+    /// Of these the ones that the document states, by the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub value_document: BTreeMap<String, f64>,
+    /// The ones that were predicted before the document's were known. They never change.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values_blind: BTreeMap<String, f64>,
+    /// The results of the document that were predicted, and whether the predictions are within their
+    /// tolerances.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<Foretold>,
     /// The mechanism behind a miss, or the reason of a failure; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+}
+
+/// A result of a document that was predicted before it was known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Foretold {
+    /// The result, in a few words.
+    pub name: String,
+    /// Its condition, on `document` and `values`.
+    pub holds: String,
+    /// Whether it held for the values that were predicted blind.
+    pub blind: bool,
+    /// Whether it holds now that the model was revised in knowledge of the result.
+    pub revised: bool,
 }
 
 /// A line of a figure.
@@ -75,6 +99,38 @@ pub struct Figure {
     pub y: String,
     /// The lines.
     pub lines: Vec<Line>,
+    /// What the document states of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<Stated>,
+}
+
+/// What a document states of a figure: a point, a level (`y` alone), a place on the x axis (`x` alone), or a
+/// line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stated {
+    /// The statement, in a few words.
+    pub name: String,
+    /// Its place on the x axis, in the figure's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// Its place on the y axis, in the figure's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y: Option<f64>,
+    /// The points of a line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub line: Vec<(f64, f64)>,
+}
+
+impl Stated {
+    /// Its points in a figure whose axes end at `most_x` and `most_y`: a point has one, a line at least two.
+    pub fn points(&self, most_x: f64, most_y: f64) -> Vec<(f64, f64)> {
+        match (self.x, self.y) {
+            (Some(x), Some(y)) => vec![(x, y)],
+            (Some(x), None) => vec![(x, 0.0), (x, most_y)],
+            (None, Some(y)) => vec![(0.0, y), (most_x, y)],
+            (None, None) => self.line.clone(),
+        }
+    }
 }
 
 /// A map: one value of every cell of a grid.
@@ -151,6 +207,13 @@ impl Study {
     /// The claims of one study.
     pub fn of<'a>(&'a self, study: &'a str) -> impl Iterator<Item = &'a Claim> {
         self.claims.iter().filter(move |claim| claim.study == study)
+    }
+
+    /// Of the results that were predicted before they were known: how many there are, how many predictions
+    /// hit, and how many the revised model reproduces.
+    pub fn foretold(&self) -> [usize; 3] {
+        let results = || self.claims.iter().flat_map(|claim| &claim.results);
+        [results().count(), results().filter(|r| r.blind).count(), results().filter(|r| r.revised).count()]
     }
 
     /// How many claims have this verdict.

@@ -5,17 +5,19 @@ use crate::setup::StackParams;
 use crate::workload::forward::{line_pps, no_forwarding};
 use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Mix, Size, rate};
-use kpps_measure::grid::Job;
+use kpps_measure::grid::{Combinations, Job};
 use kpps_measure::units::Rate;
 use kpps_measure::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::{Change, Error};
+use kpps_profiles::{Change, Error, To};
 use kpps_results::Environment;
-use kpps_results::grid::Setting;
+use kpps_results::grid::{Axis, Setting};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// What the name of a simulated machine begins with: `sim:MACHINE/DRIVER/APP`.
 pub const PREFIX: &str = "sim:";
+/// In how many machines a constant is looked for.
+const MACHINES: usize = 1000;
 
 /// A simulated machine by the names of its parts. Parts that are `None` have defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,7 +56,7 @@ pub fn words(set: &[(String, Setting)]) -> Vec<String> {
     set.iter().map(|(path, value)| format!("{path}={value}")).collect()
 }
 
-/// The constants as changes of profiles.
+/// The constants as changes of profiles. A value `*1.1` multiplies a constant's own.
 ///
 /// # Errors
 /// A path that does not begin with a kind of profile.
@@ -63,7 +65,14 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
         Setting::Switch(on) => Change::set(path, *on),
         Setting::Whole(whole) => Change::set(path, *whole),
         Setting::Number(number) => Change::set(path, *number),
-        Setting::Word(word) => Change::set(path, word.as_str()),
+        Setting::Word(word) => {
+            let factor = word.strip_prefix('*').and_then(|factor| factor.parse::<f64>().ok());
+            let change = Change::set(path, word.as_str());
+            match factor.filter(|factor| factor.is_finite()) {
+                Some(factor) => change.map(|change| Change { to: To::Scale(factor), ..change }),
+                None => change,
+            }
+        }
     };
     set.iter().map(change).collect::<Result<_, _>>().map_err(SetupError::Mismatch)
 }
@@ -148,14 +157,55 @@ impl Choice {
         let mut changed = self.clone();
         changed.change(parameter, value)?;
         let names_a_profile = !parameter.contains('.') || parameter.starts_with("machine.");
+        if !names_a_profile {
+            return Ok(());
+        }
         match changed.setup() {
-            Err(SetupError::Profile(missing @ (Error::Unknown { .. } | Error::Unreadable { .. })))
-                if names_a_profile =>
-            {
+            Err(SetupError::Profile(missing @ (Error::Unknown { .. } | Error::Unreadable { .. }))) => {
                 Err(missing.to_string())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a constant that none of the machines has which these axes make of the choice.
+    ///
+    /// # Errors
+    /// The constant, and what is wrong with it.
+    pub fn check_constants(&self, axes: &[Axis]) -> Result<(), String> {
+        let is_constant = |axis: &&Axis| axis.parameter.contains('.');
+        let is_part = |axis: &&Axis| ["app", "machine", "chip", "driver"].contains(&axis.parameter.as_str());
+        let parts: Vec<Axis> = axes.iter().filter(is_part).cloned().collect();
+        let mut machines = Vec::new();
+        let all = Combinations::of(&parts)?;
+        for number in all.numbers().take(MACHINES) {
+            let mut machine = self.clone();
+            for (axis, value) in parts.iter().zip(all.values(number)) {
+                machine.change(&axis.parameter, value)?;
+            }
+            machines.push(machine);
+        }
+        for axis in axes.iter().filter(is_constant) {
+            let Some(value) = axis.values.first() else { continue };
+            let mut unknown = None;
+            let lacks = |machine: &Self| {
+                let mut changed = machine.clone();
+                let set = changed.change(&axis.parameter, value).map(|()| changed.setup());
+                match set {
+                    Ok(Err(SetupError::Profile(error))) if error.is_unknown_constant() => {
+                        unknown = Some(error.to_string());
+                        true
+                    }
+                    _ => false,
+                }
+            };
+            if machines.iter().all(lacks)
+                && let Some(why) = unknown
+            {
+                return Err(format!("{}={value}: {why}", axis.parameter));
+            }
+        }
+        Ok(())
     }
 
     /// The job of a grid's cell, as [`Job::new`] has it, on a machine of its own.
@@ -305,6 +355,14 @@ mod tests {
             assert!(error.contains(says), "{parameter}={value}: {error}");
         }
         assert_eq!(choice.check("driver.rx_ring", &Setting::Whole(12)), Ok(()));
+        let axis = |text: &str| kpps_measure::parameter::axis(text).unwrap();
+        let refused = choice.check_constants(&[axis("driver.nosuch=1..100000")]).unwrap_err();
+        assert!(refused.starts_with("driver.nosuch=1: ") && refused.contains("nosuch"), "{refused}");
+        // One of the drivers has it, and a wrong value is a cell that cannot be measured.
+        for constant in ["driver.weight=7", "driver.rx_ring=7"] {
+            let axes = [axis("driver=click-polling,intel-5.7.6"), axis(constant)];
+            assert_eq!(choice.check_constants(&axes), Ok(()), "{constant}");
+        }
         assert_eq!(choice.check("machine.chip", &Setting::Whole(82544)), Ok(()));
     }
 }

@@ -98,7 +98,7 @@ pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> repor
                 card: rounded(busy.card),
                 card_engine: rounded(busy.engine),
                 bus: rounded(busy.bus),
-                memory: rounded(busy.memory),
+                memory: busy.memory.map(rounded),
                 cpus: busy.cpus.iter().copied().map(rounded).collect(),
             },
             cpus_waiting: rounded(busy.shared),

@@ -42,7 +42,7 @@ impl Phases {
     /// A warm-up that begins at `begin_ps`, and a measurement. An error if nothing would be measured.
     pub fn new(begin_ps: u64, warmup_ps: u64, duration_ps: u64) -> Result<Self, TrialError> {
         if duration_ps == 0 {
-            return Err(TrialError::Load("a measurement takes time, and this one has none".into()));
+            return Err(TrialError::Load("the duration is 0: nothing would be measured".into()));
         }
         let measure_ps = begin_ps + warmup_ps;
         let end_ps = measure_ps + duration_ps;

@@ -1,5 +1,6 @@
 //! Profiles and their constants, as published.
 
+use crate::setup::{SetupError, check_profile};
 use kpps_profiles::{Constant, Error, Kind, Profile, names};
 use kpps_results::inventory as report;
 
@@ -7,12 +8,17 @@ use kpps_results::inventory as report;
 ///
 /// # Errors
 /// A profile is missing or bad.
-pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<report::Profiles, Error> {
+pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<report::Profiles, SetupError> {
     let mut profiles = Vec::new();
     for &kind in kinds {
         let names = name.map_or_else(|| names(kind), |name| vec![name.to_owned()]);
         for name in names {
-            profiles.push(entry(kind, &Profile::named(kind, &name)?)?);
+            let profile = Profile::named(kind, &name)?;
+            // Those that are built in are tested.
+            if profile.own_text().is_some() {
+                check_profile(kind, &profile)?;
+            }
+            profiles.push(entry(kind, &profile)?);
         }
     }
     let profiles_hash = kpps_profiles::hash(&[]);

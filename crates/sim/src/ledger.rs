@@ -80,7 +80,8 @@ pub(crate) fn remaining(place: &str, had: u64, gone: u64) -> Result<u64, TrialEr
 }
 
 /// Fails unless a stack's and a socket's own ledgers close and agree: the stack has `ended` frames and has so
-/// many in hand. A datagram is the socket's shortly before the stack is done with it.
+/// many in hand. The socket counts a datagram slightly before the
+/// stack releases it.
 pub(crate) fn check_socket(
     stack_closes: bool,
     (ended, in_hand): (u64, u64),

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod cell;
 pub mod choice;
 mod device;
 pub mod documents;
@@ -35,6 +36,7 @@ pub mod trace;
 pub mod workload;
 
 pub use app::Forwarder;
+pub use cell::Cell;
 pub use choice::Choice;
 pub use device::e1000::{By, Features, Pieces};
 pub use device::rate_limited::Config as RateLimitedConfig;

@@ -2,6 +2,7 @@
 
 use crate::device::e1000::DriverModel;
 use crate::device::rate_limited;
+use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_driver::config::Service;
 use kpps_frames::Size;
@@ -92,6 +93,48 @@ pub enum SetupError {
     Mismatch(String),
 }
 
+/// Refuses changes of profiles that a set-up has none of: they would be ignored. Those of one profile by name
+/// are for whichever set-up has it.
+fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
+    match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
+        Some(Change { kind, constant, .. }) => {
+            let (word, what) = (kind.word(), others.iter().map(|kind| kind.word()).collect::<Vec<_>>());
+            Err(SetupError::Mismatch(format!(
+                "{word}.{constant} has no effect: there is no {} here",
+                what.join(" and no ")
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a profile whose constants cannot be those of its kind, whatever the others are.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
+    let bad =
+        |problem: String| SetupError::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()));
+    match kind {
+        Kind::Chip => check_card(&profile.get()?).map_err(bad),
+        Kind::Nic => Ok(profile.get::<NicProfile>().map(drop)?),
+        Kind::Bus => profile.get::<bus::Params>()?.check().map_err(bad),
+        Kind::Host => profile.get::<host::Params>()?.check().map_err(bad),
+        Kind::Stack => profile.get::<StackParams>()?.check().map_err(bad),
+        Kind::Machine => Ok(profile.get::<MachineProfile>().map(drop)?),
+        Kind::Driver => {
+            let (model, own) = profile.split(&DriverModel::CONSTANTS);
+            let (DriverModel { .. }, config) = (model.get()?, own.get::<Config>()?);
+            let mut refused = None;
+            let fits = |chip: &Chip| config.validate(*chip).map_err(|e| refused.get_or_insert(e)).is_ok();
+            match Chip::ALL.iter().any(fits) {
+                true => Ok(()),
+                false => Err(bad(refused.map_or_else(String::new, |refused| refused.to_string()))),
+            }
+        }
+    }
+}
+
 /// Checks a card's constants: the model takes any, but a trial should end.
 fn check_card(card: &kpps_model::Params) -> Result<(), String> {
     limits::check(&[
@@ -156,6 +199,7 @@ impl Setup {
         driver: &str,
         changes: &[Change],
     ) -> Result<Self, SetupError> {
+        refuse_others(changes, &[Kind::Nic])?;
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
         let machine_profile = named(Kind::Machine, machine)?;
         let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
@@ -349,6 +393,7 @@ pub struct RateLimitedSetup {
 impl RateLimitedSetup {
     /// Looks up `machine`, and `nic` if it differs from the machine's own, with some constants changed.
     pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
+        refuse_others(changes, &[Kind::Chip, Kind::Driver])?;
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
         let machine_profile = named(Kind::Machine, machine)?;
         let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));

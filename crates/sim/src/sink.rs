@@ -7,7 +7,7 @@ use kpps_measure::{Latency, TrialError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Those frames that were sent after `from_ps` and until `to_ps`: how many arrived, and how late.
+/// Number and latency of the frames that were sent after `from_ps` and until `to_ps`.
 #[derive(Default)]
 pub(crate) struct Measured {
     from_ps: u64,

@@ -23,7 +23,7 @@ pub struct ConstantRate {
     /// The next of these.
     turn: usize,
     last_ps: u64,
-    /// Frames in a million seconds: a rate with six decimals.
+    /// The rate in frames per million seconds.
     micro_pps: u64,
     /// From one frame to the next: whole picoseconds, and the rest in units of 1 / `micro_pps`.
     step: (u64, u64),

@@ -2,6 +2,7 @@
 
 use include_dir::{Dir, include_dir};
 use indexmap::IndexMap;
+use kpps_results::study::Stated;
 use serde::Deserialize;
 
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
@@ -18,7 +19,9 @@ pub enum Kind {
     Order,
     /// A fact about the configuration.
     Setup,
-    /// The document has a result that is kept from this project: a prediction.
+    /// What the document asks for, and this project has.
+    Wish,
+    /// The document has a result that was kept from this project when it was first predicted.
     KeptBack,
 }
 
@@ -30,6 +33,7 @@ impl Kind {
             Self::Exact => "exact",
             Self::Order => "order",
             Self::Setup => "setup",
+            Self::Wish => "wish",
             Self::KeptBack => "kept-back",
         }
     }
@@ -120,6 +124,17 @@ pub struct Claim {
     /// Figures to publish: names and expressions.
     #[serde(default)]
     pub values: IndexMap<String, String>,
+    /// Of `values` the ones that the document states.
+    #[serde(default)]
+    pub document: IndexMap<String, f64>,
+    /// Of `values` the ones that were predicted blind, as commit f8f085d had them: before anybody here knew
+    /// the document's. They are a record and never change.
+    #[serde(default)]
+    pub blind: IndexMap<String, f64>,
+    /// The results that were predicted, in a few words, each with a condition on `document` and `values`.
+    /// The same conditions judge the blind values and those of today.
+    #[serde(default)]
+    pub results: IndexMap<String, String>,
     /// A comment on the outcome, above all the mechanism behind a miss.
     #[serde(default)]
     pub why: String,
@@ -157,6 +172,9 @@ pub struct Figure {
     pub y_scale: f64,
     /// The lines.
     pub lines: Vec<Line>,
+    /// What the document states of them, in the figure's units.
+    #[serde(default)]
+    pub stated: Vec<Stated>,
 }
 
 fn one() -> f64 {
@@ -208,7 +226,7 @@ pub struct Study {
     on_request: bool,
 }
 
-/// Why there is no study, or nothing of it.
+/// Why a study, or a part of it, cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is none of this name.

@@ -34,6 +34,12 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
     }
 }
 
+/// The names of the pages of a [`document`]: those of its studies, and one of all if there are several.
+pub fn pages(studies: &[Study]) -> Vec<String> {
+    let names = studies.iter().map(|study| study.name.clone());
+    names.chain((studies.len() > 1).then(|| "studies".to_owned())).collect()
+}
+
 /// The claims that were missed although they are arithmetic or constants were fitted on them, and those that
 /// could not be judged.
 pub fn bad(study: &report::Study) -> Vec<&str> {

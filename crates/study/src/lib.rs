@@ -14,8 +14,9 @@
 //! values = { peak_pps = "stock.peak_pps" }
 //! ```
 //!
-//! A result that a document reports, but that is kept from this project ([`Kind::KeptBack`]), is never
-//! judged: it is *predicted*.
+//! A result that a document reports, and that was kept from this project when it was first predicted
+//! ([`Kind::KeptBack`]), stands there three times: as it was predicted blind, as the document has it, and as
+//! the model has it now. The last is revised in knowledge of the document, and never called a prediction.
 //!
 //! ```
 //! let study = kpps_study::named("morris2000").unwrap();
@@ -36,9 +37,9 @@ mod run;
 
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
-pub use document::{bad, document};
+pub use document::{bad, document, pages};
 pub use journal::InJournal;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
 pub use perturb::{Nudge, Perturbed, Turn, fitted_constants, perturb, turns};
-pub use run::{Kept, Outcomes, Progress, measure, measure_or_find};
+pub use run::{Kept, Outcomes, Progress, judge_blind, measure, measure_or_find};

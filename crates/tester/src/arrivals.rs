@@ -5,12 +5,11 @@
 //! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
 //! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
-//! decide what is usual, and the first whole copy stands for its frame: damaged ones before or after it are
-//! duplicates. So nobody who sends back what he saw, changed or not, makes a good frame a bad one. A frame
-//! with a damaged tag may be one that is missing, or a copy: [`Arrived::settle`] decides. What a right
-//! checksum covers may differ
-//! ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets that
-//! are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
+//! copy sent back by someone else therefore cannot damage a good frame. Whether a frame with a damaged tag is
+//! a missing frame or a copy is decided at the end ([`Arrived::settle`]). What a right checksum covers may
+//! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
+//! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
@@ -37,7 +36,7 @@ const PORTS: usize = 34;
 enum Verdict {
     /// It is as in most frames so far.
     Usual,
-    /// It is not. Whether that is damage is known at the end.
+    /// It differs; the end of the trial shows whether that is damage.
     Unusual,
     Damaged,
 }
@@ -294,8 +293,13 @@ impl Arrivals {
         if !first || late || verdict != Verdict::Usual {
             let usual = self.changes.first().map(|(most, _)| most);
             let corrupted = if first { verdict != Verdict::Usual } else { change.as_ref() != usual };
-            let anomalies =
-                Anomalies { duplicated: !first, reordered: late, corrupted, other_traffic: false };
+            let anomalies = Anomalies {
+                duplicated: !first,
+                reordered: late,
+                corrupted,
+                nameless: false,
+                other_traffic: false,
+            };
             let change = change.filter(|_| first && verdict != Verdict::Damaged);
             self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
         }
@@ -312,7 +316,7 @@ impl Arrivals {
         true
     }
 
-    /// Counts a frame whose first copy was not as most frames are, and remembers it.
+    /// Counts a frame whose first copy differs from most frames, and remembers it.
     #[cold]
     fn doubt(&mut self, sequence: u64, change: Option<Change>) {
         self.damaged += u64::from(change.is_none());
@@ -322,7 +326,7 @@ impl Arrivals {
         self.doubtful.insert(sequence, change);
     }
 
-    /// Counts a frame as whole that only damaged copies had arrived of, if this copy is as most frames are.
+    /// Counts a frame as intact of which only damaged copies had arrived, if this copy is intact.
     /// Returns whether this is the first copy whose latency counts.
     #[cold]
     fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
@@ -507,15 +511,21 @@ impl Arrivals {
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
         }
-        let anomalies = Anomalies { corrupted: ours, other_traffic: !ours, ..Anomalies::default() };
+        let anomalies = Anomalies { nameless: ours, other_traffic: !ours, ..Anomalies::default() };
         self.keep((frame, stamp), None, anomalies, None);
         ours
     }
 
-    /// Frames that were sent before one that arrived, and have no whole tag if they arrived.
+    /// Frames sent before one that arrived, and not received with an intact tag.
     #[inline]
     fn missing(&self) -> u64 {
         self.highest.map_or(0, |highest| highest + 1 - self.distinct)
+    }
+
+    /// Frames sent before one that arrived, and not received so far. A frame with a damaged tag may be one of
+    /// them, and is received then.
+    pub fn absent(&self) -> u64 {
+        self.missing().saturating_sub(self.nameless)
     }
 
     /// Frames of the stream so far, without duplicates. A frame with a damaged tag counts if one is missing.
@@ -890,7 +900,8 @@ mod tests {
         all.take(&damaged, None);
         all.take(&frame(6)[..50], None);
         all.take(&[0xff; 60], None);
-        let kept = all.take_kept();
+        let mut kept = all.take_kept();
+        kept.settle(1, 1);
         assert_eq!(
             reasons(&kept),
             [
@@ -910,6 +921,25 @@ mod tests {
         let mut all = arrivals();
         all.take(&[0xff; 60], None);
         assert_eq!(all.take_kept(), Kept::default(), "only on demand");
+    }
+
+    #[test]
+    fn a_kept_frame_with_a_damaged_tag_is_called_what_it_counts_as() {
+        let cut = |room| {
+            let mut all = arrivals().keeping();
+            for frame in [&frame(0)[..], &frame(1)[..50], &frame(2)[..50]] {
+                all.take(frame, None);
+            }
+            let (mut kept, mut arrived) = (all.take_kept(), all.arrived());
+            assert_eq!((arrived.nameless, kept.frames.len()), (2, 2));
+            kept.settle(room, arrived.nameless);
+            arrived.settle(room);
+            assert_eq!(arrived.corrupted + arrived.other_traffic, 2);
+            (arrived.corrupted, kept.frames.into_iter().next().unwrap().why)
+        };
+        assert_eq!(cut(0), (0, "other traffic with a damaged tag".into()));
+        assert_eq!(cut(1), (1, "corrupted, or other traffic with a damaged tag".into()));
+        assert_eq!(cut(2), (2, "corrupted".into()));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! readings it is assumed to change linearly, because clocks drift with temperature, which changes within
 //! minutes.
 //!
-//! In a longer trial the offset is read each second, too ([`Follower`]), and the receiver takes off what was
-//! gained as the last readings foretell it ([`Gain`]). The next reading shows how far that was off.
+//! In a longer trial the offset is read each second, too ([`Follower`]), and the receiver corrects latencies
+//! by a prediction from the last readings ([`Gain`]). The next reading shows the error of that prediction.
 
 use kpps_measure::Latency;
 use kpps_results::detail::Clocks as Document;
@@ -289,7 +289,7 @@ impl Follower {
         self.pings += reading.pings;
         let first_ns = self.read[0].0;
         let next_ns = at_ns + ((at_ns - first_ns) / 2.0).clamp(READ_NS / 50.0, READ_NS);
-        // The line is good for as long as it was drawn over.
+        // The fit is used for at most the time span that it was made from.
         let (base_ns, since_ns) = (self.gain.at_ns - first_ns, at_ns - self.gain.at_ns);
         let error_ns = reading.error_ns as f64;
         let is_bad = error_ns > WORSE * self.usual_ns;
@@ -353,8 +353,8 @@ impl Clocks {
         self.after = Some(after);
     }
 
-    /// Whether clocks are followed in a trial of this length: questions that wait behind others do not tell
-    /// the time.
+    /// Whether the clock is followed during a trial of this length. Not on a busy connection: the time of a
+    /// request that waits behind others says nothing about the offset.
     fn follows(&self, length: Duration) -> bool {
         !self.is_one() && length > SHORT && self.before.iter().all(|it| ["", "udp"].contains(&&*it.over))
     }

@@ -54,7 +54,7 @@ impl Counted {
     }
 }
 
-/// What a system counted between two looks, while these ports sent and received.
+/// What a system counted between two readings, while these ports sent and received.
 pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -> Counted {
     let mut interfaces = BTreeMap::new();
     let mut ip = BTreeMap::new();

@@ -75,6 +75,8 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let result = result(offer, outcome)?;
     let received = sum(|direction| direction.arrived.received);
+    // A damaged frame of a capture is not recognised: it counts as other traffic, and as lost.
+    let corrupted = |frames| offer.replay.is_none().then_some(frames);
     let published = |direction: &DirectionOutcome| Direction {
         from: tester.names()[direction.from].to_owned(),
         to: tester.names()[1 - direction.from].to_owned(),
@@ -85,7 +87,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         lost: direction.lost(),
         duplicated: direction.arrived.duplicated,
         reordered: direction.arrived.reordered,
-        corrupted: direction.arrived.corrupted,
+        corrupted: corrupted(direction.arrived.corrupted),
         other_traffic: direction.arrived.other_traffic,
         latency_ns: direction.latency.quantiles(),
         latency_histogram: direction.latency.ranges(),
@@ -114,7 +116,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         lost: sum(DirectionOutcome::lost),
         duplicated: Some(sum(|direction| direction.arrived.duplicated)),
         reordered: Some(sum(|direction| direction.arrived.reordered)),
-        corrupted: Some(sum(|direction| direction.arrived.corrupted)),
+        corrupted: corrupted(sum(|direction| direction.arrived.corrupted)),
         other_traffic: Some(sum(|direction| direction.arrived.other_traffic)),
         received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {

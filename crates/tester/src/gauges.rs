@@ -125,7 +125,7 @@ impl Gauges {
     /// the operators of agents allow at most. The senders take notice some moments later.
     ///
     /// # Errors
-    /// In a few words: this trial has no such rate, or more than is possible is sent already.
+    /// The reason in a few words: the trial has no such rate, or already sends at its maximum.
     pub fn change_rate(&self, to: Rate) -> Result<NewRate, String> {
         self.change(|rate, _| to.pps(rate.line_pps, rate.mean_bytes))
     }

@@ -67,7 +67,7 @@ fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
             file.display()
         ));
     }
-    // Of a calibration for an agent's port it is not known what that host is now.
+    // For an agent's port the current host is unknown.
     match made.provenance.filter(|_| agent.is_none()) {
         Some(made) if (made.host.clone(), made.kernel.clone()) != system() => Err(format!(
             "{} was made on {} with {}: run kpps calibrate on this host, with this kernel",

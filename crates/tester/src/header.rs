@@ -1,10 +1,10 @@
 //! How a received header differs from the sent one.
 //!
-//! What routers and NATs rewrite does not count as a difference where the checksum over it is right: who
-//! rewrites it updates the checksum, and damage leaves a checksum right only by chance. Two more things do
-//! not count, although no checksum covers them: traffic class, flow label and hop limit of IPv6, which are
-//! rewritten on the way (RFC 4302, 3.3.3.1.2.1); and the ports of UDP without a checksum if an address was
-//! rewritten, as a NAT rewrites both.
+//! A field that a router or NAT rewrites is no difference if the checksum over it is right: whoever rewrites
+//! it updates the checksum, and damage leaves a checksum right only by chance. Two more things do not count,
+//! although no checksum covers them: traffic class, flow label and hop limit of IPv6, which are rewritten on
+//! the way (RFC 4302, 3.3.3.1.2.1); and the ports of UDP without a checksum if an address was rewritten, as a
+//! NAT rewrites both.
 
 use kpps_frames::checksum::checksum;
 use kpps_frames::headers::Headers;
@@ -44,7 +44,7 @@ fn fill(change: &mut [u8], places: Range<usize>, with: u8) {
 /// Where the headers of frames are, of all frames of a load alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outline {
-    /// The beginning of the innermost frame. A tunnel's headers before it are those of who sends through it.
+    /// The beginning of the innermost frame; outer headers belong to the tunnel's sender.
     inner: usize,
     /// The headers of that frame, if it has an IP packet, from its beginning.
     headers: Option<Headers>,

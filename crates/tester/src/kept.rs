@@ -8,6 +8,8 @@ use std::time::SystemTime;
 const MOST: u32 = 1000;
 /// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
+/// The reason of frames with headers of the stream and a damaged tag, until they are [settled](Kept::settle).
+const NAMELESS: &str = "damaged tag";
 
 /// The anomalies of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,15 +20,17 @@ pub(crate) struct Anomalies {
     pub reordered: bool,
     /// It is damaged.
     pub corrupted: bool,
+    /// Its tag is damaged: of the stream, or other traffic.
+    pub nameless: bool,
     /// It is other traffic: not of this trial.
     pub other_traffic: bool,
 }
 
 impl Anomalies {
-    const NAMES: [&str; 4] = ["duplicated", "reordered", "corrupted", "other traffic"];
+    const NAMES: [&str; 5] = ["duplicated", "reordered", "corrupted", NAMELESS, "other traffic"];
 
-    fn each(self) -> [bool; 4] {
-        [self.duplicated, self.reordered, self.corrupted, self.other_traffic]
+    fn each(self) -> [bool; 5] {
+        [self.duplicated, self.reordered, self.corrupted, self.nameless, self.other_traffic]
     }
 }
 
@@ -50,6 +54,21 @@ pub struct Kept {
     pub not_kept: u64,
 }
 
+impl Kept {
+    /// Says of frames with a damaged tag what they count as: `ours` of `all` are corrupted frames of the
+    /// stream, the others other traffic. Which ones are of it is unknown if some are and some are not.
+    pub fn settle(&mut self, ours: u64, all: u64) {
+        let why = match ours {
+            0 => "other traffic with a damaged tag",
+            _ if ours >= all => "corrupted",
+            _ => "corrupted, or other traffic with a damaged tag",
+        };
+        for offender in self.frames.iter_mut().filter(|offender| offender.why == NAMELESS) {
+            offender.why = why.into();
+        }
+    }
+}
+
 /// A frame, and all that is known of it when it arrives.
 struct Suspect {
     at_ns: u64,
@@ -65,7 +84,7 @@ pub(crate) struct Keeper {
     bytes: Vec<u8>,
     suspects: Vec<Suspect>,
     /// Frames kept for each anomaly.
-    kept: [u32; 4],
+    kept: [u32; 5],
     not_kept: u64,
     /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
     counts: HashMap<Change, u64>,
@@ -76,7 +95,7 @@ impl Keeper {
         Self {
             bytes: Vec::with_capacity(ROOM),
             suspects: Vec::with_capacity(MOST as usize),
-            kept: [0; 4],
+            kept: [0; 5],
             not_kept: 0,
             counts: HashMap::new(),
         }

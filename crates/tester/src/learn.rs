@@ -18,8 +18,8 @@ const QUIET: Duration = Duration::from_millis(20);
 /// How long learning may take (RFC 2544 allows 2 s).
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// How long nothing may be learned. The time counts in steps of [`AGAIN`] at most: a process that got no CPU
-/// for a while has not listened meanwhile.
+/// The time limit without progress. It counts in steps of at most [`AGAIN`]: a process that got no CPU for a
+/// while has not listened meanwhile, and must not time out.
 struct Patience {
     looked: Instant,
     spent: Duration,
@@ -63,7 +63,7 @@ pub struct FlowPlan {
     pub sports: Ports,
     /// Destination ports.
     pub dports: Ports,
-    /// The longest turn of what else varies by flow. There are as many flows at least.
+    /// The longest cycle of the other fields that vary by flow. At least this many flows are used.
     pub turn: u32,
     /// Whether the frames from the second end are replies to the flows from the first, as these arrive.
     pub replies: bool,
@@ -104,7 +104,7 @@ impl FlowPlan {
         if self.turn == 1 {
             return flows;
         }
-        // More flows than addresses and ports have begin again with the first ones.
+        // With more flows than combinations of addresses and ports, the combinations repeat.
         let flows = flows.or_else(|| Flows::new(None, ips, ports))?;
         let count = self.count.unwrap_or(flows.count.max(self.turn));
         (count <= MOST_FLOWS).then_some(Flows { count, ..flows })

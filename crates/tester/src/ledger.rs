@@ -7,7 +7,7 @@
 //!   veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
 //! - On the sending port, a packet socket may be told of a drop and repeats the frame. The frames really lost
 //!   between port and wire are those that the port sent minus those that the interface sent; no more are
-//!   attributed there. Only netem, which drops and duplicates silently, is believed.
+//!   attributed there. Exception: netem's counter is used as it is, because it drops and duplicates silently.
 //! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
 //!   drivers, too. It is attributed once, to the port.
 //! - A frame of a type that the kernel does not know is `rx_dropped` at the port's interface, after the port
@@ -57,9 +57,9 @@ pub struct PortCount {
 
 /// Frames that did not arrive, by place.
 ///
-/// Some places count frames of others, too, or copies of a frame that arrived. They explain at most the
-/// frames that are missing otherwise: first `possible`, then `in_flight_at`, then `excess`, beginning with
-/// the tester's own overflow.
+/// Some counters include frames of others, or copies of a frame that arrived. They explain only frames that
+/// no exact counter explains, in the order `possible`, `in_flight_at`, `excess` (the tester's own overflow
+/// first).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
@@ -314,7 +314,7 @@ impl Accounts {
         for (place, frames) in &self.in_flight_at {
             put(&mut in_flight, place, take(*frames));
         }
-        // What may be the tester's fault is not called the device's.
+        // Losses that may be the tester's are attributed to the tester first.
         let (own, others): (Vec<_>, Vec<_>) =
             self.excess.iter().partition(|(place, _)| place.ends_with(MISSED));
         for (place, frames) in own.into_iter().chain(others) {

@@ -284,7 +284,7 @@ impl Watch for Until<'_> {
     fn go_on(&mut self, glance: &Glance) -> bool {
         self.state.sends(self.at, glance.sent - self.before);
         if let Some(behind) = &mut self.behind {
-            // What was due a moment ago and is not sent by now will not be.
+            // Frames that are still unsent a moment after they were due are skipped.
             let then = glance.elapsed.saturating_sub(SLOW);
             let due = (behind.before(then.as_secs_f64()) as u64).min(self.most);
             self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
@@ -364,7 +364,10 @@ impl Counting {
         let missed = counters.missed.zip(self.before.missed).map(|(now, before)| now - before);
         self.arrive(incoming);
         let quantiles = match incoming {
-            Some(Incoming::Tagged(arrivals)) => arrivals.last_quantiles(),
+            Some(Incoming::Tagged(arrivals)) => {
+                state.lacks(at, arrivals.absent());
+                arrivals.last_quantiles()
+            }
             _ => None,
         };
         state.overflows(at, missed, quantiles);
@@ -540,10 +543,14 @@ fn work(
 
 /// How long a receiver sleeps while frames arrive in succession. A receiver that waits for the next frame is
 /// woken by the sender, on another CPU. That takes a virtual machine 4 µs, the time in which a sender over a
-/// veth sends three frames. Such a sleep ends by itself. Meanwhile the port's queue must hold what arrives:
-/// at two million frames a second a packet socket's ring holds 2 ms, and the smallest buffer of a UDP socket
-/// a quarter of that.
+/// veth sends three frames, and it adds to the latency of the next frame. Such a sleep ends by itself.
+/// Meanwhile the port's queue must hold what arrives: at two million frames a second a packet socket's ring
+/// holds 2 ms, and the smallest buffer of a UDP socket a quarter of that.
 const NAP: Duration = Duration::from_micros(100);
+
+/// Frames arrive in succession if the last one came less than this ago. Whether a receiver naps must not
+/// depend on how many frames it happened to find: two runs at one rate would have different latencies.
+const SUCCESSION: Duration = Duration::from_millis(2);
 
 /// Frames that a port's queue holds at most.
 const AT_END: usize = 1 << 16;
@@ -579,8 +586,7 @@ fn receive(
             port.maintain()?;
         }
         if taken == 0 {
-            // A single frame: the next one may take long.
-            if stamped.get() && since_rest > 1 {
+            if stamped.get() && now - last < SUCCESSION {
                 std::thread::sleep(NAP);
             } else {
                 wait(&[&*port], SLOW / 4)

@@ -1,20 +1,31 @@
 //! What this process measures on: the provenance of its documents.
 //!
-//! A process has one command line and measures one thing. So there is one record: it begins when the first
-//! ports are opened, or guests and cards are looked at, and the document that is published at the end takes
-//! it along.
+//! A command measures one thing, and its thread opens the ports and publishes the document. So each thread
+//! has one record: it begins when the first ports are opened, or guests and cards are looked at, and the
+//! document that is published at the end takes it along.
 
 use kpps_ports::Spec;
 use kpps_results::provenance::{Gateway, Provenance};
-use std::sync::{Mutex, PoisonError};
+use std::cell::RefCell;
+use std::ffi::OsString;
 use time::UtcDateTime;
 use time::format_description::well_known::Rfc3339;
 
-static RECORD: Mutex<Option<Provenance>> = Mutex::new(None);
+thread_local! {
+    static RECORD: RefCell<Option<Provenance>> = const { RefCell::new(None) };
+    /// The words of the command, if they are not those of the process.
+    static WORDS: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
+}
+
+/// Begins another command on this thread, of these words: one of a program that has called kpps.
+pub fn begin_command(words: &[OsString]) {
+    RECORD.take();
+    WORDS.set(Some(words.to_vec()));
+}
 
 /// The record; `None` if nothing real was measured.
 pub fn provenance() -> Option<Provenance> {
-    RECORD.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    RECORD.with_borrow(Clone::clone)
 }
 
 /// Begins the record, if it has not begun: something real is measured, maybe without ports.
@@ -51,15 +62,15 @@ pub(crate) fn note_ports(ports: impl IntoIterator<Item = (String, String)>) {
 }
 
 fn note(change: impl FnOnce(&mut Provenance)) {
-    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
-    change(record.get_or_insert_with(begun));
+    RECORD.with_borrow_mut(|record| change(record.get_or_insert_with(begun)));
 }
 
 /// A record that begins now.
 fn begun() -> Provenance {
     let (host, kernel) = system();
     let now = UtcDateTime::now().truncate_to_second();
-    let words = std::env::args_os().map(|word| quoted(&word.to_string_lossy()));
+    let words = WORDS.with_borrow(Clone::clone).unwrap_or_else(|| std::env::args_os().collect());
+    let words = words.iter().map(|word| quoted(&word.to_string_lossy()));
     Provenance {
         time: now.format(&Rfc3339).unwrap_or_default(),
         host,

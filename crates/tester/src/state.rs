@@ -1,8 +1,9 @@
 //! The state that the ends of a trial share while it runs.
 
 use crate::clock::Gain;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Once, Ordering};
+use std::array::from_fn;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// A receiver that misses nothing waits only this long for duplicates.
@@ -20,7 +21,7 @@ pub struct TrialState {
     /// Ends that still send.
     sending: AtomicUsize,
     /// When the last of them had sent all.
-    ended: OnceLock<Instant>,
+    ended: Once<Instant>,
     /// Frames that each end has sent, once it has sent all.
     sent: [AtomicU64; 2],
     /// Frames that each end has sent and received so far.
@@ -48,27 +49,37 @@ pub struct Reported {
     pub shortfall: Option<u64>,
     /// Its receive overflow so far, if its port counts it.
     pub missed: Option<u64>,
+    /// Frames that were sent to it before one that arrived, and have not arrived so far.
+    pub absent: Option<u64>,
     /// Latencies of the last whole interval in ns, if frames came in it.
     pub p50_ns: Option<u64>,
     /// See `p50_ns`.
     pub p99_ns: Option<u64>,
 }
 
-/// [`Reported`], for other threads; the largest number stands for nothing.
+/// What one end has sent so far, and what is absent of it at the other: see [`Reported::absent`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoFar {
+    sent: u64,
+    absent: u64,
+}
+
+/// [`Reported`], for other threads; `u64::MAX` means none.
 #[derive(Debug)]
 struct LiveEnd {
     /// Frames that it sent and that had not come through a second later.
     lost: AtomicU64,
     shortfall: AtomicU64,
     missed: AtomicU64,
+    absent: AtomicU64,
     p50_ns: AtomicU64,
     p99_ns: AtomicU64,
 }
 
 impl LiveEnd {
-    const fn new() -> Self {
-        let [shortfall, missed, p50_ns, p99_ns] = [const { AtomicU64::new(u64::MAX) }; 4];
-        Self { lost: AtomicU64::new(0), shortfall, missed, p50_ns, p99_ns }
+    fn new() -> Self {
+        let [shortfall, missed, absent, p50_ns, p99_ns] = from_fn(|_| AtomicU64::new(u64::MAX));
+        Self { lost: AtomicU64::new(0), shortfall, missed, absent, p50_ns, p99_ns }
     }
 }
 
@@ -78,13 +89,13 @@ impl TrialState {
         Self {
             senders,
             sending: AtomicUsize::new(senders),
-            ended: OnceLock::new(),
-            sent: [const { AtomicU64::new(u64::MAX) }; 2],
-            so_far: [const { [const { AtomicU64::new(0) }; 2] }; 2],
-            live: [const { LiveEnd::new() }; 2],
+            ended: Once::default(),
+            sent: from_fn(|_| AtomicU64::new(u64::MAX)),
+            so_far: from_fn(|_| from_fn(|_| AtomicU64::new(0))),
+            live: from_fn(|_| LiveEnd::new()),
             rate: AtomicU64::new(0),
             changes: AtomicUsize::new(0),
-            gains: Mutex::default(),
+            gains: Mutex::new([[None; 2]; 2]),
             gains_changed: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -100,13 +111,13 @@ impl TrialState {
     pub fn has_sent(&self, at: usize, frames: u64) {
         let news = self.sent[at].compare_exchange(u64::MAX, frames, Ordering::Relaxed, Ordering::Relaxed);
         if news.is_ok() && self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.ended.get_or_init(Instant::now);
+            self.ended.set(Instant::now());
         }
     }
 
     /// When the last end had sent all.
     pub(crate) fn ended(&self) -> Option<Instant> {
-        self.ended.get().copied()
+        self.ended.get()
     }
 
     /// Frames that an end has sent, once it has sent all.
@@ -130,6 +141,13 @@ impl TrialState {
         (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed))
     }
 
+    /// Frames that an end has sent and received so far, and whether it has sent all: then that is their
+    /// number, whenever it was last recorded.
+    pub fn progress(&self, at: usize) -> (u64, u64, bool) {
+        let ((so_far, received), all) = (self.so_far(at), self.sent(at));
+        (all.unwrap_or(so_far), received, all.is_some())
+    }
+
     /// Records the shortfall of an end so far.
     pub fn falls_short(&self, at: usize, frames: u64) {
         self.live[at].shortfall.store(frames, Ordering::Relaxed);
@@ -144,20 +162,35 @@ impl TrialState {
         }
     }
 
-    /// What else a port has reported.
-    pub fn reported(&self, at: usize) -> Reported {
-        let LiveEnd { shortfall, missed, p50_ns, p99_ns, .. } = &self.live[at];
-        let [shortfall, missed, p50_ns, p99_ns] = [shortfall, missed, p50_ns, p99_ns]
-            .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
-        Reported { shortfall, missed, p50_ns, p99_ns }
+    /// Records the frames that were sent to an end before one that arrived, and have not arrived so far.
+    pub fn lacks(&self, at: usize, frames: u64) {
+        self.live[at].absent.store(frames, Ordering::Relaxed);
     }
 
-    /// Records what is lost by now of the frames that each end had sent a while ago.
-    pub(crate) fn note_lost(&self, sent_before: [u64; 2]) {
-        for (from, sent) in sent_before.into_iter().enumerate() {
-            let came_through = self.so_far(1 - from).1 + self.reported(1 - from).missed.unwrap_or(0);
-            self.live[from].lost.fetch_max(sent.saturating_sub(came_through), Ordering::Relaxed);
+    /// What else a port has reported.
+    pub fn reported(&self, at: usize) -> Reported {
+        let LiveEnd { shortfall, missed, absent, p50_ns, p99_ns, .. } = &self.live[at];
+        let [shortfall, missed, absent, p50_ns, p99_ns] = [shortfall, missed, absent, p50_ns, p99_ns]
+            .map(|cell| Some(cell.load(Ordering::Relaxed)).filter(|&value| value != u64::MAX));
+        Reported { shortfall, missed, absent, p50_ns, p99_ns }
+    }
+
+    /// Records what is lost by now of the frames that each end had sent a while ago. Frames that came since
+    /// then hide some of them in the sums of sent and received frames, but not in what was `absent` then.
+    pub(crate) fn note_lost(&self, before: [SoFar; 2]) {
+        for (from, before) in before.into_iter().enumerate() {
+            let now = self.reported(1 - from);
+            let overflow = now.missed.unwrap_or(0);
+            let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1 + overflow);
+            // What was late then may have arrived meanwhile.
+            let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
+            self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
         }
+    }
+
+    /// What an end has sent by now, and what is absent of it at the other end.
+    pub(crate) fn of_sender(&self, from: usize) -> SoFar {
+        SoFar { sent: self.so_far(from).0, absent: self.reported(1 - from).absent.unwrap_or(0) }
     }
 
     /// Frames that an end sent and that had not come through a while later.
@@ -237,5 +270,133 @@ impl TrialState {
         let Some(ended) = self.ended.get() else { return false };
         let nothing_missing = received >= self.sent[1 - at].load(Ordering::Relaxed);
         ended.elapsed() >= drain || nothing_missing && quiet >= QUIET
+    }
+}
+
+#[cfg(all(test, not(kpps_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_end_has_sent_in_all_is_never_an_earlier_number() {
+        let state = TrialState::new(1);
+        state.sends(0, 900);
+        assert_eq!(state.progress(0), (900, 0, false));
+        state.has_sent(0, 1000);
+        assert_eq!(state.progress(0), (1000, 0, true));
+    }
+
+    /// Frames that arrived since then do not hide those that were lost before.
+    #[test]
+    fn a_running_trial_tells_part_losses() {
+        let state = TrialState::new(1);
+        let counts = |sent, received, absent| {
+            state.sends(0, sent);
+            state.receives(1, received);
+            state.lacks(1, absent);
+            [0, 1].map(|from| state.of_sender(from))
+        };
+        // One of ten is lost, at 5000 a second.
+        let then = counts(40_000, 36_000, 4000);
+        counts(45_000, 40_500, 4500);
+        state.note_lost(then);
+        assert_eq!((state.lost(0), state.lost(1)), (4000, 0));
+        // Ten of the first ones were only late.
+        let then = counts(50_000, 45_010, 4990);
+        state.note_lost(then);
+        assert_eq!(state.lost(0), 4990);
+        // Nothing comes any more: no later frame shows what is absent.
+        let then = counts(60_000, 45_010, 4990);
+        state.note_lost(then);
+        assert_eq!(state.lost(0), 14_990);
+        // A tester's own overflow is not lost.
+        state.overflows(1, Some(20_000), None);
+        state.note_lost(counts(80_000, 60_000, 20_000));
+        assert_eq!(state.lost(0), 14_990);
+    }
+}
+
+/// All orders in which threads may see each other's writes: `make loom`.
+#[cfg(all(test, kpps_loom))]
+mod orders {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Runs the threads in each order, and `look` beside them.
+    fn in_each_order(senders: usize, acts: &[fn(&TrialState)], look: fn(&TrialState)) {
+        let acts = acts.to_vec();
+        loom::model(move || {
+            let state = Arc::new(TrialState::new(senders));
+            let threads = acts.iter().map(|&act| {
+                let state = state.clone();
+                thread::spawn(move || act(&state))
+            });
+            let threads: Vec<_> = threads.collect();
+            look(&state);
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            look(&state);
+        });
+    }
+
+    /// A receiver that sees the end of sending compares what it has with what was sent: of both ends.
+    #[test]
+    fn who_sees_the_end_sees_what_was_sent() {
+        in_each_order(2, &[|state| state.has_sent(0, 10), |state| state.has_sent(1, 20)], |state| {
+            if state.ended().is_some() {
+                assert_eq!([0, 1].map(|at| state.sent(at)), [Some(10), Some(20)]);
+            }
+        });
+    }
+
+    /// It ends once, whoever says so.
+    #[test]
+    fn an_end_that_is_told_twice_counts_once() {
+        in_each_order(2, &[|state| state.has_sent(0, 10), |state| state.has_sent(0, 10)], |state| {
+            assert_eq!(state.ended(), None);
+        });
+    }
+
+    #[test]
+    fn the_number_of_an_end_that_has_sent_all_is_the_last() {
+        let send = |state: &TrialState| {
+            state.sends(0, 9);
+            state.has_sent(0, 10);
+        };
+        in_each_order(1, &[send], |state| {
+            let (sent, _, all) = state.progress(0);
+            assert!(if all { sent == 10 } else { [0, 9].contains(&sent) });
+        });
+    }
+
+    /// A sender that has noticed a change has it, and the last one is not missed.
+    #[test]
+    fn no_gain_of_a_clock_is_missed() {
+        loom::model(|| {
+            let state = Arc::new(TrialState::new(1));
+            let gain = |gained_ns| Gain { at_ns: 1.0, gained_ns, pace: 0.0 };
+            let there = state.clone();
+            let thread = thread::spawn(move || [1.0, 2.0].map(|ns| there.gains(0, gain(ns))));
+            let mut seen = 0;
+            let mut last = [(); 2].iter().fold(None, |last, ()| state.gain(0, &mut seen).or(last));
+            thread.join().expect("no panic");
+            last = state.gain(0, &mut seen).or(last);
+            assert_eq!(last.map(|gain| gain.gained_ns), Some(2.0));
+        });
+    }
+
+    /// The memory of changes is limited, however many threads change the load at once.
+    #[test]
+    fn the_load_is_not_changed_too_often() {
+        loom::model(|| {
+            let state = Arc::new(TrialState::new(1));
+            state.changes.store(MOST_CHANGES - 1, Ordering::Relaxed);
+            let there = state.clone();
+            let thread = thread::spawn(move || there.change_rate(5.0));
+            let here = state.change_rate(7.0);
+            let there = thread.join().expect("no panic");
+            assert_eq!(usize::from(here) + usize::from(there), 1);
+            assert_eq!(state.rate_pps(), Some(if here { 7.0 } else { 5.0 }));
+        });
     }
 }

@@ -350,8 +350,9 @@ fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
     }
 }
 
-/// What each interval adds to a sum that is not below 0 and does not decrease. Where a sum is higher than a
-/// later one, the rest was only late: sent a moment after it was due, or counted a moment after it was lost.
+/// What each interval adds to a sum that is not below 0 and does not decrease. If a sum exceeds a later
+/// one, the difference was only delayed: sent a moment after it was due, or counted a moment after it was
+/// lost.
 fn each(sums: &[i64]) -> Vec<u64> {
     let mut least = i64::MAX;
     let mut rising: Vec<i64> = sums

@@ -124,11 +124,14 @@ impl Traffic {
     }
 
     /// The size of frames where none is given, if it is not the usual one: that of a packet, or the smallest
-    /// that the encapsulations of both ends allow.
+    /// that the version of IP and the encapsulations of both ends allow.
     pub fn least_size(&self) -> Option<Size> {
-        let layers = self.encap.iter().filter(|encap| !encap.is_plain()).map(Encap::bytes).max();
-        let ip = if self.addresses()[0].first().is_ipv4() { 66 } else { 86 };
-        self.size().or_else(|| Some(Size::with_fcs((ip + layers?) as u16)))
+        let layers = self.encap.iter().map(Encap::bytes).max().unwrap_or(0);
+        // In layers, two more bytes keep the checksum of the tag the same.
+        let balance = if self.encap.iter().all(Encap::is_plain) { 0 } else { 2 };
+        let ip = if self.addresses()[0].first().is_ipv4() { 64 } else { 84 };
+        let least = Size::with_fcs((ip + layers + balance) as u16);
+        self.size().or_else(|| (least > Size::MIN).then_some(least))
     }
 
     /// The frames of the first end between two stations.
@@ -262,6 +265,9 @@ mod tests {
         for bad in ["--src 10.0.0.1 --dst ::1", "--sport 5 --flows 2", "--src 10.0.0.0-10.255.255.255"] {
             assert!(traffic(bad).flows().is_err(), "{bad}");
         }
+        let least = |words| traffic(words).least_size().map(Size::bytes_with_fcs);
+        assert_eq!([least(""), least("--ipv6"), least("--encap vlan:7")], [None, Some(84), Some(68)]);
+        assert_eq!(least("--encap mpls:16"), Some(70));
         assert_eq!(traffic("").unusual(&[]), "");
         assert_eq!(traffic("--dscp 46 --encap mpls:16").unusual(&[]), "DSCP 46, in mpls:16");
         assert_eq!(

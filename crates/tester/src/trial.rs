@@ -116,9 +116,9 @@ impl DirectionOutcome {
     }
 }
 
-/// What the threads of a trial counted, as they counted it. The [document](crate::document()) is made of it,
-/// and has neither what a testbed decides by ([`DirectionOutcome::last_gap`], a [`Trouble`] as an error), nor
-/// frames that were kept, nor whole histograms.
+/// Raw counts of a trial's threads. The [document](crate::document()) is made of them. It leaves out what
+/// only the testbed needs ([`DirectionOutcome::last_gap`], a [`Trouble`] as an error), captured frames, and
+/// full histograms.
 pub struct Outcome {
     /// One or both directions.
     pub directions: Vec<DirectionOutcome>,
@@ -147,7 +147,7 @@ pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
     sites: Vec<Site>,
-    /// The station addresses of the ends' routers, as they were when the ports were opened.
+    /// The station addresses of the routers that the ends send to, as far as they have answered.
     routers: [Option<Mac>; 2],
     gauges: Arc<Gauges>,
     metrics: Option<Metrics>,
@@ -218,7 +218,9 @@ impl Tester {
         let (routers, metrics, ceiling_pps) = ([None; 2], None, None);
         let tester = Self { ports, ends, sites, routers, gauges, metrics, flows, ceiling_pps };
         let names = tester.names();
-        let is_port = |name: &String| names.iter().any(|port| name.ends_with(port));
+        // Routers are noted when they have answered.
+        let is_port =
+            |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
         tester
     }
@@ -262,7 +264,7 @@ impl Tester {
         let gateways = (0..2).filter_map(|at| {
             let router = self.routers[at].map_or("no answer".into(), |mac| mac.to_string());
             let gateway = self.ends[at].gateway?;
-            Some((format!("gateway of {}", self.ports[at].name()), format!("{gateway} ({router})")))
+            Some((format!("{GATEWAY_OF} {}", self.ports[at].name()), format!("{gateway} ({router})")))
         });
         self.sites.iter().flat_map(of).chain(gateways).collect()
     }
@@ -475,6 +477,7 @@ impl Tester {
         {
             return Err(Error::Silent { port: self.ports[from].name().to_owned(), gateway });
         }
+        self.routers = macs;
         for (at, mac) in macs.iter().enumerate() {
             if let Some(gateway) = self.ends[at].gateway {
                 let mac = mac.map(|mac| mac.to_string());
@@ -552,7 +555,7 @@ impl Tester {
             });
         }
         for site in &mut self.sites {
-            // The tag of a packet of one's own is where the host does not look for it.
+            // In a user's own packet the tag is not where the observation of the kernel looks for it.
             let known = offer.replay.is_none() && self.flows.packet.is_none();
             site.host.before(known.then_some(stream))?;
         }
@@ -606,12 +609,12 @@ impl Tester {
             let Done { mut sent, intended, elapsed, gaps, .. } = results[from];
             let reached = results[to].received.arrived.received;
             if lost[from] {
-                // Its last report is old by now: what has arrived or was dropped was sent, too.
+                // The last report is old: frames received or dropped since then were also sent.
                 let dropped = if directions.len() == 1 { counted.accounts.total() } else { 0 };
                 sent = sent.max(reached + dropped);
             }
             if lost[to] {
-                // So is this one's. Whether later frames arrived, nobody knows.
+                // Its last report is old, too: whether later frames arrived is unknown.
                 let place = format!("{} not reported", self.ports[to].name());
                 counted.accounts.possible.push((place, sent.saturating_sub(reached)));
             }
@@ -658,6 +661,7 @@ impl Tester {
         let mut room = all.saturating_sub(counted.accounts.total());
         for direction in &mut done {
             let own = room.min(missing(direction)).min(direction.arrived.nameless);
+            direction.kept.settle(own, direction.arrived.nameless);
             direction.arrived.settle(own);
             room -= own;
         }
@@ -764,6 +768,9 @@ fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
     Flow { from: to.to, to: to.from, from_mac: to.to_mac, to_mac: to.from_mac, ..*to }
 }
 
+/// How the name of a router begins in an environment.
+const GATEWAY_OF: &str = "gateway of";
+
 /// Each trial has another stream number: late frames of one are other traffic in the next.
 fn stream() -> u16 {
     let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
@@ -792,7 +799,7 @@ fn run(
             }
             let now = Instant::now();
             if sent.back().is_none_or(|(then, _)| now - *then >= UNDER_WAY / 8) {
-                sent.push_back((now, [0, 1].map(|at| state.so_far(at).0)));
+                sent.push_back((now, [0, 1].map(|from| state.of_sender(from))));
             }
             while let Some(&(then, sent_then)) = sent.front()
                 && now - then >= UNDER_WAY

@@ -201,6 +201,16 @@ impl<F: Resize> Router<F> {
         self.arp.known()
     }
 
+    /// What it knows and has told, in one line.
+    pub fn in_words(&self) -> String {
+        let mappings =
+            if self.nat.is_some() { format!("{} mappings; ", self.mappings()) } else { String::new() };
+        let (known, (sent, limited)) = (self.neighbours(), self.icmp_errors());
+        format!(
+            "{mappings}{known} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit"
+        )
+    }
+
     /// Click's `Classifier`, and the elements behind each of its outputs.
     fn decide(
         &mut self,

@@ -1,13 +1,12 @@
 //! Self-pacing: interrupts while the device is idle, polling while it is not. Pace and length of polling are
 //! measured.
 //!
-//! **How long to poll an idle device.** Sleeping and waking up costs one interrupt. Idle polls cost a ninth
-//! of the time; the rest is pauses. Polling until it has cost as much as an interrupt is at most twice as
-//! dear as the best choice in hindsight (the ski rental problem). The idle window starts there. It doubles
-//! when an interrupt came sooner than the window lasts, for then polling on would have been cheaper, and
-//! shrinks by an eighth otherwise. Its ceiling is [`OVERHEAD`] interrupts, which bounds the share of CPU time
-//! that interrupts take. A frame that arrives while the driver falls asleep counts as too soon:
-//! [`SelfPacing::near_miss`].
+//! **How long to poll an idle device.** Sleeping and waking up costs one interrupt. An idle poll takes a
+//! ninth of the time, pauses take the rest. Polling for as long as an interrupt costs is at most twice as
+//! expensive as the best choice in hindsight (the ski rental problem). The idle window starts at that length.
+//! It doubles when an interrupt came within one window, and shrinks by an eighth otherwise. Its ceiling is
+//! [`OVERHEAD`] interrupts, which bounds the share of CPU time that interrupts take. A frame that arrives
+//! while the driver falls asleep counts as too soon: [`SelfPacing::near_miss`].
 //!
 //! **How long to pause between polls.** At least the time of [`PAUSE`] idle polls, so they take a small share
 //! of the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse

@@ -13,7 +13,7 @@
 
 /// Sent frames are reported in batches of about this many.
 const BATCH: usize = 32;
-/// The lowest limit: one batch is being sent, one waits, and one is being made.
+/// The lowest limit: three batches (being sent, waiting, being filled).
 const LEAST: usize = 3 * BATCH;
 /// A sender should be away for at most this fraction of the time. With its last call, which is refused, it
 /// then loses less than a twentieth of its time.

@@ -63,7 +63,7 @@ fn what_the_fuzzer_found_harms_no_driver() {
     assert!(count > 100, "{count} inputs");
 }
 
-/// Equal inputs are equal lives: a failure can be repeated.
+/// Equal inputs give identical runs: a failure can be repeated.
 #[test]
 fn a_life_repeats() {
     for chip in 0..Chip::ALL.len() as u8 {

@@ -34,7 +34,7 @@ use kpps_datasheet::Chip;
 use place::Pool;
 use user::User;
 
-/// Lets the driver of a chip live with a hostile device, as `input` says. Equal inputs are equal lives.
+/// Lets the driver of a chip live with a hostile device, as `input` says. Equal inputs give identical runs.
 ///
 /// # Panics
 /// If something does not hold.

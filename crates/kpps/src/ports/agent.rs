@@ -1,12 +1,11 @@
 //! `kpps agent`: ports of this host for a tester on another host.
 
-use crate::error::{Failure, print};
-use crate::interrupt;
+use crate::error::Failure;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{CpuList, use_cpus};
-use kpps_report::files::tell;
+use kpps_report::Session;
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
 use std::net::SocketAddr;
@@ -33,10 +32,19 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Whether there are some.
+    pub fn are_given(&self) -> bool {
+        self.token_file.is_some() || self.tls_ca.is_some()
+    }
+
     /// What they say.
-    pub fn security(&self) -> Result<Security, Failure> {
+    pub fn security(&self, session: &Session) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;
-        token_file.iter().chain(tls_key).filter_map(|path| exposed(path)).for_each(|line| tell(&line));
+        token_file
+            .iter()
+            .chain(tls_key)
+            .filter_map(|path| exposed(path))
+            .for_each(|line| session.tell(&line));
         Ok(Security::of(token_file.as_deref(), [tls_ca, tls_cert, tls_key].map(Option::as_deref))?)
     }
 }
@@ -100,11 +108,11 @@ enum Task {
 }
 
 /// Runs `kpps agent`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     if let Some(Task::Keys { folder, hosts }) = &arguments.task {
         let made = keys::make(folder, hosts)?;
         let lines: Vec<_> = made.iter().map(|path| path.display().to_string()).collect();
-        return print(&lines.join("\n"));
+        return Ok(session.print(&lines.join("\n"))?);
     }
     let load_pps = match arguments.max_load {
         None => f64::INFINITY,
@@ -114,12 +122,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };
     let destinations = arguments.allow_to.clone();
     let rules = Rules { ports: arguments.allow_ports.clone(), allowed, destinations };
-    interrupt::watch();
-    arguments.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
-    let security = arguments.credentials.security()?;
-    let agent = Agent::start(arguments.listen, rules, security, Clock::here().clone(), tell)?;
-    tell(&format!("listening on {}", agent.place()));
-    while !interrupt::is_requested() {
+    session.watch();
+    use_cpus(arguments.cpus.as_ref()).map_err(Failure::Input)?;
+    let security = arguments.credentials.security(session)?;
+    let agent =
+        Agent::start(arguments.listen, rules, security, Clock::here().clone(), kpps_report::files::tell)?;
+    session.tell(&format!("listening on {}", agent.place()));
+    while session.goes_on() {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())

@@ -3,7 +3,6 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
-use crate::output::Files;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
@@ -11,6 +10,7 @@ use kpps_measure::units;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
 use kpps_ports::{RoutedSpec, Spec};
+use kpps_report::Session;
 use kpps_results::run::Run;
 use std::time::Duration;
 
@@ -33,19 +33,18 @@ pub struct BridgeArguments {
 }
 
 /// Runs `kpps bridge`.
-pub fn bridge(arguments: &BridgeArguments) -> Result<(), Failure> {
-    let mut files = arguments.app.run.outputs.open("bridge")?;
-    let mut ports = arguments.app.run.ports.open(&arguments.ports, true)?;
+pub fn bridge(arguments: &BridgeArguments, session: &Session) -> Result<(), Failure> {
+    let mut files = arguments.app.run.outputs.open(session, "bridge")?;
+    let mut ports = arguments.app.run.ports.open(session, &arguments.ports, true)?;
     let mut bridge = EtherSwitch::new(ports.len());
-    let more = |bridge: &EtherSwitch| {
-        format!(
-            "{} MAC addresses known, {} frames flooded, {} addresses not learned (table full)\n",
-            bridge.stations(),
-            bridge.flooded(),
-            bridge.unlearned()
-        )
-    };
-    arguments.app.show("bridge", &mut files, &arguments.ports, &mut ports, &mut bridge, more)
+    let run = arguments.app.run(session, "bridge", &arguments.ports, &mut ports, &mut bridge)?;
+    let learned = format!(
+        "{} MAC addresses known, {} frames flooded, {} addresses not learned (table full)\n",
+        bridge.stations(),
+        bridge.flooded(),
+        bridge.unlearned()
+    );
+    finish(&run, &mut files, &learned, arguments.app.duration.is_none())
 }
 
 /// Arguments of `kpps route`.
@@ -73,9 +72,9 @@ pub struct RouteArguments {
 }
 
 /// Runs `kpps route`.
-pub fn route(arguments: &RouteArguments) -> Result<(), Failure> {
+pub fn route(arguments: &RouteArguments, session: &Session) -> Result<(), Failure> {
     let RouteArguments { interfaces, route, app } = arguments;
-    app.router("route", interfaces, |interfaces| Router::new(interfaces, route))
+    app.router(session, "route", interfaces, |interfaces| Router::new(interfaces, route))
 }
 
 /// Arguments of `kpps nat`.
@@ -111,7 +110,7 @@ pub struct NatArguments {
 }
 
 /// Runs `kpps nat`.
-pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
+pub fn nat(arguments: &NatArguments, session: &Session) -> Result<(), Failure> {
     let udp_ns = u64::try_from(arguments.udp_timeout.as_nanos()).unwrap_or(u64::MAX);
     let plan = Nat {
         outside: arguments.interfaces.len() - 1,
@@ -120,7 +119,7 @@ pub fn nat(arguments: &NatArguments) -> Result<(), Failure> {
         timeouts: Timeouts { udp_ns, ..Timeouts::default() },
     };
     let NatArguments { interfaces, route, app, .. } = arguments;
-    app.router("nat", interfaces, |interfaces| Router::new(interfaces, route)?.with_nat(plan))
+    app.router(session, "nat", interfaces, |interfaces| Router::new(interfaces, route)?.with_nat(plan))
 }
 
 /// Options of all apps.
@@ -137,6 +136,7 @@ impl AppOptions {
     /// Runs the router that `plan` makes of interfaces.
     fn router(
         &self,
+        session: &Session,
         command: &str,
         links: &[RoutedSpec],
         plan: impl Fn(Vec<Interface>) -> Result<Router<Frame>, Misconfigured>,
@@ -147,35 +147,26 @@ impl AppOptions {
         };
         // Wrong addresses are reported before any port is opened.
         plan(&[])?;
-        let mut files = self.run.outputs.open(command)?;
-        let mut ports = self.run.ports.open(&specs, false)?;
+        let mut files = self.run.outputs.open(session, command)?;
+        let mut ports = self.run.ports.open(session, &specs, false)?;
         let macs: Result<Vec<Mac>, _> = ports.iter().map(|port| port.address().map(Mac)).collect();
         let mut router = plan(&macs?)?;
-        let more = |router: &Router<Frame>| {
-            let (sent, limited) = router.icmp_errors();
-            let mappings =
-                if command == "nat" { format!("{} mappings; ", router.mappings()) } else { String::new() };
-            format!(
-                "{mappings}{} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit\n",
-                router.neighbours()
-            )
-        };
-        self.show(command, &mut files, &specs, &mut ports, &mut router, more)
+        let run = self.run(session, command, &specs, &mut ports, &mut router)?;
+        finish(&run, &mut files, &format!("{}\n", router.in_words()), self.duration.is_none())
     }
 
-    /// Runs an app on ports and shows what it did.
-    fn show<A: App<Frame>>(
+    /// Runs an app on ports.
+    fn run<A: App<Frame>>(
         &self,
+        session: &Session,
         command: &str,
-        files: &mut Files,
         specs: &[Spec],
         ports: &mut [AnyPort],
         program: &mut A,
-        more: impl Fn(&A) -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<Run, Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
-        let (_, run) = self.run.run(&job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
-        let run = Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run };
-        finish(&run, files, &more(program), self.duration.is_none())
+        let (_, run) =
+            self.run.run(session, &job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
+        Ok(Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run })
     }
 }

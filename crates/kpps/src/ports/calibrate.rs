@@ -8,6 +8,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_measure::units;
 use kpps_ports::Spec;
+use kpps_report::Session;
 use kpps_results::calibration::Calibration;
 use std::time::Duration;
 
@@ -35,17 +36,17 @@ pub struct Arguments {
 }
 
 /// Runs `kpps calibrate`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.run.outputs.open("calibrate")?;
-    let mut ports = arguments.run.ports.open(std::slice::from_ref(&arguments.port), false)?;
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let mut files = arguments.run.outputs.open(session, "calibrate")?;
+    let mut ports = arguments.run.ports.open(session, std::slice::from_ref(&arguments.port), false)?;
     let Some(port) = ports.first_mut() else { return Ok(()) };
     let from_mac = Mac(port.address()?);
     let frame = udp_test(&Flow { from_mac, ..Flow::default() }, arguments.size)
         .map_err(|e| Failure::Input(e.to_string()))?;
     port.check(&arguments.port, frame.len())?;
     let title = format!("kpps calibrate {}", arguments.port);
-    let (meter, view) = arguments.run.show(title, None)?;
-    let watch = || arguments.run.watch(Some(arguments.duration), &meter);
+    let (meter, view) = arguments.run.show(session, title, None)?;
+    let watch = || arguments.run.watch(session, Some(arguments.duration), &meter);
     let measured = kpps_tester::calibrate(port, &frame, watch);
     drop(view);
     let calibration = Calibration {

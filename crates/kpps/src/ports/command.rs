@@ -3,6 +3,7 @@
 use super::{agent, apps, calibrate, count, forward, send, trial};
 use crate::error::Failure;
 use clap::Subcommand;
+use kpps_report::Session;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -32,19 +33,19 @@ pub enum Command {
 
 impl Command {
     /// Runs it.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self, session: &Session) -> Result<(), Failure> {
         match self {
-            Self::Trial(arguments) => trial::run(*arguments),
-            Self::Calibrate(arguments) => calibrate::run(&arguments),
-            Self::Send(arguments) => send::run(&arguments),
-            Self::Count(arguments) => count::run(&arguments),
-            Self::Agent(arguments) => agent::run(&arguments),
+            Self::Trial(arguments) => trial::run(*arguments, session),
+            Self::Calibrate(arguments) => calibrate::run(&arguments, session),
+            Self::Send(arguments) => send::run(&arguments, session),
+            Self::Count(arguments) => count::run(&arguments, session),
+            Self::Agent(arguments) => agent::run(&arguments, session),
             #[cfg(target_os = "linux")]
-            Self::Linux(command) => command.run(),
-            Self::Forward(arguments) => forward::run(&arguments),
-            Self::Bridge(arguments) => apps::bridge(&arguments),
-            Self::Route(arguments) => apps::route(&arguments),
-            Self::Nat(arguments) => apps::nat(&arguments),
+            Self::Linux(command) => command.run(session),
+            Self::Forward(arguments) => forward::run(&arguments, session),
+            Self::Bridge(arguments) => apps::bridge(&arguments, session),
+            Self::Route(arguments) => apps::route(&arguments, session),
+            Self::Nat(arguments) => apps::nat(&arguments, session),
         }
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Streams, count_any};
+use kpps_report::Session;
 use kpps_results::run::Run;
 use std::time::Duration;
 
@@ -28,8 +29,7 @@ pub struct Arguments {
     /// Stop after this time
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
     duration: Duration,
-    /// Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is
-    /// 1
+    /// Number of test frames that must arrive, each once, in order, unchanged; otherwise the exit code is 1
     #[arg(long, value_name = "FRAMES")]
     expect: Option<u64>,
     #[command(flatten)]
@@ -37,15 +37,15 @@ pub struct Arguments {
 }
 
 /// Runs `kpps count`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
-    let mut files = arguments.run.outputs.open("count")?;
-    let mut ports = arguments.run.ports.open(specs, true)?;
+    let mut files = arguments.run.outputs.open(session, "count")?;
+    let mut ports = arguments.run.ports.open(session, specs, true)?;
     // Queues are served in turn; only frames of one flow share a queue.
     let several = ports.first().is_some_and(|port| port.queues() > 1);
     let mut streams = if several { Streams::by_flow() } else { Streams::default() };
     let job = Job { command: "count", specs, offered_pps: None, duration: Some(arguments.duration) };
-    let (_, run) = arguments.run.run(&job, &mut ports, |ports, watch| {
+    let (_, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
         let count = |port| count_any(port, &mut streams, arguments.expect, watch);
         Ok(((), ports.first_mut().map_or(Ok(Duration::ZERO), count)?))
     })?;

@@ -8,6 +8,7 @@ use kpps_frames::Size;
 use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{forward_any, prime};
+use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps forward`.
@@ -40,12 +41,12 @@ pub struct Arguments {
 }
 
 /// Runs `kpps forward`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let specs = [arguments.a.clone(), arguments.b.clone()];
-    let mut files = arguments.run.outputs.open("forward")?;
-    let mut ports = arguments.run.ports.open(&specs, true)?;
+    let mut files = arguments.run.outputs.open(session, "forward")?;
+    let mut ports = arguments.run.ports.open(session, &specs, true)?;
     let job = Job { command: "forward", specs: &specs, offered_pps: None, duration: arguments.duration };
-    let (primed, run) = arguments.run.run(&job, &mut ports, |ports, watch| match ports {
+    let (primed, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| match ports {
         [first, second] => {
             let primed = prime(first, arguments.prime, arguments.size)?;
             Ok((primed, forward_any(first, second, watch)?))

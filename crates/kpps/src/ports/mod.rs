@@ -8,7 +8,6 @@ mod count;
 mod forward;
 #[cfg(target_os = "linux")]
 mod linux;
-mod live;
 mod options;
 mod pair;
 mod replay;

@@ -1,18 +1,17 @@
 //! What the commands on ports have in common: their options, the end of a run, and its results.
 
-use super::live::Metered;
 use crate::error::Failure;
-use crate::interrupt;
 use crate::live::Live;
 use crate::output::{Files, Outputs};
 use clap::Args;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{CpuList, Glance, Watch, use_cpus};
+use kpps_ports::port::run::{CpuList, use_cpus};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
-use kpps_report::files::tell;
-use kpps_report::live::{Counts, Meter, Progress, View};
+use kpps_report::Session;
+use kpps_report::live::{Meter, Progress, View};
 use kpps_results::run::Run;
 use kpps_tester::RunStart;
+use kpps_tester::live::{Metered, RunWatch};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,10 +77,15 @@ impl PortOptions {
     }
 
     /// Opens the ports and waits for their links.
-    pub fn open(&self, specs: &[Spec], promiscuous: bool) -> Result<Vec<AnyPort>, Failure> {
-        interrupt::watch();
-        self.cpus.as_ref().map_or(Ok(()), use_cpus).map_err(Failure::Input)?;
-        let ports = port::ready(specs, &self.options(promiscuous), &tell)?;
+    pub fn open(
+        &self,
+        session: &Session,
+        specs: &[Spec],
+        promiscuous: bool,
+    ) -> Result<Vec<AnyPort>, Failure> {
+        session.watch();
+        use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
+        let ports = port::ready(specs, &self.options(promiscuous), &|line: &str| session.tell(line))?;
         kpps_tester::provenance::note_opened(specs);
         Ok(ports)
     }
@@ -89,27 +93,33 @@ impl PortOptions {
 
 impl RunOptions {
     /// Shows the progress of a run: the counts of the meter.
-    pub fn show(&self, title: String, offered_pps: Option<f64>) -> Result<(Arc<Meter>, View), Failure> {
+    pub fn show(
+        &self,
+        session: &Session,
+        title: String,
+        offered_pps: Option<f64>,
+    ) -> Result<(Arc<Meter>, View), Failure> {
         let (progress, meter) = (Progress::of(title), Arc::new(Meter::printed(self.every)));
         progress.offers(offered_pps);
         let source = Box::new(Metered(meter.clone()));
         // Lines of JSON on the same stream show enough.
         let view = match self.every {
-            None => self.ports.live.view(progress, source, self.outputs.for_machines())?,
+            None => self.ports.live.view(session, progress, source, self.outputs.for_machines())?,
             Some(_) => View::none(),
         };
         Ok((meter, view))
     }
 
     /// Ends a run after this time, if it is given, and shows its counts on the meter.
-    pub fn watch(&self, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
-        RunWatch { at_most, meter: meter.clone(), begun: None }
+    pub fn watch(&self, session: &Session, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
+        RunWatch::new(session.clone(), at_most, meter.clone())
     }
 
     /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
     /// did not fail, and what the ports did.
     pub fn run<T>(
         &self,
+        session: &Session,
         job: &Job<'_>,
         ports: &mut [AnyPort],
         work: impl FnOnce(&mut [AnyPort], &mut RunWatch) -> Result<(T, Duration), Trouble>,
@@ -117,16 +127,16 @@ impl RunOptions {
         let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
         let start = RunStart::now(ports)?;
         let title = format!("kpps {} {}", job.command, names.join(" "));
-        let (meter, view) = self.show(title, job.offered_pps)?;
+        let (meter, view) = self.show(session, title, job.offered_pps)?;
         let begun = Instant::now();
-        let done = work(ports, &mut self.watch(job.duration, &meter));
+        let done = work(ports, &mut self.watch(session, job.duration, &meter));
         drop(view);
         let (result, elapsed, trouble) = match done {
             Ok((result, elapsed)) => (Some(result), elapsed, None),
             Err(trouble) => (None, begun.elapsed(), Some(trouble)),
         };
         let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed, trouble);
-        Ok((result, Run { complete: run.complete && interrupt::goes_on(), ..run }))
+        Ok((result, Run { complete: run.complete && session.goes_on(), ..run }))
     }
 }
 
@@ -136,28 +146,6 @@ impl From<NotReady> for Failure {
             NotReady::Closed(_) => Self::Input(error.to_string()),
             NotReady::Trouble(_) | NotReady::NoLink(_) => Self::Check(error.to_string()),
         }
-    }
-}
-
-/// Ends a run at its time or when the user interrupts it, and shows its progress.
-pub struct RunWatch {
-    at_most: Option<Duration>,
-    meter: Arc<Meter>,
-    /// The first glance: the ports may have been used before.
-    begun: Option<Glance>,
-}
-
-impl Watch for RunWatch {
-    fn at_most(&self) -> Option<Duration> {
-        self.at_most
-    }
-
-    fn go_on(&mut self, glance: &Glance) -> bool {
-        let Glance { elapsed, received, sent, .. } = *glance;
-        let begun = self.begun.get_or_insert(*glance);
-        let (so_far, came) = (sent - begun.sent, received - begun.received);
-        self.meter.show(Counts { elapsed, sent: so_far, received: came });
-        !interrupt::is_requested()
     }
 }
 

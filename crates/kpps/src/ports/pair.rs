@@ -1,7 +1,6 @@
 //! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
 
 use super::agent::Credentials;
-use super::live::Trials;
 use super::traffic::{Traffic, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
@@ -11,6 +10,8 @@ use kpps_frames::{Mac, Mix, Size};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
+use kpps_report::Session;
+use kpps_tester::live::Trials;
 use kpps_tester::observe::Place;
 use kpps_tester::{Offer, Tester};
 use std::net::IpAddr;
@@ -65,7 +66,7 @@ pub struct PortPair {
 
 impl PortPair {
     /// Opens the ports.
-    pub fn open(&self, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
+    pub fn open(&self, session: &Session, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
         let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
         let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
         at_most(2, "--vlan", self.vlan.len())?;
@@ -77,10 +78,10 @@ impl PortPair {
         let addresses = traffic.ends(&self.gateway, self.dst_mac).map_err(Failure::Input)?;
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
-            let security = self.credentials.security()?;
+            let security = self.credentials.security(session)?;
             let here =
                 match hosts.iter().position(Option::is_none) {
-                    Some(at) => options.beside(&specs[1 - at]).open(&specs[at..=at], true)?.pop(),
+                    Some(at) => options.beside(&specs[1 - at]).open(session, &specs[at..=at], true)?.pop(),
                     None if options.cpus.is_some() => return Err(Failure::Input(
                         "--cpus is of this host, and both ports are on others: give it to `kpps agent` there"
                             .into(),
@@ -89,10 +90,14 @@ impl PortPair {
                 };
             let how = options.options(true);
             let (ports, sites) = kpps_agent::pair(&specs, hosts, here, &how, &security, &self.watch)?;
-            crate::interrupt::watch();
+            session.watch();
             Tester::with(ports, addresses, sites)
+        } else if self.credentials.are_given() {
+            return Err(Failure::Input(
+                "--token-file and --tls-ca are for agents on other hosts: give --from or --to".into(),
+            ));
         } else {
-            let ports = options.open(&specs, true)?.try_into().map_err(|_| two())?;
+            let ports = options.open(session, &specs, true)?.try_into().map_err(|_| two())?;
             Tester::new(specs, ports, addresses, &self.watch)?
         };
         self.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
@@ -112,9 +117,14 @@ impl PortPair {
     }
 
     /// The ports with these names as a testbed.
-    pub fn testbed(&self, names: &[String], options: &PortOptions) -> Result<OpenTestbed, Failure> {
-        let mut tester = self.open(&specs(names)?, options)?;
-        tester.resolve_gateways(&crate::interrupt::goes_on)?;
+    pub fn testbed(
+        &self,
+        session: &Session,
+        names: &[String],
+        options: &PortOptions,
+    ) -> Result<OpenTestbed, Failure> {
+        let mut tester = self.open(session, &specs(names)?, options)?;
+        tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
         environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
         let (drain, bidirectional) = (self.drain, self.is_bidirectional());
@@ -141,6 +151,7 @@ impl PortPair {
             ("--bidirectional", self.bidirectional),
             ("--replies", self.replies),
             ("--from and --to", self.hosts().iter().any(Option::is_some)),
+            ("--token-file and --tls-ca", self.credentials.are_given()),
             ("--gateway", !self.gateway.is_empty()),
             ("--dst-mac", self.dst_mac.is_some()),
             ("--dut", self.dut.is_some()),

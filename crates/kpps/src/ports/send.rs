@@ -12,6 +12,7 @@ use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send_any};
+use kpps_report::Session;
 use kpps_results::run::Run;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub struct Arguments {
 }
 
 /// Runs `kpps send`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
     kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
@@ -87,8 +88,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     traffic.flows().map_err(Failure::Input)?;
     let sizes = traffic.size().map_or_else(|| arguments.size.clone(), Mix::fixed);
-    let mut files = arguments.run.outputs.open("send")?;
-    let mut ports = arguments.run.ports.open(specs, false)?;
+    let mut files = arguments.run.outputs.open(session, "send")?;
+    let mut ports = arguments.run.ports.open(session, specs, false)?;
     let Some(port) = ports.first() else { return Ok(()) };
     let speed = port.link().speed_mbps.map_or(rate::GIGABIT, |mbps| u64::from(mbps) * 1_000_000);
     let macs = [Mac(port.address()?), arguments.dst_mac.unwrap_or(Flow::default().to_mac)];
@@ -124,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (given, _) => given.or(whole),
     };
     let job = Job { command: "send", specs, offered_pps: offered, duration };
-    let (sent, run) = arguments.run.run(&job, &mut ports, |ports, watch| {
+    let (sent, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
         let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, watch))?;
         let elapsed = sent.elapsed;
         Ok((sent, elapsed))

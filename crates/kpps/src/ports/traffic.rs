@@ -52,7 +52,7 @@ pub struct Traffic {
 
 /// Refuses more than `most` values of a flag that has one for each port.
 pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
-    let many = || Err(Failure::Input(format!("{flag} takes at most {most} here, and not {values}")));
+    let many = || Err(Failure::Input(format!("{flag}: at most {most} are allowed here, {values} given")));
     if values > most { many() } else { Ok(()) }
 }
 

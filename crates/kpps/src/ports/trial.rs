@@ -1,20 +1,20 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
-use super::live::Trials;
 use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
-use crate::interrupt;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Files, Outputs};
-use crate::testbed::{Kind, Target};
+use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
-use kpps_measure::{detailed, in_words, use_sizes};
+use kpps_measure::{Kind, detailed, in_words, use_sizes};
 use kpps_ports::port::run::Shape;
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
+use kpps_tester::live::Trials;
 use kpps_tester::{Offer, Playback, Tester, document, pcapng};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub struct Arguments {
     /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
-    /// Keep also the results of each interval of this length: rates, losses, latencies. A trial of more than
-    /// 3600 intervals gets longer ones
+    /// Keep also the results of each interval of this length: rates, losses, latencies. If there
+    /// would be more than 3600 intervals, they are made longer
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     interval: Option<Duration>,
     #[command(flatten)]
@@ -93,12 +93,12 @@ pub struct Arguments {
 const REAL: Duration = Duration::from_secs(2);
 
 /// Runs `kpps trial`.
-pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let arguments = &arguments;
     let target = &arguments.target;
     if target.kind() != Kind::Ports {
-        return without_ports(arguments);
+        return without_ports(arguments, session);
     }
     let replay = arguments.replay.read(arguments.load.is_none())?;
     kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
@@ -107,13 +107,14 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
-    let mut tester = target.pair.open(&specs(&target.testbed)?, &target.options)?;
+    let mut tester = target.pair.open(session, &specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
-    let mut files = arguments.outputs.open("trial")?;
+    let mut files = arguments.outputs.open(session, "trial")?;
     let capture = files.open(arguments.capture.as_deref())?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
-    let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
+    let view =
+        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &arguments.calibration)?;
     let offered_pps = offer.load.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
@@ -123,7 +124,7 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
     tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
     progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
-    let outcome = tester.trial(&offer, &interrupt::goes_on)?;
+    let outcome = tester.trial(&offer, &|| session.goes_on())?;
     drop(view);
     let capture = capture.map(|file| {
         let captured = kpps_tester::capture(file.path().display().to_string(), &outcome.directions);
@@ -133,18 +134,18 @@ pub fn run(mut arguments: Arguments) -> Result<(), Failure> {
     });
     let replay = replay.map(|replay| replay.document(&offer));
     let Some(trial) = document(&tester, &offer, &outcome) else {
-        return Err(match (outcome.trouble, interrupt::is_requested()) {
+        return Err(match (outcome.trouble, session.is_interrupted()) {
             (Some(trouble), _) => Failure::Check(trouble.to_string()),
             (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
     let trial = DetailedTrial { traffic: target.pair.unusual(), capture, replay, sender, ..trial };
-    publish(arguments, &trial, files)
+    publish(arguments, &trial, files, session)
 }
 
 /// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
-fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
+fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let target = &arguments.target;
     let name = target.name().join(",");
     let own = [
@@ -158,7 +159,7 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(what) = own {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
-    let OpenTestbed { mut testbed, source, environment } = target.open()?;
+    let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
     let sizes = target.sizes(arguments.size.as_ref());
     let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
     let requested_pps =
@@ -167,23 +168,29 @@ fn without_ports(arguments: &Arguments) -> Result<(), Failure> {
     // The highest load is what the wire carries.
     let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
     let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
-    let files = arguments.outputs.open("trial")?;
-    interrupt::watch();
+    let files = arguments.outputs.open(session, "trial")?;
+    session.watch();
     let duration_s = f64::from(load.duration_ms) / 1e3;
     let progress = Progress::of(format!("kpps trial: {name}"));
-    let view = target.options.live.view(progress.clone(), source, arguments.outputs.for_machines())?;
+    let view =
+        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
     progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
-    let trial = testbed.trial_while(&load, &interrupt::goes_on)?;
+    let trial = testbed.trial_while(&load, &|| session.goes_on())?;
     drop(view);
     let document =
         DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
-    publish(arguments, &document.rounded(), files)
+    publish(arguments, &document.rounded(), files, session)
 }
 
 /// Publishes the trial, and ends as it ended, or by a bound that it breaks.
-fn publish(arguments: &Arguments, trial: &DetailedTrial, mut files: Files) -> Result<(), Failure> {
+fn publish(
+    arguments: &Arguments,
+    trial: &DetailedTrial,
+    mut files: Files,
+    session: &Session,
+) -> Result<(), Failure> {
     files.publish(trial, "")?;
-    match (trial.trouble.clone(), interrupt::is_requested()) {
+    match (trial.trouble.clone(), session.is_interrupted()) {
         (Some(trouble), _) => Err(Failure::Check(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
         (None, false) => Ok(arguments.bounds.get().trial(trial)?),

@@ -15,7 +15,7 @@ fn curves(folder: &Path, file: &str, driver: &str, size: &str, seeds: std::ops::
     for seed in seeds {
         let seed = seed.to_string();
         let words = ["curve", "--json", "--driver", driver, "--size", size, "--seed", &seed];
-        let more = ["--load", "300kpps,800kpps", "--duration", "5ms"];
+        let more = ["--load", "200kpps,800kpps", "--duration", "5ms"];
         let output = kpps(folder, &[&words[..], &more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         all.extend(output.stdout);
@@ -52,7 +52,7 @@ fn a_worse_driver_ends_with_1_and_the_same_one_with_0() {
     let livelock = row("800.0 kpps", "delivered");
     assert_eq!((&livelock["finding"], &livelock["other"]["count"]), (&"worse".into(), &6.into()));
     assert!(livelock["change"].as_f64().unwrap() < -0.9, "{livelock}");
-    assert_eq!(row("300.0 kpps", "delivered")["finding"], "no-difference", "both deliver all of it");
+    assert_eq!(row("200.0 kpps", "delivered")["finding"], "no-difference", "both deliver all of it");
 
     // Other seeds make no other driver.
     let output = kpps(here, &["compare", "ours.json", "again.json"]);

@@ -36,10 +36,14 @@ fn claims_are_one_document_that_the_schema_allows() {
         [
             "lunz2003 L6 order pass",
             "morris2000 M2 fit pass",
-            "morris2000 M4 kept-back predicted",
+            "morris2000 M4 kept-back pass",
             "rdr2007 R2 exact pass"
         ]
     );
+    // What was predicted blind is a record; the document's value stands beside it.
+    assert_eq!(claims[2]["values_blind"]["tx_pps_82542"], 260_700.0);
+    assert_eq!(claims[2]["value_document"]["tx_pps_82542"], 260e3);
+    assert_eq!(claims[2]["results"][0]["blind"], true);
     let sent = claims[2]["values"]["tx_pps_82542"].as_f64().unwrap();
     assert!(sent > 100e3 && claims[1]["expected"].as_str().unwrap().contains("523,000"), "{document}");
     assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written that was not asked for");
@@ -64,9 +68,11 @@ fn claims_are_told_and_a_page_is_written() {
     let shown = text(&output.stdout);
     for words in [
         "M2    pass",
-        "M4    predicted",
+        "M4    pass",
         "tx_pps_82542",
-        "2 claims: 1 pass, 1 predicted",
+        "260700      260000",
+        "2 claims: 2 pass",
+        "predicted blind: 2 of 2 results hit",
         "pages/morris2000.html",
     ] {
         assert!(shown.contains(words), "no '{words}' in:\n{shown}");
@@ -77,6 +83,15 @@ fn claims_are_told_and_a_page_is_written() {
     }
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("src="));
     assert_eq!(std::fs::read_dir(here.path().join("pages")).unwrap().count(), 1);
+
+    let output = kpps(&here, &["study", "--claim", "M4,B16", "--report", "all"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(here.path().join("all/studies.html")).unwrap();
+    for words in
+        ["What was reproduced", "href=\"evans2005.html\"", "predicted blind, 2 were right", "id=\"M4\""]
+    {
+        assert!(page.contains(words), "no '{words}' in {page}");
+    }
 }
 
 #[test]

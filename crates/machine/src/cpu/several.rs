@@ -46,8 +46,8 @@ impl Machine {
             State::Waiting { until_ps } => now_ps.max(until_ps),
             State::Interrupt { from } if !interrupts_off => {
                 if world.interrupt_line(from) {
-                    // It rose since the running CPU last checked, which it does at least this often. `now`
-                    // would move with that CPU, which would then never let this one run.
+                    // The line rose since the running CPU last checked, at most LOOKAHEAD_PS ago. Using `now`
+                    // would move along with that CPU and starve this one.
                     now_ps.max(self.now_ps().saturating_sub(LOOKAHEAD_PS))
                 } else if world.interrupts_enabled(from) {
                     now_ps.max(world.next_ps())

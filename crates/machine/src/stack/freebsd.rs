@@ -227,6 +227,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         self.shared.tally.get()
     }
 
+    /// Frames in the transmit queue now, those in the device's ring not counted; `None` while one is put
+    /// there.
+    pub fn queued(&self) -> Option<usize> {
+        self.shared.transmit.try_borrow().ok().map(|queue| queue.len())
+    }
+
     /// Reads the application in the kernel.
     pub fn with_handler<R>(&self, read: impl FnOnce(&H) -> R) -> R {
         read(&self.shared.handler.borrow())

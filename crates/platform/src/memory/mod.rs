@@ -17,6 +17,13 @@ mod free_ranges;
 mod mapping;
 mod pool;
 mod regions;
+/// Locks. Under `--cfg kpps_loom` the tests try all orders in which threads may see each other's writes.
+mod sync {
+    #[cfg(all(test, kpps_loom))]
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+    #[cfg(not(all(test, kpps_loom)))]
+    pub(super) use std::sync::{Mutex, MutexGuard};
+}
 
 pub use mapping::Mapping;
 pub use pool::{BufferPool, PoolBuffer};

@@ -8,16 +8,17 @@
 //! a handle or a buffer outside ([`Home::leave`]).
 
 use super::regions::{Memory, Span};
+use super::sync::Mutex;
 use crate::{Buffer, BufferSource, DmaSpec, OutOfMemory};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// A cache line: packet buffers start on one.
 const CACHE_LINE: usize = 64;
 
 /// The number of buffers that a handle trades at once with the pool; its own stack holds twice as many.
-const BATCH: usize = 32;
+const BATCH: usize = if cfg!(all(test, kpps_loom)) { 1 } else { 32 };
 
 /// In pools with fewer buffers than this, handles have no stacks, because buffers in a stack are missing
 /// elsewhere.
@@ -406,5 +407,69 @@ mod tests {
             drop(out);
             prop_assert!(whole(&memory));
         }
+    }
+}
+
+/// All orders in which threads may see each other's writes: `make loom`.
+#[cfg(all(test, kpps_loom))]
+mod orders {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use loom::thread;
+
+    /// A pool in which handles have stacks.
+    const BUFFERS: usize = SMALL;
+    const BYTES: usize = 64;
+
+    fn pool() -> (Memory, BufferPool) {
+        let memory = Memory::private((1 << 20) + BUFFERS * BYTES).unwrap();
+        let pool = memory.pool(BUFFERS, BYTES, None).unwrap();
+        (memory, pool)
+    }
+
+    /// Takes some buffers at once, and counts each: a lost count was of a buffer that two had at once, or
+    /// whose former owner's writes the next one does not see.
+    fn use_some(pool: &mut BufferPool, uses: &[AtomicUsize]) {
+        let buffers: Vec<_> = (0..3).filter_map(|_| pool.take()).collect();
+        for buffer in &buffers {
+            let place = &uses[buffer.bus() as usize / BYTES % BUFFERS];
+            place.store(place.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let mut buffers = buffers.into_iter();
+        drop(buffers.next());
+        buffers.for_each(|buffer| pool.give(buffer));
+    }
+
+    #[test]
+    fn no_buffer_has_two_owners_and_none_is_lost() {
+        loom::model(|| {
+            let (_memory, mut pool) = pool();
+            let uses: Arc<Vec<_>> = Arc::new((0..BUFFERS).map(|_| AtomicUsize::new(0)).collect());
+            let (mut far, far_uses) = (pool.clone(), uses.clone());
+            let thread = thread::spawn(move || use_some(&mut far, &far_uses));
+            use_some(&mut pool, &uses);
+            thread.join().unwrap();
+            assert_eq!(uses.iter().map(|uses| uses.load(Ordering::Relaxed)).sum::<usize>(), 6);
+            assert_eq!(pool.available(), BUFFERS);
+        });
+    }
+
+    /// Handle or buffer: whoever is last frees the memory, once.
+    #[test]
+    fn the_last_one_frees_the_memory() {
+        loom::model(|| {
+            let (memory, mut pool) = pool();
+            let [kept, other] = [(); 2].map(|()| pool.take().unwrap());
+            let mut far = pool.clone();
+            let thread = thread::spawn(move || {
+                far.give(other);
+                drop(far);
+            });
+            drop(pool);
+            drop(kept);
+            thread.join().unwrap();
+            assert!(memory.pool(BUFFERS, BYTES, None).is_ok());
+        });
     }
 }

@@ -9,13 +9,14 @@
 
 use super::free_ranges::FreeRanges;
 use super::mapping::Mapping;
+use super::sync::{Mutex, MutexGuard};
 use crate::{DmaMemory, DmaSpec, OutOfMemory};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Nothing is allocated below this address, where a PC has holes (VGA, ROMs).
 const LOWEST: u64 = 1 << 20;

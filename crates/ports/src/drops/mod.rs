@@ -27,7 +27,7 @@ const RAW_TRACEPOINT_OPEN: i32 = 17;
 const PROG_TYPE_TRACING: u32 = 26;
 const TRACE_RAW_TP: u32 = 23;
 
-/// Where test frames end is a handful of places.
+/// Test frames are dropped in few places, so a small table is enough.
 const PLACES: u32 = 4096;
 /// The tracepoint's function, with its parameters in the order of Linux 5.17: its own data, the packet, the
 /// place, and the reason.

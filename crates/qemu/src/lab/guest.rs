@@ -11,8 +11,10 @@ use crate::process::Process;
 use crate::qmp::Monitor;
 use kpps_results::lab::Clock;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take to boot. It takes seconds, unless the host is very busy.
@@ -23,6 +25,15 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const LOGGED_BYTES: u64 = 70;
 /// How many times as long a guest may take on the clock of instructions. A busy host only delays its answer.
 const PATIENT: u32 = 10;
+
+/// Tells whether the work may go on.
+struct GoOn(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for GoOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GoOn")
+    }
+}
 
 /// A running guest. It ends when this is dropped, or when the thread that booted it ends.
 #[derive(Debug)]
@@ -39,7 +50,7 @@ pub struct Guest {
     kernel: Kernel,
     dpdk_drivers: Vec<String>,
     loaded: BTreeSet<String>,
-    go_on: fn() -> bool,
+    go_on: GoOn,
     clock: Clock,
     paced: Option<Paced>,
     /// The time from QEMU's start to the first command.
@@ -76,7 +87,7 @@ impl Guest {
             kernel: kernel.clone(),
             dpdk_drivers: userland.dpdk_drivers().to_vec(),
             loaded: BTreeSet::new(),
-            go_on: || true,
+            go_on: GoOn(Arc::new(|| true)),
             clock: options.clock,
             paced: options.paced,
             boot_time: Duration::ZERO,
@@ -97,8 +108,8 @@ impl Guest {
     }
 
     /// From now on every wait asks `go_on`, and ends with [`Error::Interrupted`] if that returns false.
-    pub fn interruptible(&mut self, go_on: fn() -> bool) {
-        self.go_on = go_on;
+    pub fn interruptible(&mut self, go_on: Arc<dyn Fn() -> bool + Send + Sync>) {
+        self.go_on = GoOn(go_on);
     }
 
     /// The kernel that runs in it.
@@ -186,7 +197,7 @@ impl Guest {
         let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
         let Self { process, commands, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
-            if !go_on() {
+            if !(go_on.0)() {
                 return Err(Error::Interrupted);
             }
             process.check()?;

@@ -168,8 +168,8 @@ impl Sender {
     }
 
     fn run(mut self) -> Result<Wire> {
-        // The tester is to be late less often than what it tests; where that is not allowed, shortfall frames
-        // tell.
+        // A higher priority than the guest's, so that the tester is seldom late. If that is not permitted,
+        // the shortfall shows it.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
         // Sleeps are to end when they should; a kernel that refuses makes them longer.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
@@ -264,7 +264,7 @@ impl Seen {
     fn see(&mut self, sequence: u64) -> Order {
         let (word, bit) = ((sequence % Self::MOST / 64) as usize, sequence % 64);
         if self.bits.len() <= word {
-            // A good tag with a wild number is as unlikely as a wrong check: 2⁻³².
+            // A valid tag with an absurd number is as unlikely as a wrong check: 2⁻³².
             self.bits.resize(word + 1024, 0);
         }
         let place = &mut self.bits[word];

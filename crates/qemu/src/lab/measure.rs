@@ -83,8 +83,8 @@ pub struct Measured {
 }
 
 impl Job<'_> {
-    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e holds frames
-    /// back that it has no descriptors for, without a limit; frames that wait there when the load ends came
+    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e queues
+    /// frames without a limit while it has no descriptors; those that wait there when the load ends count as
     /// too late.
     const fn place_of_rest(&self) -> &'static str {
         match (self.work, self.model) {

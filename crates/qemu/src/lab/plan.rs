@@ -12,6 +12,7 @@ use kpps_results::Registers;
 use kpps_results::lab::{Lab, Ratio, Row, median};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The comparison to be done.
@@ -93,7 +94,12 @@ impl Plan {
     /// # Errors
     /// If a kernel or package cannot be fetched or a guest does not boot. A driver that fails is a row
     /// without figures.
-    pub fn run(&self, observer: &dyn Observer, go_on: fn() -> bool) -> Result<Lab> {
+    pub fn run(
+        &self,
+        observer: &dyn Observer,
+        go_on: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Lab> {
+        let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();
         let boots = self.boots();
         observer.trials(boots.iter().map(|boot| boot.tasks.len() * self.rounds as usize).sum());
@@ -146,7 +152,7 @@ impl Plan {
             let kpps = (is_fed || self.drivers.contains(&Driver::Kpps)).then_some(self.kpps.as_path());
             let start = || {
                 let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
-                guest.interruptible(go_on);
+                guest.interruptible(go_on.clone());
                 Ok(guest)
             };
             let again = |guest: &mut Guest| start().map(|fresh| *guest = fresh);

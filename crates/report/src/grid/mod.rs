@@ -6,5 +6,5 @@ mod rows;
 mod screen;
 
 pub use page::page;
-pub use rows::rows;
+pub use rows::{outcomes, rows};
 pub use screen::screen;

@@ -47,7 +47,7 @@ pub fn page(grid: &Grid) -> String {
             section { h2 { "Every cell" } (table(grid)) }
         }
         footer { p { "Made by kpps " (e.kpps_version)
-            @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms) " ms measured, seed " (e.seed) "." } }
+            @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms) " ms measured" @if let Some(seed) = e.seed { ", seed " (seed) } "." } }
     };
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }

@@ -1,27 +1,59 @@
 //! The cells as rows.
 
-use crate::Rows;
 use crate::csv::Columns;
-use kpps_results::grid::{Cell, Grid};
+use crate::{Column, Field, Kind, Rows};
+use kpps_measure::grid::{Combinations, Outcome};
+use kpps_results::grid::{Axis, Cell, Grid};
 
 /// A row for each cell: the values of the axes, and the columns that [`csv`](crate::csv()) has of a point. A
 /// cell that could not be measured has its reason in the last column only.
 pub fn rows(grid: &Grid) -> Rows {
     let columns = Columns::of(grid.cells.iter().filter_map(|cell| cell.point.as_ref()));
-    let mut header: Vec<String> = grid.axes.iter().map(|axis| axis.parameter.clone()).collect();
+    let mut header: Vec<Column> = grid.axes.iter().map(of_axis).collect();
     header.extend(columns.header());
-    header.push("problem".into());
+    header.push(Column { name: "problem".into(), kind: Some(Kind::Text) });
     let width = header.len() - grid.axes.len() - 1;
     let row = |cell: &Cell| {
-        let mut row: Vec<String> = grid.values(cell).map(ToString::to_string).collect();
+        let mut row: Vec<Field> = grid.values(cell).cloned().map(Field::from).collect();
         match &cell.point {
             Some(point) => row.extend(columns.row(point)),
-            None => row.extend(std::iter::repeat_n(String::new(), width)),
+            None => row.extend(std::iter::repeat_n(Field::Empty, width)),
         }
-        row.push(cell.problem.clone().unwrap_or_default());
+        row.push(cell.problem.clone().into());
         row
     };
     Rows { rows: grid.cells.iter().map(row).collect(), columns: header }
+}
+
+/// The column of an axis.
+fn of_axis(axis: &Axis) -> Column {
+    let values: Vec<Field> = axis.values.iter().cloned().map(Field::from).collect();
+    Column { name: axis.parameter.clone(), kind: Kind::of(&values) }
+}
+
+/// A row for each of these cells, with columns that do not depend on the results: its name `cell`, the values
+/// of the axes, the columns of a point, the `problem` of a cell that could not be measured, the `key` that it
+/// has in journals, and the whole result in JSON, `trial`.
+pub fn outcomes(all: &Combinations<'_>, outcomes: &[Outcome]) -> Rows {
+    let (points, text) =
+        (Columns::default(), |name: &str| Column { name: name.into(), kind: Some(Kind::Text) });
+    let header = points.header();
+    let row = |outcome: &Outcome| {
+        let point = outcome.result.as_ref().ok();
+        let mut row = vec![all.name(outcome).into()];
+        row.extend(all.values(outcome.cell).cloned().map(Field::from));
+        row.extend(point.map_or(vec![Field::Empty; header.len()], |point| points.row(point)));
+        row.push(outcome.result.as_ref().err().cloned().into());
+        row.push(outcome.key.clone().into());
+        row.push(point.and_then(|point| serde_json::to_string(point).ok()).into());
+        row
+    };
+    let rows = outcomes.iter().map(row).collect();
+    let mut columns = vec![text("cell")];
+    columns.extend(all.axes().iter().map(of_axis));
+    columns.extend(header.iter().cloned());
+    columns.extend(["problem", "key", "trial"].map(text));
+    Rows { columns, rows }
 }
 
 #[cfg(test)]

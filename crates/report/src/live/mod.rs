@@ -26,7 +26,7 @@ pub use cpu::{LiveCpu, Parts};
 #[cfg(feature = "live")]
 pub use draw::draw;
 pub use line::line;
-pub use progress::{Ended, Progress};
+pub use progress::{Ended, Progress, SoFar};
 pub use sample::{Counts, Footer, Lost, Meter, RateKey, Rates, Snapshot, Source};
 pub use screen::restore;
 pub use view::{Show, View};

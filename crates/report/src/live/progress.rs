@@ -1,6 +1,7 @@
 //! The progress of a run: the trial under way, and the results of earlier ones.
 
 use super::cpu::LiveCpu;
+use kpps_measure::Observer;
 use kpps_results::Trial;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,6 +71,17 @@ pub(crate) struct State {
     pub notices: Vec<String>,
 }
 
+/// How far a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// The number of trials that have ended.
+    pub done: usize,
+    /// The number of trials of the run, if it is known.
+    pub of: Option<usize>,
+    /// What is measured now.
+    pub doing: String,
+}
+
 /// Receives reports of a run between its trials. Within a trial there are counters ([`super::Source`]).
 #[derive(Clone, Default)]
 pub struct Progress(Arc<Mutex<State>>);
@@ -85,6 +97,12 @@ impl Progress {
     /// Every change leaves a valid state, so the state of a thread that panicked is usable.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far the run is.
+    pub fn so_far(&self) -> SoFar {
+        let state = self.state();
+        SoFar { done: state.done, of: state.wanted, doing: state.doing.clone() }
     }
 
     /// The number of trials of the run.
@@ -130,6 +148,24 @@ impl Progress {
     pub fn stands_at(&self, done: usize) {
         let mut state = self.state();
         state.done = state.done.max(done);
+    }
+}
+
+impl Observer for Progress {
+    fn trials(&self, count: usize) {
+        self.wants(count);
+    }
+    fn begins(&self, what: &str, offered_pps: Option<f64>) {
+        self.begins(what, offered_pps);
+    }
+    fn ended(&self, point: &Trial) {
+        self.ended(point.into());
+    }
+    fn done(&self) {
+        self.done();
+    }
+    fn notice(&self, what: &str) {
+        self.notice(what);
     }
 }
 

@@ -4,8 +4,10 @@ use super::line::line;
 use super::progress::Progress;
 use super::sample::{Sampler, Source};
 use super::screen::{columns, restore, watch};
+use crate::Caller;
 use crate::files::tell;
 use std::io::{Write, stderr};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +34,7 @@ pub enum Show {
 /// A thread that shows the progress of a run. Dropping it ends the thread and restores the terminal.
 pub struct View {
     progress: Progress,
+    caller: Option<Arc<dyn Caller>>,
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,7 +42,13 @@ pub struct View {
 impl View {
     /// Shows nothing.
     pub fn none() -> Self {
-        Self { progress: Progress::default(), over: None, thread: None }
+        Self { progress: Progress::default(), caller: None, over: None, thread: None }
+    }
+
+    /// Has the program that called kpps show a run.
+    pub fn by(caller: Arc<dyn Caller>, progress: Progress) -> Self {
+        caller.follows(&progress);
+        Self { progress, caller: Some(caller), over: None, thread: None }
     }
 
     /// Shows a run. Calls `end` when the user ends the run by a key: on the whole screen Ctrl-C is a key.
@@ -50,7 +59,7 @@ impl View {
         end: impl Fn() + Send + 'static,
     ) -> Self {
         if show == Show::Nothing {
-            return Self { progress, over: None, thread: None };
+            return Self { progress, caller: None, over: None, thread: None };
         }
         let notices = progress.clone();
         let (over, is_over) = channel();
@@ -69,7 +78,7 @@ impl View {
         };
         // Without a thread there is no view either.
         let thread = std::thread::Builder::new().name("live view".into()).spawn(run).ok();
-        Self { progress: notices, over: Some(over), thread }
+        Self { progress: notices, caller: None, over: Some(over), thread }
     }
 }
 
@@ -81,7 +90,7 @@ impl Drop for View {
             let _ = thread.join();
         }
         for notice in self.progress.state().notices.drain(..) {
-            tell(&notice);
+            self.caller.as_ref().map_or_else(|| tell(&notice), |caller| caller.is_told(&notice));
         }
     }
 }

@@ -208,6 +208,7 @@ fn latency(document: &Rfc2544) -> Markup {
         title: "Latency (26.2)".into(),
         x: "load, % of the throughput".into(),
         y: "p50, µs".into(),
+        stated: Vec::new(),
         lines: measured().map(line).collect(),
     };
     markup! {
@@ -242,6 +243,7 @@ fn frame_loss(document: &Rfc2544) -> Markup {
         title: "Frame loss rate (26.3)".into(),
         x: "offered, % of the highest load tried".into(),
         y: "lost, %".into(),
+        stated: Vec::new(),
         lines: measured.iter().map(line).collect(),
     };
     markup! { @if !measured.is_empty() { section { (drawing::lines(&figure)) } } }

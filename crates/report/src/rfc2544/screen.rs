@@ -3,6 +3,7 @@
 use super::rates::{kpps, mbps};
 use crate::clock_error;
 use crate::ndr::{at_least, tester_limits};
+use crate::remarks;
 use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::{Latency, SHORTFALL};
 use std::fmt::Write;
@@ -47,7 +48,7 @@ pub fn sizes(document: &Sizes) -> String {
             bounds("NDR"),
             bounds("PDR"),
             kpps(search.mrr_pps),
-            share.map_or("-".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
+            share.map_or("–".into(), |ndr| format!("{:.1}", 100.0 * ndr / search.max_pps)),
             if search.complete { "" } else { "  not finished" }
         );
     }
@@ -61,6 +62,9 @@ pub fn sizes(document: &Sizes) -> String {
     let timed = document.sizes.iter().flat_map(|search| &search.trials);
     if let Some(clocks) = clock_error(timed.map(|trial| trial.latency_ns)) {
         let _ = writeln!(text, "{clocks}");
+    }
+    if let Some(resumed) = remarks::resumed(document.sizes.iter().flat_map(|search| &search.trials)) {
+        let _ = writeln!(text, "{resumed}");
     }
     text
 }
@@ -91,7 +95,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 writeln!(text, "  throughput    {rate}; {l2} Mb/s on layer 2, {l1} with preamble and gap");
         }
         for at in &tests.latency {
-            let us = |ns: Option<u64>| ns.map_or("-".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
+            let us = |ns: Option<u64>| ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3));
             let Latency { p50, p99, p999, max, .. } = at.latency_ns;
             let _ = writeln!(
                 text,
@@ -151,6 +155,11 @@ pub fn rfc2544(document: &Rfc2544) -> String {
     let timed = document.sizes.iter().flat_map(|tests| &tests.latency);
     if let Some(clocks) = clock_error(timed.map(|at| at.latency_ns)) {
         let _ = write!(text, "\n{clocks}\n");
+    }
+    let searched = document.sizes.iter().flat_map(|tests| tests.throughput.iter().flat_map(|it| &it.trials));
+    let rated = document.sizes.iter().flat_map(|tests| &tests.frame_loss);
+    if let Some(resumed) = remarks::resumed(searched.chain(rated)) {
+        let _ = write!(text, "\n{resumed}\n");
     }
     for departure in &document.departures {
         let _ = write!(text, "\n{departure}");

@@ -4,5 +4,5 @@ mod page;
 mod screen;
 pub(crate) mod value;
 
-pub use page::page;
+pub use page::{overview, page};
 pub use screen::{figure, screen};

@@ -1,6 +1,6 @@
 //! A study as a page.
 
-use super::value::{side, value};
+use super::value::{columns, hit, side, value};
 use crate::{drawing, page};
 use kpps_results::study::{Article, Claim, Map, Study, Verdict};
 use maud::{Markup, html as markup};
@@ -22,8 +22,9 @@ pub fn page(study: &Study, article: &Article) -> String {
         }
         main {
             div.lead { p {
-                "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss) ", predicted: " (predicted)
-                " (no constant was fitted to the result in the document)."
+                "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss)
+                @if predicted > 0 { ", predicted (the result is not known yet): " (predicted) }
+                "."
             } }
             @if !study.complete {
                 p.notice role="status" { "This run was interrupted: some claims are missing." }
@@ -73,17 +74,94 @@ fn claim_section(claim: &Claim) -> Markup {
             p { (sentence(&claim.says)) }
             dl {
                 @if !claim.expected.is_empty() { dt { "Expected" } dd { (claim.expected) } }
-                @if !claim.values.is_empty() {
-                    dt { "Measured" }
-                    dd { @for (index, (name, number)) in claim.values.iter().enumerate() {
-                        @if index > 0 { ", " }
-                        span.value { code { (name) } " " (value(*number)) }
+                @if !claim.values.is_empty() { dt { "Measured" } dd { (figures(claim)) } }
+                @if !claim.results.is_empty() {
+                    dt { "Predicted" }
+                    dd { @for result in &claim.results {
+                        div { (result.name) ": blind " b { (hit(result.blind)) } ", revised " b { (hit(result.revised)) }
+                            " (" code { (result.holds) } ")" }
                     } }
                 }
                 @if !claim.why.is_empty() { dt { "Why" } dd { (emphasised(&claim.why)) } }
             }
         }
     }
+}
+
+/// The figures of a claim: in a row if the document states none of them, or else as a table with the
+/// document's.
+fn figures(claim: &Claim) -> Markup {
+    let (with_blind, rows) = columns(claim);
+    markup! {
+        @if !rows.is_empty() {
+            div.scroll { table.figures {
+                thead { tr {
+                    th { "figure" } @if with_blind { th { "predicted blind" } } th { "document" }
+                    th { @if with_blind { "now, revised" } @else { "model" } }
+                } }
+                tbody { @for [name, blind, document, now] in rows {
+                    tr { td { code { (name) } } @if with_blind { td { (blind) } } td { (document) } td { (now) } }
+                } }
+            } }
+        } @else {
+            @for (index, (name, number)) in claim.values.iter().enumerate() {
+                @if index > 0 { ", " }
+                span.value { code { (name) } " " (value(*number)) }
+            }
+        }
+    }
+}
+
+/// All studies of a document on one page: how much was reproduced, what was predicted, and what was missed
+/// and why.
+pub fn overview(study: &Study) -> String {
+    let [results, blind, revised] = study.foretold();
+    let count = |name: &str, verdict| study.of(name).filter(|claim| claim.verdict == verdict).count();
+    let foretold: Vec<&Claim> = study.claims.iter().filter(|claim| !claim.results.is_empty()).collect();
+    let missed: Vec<&Claim> =
+        study.claims.iter().filter(|c| matches!(c.verdict, Verdict::Miss | Verdict::Failed)).collect();
+    let body = markup! {
+        header { div {
+            h1 { "What was reproduced, what was missed, and why" }
+            p.setting { "All studies, run in the simulator of kpps" }
+        } }
+        main {
+            div.lead { p {
+                "Claims: " (study.claims.len()) ". Held: " (study.count(Verdict::Pass)) ", missed: "
+                (study.count(Verdict::Miss)) ". Of " (results) " results that were predicted blind, "
+                (blind) " were right, and the model that was revised afterwards has " (revised) "."
+            } }
+            @if !study.complete {
+                p.notice role="status" { "This run was interrupted: some claims are missing." }
+            }
+            section {
+                h2 { "By document" }
+                div.scroll { table.figures {
+                    thead { tr { th { "study" } th { "claims" } th { "held" } th { "missed" } } }
+                    tbody { @for article in &study.articles { tr {
+                        td { a href={ (article.name) ".html" } { (article.title) } }
+                        td { (study.of(&article.name).count()) } td { (count(&article.name, Verdict::Pass)) }
+                        td { (count(&article.name, Verdict::Miss)) }
+                    } } }
+                } }
+            }
+            @if !foretold.is_empty() { section {
+                h2 { "Predicted before the document's result was known" }
+                p { "A prediction is on record as it was made. What the model says now was revised in knowledge of the "
+                    "document, and is no prediction." }
+                @for claim in foretold { (claim_section(claim)) }
+            } }
+            @if !missed.is_empty() { section {
+                h2 { "Missed" }
+                @for claim in missed { (claim_section(claim)) }
+            } }
+        }
+        footer {
+            p { "Made by kpps " (study.kpps_version) " with profiles " code { (study.profiles_hash) }
+                ". To see it again: " code { "kpps study --report ." } }
+        }
+    };
+    page::page("Studies", &[page::CSS, drawing::CSS, STUDY_CSS], &body)
 }
 
 /// A map as a table; the colour of a cell tells whether it is above or below 1.

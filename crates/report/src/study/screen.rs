@@ -1,8 +1,8 @@
 //! Claims and figures on a terminal.
 
-use super::value::{side, value};
+use super::value::{columns, hit, side, value};
 use crate::text::Look;
-use kpps_results::study::{Figure, Map, Study, Verdict};
+use kpps_results::study::{Claim, Figure, Map, Study, Verdict};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Style};
@@ -33,10 +33,11 @@ pub fn screen(study: &Study, look: Look) -> String {
             if !claim.expected.is_empty() {
                 text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, look.width, 10));
             }
-            if !claim.values.is_empty() {
-                let values: Vec<_> =
-                    claim.values.iter().map(|(name, number)| format!("{name} {}", value(*number))).collect();
-                text += &format!("{INDENT}measured  {}", wrapped(&values.join(", "), look.width, 10));
+            text += &figures(claim, look);
+            for result in &claim.results {
+                let judged = format!("blind {}, revised {}", hit(result.blind), hit(result.revised));
+                let says = format!("{}: {judged} ({})", result.name, result.holds);
+                text += &format!("{INDENT}predicted {}", wrapped(&says, look.width, 10));
             }
             if !claim.why.is_empty() {
                 text += &format!("{INDENT}why       {}", wrapped(&claim.why, look.width, 10));
@@ -53,7 +54,31 @@ pub fn screen(study: &Study, look: Look) -> String {
         .collect();
     let claims = if study.claims.len() == 1 { "claim" } else { "claims" };
     text += &format!("{} {claims}: {}\n", study.claims.len(), counts.join(", "));
+    let [results, blind, revised] = study.foretold();
+    if results > 0 {
+        text +=
+            &format!("predicted blind: {blind} of {results} results hit; revised afterwards: {revised}\n");
+    }
     text
+}
+
+/// The figures of a claim: in a row if the document states none of them, or else in columns with the
+/// document's.
+fn figures(claim: &Claim, look: Look) -> String {
+    let (with_blind, rows) = columns(claim);
+    if rows.is_empty() {
+        let figures: Vec<_> = claim.values.iter().map(|(name, v)| format!("{name} {}", value(*v))).collect();
+        let figures = wrapped(&figures.join(", "), look.width, 10);
+        return if claim.values.is_empty() { String::new() } else { format!("{INDENT}measured  {figures}") };
+    }
+    let names = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let line = |word: &str, [name, blind, document, now]: &[String; 4]| {
+        let blind = if with_blind { format!(" {blind:>11}") } else { String::new() };
+        format!("{INDENT}{word:<9} {name:<names$}{blind} {document:>11} {now:>11}\n")
+    };
+    let now = if with_blind { "revised" } else { "model" };
+    let header = line("measured", &["", "blind", "document", now].map(str::to_owned));
+    header + &rows.iter().map(|row| line("", row)).collect::<String>()
 }
 
 /// A map as a table: `+` before a cell that is worse, `-` before one that is better.
@@ -111,7 +136,7 @@ fn wrapped(text: &str, width: usize, hang: usize) -> String {
 /// A figure in characters: its lines, their names, and the ends of the axes.
 pub fn figure(figure: &Figure, look: Look) -> String {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
-    let (most_x, most_y) = points().fold((0.0f64, 0.0f64), |(x, y), p| (x.max(p.0), y.max(p.1)));
+    let (most_x, most_y) = crate::drawing::highest(figure);
     let mut text = format!("{}\n", figure.title);
     if most_x <= 0.0 || most_y <= 0.0 {
         return text + "  nothing was measured\n";
@@ -122,7 +147,8 @@ pub fn figure(figure: &Figure, look: Look) -> String {
     let area = Rect::new(9, 0, width - 11, 14);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, area.height + 2));
     let plain = Style::new();
-    let [upright, level, corner] = if look.ascii { ["|", "-", "+"] } else { ["│", "─", "└"] };
+    let [upright, level, corner, dash] =
+        if look.ascii { ["|", "-", "+", "'"] } else { ["│", "─", "└", "╌"] };
     for row in 0..area.height {
         buffer.set_string(8, row, upright, plain);
     }
@@ -138,6 +164,29 @@ pub fn figure(figure: &Figure, look: Look) -> String {
     buffer.set_string(9, area.height + 1, value(least_x), plain);
     let right = value(most_x);
     buffer.set_string(area.right() - right.len() as u16, area.height + 1, &right, plain);
+    let place = |(x, y): (f64, f64)| {
+        let share = |at: f64, from: f64, to: f64| ((at - from) / (to - from)).clamp(0.0, 1.0);
+        let column = area.left() + (share(x, least_x, most_x) * f64::from(area.width - 1)).round() as u16;
+        let up = (share(y, 0.0, most_y * 1.04) * f64::from(area.height - 1)).round() as u16;
+        (column, area.height - 1 - up)
+    };
+    for (index, stated) in figure.stated.iter().enumerate() {
+        let points = stated.points(most_x, most_y);
+        for pair in points.windows(2) {
+            // As many steps as the screen has columns, every other of which is drawn.
+            for step in (0..=width).step_by(2) {
+                let share = f64::from(step) / f64::from(width);
+                let between = |from: f64, to: f64| from + (to - from) * share;
+                let at = (between(pair[0].0, pair[1].0), between(pair[0].1, pair[1].1));
+                let (column, row) = place(at);
+                buffer.set_string(column, row, dash, plain);
+            }
+        }
+        if let Some(&last) = points.last() {
+            let (column, row) = place(last);
+            buffer.set_string(column.min(area.right() - 2), row, (index + 1).to_string(), plain);
+        }
+    }
     for (index, line) in figure.lines.iter().enumerate() {
         let color = Color::Indexed(Look::hue(index));
         Canvas::default()
@@ -151,11 +200,8 @@ pub fn figure(figure: &Figure, look: Look) -> String {
                 }
             })
             .render(area, &mut buffer);
-        for &(x, y) in &line.points {
-            let share = |at: f64, from: f64, to: f64| ((at - from) / (to - from)).clamp(0.0, 1.0);
-            let column = area.left() + (share(x, least_x, most_x) * f64::from(area.width - 1)).round() as u16;
-            let row = (area.height - 1)
-                - (share(y, 0.0, most_y * 1.04) * f64::from(area.height - 1)).round() as u16;
+        for &point in &line.points {
+            let (column, row) = place(point);
             buffer.set_string(column, row, look.mark(index).to_string(), Style::new().fg(color));
         }
     }
@@ -163,6 +209,9 @@ pub fn figure(figure: &Figure, look: Look) -> String {
     text += &format!("{:>width$}\n", figure.x, width = usize::from(area.right()));
     for (index, line) in figure.lines.iter().enumerate() {
         text += &format!("  {}\n", look.paint(index, &format!("{} {}", look.mark(index), line.name)));
+    }
+    for (index, stated) in figure.stated.iter().enumerate() {
+        text += &format!("  {} in the document: {}\n", index + 1, stated.name);
     }
     text
 }

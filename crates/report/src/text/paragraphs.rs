@@ -14,9 +14,31 @@ pub fn paragraphs(text: &str) -> String {
     joined.trim_start().to_owned()
 }
 
+/// What clap says of a bad command line, in one line: what is wrong, and a similar word or else the `remedy`,
+/// without the usage that follows.
+pub fn complaint(message: &str, remedy: Option<&str>) -> String {
+    let in_line = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let mut paragraphs = message.split("\n\n").map(in_line);
+    let what = paragraphs.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let similar = paragraphs.find(|it| it.starts_with("tip: ") && it.contains("similar"));
+    match similar.as_deref().map(|tip| tip.trim_start_matches("tip: ")).or(remedy) {
+        Some(remedy) => format!("{what}; {remedy}"),
+        None => what,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_complaint_is_one_line() {
+        let message = "error: unrecognized subcommand 'cuve'\n\n  tip: a similar subcommand exists: 'curve'\n\nUsage: …";
+        let said = complaint(message, Some("see help"));
+        assert_eq!(said, "unrecognized subcommand 'cuve'; a similar subcommand exists: 'curve'");
+        assert_eq!(complaint("error: bad\n  value\n\nUsage", Some("see help")), "bad value; see help");
+        assert_eq!(complaint("error: bad", None), "bad");
+    }
 
     #[test]
     fn paragraphs_are_one_line_and_examples_stay() {

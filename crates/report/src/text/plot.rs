@@ -23,7 +23,7 @@ pub fn plot(curve: &Curve, look: Look) -> String {
     let most_offered = points().map(|p| p.offered_pps).fold(0.0, f64::max);
     let most_delivered = points().map(|p| p.delivered_pps).fold(0.0, f64::max);
     if most_offered <= 0.0 {
-        return "Nothing to draw: no load was offered.\n".to_owned();
+        return "Nothing to draw: no point was measured.\n".to_owned();
     }
     let width = u16::try_from(look.width.clamp(40, 200)).unwrap_or(200);
     let area = Rect::new(GUTTER, 1, width - GUTTER - 2, (width / 4).clamp(12, 25));

@@ -26,7 +26,7 @@ pub fn table(curve: &Curve, look: Look) -> String {
     }
     text += &footnote(curve);
     if !curve.complete {
-        text += "\nInterrupted: some points are missing.\n";
+        text += "\nNot finished: some points are missing.\n";
     }
     text
 }

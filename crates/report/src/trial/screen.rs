@@ -116,12 +116,13 @@ pub fn screen(trial: &DetailedTrial) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} % (with corrupted frames)",
+        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} %{}",
         trial.result.sent_pps / 1e3,
         trial.sent_bps.l1 / 1e6,
         trial.sent_bps.l2 / 1e6,
         trial.received_pps / 1e3,
-        trial.result.loss_ratio * 100.0
+        trial.result.loss_ratio * 100.0,
+        if trial.corrupted.is_some() { " (with corrupted frames)" } else { "" }
     );
     for direction in &trial.directions {
         text += &parts(direction);

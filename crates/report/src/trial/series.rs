@@ -75,7 +75,7 @@ fn sentence(way: &Direction, interval_s: f64) -> Option<String> {
 pub(super) fn section(trial: &DetailedTrial) -> Markup {
     let figure = |title: &str, y: &str, values: &[(&str, Value)]| {
         let lines = trial.directions.iter().flat_map(|way| values.iter().map(|it| line(trial, way, it)));
-        Figure { title: title.into(), x: "s".into(), y: y.into(), lines: lines.collect() }
+        Figure { title: title.into(), x: "s".into(), y: y.into(), lines: lines.collect(), stated: Vec::new() }
     };
     let rates: [(&str, Value); 2] =
         [("offered", |it| Some(it.offered_pps / 1e3)), ("received", |it| Some(it.received_pps / 1e3))];

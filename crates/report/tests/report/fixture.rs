@@ -259,7 +259,7 @@ fn nothing_measured_is_presented_too() {
     let curve = summarised(Curve::new(Environment::default(), vec![Series::default()], false));
     assert!(html(&curve).contains("Nothing was measured."));
     assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
-    assert!(table(&curve, Look::default()).contains("Interrupted"));
+    assert!(table(&curve, Look::default()).contains("Not finished"));
     assert_eq!(csv(&curve).lines().count(), 1);
 }
 

@@ -218,6 +218,17 @@ pub enum Pieces {
     Coalesced,
 }
 
+impl Pieces {
+    /// So many buffers; `coalesced`: the driver copies several into one.
+    pub fn of(buffers: usize, coalesced: bool) -> Self {
+        match (buffers, coalesced) {
+            (0 | 1, _) => Self::One,
+            (_, true) => Self::Coalesced,
+            (many, false) => Self::Many(many),
+        }
+    }
+}
+
 /// Driver and card. An interrupt may come while it is served, and another CPU may send meanwhile.
 pub struct E1000 {
     machine: Machine,

@@ -192,6 +192,11 @@ impl RateLimitedDevice {
         if self.config.polling { Service::Polling { burst } } else { Service::Interrupt }
     }
 
+    /// Transmit descriptors in use; `None` while the driver is at them.
+    pub fn pending(&self) -> Option<usize> {
+        self.tx.try_borrow().ok().map(|tx| tx.queue.filled)
+    }
+
     /// Fills the receive ring and writes its tail.
     fn refill(&self) {
         self.rx.borrow_mut().refill(&self.source, &self.card, reg::RX_TAIL);

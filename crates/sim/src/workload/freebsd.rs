@@ -161,6 +161,14 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Running<H> {
             Self::E1000(stack) => stack.tally(),
         }
     }
+
+    /// Frames before the ring, and descriptors of the ring in use; `None` while the driver is at them.
+    fn waiting(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::RateLimited(stack) => Some((stack.queued()?, stack.device().pending()?)),
+            Self::E1000(stack) => Some((stack.queued()?, stack.device().transmit_queue().1)),
+        }
+    }
 }
 
 /// A running machine: its card, its stack and what leaves it.
@@ -353,6 +361,56 @@ pub fn send(
         refused: refused as f64 / sent.max(1) as f64,
         load: load(&interval),
     })
+}
+
+/// A machine with a sending program at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Time since the first one.
+    pub at_ps: u64,
+    /// Frames in the transmit queue before the ring.
+    pub queued: usize,
+    /// Descriptors of the ring that the driver has not taken back.
+    pub in_ring: usize,
+    /// Time up to now in which the card had nothing to send and its wire carried nothing.
+    pub idle_ps: u64,
+    /// System calls up to now that found the queue full.
+    pub refused: u64,
+}
+
+/// A program sends datagrams of `payload` bytes, and is looked at every `every_ps`.
+pub fn timeline(
+    place: &Place,
+    payload: u16,
+    program: Program,
+    times_ms: (u32, u32),
+    every_ps: u64,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Moment>, TrialError> {
+    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
+    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let rig = Rig::build(place, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
+    let machine = rig.machine();
+    let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
+    let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
+    rig.simulation.run(phases.measure_ps, go_on)?;
+    let mut moments = Vec::new();
+    let mut next_ps = phases.measure_ps;
+    let (mut queued, mut in_ring) = (0, 0);
+    while next_ps <= phases.end_ps {
+        rig.simulation.run(next_ps, go_on)?;
+        let reading = rig.read(machine);
+        (queued, in_ring) = rig.running.waiting().unwrap_or((queued, in_ring));
+        moments.push(Moment {
+            at_ps: next_ps - phases.measure_ps,
+            queued,
+            in_ring,
+            idle_ps: reading.idle_ps,
+            refused: sender.calls().refused,
+        });
+        next_ps += every_ps.max(NS);
+    }
+    Ok(moments)
 }
 
 /// The first frame comes so long after the machine is set up.

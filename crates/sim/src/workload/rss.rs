@@ -63,8 +63,8 @@ pub struct Busy {
     pub engine: f64,
     /// The bus; with two directions the busier one.
     pub bus: f64,
-    /// Memory; 0 on a host whose memory has no limit.
-    pub memory: f64,
+    /// Memory; `None` on a host whose memory has no limit.
+    pub memory: Option<f64>,
     /// Each CPU.
     pub cpus: Vec<f64>,
     /// The share of the CPUs' time that went into waiting for locks and for lines of other CPUs.
@@ -107,7 +107,7 @@ impl Limit {
             () if delivered >= ALL && busy.wire >= ALL => Self::Wire,
             () if delivered >= ALL => Self::Load,
             () if full(busy.bus) => Self::Bus,
-            () if full(busy.memory) => Self::Memory,
+            () if busy.memory.is_some_and(full) => Self::Memory,
             () if full(busy.card) && busy.engine > 0.5 * busy.card => Self::Card,
             () if full(busy.card) => Self::Bus,
             () if busy.cpus.iter().all(|&cpu| full(cpu)) && busy.shared > 0.5 => Self::Shared,
@@ -324,8 +324,8 @@ pub fn scale(
     let waited = profile.of(Function::Spin) + profile.of(Function::Transfer);
     let busy_ps = interval.count(|s| s.usage.busy_ps());
     let memory_ps = match setup.host_params.memory_mb_per_s {
-        0 => 0.0,
-        rate => interval.count(|s| s.memory_bytes) as f64 * 1e6 / rate as f64,
+        0 => None,
+        rate => Some(interval.count(|s| s.memory_bytes) as f64 * 1e6 / rate as f64),
     };
     let busy = Busy {
         wire: sent as f64 / seconds / line_pps,
@@ -333,7 +333,7 @@ pub fn scale(
         engine: interval.count(|s| s.own.card.to_host) as f64 * setup.card.rx_engine_ps as f64
             / elapsed_ps as f64,
         bus: interval.share(|s| s.bus_busy_ps),
-        memory: memory_ps / elapsed_ps as f64,
+        memory: memory_ps.map(|ps| ps / elapsed_ps as f64),
         cpus: cpu_time.iter().map(Cpu::busy).collect(),
         shared: waited as f64 / busy_ps.max(1) as f64,
     };

@@ -5,15 +5,8 @@ use kpps_measure::{Load, Testbed};
 use kpps_sim::{Receiving, Setup, transmit};
 use std::fmt::Write;
 
-const DRIVERS: [&str; 7] = [
-    "intel-2.5.11",
-    "intel-2.5.11-tuned",
-    "intel-2.5.11-delay",
-    "intel-2.5.11-fix",
-    "click-polling",
-    "intel-5.7.6",
-    "kpps",
-];
+const DRIVERS: [&str; 6] =
+    ["intel-2.5.11", "intel-2.5.11-tuned", "intel-2.5.11-fix", "click-polling", "intel-5.7.6", "kpps"];
 
 fn receive_table(chip: &str, size: Size, loads: &[f64]) -> String {
     let mut table = String::new();

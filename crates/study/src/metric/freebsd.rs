@@ -7,7 +7,9 @@ use super::setting::configuration;
 use super::{Context, Value, Values, columns, ms};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
-use kpps_sim::workload::freebsd::{Place, Program, Received, Sent, Until, receive, route_vlans, send};
+use kpps_sim::workload::freebsd::{
+    Moment, Place, Program, Received, Sent, Until, receive, route_vlans, send, timeline,
+};
 use kpps_sim::{RateLimitedSetup, Setup};
 use serde::Deserialize;
 
@@ -123,6 +125,53 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
         ("system_ns", each_ns(load.system)),
     ]])?;
     values.extend(queue(&sent));
+    Ok(values)
+}
+
+#[derive(Deserialize)]
+struct OfTimeline {
+    #[serde(flatten)]
+    send: OfSend,
+    every_us: u64,
+}
+
+/// A sending program from moment to moment: `us`, `queued` frames, and `waiting` with those in the ring. And
+/// of each time when the program found the queue full, on average: `space_after_us` until there was space in
+/// it, `empty_after_us` until the card had nothing left to send, and `idle_us` until it had again.
+pub(super) fn run_timeline(of: toml::Table, context: &Context) -> Result<Values, String> {
+    let of: OfTimeline = configuration(of)?;
+    let place = of.send.setting.place(context)?;
+    let (times, every_ps) = (of.send.setting.times_ms(), of.every_us.max(1) * 1_000_000);
+    let moments = timeline(&place, of.send.payload, of.send.program()?, times, every_ps, context.go_on)
+        .map_err(|error| error.to_string())?;
+    let us = |ps: u64| ps as f64 * 1e-6;
+    let most = moments.iter().map(|moment| moment.queued).max().unwrap_or(0);
+    let mut spans: [Vec<f64>; 3] = Default::default();
+    for at in 1..moments.len() {
+        if moments[at].refused == moments[at - 1].refused {
+            continue;
+        }
+        // Indices of the moments at which there is space, the card is idle, and it is no longer.
+        let later = |from: usize, is: &dyn Fn(usize) -> bool| (from..moments.len()).find(|&i| is(i));
+        let idle = |i: usize| moments[i].idle_ps > moments[i - 1].idle_ps;
+        let Some(space) = later(at, &|i| moments[i].queued < most) else { continue };
+        let Some(empty) = later(space.max(1), &idle) else { continue };
+        let Some(again) = later(empty, &|i| !idle(i)) else { continue };
+        let since = |from: usize, to: usize| us(moments[to].at_ps - moments[from].at_ps);
+        for (spans, span) in spans.iter_mut().zip([since(at, space), since(at, empty), since(empty, again)]) {
+            spans.push(span);
+        }
+    }
+    let mean = |spans: &Vec<f64>| (!spans.is_empty()).then(|| spans.iter().sum::<f64>() / spans.len() as f64);
+    let list = |of: &dyn Fn(&Moment) -> f64| Value::from(moments.iter().map(of).collect::<Vec<_>>());
+    let mut values: Values = ["space_after_us", "empty_after_us", "idle_us"]
+        .into_iter()
+        .zip(&spans)
+        .map(|(name, spans)| (name.to_owned(), mean(spans).into()))
+        .collect();
+    values.insert("us".into(), list(&|moment| us(moment.at_ps)));
+    values.insert("queued".into(), list(&|moment| moment.queued as f64));
+    values.insert("waiting".into(), list(&|moment| (moment.queued + moment.in_ring) as f64));
     Ok(values)
 }
 

@@ -1,6 +1,7 @@
 //! The metrics. A metric takes a configuration, which is a table of a study's file, and gives named values.
 
 mod bridge;
+mod facts;
 mod freebsd;
 mod machine;
 mod netreceive;
@@ -159,6 +160,12 @@ pub const METRICS: &[Metric] = &[
         take: freebsd::run_send,
     },
     Metric {
+        name: "freebsd-timeline",
+        about: "a program under FreeBSD that sends, from moment to moment: its queue, its card",
+        takes: &["nic", "payload", "program", "sleep_us", "pps", "every_us", "warmup_ms", "duration_ms"],
+        take: freebsd::run_timeline,
+    },
+    Metric {
         name: "machine",
         about: "a machine drawn at random, at loads up to line rate: rate under overload, CPU left to a \
                 process, interrupts, latency, comparison with other drivers",
@@ -177,11 +184,23 @@ pub const METRICS: &[Metric] = &[
         take: machine::run,
     },
     Metric {
+        name: "mix",
+        about: "a mix of frame sizes: its mean, and what fills a link",
+        takes: &["mix"],
+        take: facts::mix,
+    },
+    Metric {
         name: "netreceive",
         about: "a process under Linux 2.4 or 2.6 reads a UDP socket, at one load or at many: rate, drops, \
                 CPUs",
         takes: &["offered", "warmup_ms", "duration_ms"],
         take: netreceive::run,
+    },
+    Metric {
+        name: "profile",
+        about: "the numbers of a profile",
+        takes: &["kind", "name"],
+        take: facts::profile,
     },
     Metric {
         name: "receive",

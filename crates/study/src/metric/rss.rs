@@ -84,7 +84,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("wire", Some(busy.wire)),
             ("card", Some(busy.card)),
             ("bus", Some(busy.bus)),
-            ("memory", Some(busy.memory)),
+            ("memory", busy.memory),
             ("cpu_least", Some(busy.cpus.iter().copied().fold(f64::INFINITY, f64::min))),
             ("cpu_most", Some(busy.cpus.iter().copied().fold(0.0, f64::max))),
             ("shared", Some(busy.shared)),

@@ -5,6 +5,7 @@ use perf_event::{Builder, Counter};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A counter of each CPU's cycles, in all programs and in the kernel. An idle CPU counts none.
 #[derive(Clone)]
@@ -31,14 +32,20 @@ impl Cycles {
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |counter: &mut Counter| {
             let now = counter.read_full()?;
-            Ok(match (now.time_enabled(), now.time_running()) {
-                (Some(enabled), Some(running)) if !running.is_zero() && running < enabled => {
-                    (now.count() as f64 * enabled.as_secs_f64() / running.as_secs_f64()) as u64
-                }
-                _ => now.count(),
-            })
+            Ok(scaled(now.count(), now.time_enabled().zip(now.time_running())))
         };
         counters.iter_mut().map(read).collect()
+    }
+}
+
+/// A count, scaled up if it was only counted for a part of the time: how long it was enabled, and how long it
+/// counted.
+pub(super) fn scaled(count: u64, times: Option<(Duration, Duration)>) -> u64 {
+    match times {
+        Some((enabled, running)) if !running.is_zero() && running < enabled => {
+            (count as f64 * enabled.as_secs_f64() / running.as_secs_f64()) as u64
+        }
+        _ => count,
     }
 }
 
@@ -53,7 +60,16 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use perf_event::events::Software;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
+
+    #[test]
+    fn whatever_the_kernel_counts_is_scaled() {
+        let ns = Duration::from_nanos;
+        assert_eq!(scaled(10, Some((ns(4), ns(2)))), 20);
+        assert_eq!(scaled(10, Some((ns(4), ns(0)))), 10);
+        assert_eq!((scaled(10, Some((ns(2), ns(4)))), scaled(10, None)), (10, 10));
+        assert_eq!(scaled(u64::MAX, Some((ns(u64::MAX), ns(1)))), u64::MAX);
+    }
 
     #[test]
     fn counters_of_cpus_go_on() {

@@ -78,6 +78,7 @@ mod linux {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// The kernel's counter, if it could be had, and else the reason.
     #[derive(Clone, Debug)]
@@ -86,11 +87,14 @@ mod linux {
         /// Whether both ports are here. If not, another port may be on this host, in another namespace: what
         /// the kernel drops there after the port has received it must not count.
         everywhere: bool,
+        /// Whether only test frames are counted, which are recognised by their tags. If not, packets of other
+        /// hosts that happen to be namespaces of this system must not count.
+        tagged: Arc<AtomicBool>,
     }
 
     impl Default for Counter {
         fn default() -> Self {
-            Self { drops: Err("nothing is observed".into()), everywhere: false }
+            Self { drops: Err("nothing is observed".into()), everywhere: false, tagged: Arc::default() }
         }
     }
 
@@ -98,7 +102,7 @@ mod linux {
         /// For the tester's own interfaces in the namespace of this thread.
         pub(in crate::observe) fn start(own: &[String]) -> Self {
             let drops = Drops::start(own).map(Arc::new).map_err(|error| error.to_string());
-            Self { drops, everywhere: own.len() > 1 }
+            Self { drops, everywhere: own.len() > 1, tagged: Arc::default() }
         }
 
         /// Why it could not be had.
@@ -106,8 +110,10 @@ mod linux {
             self.drops.as_ref().err().map(String::as_str)
         }
 
-        /// Counts the frames of this stream and the next from now on; all packets without a stream.
+        /// Counts the frames of this stream and the next from now on, wherever the kernel drops them. Without
+        /// a stream it counts all packets, but only in the tester's namespace and in those that are observed.
         pub(in crate::observe) fn begin(&self, stream: Option<u16>) -> io::Result<()> {
+            self.tagged.store(stream.is_some(), Ordering::Relaxed);
             self.drops.as_ref().map_or(Ok(()), |drops| drops.count(stream))
         }
 
@@ -125,10 +131,11 @@ mod linux {
                     Some((inode(&entry.path())?, entry.file_name().to_string_lossy().into_owned()))
                 })
                 .collect();
+            let everywhere = self.everywhere && self.tagged.load(Ordering::Relaxed);
             let one = |it: kpps_ports::drops::Dropped| {
                 let name = named.iter().find(|(number, _)| *number == it.namespace).map(|(_, name)| name);
                 let is_own = Some(it.namespace) == own;
-                if !self.everywhere && !is_own && name.is_none_or(|name| !observed.contains(name)) {
+                if !everywhere && !is_own && name.is_none_or(|name| !observed.contains(name)) {
                     return None;
                 }
                 let at = match name {

@@ -238,7 +238,7 @@ impl ObservedPlaces {
 
     /// Why the kernel's own drops are not observed.
     pub fn lacks_kernel_drops(&self) -> Option<&str> {
-        Some("they are read on Linux only")
+        Some("available on Linux only")
     }
 }
 
@@ -387,6 +387,11 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
 pub fn read_anything(bytes: &[u8]) {
     netlink::read(bytes);
     proc::read(&String::from_utf8_lossy(bytes));
+    let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    let mut word = || words.next().unwrap_or_default();
+    let (count, enabled, running) = (word(), word(), word());
+    let times = [enabled, running].map(std::time::Duration::from_nanos);
+    let _ = cycles::scaled(count, Some(times.into()));
 }
 
 #[cfg(test)]

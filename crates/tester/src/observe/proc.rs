@@ -56,9 +56,9 @@ fn parse_softnet(text: &str) -> Option<Softnet> {
     let mut sum = Softnet::default();
     for line in text.lines() {
         let mut values = line.split_whitespace().map(|hex| u64::from_str_radix(hex, 16).ok());
-        sum.processed += values.next()??;
-        sum.dropped += values.next()??;
-        sum.squeezed += values.next()??;
+        for count in [&mut sum.processed, &mut sum.dropped, &mut sum.squeezed] {
+            *count = count.checked_add(values.next()??)?;
+        }
     }
     (!text.is_empty()).then_some(sum)
 }
@@ -112,7 +112,7 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
         let (name, rest) = line.split_once(':')?;
         let words: Vec<_> = rest.split_whitespace().collect();
         let (counts, words) = words.split_at(columns.min(words.len()));
-        let sum = counts.iter().map_while(|count| count.parse::<u64>().ok()).sum();
+        let sum = counts.iter().map_while(|count| count.parse::<u64>().ok()).fold(0, u64::saturating_add);
         // A numbered line is named after its device, the last word.
         let name = name.trim();
         let numbered = name.bytes().all(|byte| byte.is_ascii_digit());
@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(parse_softnet(""), None);
         assert_eq!(parse_softnet("0000000a 00000001\n"), None);
         assert_eq!(parse_softnet("0000000a 00000001 unknown\n"), None);
+        assert_eq!(parse_softnet("ffffffffffffffff 0 0\n1 0 0\n"), None);
         assert!(parse_ip("Ip: InDiscards\nIp: many\n").is_empty());
     }
 

@@ -259,7 +259,7 @@ fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) ->
     for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
         assert!((way.sent - backlog..=way.sent).contains(&before.frames()), "{trial:#?}");
         assert!((way.received..=way.received + overflow).contains(&behind.frames()), "{trial:#?}");
-        assert!(way.lost <= backlog && way.corrupted == 0, "{trial:#?}");
+        assert!(way.lost <= backlog && way.corrupted == Some(0), "{trial:#?}");
         let learning = 100 * way.flows.as_ref().map_or(1, |flows| u64::from(flows.count));
         for (meter, frames) in [(before, way.sent - backlog), (behind, way.received)] {
             let most = frames + backlog + overflow + learning;

@@ -1,10 +1,11 @@
 //! `kpps conformance`: the functional suite of the driver.
 
-use crate::error::{Failure, print};
+use crate::error::Failure;
 use crate::output::Outputs;
 use clap::Args;
 use kpps_conformance::{Case, Error, On, Place, RealOptions};
 use kpps_datasheet::Chip;
+use kpps_report::Session;
 use std::path::PathBuf;
 
 /// Arguments of `kpps conformance`.
@@ -33,13 +34,19 @@ pub struct Arguments {
 }
 
 /// Runs `kpps conformance`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut files = arguments.outputs.open("conformance")?;
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let of_cards =
+        [("--peer", arguments.peer.is_some()), ("--link-control", arguments.link_control.is_some())];
+    if let (Place::Emulated(_), Some((flag, _))) = (&arguments.on, of_cards.iter().find(|(_, given)| *given))
+    {
+        return Err(Failure::Input(format!("{flag} is for a real card: --on vfio:ADDRESS or uio:ADDRESS")));
+    }
+    let mut files = arguments.outputs.open(session, "conformance")?;
     let live = !arguments.outputs.for_machines();
     let mut closed = Ok(());
     let mut progress = |case: &Case| {
         if live && closed.is_ok() {
-            closed = print(&case.to_string());
+            closed = session.print(&case.to_string());
         }
     };
     // On the model equal commands give equal bytes.

@@ -1,10 +1,10 @@
 //! `kpps device`: the cards of this host and their drivers.
 
-use crate::error::{Failure, print};
-use crate::interrupt;
+use crate::error::Failure;
 use crate::output::Outputs;
 use clap::{Args, Subcommand};
 use kpps_ports::{Backend, devices, paced, pci::Address};
+use kpps_report::Session;
 
 /// Arguments of `kpps device`.
 #[derive(Args)]
@@ -56,29 +56,27 @@ enum Command {
 }
 
 /// Runs `kpps device`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { outputs } => {
             kpps_tester::provenance::begin();
-            Ok(outputs.open("devices")?.publish(&kpps_tester::devices(), "")?)
+            Ok(outputs.open(session, "devices")?.publish(&kpps_tester::devices(), "")?)
         }
         Command::Bind { address, backend, force } => {
-            let of_group = |it: &devices::Device| it.address == *address && it.iommu_group.is_some();
-            let has_group = || devices::list().iter().any(of_group);
-            let backend = backend.unwrap_or_else(|| if has_group() { Backend::Vfio } else { Backend::Uio });
+            let backend = backend.unwrap_or_else(|| devices::usual_backend(*address));
             let at = devices::bind(*address, backend, *force)?.address;
-            print(&format!("{at} is bound to {}: use {backend}:{at}", backend.driver()))
+            Ok(session.print(&format!("{at} is bound to {}: use {backend}:{at}", backend.driver()))?)
         }
         Command::Pace { words } => {
-            interrupt::watch();
-            print(&paced::run(words, interrupt::goes_on)?.to_string())
+            session.watch();
+            Ok(session.print(&paced::run(words, || session.goes_on())?.to_string())?)
         }
         Command::Release { address } => {
             let device = devices::release(*address)?;
             let driver = device.driver.as_deref().unwrap_or("no driver");
             let interface =
                 device.interface.map_or(String::new(), |interface| format!(": interface {}", interface.name));
-            print(&format!("{} is bound to {driver}{interface}", device.address))
+            Ok(session.print(&format!("{} is bound to {driver}{interface}", device.address))?)
         }
     }
 }

@@ -1,13 +1,12 @@
 //! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
 
 use crate::error::Failure;
-use crate::interrupt;
-use crate::live;
 use crate::output::Outputs;
 use clap::Args;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
+use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,7 +81,7 @@ impl From<Error> for Failure {
 }
 
 /// Runs `kpps lab`.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let by_wall = arguments.clock == Clock::Wall;
     let plan = Plan {
         kernel: arguments.kernel.clone(),
@@ -102,16 +101,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let mut files = arguments.outputs.open("lab")?;
+    let mut files = arguments.outputs.open(session, "lab")?;
     kpps_tester::provenance::begin();
-    interrupt::watch();
-    let observer = live::ProgressObserver(Progress::default());
-    let view = live::line(observer.0.clone());
-    let results = plan.run(&observer, interrupt::goes_on);
+    session.watch();
+    let progress = Progress::default();
+    let view = session.line(progress.clone());
+    let results = {
+        let session = session.clone();
+        plan.run(&progress, move || session.goes_on())
+    };
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
-    if interrupt::is_requested() {
+    if session.is_interrupted() {
         return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
     }
     failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))

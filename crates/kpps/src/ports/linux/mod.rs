@@ -7,6 +7,7 @@ mod lab;
 
 use crate::error::Failure;
 use clap::Subcommand;
+use kpps_report::Session;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -22,11 +23,11 @@ pub enum Command {
 
 impl Command {
     /// Runs it.
-    pub fn run(&self) -> Result<(), Failure> {
+    pub fn run(&self, session: &Session) -> Result<(), Failure> {
         match self {
-            Self::Lab(arguments) => lab::run(arguments),
-            Self::Conformance(arguments) => conformance::run(arguments),
-            Self::Device(arguments) => device::run(arguments),
+            Self::Lab(arguments) => lab::run(arguments, session),
+            Self::Conformance(arguments) => conformance::run(arguments, session),
+            Self::Device(arguments) => device::run(arguments, session),
         }
     }
 }

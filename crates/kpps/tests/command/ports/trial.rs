@@ -70,9 +70,11 @@ fn a_capture_comes_through_a_bridge() {
         assert_eq!(number(&trial, "intended"), passes * u64::from(FRAMES), "{trial}");
         assert_eq!(number(&trial, "sent"), number(&trial, "received") + number(&trial, "lost"), "{trial}");
         assert_eq!(number(&trial, "lost"), backlog(&trial), "{trial}");
-        for name in ["duplicated", "reordered", "corrupted"] {
+        for name in ["duplicated", "reordered"] {
             assert_eq!(trial[name], 0, "{name}: {trial}");
         }
+        // Damage cannot be recognised.
+        assert!(trial["corrupted"].is_null(), "{trial}");
         let replay =
             serde_json::json!({ "file": file, "frames": FRAMES, "with_equals": EQUAL, "departures": [] });
         assert_eq!((&trial["replay"], &trial["latency_ns"]["p50"]), (&replay, &Value::Null));
@@ -175,7 +177,7 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
             number(&trial, "other_traffic") + unsent >= passes,
             "damaged frames are other traffic: {trial}"
         );
-        assert_eq!(number(&trial, "corrupted"), 0);
+        assert!(trial["corrupted"].is_null(), "damage is not recognised: {trial}");
         let kept = kpps_frames::pcap::capture(std::fs::File::open(&odd).unwrap()).unwrap();
         let count = |what: &[u8]| kept.iter().filter(|it| it.bytes == what).count() as u64;
         let mut damaged = frame(30);

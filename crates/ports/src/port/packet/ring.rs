@@ -7,6 +7,7 @@
 use crate::sys::options::set;
 use crate::sys::packet::{self as abi, tpacket2_hdr};
 use memmap2::{MmapOptions, MmapRaw};
+use std::borrow::Borrow;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,10 +29,10 @@ pub(super) const CUT: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const DATAGRAMS: u8 = 5;
 
-/// A ring.
+/// A ring. Tests play the kernel, over memory that both sides have.
 #[derive(Debug)]
-struct Ring {
-    map: MmapRaw,
+struct Ring<M = MmapRaw> {
+    map: M,
     /// A power of two.
     slots: usize,
     /// Bytes of a slot, a power of two.
@@ -57,7 +58,9 @@ impl Ring {
         let map = MmapOptions::new().len(slots * slot).populate().map_raw(&socket.as_fd())?;
         Ok(Self { map, slots, slot, next: 0 })
     }
+}
 
+impl<M: Borrow<MmapRaw>> Ring<M> {
     /// The longest frame that fits into a slot.
     fn longest(&self) -> usize {
         self.slot - HEADERS
@@ -67,7 +70,7 @@ impl Ring {
     #[inline]
     fn slot(&self, index: usize) -> *mut u8 {
         // SAFETY: the index is below `slots`, a power of two, and so many slots are mapped.
-        unsafe { self.map.as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
+        unsafe { self.map.borrow().as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
     }
 
     /// The status of a slot, which tells its owner.
@@ -80,7 +83,7 @@ impl Ring {
 
 /// Received frames.
 #[derive(Debug)]
-pub(super) struct Arrivals(Ring);
+pub(super) struct Arrivals<M = MmapRaw>(Ring<M>);
 
 /// A received frame in its slot.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +103,9 @@ impl Arrivals {
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
         Ring::new(socket, abi::PACKET_RX_RING, slots, longest).map(Self)
     }
+}
 
+impl<M: Borrow<MmapRaw>> Arrivals<M> {
     /// Shows the next frame, if there is one, and gives its slot back.
     #[inline]
     pub(super) fn take<T>(&mut self, look: impl FnOnce(Arrived<'_>) -> T) -> Option<T> {
@@ -174,8 +179,8 @@ impl Cut {
 
 /// Frames to send.
 #[derive(Debug)]
-pub(super) struct Departures {
-    ring: Ring,
+pub(super) struct Departures<M = MmapRaw> {
+    ring: Ring<M>,
     /// The contents of each slot.
     contents: Box<[Taken]>,
     /// The oldest slot that the kernel is not known to have taken.
@@ -195,8 +200,13 @@ impl Departures {
     /// For frames of up to `longest` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
         set(socket, abi::SOL_PACKET, abi::PACKET_VNET_HDR, &1)?;
-        let ring = Ring::new(socket, abi::PACKET_TX_RING, slots, longest)?;
-        Ok(Self { contents: vec![Taken::default(); ring.slots].into(), ring, oldest: 0, waiting: 0 })
+        Ring::new(socket, abi::PACKET_TX_RING, slots, longest).map(Self::over)
+    }
+}
+
+impl<M: Borrow<MmapRaw>> Departures<M> {
+    fn over(ring: Ring<M>) -> Self {
+        Self { contents: vec![Taken::default(); ring.slots].into(), oldest: ring.next, waiting: 0, ring }
     }
 
     /// The longest frame that can be sent, in bytes.
@@ -273,5 +283,136 @@ impl Departures {
             }
         }
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Arc;
+    use std::thread::{spawn, yield_now};
+
+    const SLOTS: usize = 4;
+    const FRAMES: usize = if cfg!(miri) { 24 } else { 50_000 };
+    /// Where the kernel puts a received frame in its slot.
+    const FRAME_AT: u16 = 82;
+
+    /// Two rings in the same memory: ours, and the kernel's view of it.
+    fn rings() -> [Ring<Arc<MmapRaw>>; 2] {
+        let map = Arc::new(MmapRaw::from(MmapOptions::new().len(SLOTS * SLOT).map_anon().unwrap()));
+        [map.clone(), map].map(|map| Ring { map, slots: SLOTS, slot: SLOT, next: usize::MAX - 1 })
+    }
+
+    /// A frame of each length in turn, with its number in each byte.
+    fn frame(number: usize) -> Vec<u8> {
+        vec![number as u8; 14 + number % 100]
+    }
+
+    fn wait(ring: &Ring<Arc<MmapRaw>>, slot: usize, status: u32) {
+        while ring.status(slot).load(Ordering::Acquire) != status {
+            yield_now();
+        }
+    }
+
+    /// The kernel: it puts a frame into each slot that is its own.
+    fn deliver(ring: &Ring<Arc<MmapRaw>>, first: usize) {
+        for number in 0..FRAMES {
+            let at = first.wrapping_add(number);
+            wait(ring, at, abi::TP_STATUS_KERNEL);
+            let bytes = frame(number);
+            // SAFETY: the slot is the kernel's, and all is written within it.
+            unsafe {
+                let slot = ring.slot(at);
+                let header = slot.cast::<tpacket2_hdr>();
+                (&raw mut (*header).tp_len).write(bytes.len() as u32);
+                (&raw mut (*header).tp_snaplen).write(bytes.len() as u32);
+                (&raw mut (*header).tp_mac).write(FRAME_AT);
+                (&raw mut (*header).tp_sec).write(number as u32);
+                (&raw mut (*header).tp_nsec).write(7);
+                slot.add(FRAME_AT.into()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            }
+            ring.status(at).store(abi::TP_STATUS_USER, Ordering::Release);
+        }
+    }
+
+    /// Miri sees a race if one side does not wait for the other.
+    #[test]
+    fn frames_arrive_whole_and_in_order() {
+        let [ours, kernel] = rings();
+        let first = ours.next;
+        let kernel = spawn(move || deliver(&kernel, first));
+        let mut arrivals = Arrivals(ours);
+        for number in 0..FRAMES {
+            let seen = |it: Arrived<'_>| (it.bytes.to_vec(), it.whole, it.tag, it.stamp);
+            let seen = loop {
+                match arrivals.take(seen) {
+                    Some(seen) => break seen,
+                    None => yield_now(),
+                }
+            };
+            assert_eq!(seen, (frame(number), true, None, number as u64 * 1_000_000_000 + 7));
+        }
+        kernel.join().unwrap();
+        assert!(arrivals.take(|_| ()).is_none());
+    }
+
+    /// Whatever the kernel writes into a header, no byte outside of the slot is looked at.
+    #[test]
+    fn a_frame_ends_with_its_slot() {
+        let [ours, kernel] = rings();
+        let mut arrivals = Arrivals(ours);
+        for (from, length) in [(0, u32::MAX), (u16::MAX, u32::MAX), (SLOT as u16, 1), (SLOT as u16 - 1, 2)] {
+            let at = arrivals.0.next;
+            // SAFETY: the slot is the kernel's, and all is written within it.
+            unsafe {
+                let header = kernel.slot(at).cast::<tpacket2_hdr>();
+                (&raw mut (*header).tp_len).write(length);
+                (&raw mut (*header).tp_snaplen).write(length);
+                (&raw mut (*header).tp_mac).write(from);
+            }
+            kernel.status(at).store(abi::TP_STATUS_USER | abi::TP_STATUS_VLAN_VALID, Ordering::Release);
+            let seen = arrivals.take(|it| (it.bytes.len(), it.whole, it.tag)).unwrap();
+            let left = SLOT - usize::from(from).min(SLOT);
+            assert_eq!(seen, (left, left == length as usize, Some([0x81, 0, 0, 0])), "{from} {length}");
+        }
+    }
+
+    #[test]
+    fn frames_depart_whole_and_in_order() {
+        let [ours, kernel] = rings();
+        let first = ours.next;
+        let kernel = spawn(move || {
+            for number in 0..FRAMES {
+                let at = first.wrapping_add(number);
+                wait(&kernel, at, abi::TP_STATUS_SEND_REQUEST);
+                let mut bytes = vec![0; CUT + frame(number).len()];
+                // SAFETY: the slot is the kernel's, and the frame within it.
+                unsafe {
+                    let header = kernel.slot(at).cast::<tpacket2_hdr>();
+                    assert_eq!((&raw const (*header).tp_len).read() as usize, bytes.len());
+                    let from = kernel.slot(at).add(TO_SEND);
+                    from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
+                }
+                assert_eq!(bytes[CUT..], frame(number));
+                kernel.status(at).store(abi::TP_STATUS_AVAILABLE, Ordering::Release);
+            }
+        });
+        let mut departures = Departures::over(ours);
+        let (mut put, mut taken) = (0, Taken::default());
+        while taken.frames < FRAMES as u64 {
+            if put < FRAMES && departures.free(1) == 1 {
+                assert!(departures.put(&frame(put)));
+                put += 1;
+            } else {
+                yield_now();
+            }
+            let Taken { frames, bytes } = departures.reclaim().unwrap();
+            taken = Taken { frames: taken.frames + frames, bytes: taken.bytes + bytes };
+            assert_eq!(departures.waiting() as u64, put as u64 - taken.frames);
+        }
+        kernel.join().unwrap();
+        assert_eq!(taken.bytes, (0..FRAMES).map(|number| frame(number).len() as u64).sum::<u64>());
+        assert_eq!((departures.free(9), departures.put(&vec![0; SLOT - HEADERS + 1])), (SLOTS, false));
     }
 }

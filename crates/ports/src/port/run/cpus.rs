@@ -13,14 +13,19 @@ const OBSERVED: Duration = Duration::from_millis(60);
 /// Busy shares are rounded down to multiples of this: one step of 10 ms does not make a CPU busy.
 const STEP: f64 = 0.25;
 
-/// The CPUs that a user gave for this program, in their order; empty if it was not said.
+/// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// From now on this thread and those that it starts use these CPUs only; senders take the first ones.
+/// From now on this thread and those that it starts use these CPUs only, if any are given; senders take the
+/// first ones.
 ///
 /// # Errors
 /// A CPU that this program may not use, in one line.
-pub fn use_cpus(cpus: &CpuList) -> Result<(), String> {
+pub fn use_cpus(cpus: Option<&CpuList>) -> Result<(), String> {
+    let Some(cpus) = cpus else {
+        GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        return Ok(());
+    };
     let refused = |error: rustix::io::Errno| format!("cannot choose CPUs: {error}");
     let allowed = members(&sched_getaffinity(None).map_err(refused)?);
     if let Some(cpu) = cpus.numbers().iter().find(|cpu| !allowed.contains(cpu)) {

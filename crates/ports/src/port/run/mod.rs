@@ -69,14 +69,14 @@ pub trait Watch {
     fn begins(&mut self, since_epoch: Duration) {
         let _ = since_epoch;
     }
-    /// The rate in frames per second that a paced load has from now on, so long after the beginning, if it is
-    /// another one than before. It is asked often.
+    /// The new rate of a paced load in frames per second at this time since the start, if it has changed.
+    /// Called often.
     #[inline]
     fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
         let _ = elapsed;
         None
     }
-    /// So many frames were given to the port, so long after the beginning. Also called for none.
+    /// This many frames had been given to the port at this time since the start. Also called with 0.
     #[inline]
     fn sent(&mut self, elapsed: Duration, frames: usize) {
         let _ = (elapsed, frames);

@@ -35,7 +35,7 @@ impl Load {
     pub fn peak_pps(self, shape: Shape) -> f64 {
         match (self, shape) {
             (Self::Max, _) => f64::INFINITY,
-            // A rate that is no number must not be lost here.
+            // A NaN must not be ignored here.
             (Self::Pps(pps), Shape::Ramp(other, _) | Shape::Then(_, other)) if other > pps => other,
             (Self::Pps(pps), _) => pps,
         }
@@ -90,6 +90,9 @@ pub struct Sent {
 /// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
 /// load is never stretched over a longer time, and no burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
+/// At low rates so many frames may be later than that, in one burst: as many as are sent at once at high rates.
+/// Otherwise each moment in which a virtual machine does not run would make a trial invalid.
+const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -107,9 +110,21 @@ struct Source<'p> {
     skipped: Vec<(u64, u64)>,
     /// How long before the start the epoch was.
     since_epoch: Duration,
+    /// Since when the port has had frames in its queue that it could not send.
+    waits_since: Option<Duration>,
 }
 
 impl Source<'_> {
+    /// Whether frames have been in the port's queue for longer than a frame may be late: its link is down, or
+    /// the queue behind it is full. More frames would be sent late, all at once.
+    fn is_stuck<P: Port>(&mut self, port: &P, now: Duration) -> bool {
+        if !port.wants_to_send() {
+            self.waits_since = None;
+            return false;
+        }
+        now.saturating_sub(*self.waits_since.get_or_insert(now)) > LATE
+    }
+
     /// Sends at most `most` frames now. Returns their number.
     #[inline]
     fn burst<P: Port>(&mut self, port: &mut P, most: usize, now: Duration) -> Result<usize, Trouble> {
@@ -121,7 +136,9 @@ impl Source<'_> {
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
             }
         };
-        if count > 0 {
+        // Frames that the port could not send before are still in its queue, also when there is no space for
+        // more.
+        if count > 0 || port.wants_to_send() {
             port.flush()?;
         }
         self.sent += count as u64;
@@ -239,7 +256,16 @@ pub fn send_and_listen<P: Port>(
     let mut shift = Shift::start(watch);
     let since_epoch = plan.epoch.map_or(Duration::ZERO, |epoch| shift.started.duration_since(epoch));
     shift.watch.begins(since_epoch);
-    let mut source = Source { plan, rewrite, pool, sequence: 0, sent: 0, skipped: Vec::new(), since_epoch };
+    let mut source = Source {
+        plan,
+        rewrite,
+        pool,
+        sequence: 0,
+        sent: 0,
+        skipped: Vec::new(),
+        since_epoch,
+        waits_since: None,
+    };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
     let timetable = match (&plan.times, plan.load) {
@@ -335,16 +361,18 @@ fn pace<P: Port, W: Watch>(
         }
         let due = timetable.due(now.as_secs_f64());
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
-        let backlog = (due - source.sent - given_up).min(most - source.sent);
-        let count = source.burst(port, backlog.min(BURST as u64) as usize, elapsed)?;
-        shift.watch.sent(elapsed, count);
-        gaps.record(shift.elapsed().as_nanos() as u64, count);
-        let left = backlog - count as u64;
-        let late = left.saturating_sub(lately.max(BURST as u64));
+        let waiting = (due - source.sent - given_up).min(most - source.sent);
+        let late = waiting.saturating_sub(lately.max(FEW));
         given_up += late;
         if source.plan.as_they_are {
             source.skip(late);
         }
+        let backlog = waiting - late;
+        let room = if source.is_stuck(port, elapsed) { 0 } else { backlog.min(BURST as u64) };
+        let count = source.burst(port, room as usize, elapsed)?;
+        shift.watch.sent(elapsed, count);
+        gaps.record(shift.elapsed().as_nanos() as u64, count);
+        let left = backlog - count as u64;
         listen(port)?;
         if source.sent >= most {
             return Ok((source.sent + given_up, elapsed));

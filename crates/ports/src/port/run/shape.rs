@@ -180,7 +180,7 @@ impl Timetable {
         -(1.0 - unit).ln()
     }
 
-    /// What the rate adds up to before a time.
+    /// The number of frames due before a time: the integral of the rate.
     #[inline]
     fn mean(&mut self, s: f64) -> f64 {
         while self.pieces.get(self.piece + 1).is_some_and(|next| next.from_s <= s) {

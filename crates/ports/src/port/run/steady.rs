@@ -7,8 +7,9 @@
 //! (setpriority(2), which takes `CAP_SYS_NICE`). And its session has that priority, too, because the kernel
 //! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A
 //! real-time policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from
-//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. With one
-//! CPU, or without the right, nothing changes. [`Got`] tells what a sender got, and [`waited`] how long the
+//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. A sender
+//! for which none is left shares that one: it has a priority above other programs there, and below the
+//! receiver. Without the right, priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the
 //! thread waited for a CPU nevertheless.
 
 use super::cpus::{self, members, only};
@@ -28,6 +29,9 @@ const PRIORITY: i32 = 1;
 
 /// The highest priority of ordinary programs (nice(1)).
 const PREFERRED: i32 = -20;
+/// The priority of a sender that shares its CPU with threads of this program, such as the one that watches
+/// for Ctrl-C: these get a tenth of it.
+const SHARING: i32 = -10;
 
 /// How long the order of the CPUs is kept for the next trials: to find it takes a while.
 const KEPT: Duration = Duration::from_secs(3);
@@ -91,6 +95,10 @@ impl Shared {
         let Some(nice) = text.trim().rsplit(' ').next().and_then(|nice| nice.parse().ok()) else {
             return false;
         };
+        // Another process of this session has raised it, and puts it back.
+        if nice == PREFERRED {
+            return true;
+        }
         let raised = std::fs::write(SESSION, PREFERRED.to_string()).is_ok();
         self.session = raised.then_some(nice);
         raised
@@ -110,35 +118,36 @@ pub fn restore_priority() {
 #[derive(Debug)]
 pub struct Steady {
     got: Got,
-    /// The CPUs that the thread could use before; `None` if nothing was changed.
+    /// Whether this is the one that the thread keeps its pace by, and puts back what it changed.
+    is_first: bool,
+    /// The CPUs that the thread could use before; `None` if it still can.
     before: Option<CpuSet>,
 }
 
 impl Steady {
-    /// Takes a CPU, if one is free. A thread that has one keeps it.
+    /// Takes a CPU, if one is free, and priority. A thread that has them keeps them.
     pub fn now(near: &Near) -> Self {
         if let Some(got) = HELD.get() {
-            return Self { got, before: None };
+            return Self { got, is_first: false, before: None };
         }
-        let Ok(before) = sched_getaffinity(SELF) else { return Self { got: Got::default(), before: None } };
+        let Ok(before) = sched_getaffinity(SELF) else {
+            return Self { got: Got::default(), is_first: false, before: None };
+        };
         let mut shared = shared();
         shared.join(&before, near);
         let free: Vec<_> = shared.order.iter().copied().filter(|cpu| !shared.taken.contains(cpu)).collect();
         // The receiver and the handler of Ctrl-C need a CPU, too.
         let cpu = match free[..] {
-            [cpu, _, ..] if sched_setaffinity(SELF, &only([cpu])).is_ok() => cpu,
-            _ => {
-                shared.leave();
-                return Self { got: Got::default(), before: None };
-            }
+            [cpu, _, ..] => sched_setaffinity(SELF, &only([cpu])).is_ok().then_some(cpu),
+            _ => None,
         };
-        shared.taken.push(cpu);
+        shared.taken.extend(cpu);
         // Without the right to, its priority stays.
-        let first = setpriority_process(SELF, PREFERRED).is_ok();
-        let session_first = shared.raise_session();
-        let got = Got { cpu: u32::try_from(cpu).ok(), first, session_first };
+        let first = setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
+        let session_first = first && shared.raise_session();
+        let got = Got { cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()), first, session_first };
         HELD.set(Some(got));
-        Self { got, before: Some(before) }
+        Self { got, is_first: true, before: cpu.map(|_| before) }
     }
 
     /// What this thread got.
@@ -149,10 +158,14 @@ impl Steady {
 
 impl Drop for Steady {
     fn drop(&mut self) {
-        let Some(before) = &self.before else { return };
+        if !self.is_first {
+            return;
+        }
         HELD.set(None);
         let _ = setpriority_process(SELF, 0);
-        let _ = sched_setaffinity(SELF, before);
+        if let Some(before) = &self.before {
+            let _ = sched_setaffinity(SELF, before);
+        }
         let mut shared = shared();
         shared.taken.retain(|taken| Some(*taken) != self.got.cpu.map(|cpu| cpu as usize));
         shared.leave();
@@ -163,12 +176,13 @@ impl Drop for Steady {
 #[derive(Debug)]
 pub struct Aside {
     before: Option<CpuSet>,
+    has_priority: bool,
 }
 
 impl Aside {
     /// Leaves that CPU. So do threads that this one starts meanwhile.
     pub fn now(near: &Near) -> Self {
-        let Ok(before) = sched_getaffinity(SELF) else { return Self { before: None } };
+        let Ok(before) = sched_getaffinity(SELF) else { return Self { before: None, has_priority: false } };
         let mut shared = shared();
         shared.join(&before, near);
         let is_aside = match &shared.order[..] {
@@ -180,24 +194,25 @@ impl Aside {
         if !is_aside {
             shared.leave();
         }
-        Self { before: is_aside.then_some(before) }
+        Self { before: is_aside.then_some(before), has_priority: false }
     }
 
     /// As [`now`](Self::now), for a receiver, with real-time priority: a late receiver loses frames, and it
     /// sleeps when nothing comes.
     pub fn receiving(near: &Near) -> Self {
-        let aside = Self::now(near);
-        if aside.before.is_some() {
-            schedule(Policy::RealTime(PRIORITY));
-        }
+        schedule(Policy::RealTime(PRIORITY));
+        let mut aside = Self::now(near);
+        aside.has_priority = true;
         aside
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if self.has_priority {
             schedule(Policy::Ordinary);
+        }
+        if let Some(before) = &self.before {
             let _ = sched_setaffinity(SELF, before);
             shared().leave();
         }
@@ -293,7 +308,7 @@ mod tests {
         if let [one, .., other] = before[..] {
             let chosen = |list: String| {
                 let thread = std::thread::spawn(move || {
-                    use_cpus(&list.parse().unwrap()).unwrap();
+                    use_cpus(Some(&list.parse().unwrap())).unwrap();
                     shared().ordered = None;
                     let all = mine();
                     let steady = Steady::now(&Near::default());
@@ -309,7 +324,7 @@ mod tests {
                 "shared with the receiver"
             );
         }
-        let missing = use_cpus(&"4095".parse().unwrap()).unwrap_err();
+        let missing = use_cpus(Some(&"4095".parse().unwrap())).unwrap_err();
         assert!(missing.contains("CPU 4095 is not one of those that this program may use"), "{missing}");
     }
 

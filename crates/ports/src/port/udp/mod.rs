@@ -100,7 +100,7 @@ impl UdpPort {
     }
 
     /// From now on only a peer in one of these networks is met. Another one that sends first is an error: a
-    /// port sends to whoever it has met, and the sender of a datagram may be forged.
+    /// port sends to the address of the last sender, and that of a datagram may be forged.
     pub fn meets_only(&mut self, networks: Vec<IpNet>) {
         self.peers = Some(networks);
     }

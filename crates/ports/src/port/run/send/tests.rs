@@ -6,6 +6,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
 use kpps_platform::memory::Memory;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// For each frame that is sent another comes in; there is room for 256 of them, as in a ring.
 struct Mirror {
@@ -24,6 +25,27 @@ struct Mirror {
     missed: u64,
     /// Sends from buffers that it keeps, with anything in them.
     keeps: bool,
+    /// From when to when after `epoch` its link is down: frames wait in its queue then.
+    down: Range<Duration>,
+    queued: u64,
+    /// The most frames that were sent within a millisecond.
+    largest_burst: u64,
+    burst: (Duration, u64),
+}
+
+impl Mirror {
+    /// A frame leaves.
+    fn leaves(&mut self, frames: u64) {
+        let now = self.epoch.elapsed();
+        let (began, before) = self.burst;
+        self.burst =
+            if now - began < Duration::from_millis(1) { (began, before + frames) } else { (now, frames) };
+        self.largest_burst = self.largest_burst.max(self.burst.1);
+        self.counters.sent += frames;
+    }
+    fn is_down(&self) -> bool {
+        self.down.contains(&self.epoch.elapsed())
+    }
 }
 
 impl Wake for Mirror {
@@ -32,6 +54,9 @@ impl Wake for Mirror {
     }
     fn signals_tx_space(&self) -> bool {
         false
+    }
+    fn wants_to_send(&self) -> bool {
+        self.queued > 0
     }
     fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
@@ -60,7 +85,7 @@ impl Port for Mirror {
         self.times_ps.insert(tag::read(frame.as_ref()).unwrap().sent_ps);
         self.damaged += u64::from(frame.as_ref()[..tag::OFFSET] != self.template[..tag::OFFSET]);
         self.pool.give(frame.buffer);
-        self.counters.sent += 1;
+        self.queued += 1;
         match self.waiting {
             256 => self.missed += 1,
             _ => self.waiting += 1,
@@ -79,10 +104,14 @@ impl Port for Mirror {
     }
     fn flush(&mut self) -> Result<(), Trouble> {
         self.full_until = Instant::now() + self.pause;
+        if !self.is_down() {
+            let queued = std::mem::take(&mut self.queued);
+            self.leaves(queued);
+        }
         Ok(())
     }
     fn tx_space(&mut self) -> usize {
-        if Instant::now() < self.full_until { 0 } else { 64 }
+        if Instant::now() < self.full_until { 0 } else { 64 - (self.queued as usize).min(64) }
     }
     fn in_flight(&mut self) -> usize {
         0
@@ -122,6 +151,18 @@ impl Watch for Always {
     }
 }
 
+/// An end after so many milliseconds.
+struct Ends(u64);
+
+impl Watch for Ends {
+    fn at_most(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.0))
+    }
+    fn go_on(&mut self, _: &crate::port::run::Glance) -> bool {
+        true
+    }
+}
+
 fn mirror(pause: Duration) -> Mirror {
     Mirror {
         pool: Memory::private(4 << 20).unwrap().pool(128, 2048, None).unwrap(),
@@ -135,6 +176,10 @@ fn mirror(pause: Duration) -> Mirror {
         damaged: 0,
         missed: 0,
         keeps: false,
+        down: Duration::ZERO..Duration::ZERO,
+        queued: 0,
+        largest_burst: 0,
+        burst: (Duration::ZERO, 0),
     }
 }
 
@@ -198,24 +243,51 @@ fn kept_buffers_have_the_frame_written_into_them() {
 /// What becomes due while the sender waits for a CPU until the end is due nevertheless, and is a shortfall.
 #[test]
 fn a_pause_at_the_end_hides_nothing_that_was_due() {
-    struct Ends;
-    impl Watch for Ends {
-        fn at_most(&self) -> Option<Duration> {
-            Some(Duration::from_millis(60))
-        }
-        fn go_on(&mut self, _: &crate::port::run::Glance) -> bool {
-            true
-        }
-    }
     let mut port = mirror(Duration::ZERO);
-    let plan = Plan { load: Load::Pps(10_000.0), count: None, ..flood(0) };
+    let plan = paced(10_000.0);
     let mut listen = |port: &mut Mirror| {
         if port.counters.sent >= 100 {
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(0)
     };
-    let sent = send_and_listen(&mut port, &plan, &mut Ends, &mut listen).unwrap();
+    let sent = send_and_listen(&mut port, &plan, &mut Ends(60), &mut listen).unwrap();
     assert_eq!((sent.intended, sent.sent + sent.shortfall), (600, 600), "{sent:?}");
     assert!(sent.shortfall > 0 && sent.elapsed >= Duration::from_millis(60), "{sent:?}");
+}
+
+/// So many frames a second.
+fn paced(pps: f64) -> Plan {
+    Plan { load: Load::Pps(pps), count: None, ..flood(0) }
+}
+
+/// While the link is down frames are a shortfall, and so are those that would be late. Afterwards each is
+/// sent at its time again.
+#[test]
+fn a_sender_goes_on_after_its_link_was_down() {
+    let down = Duration::from_millis(50)..Duration::from_millis(350);
+    let mut port = Mirror { down, ..mirror(Duration::ZERO) };
+    let sent = send(&mut port, &paced(5000.0), &mut Ends(600)).unwrap();
+    assert_eq!(sent.intended, sent.sent + sent.shortfall, "{sent:?}");
+    // 300 ms are 1500 frames. The port's queue keeps 64 of them, and 32 may be late.
+    assert!(sent.shortfall >= 1390, "{sent:?}");
+    assert!(port.burst.0 > Duration::from_millis(350), "the last frame left after {:?}", port.burst.0);
+    assert!(port.largest_burst <= 72, "a burst of {} frames", port.largest_burst);
+}
+
+/// What became due while the sender did not run is not sent at once afterwards.
+#[test]
+fn no_burst_follows_a_pause() {
+    let mut port = mirror(Duration::ZERO);
+    let mut paused = false;
+    let mut listen = |port: &mut Mirror| {
+        if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(0)
+    };
+    let sent = send_and_listen(&mut port, &paced(1000.0), &mut Ends(100), &mut listen).unwrap();
+    assert_eq!(sent.intended, sent.sent + sent.shortfall, "{sent:?}");
+    assert!(sent.shortfall >= 16, "{sent:?}");
+    assert!(port.largest_burst <= 36, "a burst of {} frames", port.largest_burst);
 }

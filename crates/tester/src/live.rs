@@ -1,9 +1,12 @@
-//! What the live view reads of ports and of this host.
+//! Runs as people watch them: what the live view reads of ports and of this host, and what ends a run.
 
+use crate::{Gauges, observe};
+use kpps_ports::port::run::{Glance, Watch};
+use kpps_report::Session;
 use kpps_report::live::{Counts, LiveCpu, Meter, RateKey, Source};
-use kpps_tester::{Gauges, observe};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A run on ports of its own.
 pub struct Metered(pub Arc<Meter>);
@@ -19,6 +22,7 @@ impl Source for Metered {
 
 /// Trials between two ports.
 pub struct Trials {
+    /// What counts them.
     pub gauges: Arc<Gauges>,
     /// Whether the user may change their load: not that of a search.
     pub can_change: bool,
@@ -47,5 +51,35 @@ impl Source for Trials {
     }
     fn cpus(&mut self) -> Vec<LiveCpu> {
         observe::cpus().into_iter().map(LiveCpu::from).collect()
+    }
+}
+
+/// Ends a run at its time or when the user interrupts it, and shows its progress.
+pub struct RunWatch {
+    session: Session,
+    at_most: Option<Duration>,
+    meter: Arc<Meter>,
+    /// The first glance: the ports may have been used before.
+    begun: Option<Glance>,
+}
+
+impl RunWatch {
+    /// Ends a run after `at_most`, if that is given.
+    pub fn new(session: Session, at_most: Option<Duration>, meter: Arc<Meter>) -> Self {
+        Self { session, at_most, meter, begun: None }
+    }
+}
+
+impl Watch for RunWatch {
+    fn at_most(&self) -> Option<Duration> {
+        self.at_most
+    }
+
+    fn go_on(&mut self, glance: &Glance) -> bool {
+        let Glance { elapsed, received, sent, .. } = *glance;
+        let begun = self.begun.get_or_insert(*glance);
+        let (so_far, came) = (sent - begun.sent, received - begun.received);
+        self.meter.show(Counts { elapsed, sent: so_far, received: came });
+        self.session.goes_on()
     }
 }

@@ -1,0 +1,90 @@
+//! Where a command runs: in a process of its own, or in a program that called it. It says where text and
+//! documents go, and what asks the work to end.
+
+use crate::caller::Caller;
+use crate::files::{self, PublishError};
+use crate::live::{Progress, Show, Source, View};
+use kpps_measure::grid::Engine;
+use std::io::IsTerminal;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// When the work of this process was first asked to end.
+static SINCE: OnceLock<Instant> = OnceLock::new();
+/// Requests within this time are one: of a closed terminal both the shell and the kernel tell.
+const AT_ONCE: Duration = Duration::from_millis(300);
+
+/// Where a command runs.
+#[derive(Clone, Default)]
+pub struct Session {
+    /// The program that called it. Without one the command has the process for itself: standard output,
+    /// standard error, signals.
+    pub caller: Option<Arc<dyn Caller>>,
+    /// The machines that measure the cells of its grids, if not this one.
+    pub engine: Option<Arc<dyn Engine>>,
+    /// What is to be done before a second Ctrl-C ends the process.
+    pub at_exit: Option<fn()>,
+}
+
+impl Session {
+    /// Makes Ctrl-C, SIGTERM, and SIGHUP of a closed terminal ask the work to end; a later one ends the
+    /// process. A caller asks by itself.
+    pub fn watch(&self) {
+        if self.caller.is_none() {
+            // If the handler cannot be set, Ctrl-C ends the process as it does by default.
+            let at_exit = self.at_exit;
+            let _ = ctrlc::set_handler(move || ask(at_exit));
+        }
+    }
+
+    /// Whether the work may go on.
+    pub fn goes_on(&self) -> bool {
+        self.caller.as_ref().map_or_else(|| SINCE.get().is_none(), |caller| caller.goes_on())
+    }
+
+    /// Whether the user has asked the work to end.
+    pub fn is_interrupted(&self) -> bool {
+        !self.goes_on()
+    }
+
+    /// Prints text that is no document.
+    ///
+    /// # Errors
+    /// Standard output cannot be written, or its reader has gone.
+    pub fn print(&self, text: &str) -> Result<(), PublishError> {
+        match &self.caller {
+            Some(caller) => caller.prints(text),
+            None => files::print(text)?,
+        }
+        Ok(())
+    }
+
+    /// Tells users a line.
+    pub fn tell(&self, line: &str) {
+        self.caller.as_ref().map_or_else(|| files::tell(line), |caller| caller.is_told(line));
+    }
+
+    /// Shows a run until what is returned is dropped: in this form, or by the caller.
+    pub fn view(&self, progress: Progress, source: Box<dyn Source>, show: Show) -> View {
+        let at_exit = self.at_exit;
+        match &self.caller {
+            Some(caller) => View::by(caller.clone(), progress),
+            None => View::start(progress, source, show, move || ask(at_exit)),
+        }
+    }
+
+    /// Shows a run in one line, if standard error is a terminal: for commands without a live view.
+    pub fn line(&self, progress: Progress) -> View {
+        let show = if std::io::stderr().is_terminal() { Show::Line } else { Show::Nothing };
+        self.view(progress, Box::new(()), show)
+    }
+}
+
+/// Asks the work of this process to end; a later time ends the process.
+fn ask(at_exit: Option<fn()>) {
+    if SINCE.get_or_init(Instant::now).elapsed() > AT_ONCE {
+        crate::live::restore();
+        at_exit.iter().for_each(|at_exit| at_exit());
+        std::process::exit(130);
+    }
+}

@@ -1,0 +1,1 @@
+"""Campaigns: questions that take more than one machine."""

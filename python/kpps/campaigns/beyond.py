@@ -1,0 +1,123 @@
+"""kpps' driver on many machines drawn at random, and the worst of them for each claim of study beyond.
+
+    python -m kpps.campaigns.beyond --machines 100000 --on dask://scheduler:8786 --store beyond
+
+A machine is named by its seed. Its row has the values of every claim, as `W1.held`, and the claims that it misses.
+What the store has is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import kpps
+
+from ..grids import Chunks, Store, engine_of
+
+
+def claims() -> list[str]:
+    """The claims of the study, without its figures."""
+    return [claim.id for claim in kpps.study("beyond", seeds="1..1").claims]
+
+
+def measure(seeds: list[int], ids: list[str]):
+    """Measures these machines. Workers run this. Returns rows and how long it took, in s."""
+    begun = time.perf_counter()
+    return [row(seed, ids) for seed in seeds], time.perf_counter() - begun
+
+
+def row(seed: int, ids: list[str]) -> dict:
+    """One machine."""
+    try:
+        study = kpps.study("beyond", claim=ids, seeds=f"{seed}..{seed}")
+    except kpps.CheckFailed as error:
+        # It misses a claim.
+        study = error.result
+    fields: dict = {"cell": f"{study.kpps_version} {seed}", "seed": seed, "problem": None, "missed": ""}
+    for claim in study.claims:
+        if claim.verdict == "failed":
+            fields["problem"] = f"{claim.id}: {claim.why}"
+        elif claim.verdict != "pass":
+            fields["missed"] = f"{fields['missed']} {claim.id}".strip()
+        values = claim.get("values")
+        for name in values.keys() if values is not None else ():
+            if not name.endswith(("_seed", "_misses")):
+                fields[f"{claim.id}.{name}"] = values[name]
+    return fields
+
+
+def worst(table) -> str:
+    """The extreme machines for each value of each claim, as text."""
+    from pyarrow import compute
+
+    seeds = table.column("seed").to_pylist()
+    lines = [f"{'value':<30} {'least':>12} {'seed':>8} {'most':>12} {'seed':>8}"]
+    for name in table.column_names:
+        if "." in name:
+            column = table.column(name).to_pylist()
+            there = [(value, seed) for value, seed in zip(column, seeds) if value is not None]
+            if there:
+                (least, first), (most, last) = min(there), max(there)
+                lines.append(f"{name:<30} {least:>12.5g} {first:>8} {most:>12.5g} {last:>8}")
+    missed = table.filter(compute.not_equal(table.column("missed"), "")).sort_by("seed").to_pylist()
+    lines += [f"seed {row['seed']} misses {row['missed']}: kpps study beyond --drawn {row['seed']}" for row in missed]
+    return "\n".join([*lines, f"{len(seeds)} machines, {len(missed)} of them miss a claim"])
+
+
+def campaign(machines: int, executor="processes", store=None, first: int = 1, progress=None):
+    """Measures machines with the seeds from `first` on. Returns a pyarrow.Table with a row for each."""
+    import pyarrow
+
+    store = Store(store) if store is not None else None
+    ids = claims()
+    version = kpps.trial(load="50%", duration="1ms").kpps_version
+    seeds = [seed for seed in range(first, first + machines) if store is None or f"{version} {seed}" not in store.names]
+    rows, total = [], machines
+    if store is not None and store.kept is not None:
+        rows = [row for row in store.kept.to_pylist() if first <= row["seed"] < first + machines]
+
+    def take(_, brought):
+        rows.extend(brought)
+        if store is not None:
+            store.add(pyarrow.Table.from_pylist(brought))
+        if progress is not None:
+            progress(len(rows), total, f"seed {brought[-1]['seed']}")
+
+    def give_up(seed, why):
+        take([seed], [{"cell": f"{version} {seed}", "seed": seed, "problem": why, "missed": ""}])
+
+    import functools
+
+    chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
+    try:
+        chunks.run(seeds, take, give_up)
+    finally:
+        chunks.close()
+        if store is not None:
+            store.flush()
+    return pyarrow.Table.from_pylist(sorted(rows, key=lambda row: row["seed"]))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m kpps.campaigns.beyond", description=__doc__.splitlines()[0])
+    parser.add_argument("--machines", type=int, default=1000, help="how many machines")
+    parser.add_argument("--first", type=int, default=101, help="the seed of the first; the study has 1 to 100")
+    parser.add_argument("--on", default="processes", help="processes, dask, dask://HOST:PORT, ray, slurm")
+    parser.add_argument("--store", help="a folder or URL for the rows, in Parquet; a run continues with what is there")
+    given = parser.parse_args()
+    shown = sys.stderr.isatty()
+    try:
+        table = campaign(
+            given.machines, given.on, given.store, given.first,
+            progress=(lambda done, of, doing: print(f"\r{done} of {of}", end="", file=sys.stderr)) if shown else None,
+        )
+    except kpps.Error as error:
+        sys.exit(f"kpps: {error}")
+    print(worst(table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Why a call failed. Each error carries what was measured before it, in `result`."""
+
+from __future__ import annotations
+
+import typing
+
+if typing.TYPE_CHECKING:
+    from .results import Result
+
+
+class Error(Exception):
+    """A call of kpps failed; its message is one line. `result` is what was measured, or None."""
+
+    result: Result | None = None
+
+
+class InputError(Error, ValueError):
+    """An argument makes no sense, or names something that does not exist. The command's exit code is 2."""
+
+
+class CheckFailed(Error):
+    """A check did not hold, as a bound that was asked for. The command's exit code is 1."""
+
+
+class InvalidMeasurement(Error):
+    """What was measured is no valid measurement of the device under test. The command's exit code is 3."""
+
+
+class Interrupted(Error, KeyboardInterrupt):
+    """The user interrupted the call. The command's exit code is 130."""
+
+
+NAMED = {kind.__name__: kind for kind in (Error, InputError, CheckFailed, InvalidMeasurement, Interrupted)}

@@ -1,0 +1,117 @@
+"""How much the verdicts of a study depend on the constants of its simulation: Morris or Sobol indices by SALib."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .errors import CheckFailed, InputError
+
+
+@dataclasses.dataclass
+class Sensitivity:
+    """Indices of every value and every verdict of a study on every constant.
+
+    `indices[name]` has a list for each index, in the order of `constants`: for Sobol `S1` and `ST` (first order and
+    total), for Morris `mu_star` and `sigma`. A name is that of a claim's value, as `M14.ratio`, or of a claim, whose
+    verdict is 1 if it holds. `runs` is how often the study was measured.
+    """
+
+    constants: list[str]
+    indices: dict[str, dict[str, list[float]]]
+    runs: int
+
+    def to_pandas(self):
+        """A pandas.DataFrame with a row for each name and constant."""
+        import pandas
+
+        rows = [
+            {"of": name, "constant": constant, **{index: values[at] for index, values in found.items()}}
+            for name, found in self.indices.items()
+            for at, constant in enumerate(self.constants)
+        ]
+        return pandas.DataFrame(rows)
+
+    def plot(self, ax=None):
+        """Bars of the strongest index of each constant, with matplotlib. Returns the axes."""
+        from matplotlib import pyplot
+
+        from .plots import SERIES
+
+        ax = ax if ax is not None else pyplot.subplots(figsize=(7.2, 4))[1]
+        first = next(iter(next(iter(self.indices.values()))), None)
+        most = [max(found[first][at] for found in self.indices.values()) for at in range(len(self.constants))]
+        ax.barh(self.constants, most, color=SERIES[0])
+        ax.set_xlabel(f"highest {first} of any value")
+        return ax
+
+
+def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
+                claim=None, progress=None):
+    """Measures a study again and again with constants moved, and tells how much each matters.
+
+    Args:
+        study: its name
+        constants: paths of constants, as host.interrupt_ps; each is multiplied by 1 - share to 1 + share
+        share: how far they are moved
+        method: morris (samples x (constants + 1) runs) or sobol (samples x (constants + 2) runs)
+        samples: how many trajectories, or how many base samples (for Sobol a power of two)
+        claim: only these claims
+        progress: a function that is called with the number of runs done and of all
+
+    Returns:
+        a Sensitivity
+    """
+    import numpy
+    from SALib.analyze import morris as morris_indices
+    from SALib.analyze import sobol as sobol_indices
+    from SALib.sample import morris as morris_samples
+    from SALib.sample import sobol as sobol_samples
+
+    import kpps
+
+    if method not in ("morris", "sobol"):
+        raise InputError(f"method= is morris or sobol, not {method!r}")
+    if not 0 < share < 1:
+        raise InputError(f"share= is between 0 and 1, not {share}")
+    constants = [*constants]
+    problem = {"num_vars": len(constants), "names": constants, "bounds": [[1 - share, 1 + share]] * len(constants)}
+    if method == "morris":
+        points = morris_samples.sample(problem, samples, seed=seed)
+    else:
+        points = sobol_samples.sample(problem, samples, calc_second_order=False, seed=seed)
+    found: list[dict[str, float]] = []
+    for at, point in enumerate(points):
+        moved = {path: f"*{factor!r}" for path, factor in zip(constants, map(float, point))}
+        try:
+            result = kpps.study(study, claim=claim, set=moved)
+        except CheckFailed as error:
+            # A claim is missed.
+            result = error.result
+        found.append(_values(result))
+        if progress is not None:
+            progress(at + 1, len(points))
+    names = [name for name in found[0] if all(name in it and it[name] is not None for it in found)]
+    indices = {}
+    for name in names:
+        measured = numpy.array([it[name] for it in found], dtype=float)
+        if numpy.ptp(measured) == 0:
+            # Nothing moves it: indices of a constant are 0 / 0.
+            keys = ("mu_star", "sigma") if method == "morris" else ("S1", "ST")
+            indices[name] = {key: [0.0] * len(constants) for key in keys}
+        elif method == "morris":
+            told = morris_indices.analyze(problem, points, measured, seed=seed)
+            indices[name] = {key: [float(it) for it in told[key]] for key in ("mu_star", "sigma")}
+        else:
+            told = sobol_indices.analyze(problem, measured, calc_second_order=False, seed=seed)
+            indices[name] = {key: [float(it) for it in told[key]] for key in ("S1", "ST")}
+    return Sensitivity(constants, indices, len(points))
+
+
+def _values(study) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for claim in study.claims:
+        values[claim.id] = float(claim.verdict == "pass")
+        measured = claim.get("values")
+        for name in measured.keys() if measured is not None else ():
+            values[f"{claim.id}.{name}"] = measured[name]
+    return values

@@ -1,0 +1,160 @@
+//! Grids whose cells are measured by what Python offers: processes, clusters.
+//!
+//! The command plans the cells, finds those that an earlier run has kept, writes the journal and makes the
+//! document. Python only hands cells to its workers and brings the outcomes.
+
+use crate::call::{Host, in_python as failed};
+use crate::rows::{Batch, in_python};
+use kpps::Session;
+use kpps_measure::grid::{Combinations, Engine, Outcome};
+use kpps_measure::journal::Journal;
+use kpps_report::grid::outcomes;
+use kpps_results::Trial;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A function of Python that measures cells: it is called with the batch of those that are kept, the numbers
+/// of the others, and a [`Run`].
+pub struct InPython(pub Py<PyAny>);
+
+/// What an engine has of the run.
+#[pyclass(frozen, module = "kpps._kpps")]
+pub struct Run {
+    outcomes: Mutex<Sender<Option<Vec<Told>>>>,
+    goes_on: Py<PyAny>,
+}
+
+/// A cell's number, key, result in JSON, and problem.
+type Told = (usize, Option<String>, Option<String>, Option<String>);
+
+#[pymethods]
+impl Run {
+    /// Takes measured cells: their numbers, and the columns `key`, `trial` and `problem` of their batch.
+    fn take(
+        &self,
+        cells: Vec<usize>,
+        keys: Vec<Option<String>>,
+        trials: Vec<Option<String>>,
+        problems: Vec<Option<String>>,
+    ) {
+        let told = cells.into_iter().zip(keys).zip(trials).zip(problems);
+        let told = told.map(|(((cell, key), trial), problem)| (cell, key, trial, problem)).collect();
+        // If nobody takes them, the run is over.
+        let _ = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).send(Some(told));
+    }
+
+    /// Whether the run may go on.
+    fn goes_on(&self, py: Python<'_>) -> PyResult<bool> {
+        self.goes_on.call0(py)?.extract(py)
+    }
+}
+
+/// A flag as a function of Python.
+#[pyclass(frozen, module = "kpps._kpps")]
+struct GoesOn(Session);
+
+#[pymethods]
+impl GoesOn {
+    fn __call__(&self) -> bool {
+        self.0.goes_on()
+    }
+}
+
+fn outcome((cell, key, trial, problem): Told) -> Outcome {
+    let read = |text: String| serde_json::from_str::<Trial>(&text).map_err(|error| error.to_string());
+    let missing = || Err(problem.unwrap_or_else(|| "its worker brought no result".into()));
+    Outcome { cell, key, result: trial.map_or_else(missing, read) }
+}
+
+impl InPython {
+    /// This function with the session that it runs in.
+    pub fn engine(self, session: &Session) -> Arc<dyn Engine> {
+        Arc::new(Bound { engine: self.0, session: session.clone() })
+    }
+}
+
+/// An engine and its session.
+struct Bound {
+    engine: Py<PyAny>,
+    session: Session,
+}
+
+impl Engine for Bound {
+    fn measure(
+        &self,
+        all: &Combinations<'_>,
+        kept: &[Outcome],
+        cells: &[usize],
+        take: &mut dyn FnMut(Outcome),
+    ) -> Result<(), String> {
+        let kept = Batch::of(&outcomes(all, kept)).map_err(|error| error.to_string())?;
+        let (sender, brought) = channel();
+        std::thread::scope(|scope| {
+            let engine = scope.spawn(move || {
+                let end = sender.clone();
+                let done = Python::attach(|py| {
+                    let goes_on = Py::new(py, GoesOn(self.session.clone()))?.into_any();
+                    let run = Run { outcomes: Mutex::new(sender), goes_on };
+                    self.engine.call1(py, (kept, cells.to_vec(), run)).map(drop)
+                });
+                // Python may keep the run for ever, and with it a sender.
+                let _ = end.send(None);
+                done.map_err(|error| Python::attach(|py| error.value(py).to_string()))
+            });
+            while let Ok(Some(told)) = brought.recv() {
+                told.into_iter().map(outcome).for_each(&mut *take);
+            }
+            engine.join().unwrap_or_else(|_| Err("the engine has a defect".into()))
+        })
+    }
+}
+
+/// Measures some cells of a grid on this thread: those with these numbers. `words` are the command line of
+/// the whole grid.
+#[pyfunction]
+pub fn cells(py: Python<'_>, words: Vec<String>, numbers: Vec<usize>) -> PyResult<Batch> {
+    let session = Session { caller: Some(Arc::new(Host::default())), ..Session::default() };
+    let measured = py.detach(|| {
+        let (axes, measured) = kpps::cells(words.into_iter().map(OsString::from), &numbers, &session)?;
+        let all = Combinations::of(&axes).map_err(kpps::Failure::Input)?;
+        Ok::<_, kpps::Failure>(Batch::of(&outcomes(&all, &measured)))
+    });
+    measured.map_err(failed)?.map_err(|error| in_python(&error))
+}
+
+/// Adds results to a journal of grids, which is made if missing: those whose key it does not have. Returns
+/// how many were added.
+#[pyfunction]
+pub fn keep(py: Python<'_>, journal: PathBuf, keys: Vec<String>, trials: Vec<String>) -> PyResult<usize> {
+    py.detach(|| {
+        let mut journal = Journal::<Trial>::open(&journal).map_err(|error| error.to_string())?;
+        let mut added = 0;
+        for (key, trial) in keys.iter().zip(&trials) {
+            if journal.of(key).is_empty() {
+                let trial = serde_json::from_str(trial).map_err(|error| error.to_string())?;
+                journal.keep(key, &trial).map_err(|error| error.to_string())?;
+                added += 1;
+            }
+        }
+        Ok(added)
+    })
+    .map_err(PyRuntimeError::new_err::<String>)
+}
+
+/// Runs the command with these words as a process of its own does, and returns its exit code. An engine
+/// measures the cells of its grid.
+#[pyfunction]
+#[pyo3(signature = (words, engine = None))]
+pub fn main(py: Python<'_>, words: Vec<String>, engine: Option<Py<PyAny>>) -> u8 {
+    py.detach(|| {
+        let mut session = kpps::session_of_process();
+        if let Some(engine) = engine {
+            session.engine = Some(InPython(engine).engine(&session));
+        }
+        kpps::process(words.into_iter().map(OsString::from), &session)
+    })
+}
