@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod bus;
 pub mod calibration;
 mod caller;
