@@ -249,8 +249,8 @@ pub(crate) const fn on_82542(canonical: u32) -> u32 {
     }
 }
 
-/// The manual's name of the register of an 8254x at the canonical `offset`: "RDT"; of a table, the name of the
-/// table: "MTA". `None` if there is none (SDM table 13-2).
+/// The manual's name of the register of an 8254x at the canonical `offset`: "RDT"; of a table, the table's
+/// name: "MTA". `None` if there is none (SDM table 13-2).
 pub fn name(offset: u32) -> Option<&'static str> {
     Some(match offset {
         CTRL => "CTRL",

@@ -37,8 +37,8 @@ impl Launch {
         Self { program: program.to_owned(), command, inherited: Vec::new() }
     }
 
-    /// As [`new`](Self::new), with the program of Debian's packages that are unpacked in the folder `root`, and
-    /// with their libraries and loader: they may be of a later release than the host's.
+    /// As [`new`](Self::new), with the program of Debian's packages that are unpacked in the folder `root`,
+    /// and with their libraries and loader: they may be of a later release than the host's.
     #[cfg(feature = "lab")]
     pub(crate) fn in_folder(root: &std::path::Path) -> Self {
         let libraries = root.join("usr/lib/x86_64-linux-gnu");

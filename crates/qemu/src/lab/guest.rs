@@ -295,8 +295,8 @@ impl Guest {
         self.linked = index;
     }
 
-    /// Lets QEMU log every instruction that the guest executes, until there are about `count` of them. Returns
-    /// the log. Nothing is asked of the guest meanwhile: it would be in it.
+    /// Lets QEMU log every instruction that the guest executes, until there are about `count` of them.
+    /// Returns the log. Nothing is asked of the guest meanwhile: it would be in it.
     ///
     /// # Errors
     /// If the monitor does not answer, or the guest executes nothing.
