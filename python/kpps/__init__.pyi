@@ -34,6 +34,7 @@ def curve(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -86,6 +87,7 @@ def curve(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -96,7 +98,7 @@ def curve(
         load (LOAD,…): Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load that is too high for the tester]
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
+        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -138,6 +140,7 @@ def grid(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -193,6 +196,7 @@ def grid(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -205,7 +209,7 @@ def grid(
         shard (NUMBER/OF): Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
+        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -262,7 +266,7 @@ def transmit(
     report: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
-    """Measure how many frames each driver sends when its application always has another one.
+    """Measure the highest transmit rate of each driver.
 
     Args:
         fragments (BUFFERS): Number of buffers in which the stack hands over a frame [default: 1]
@@ -398,6 +402,7 @@ def ndr(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -455,6 +460,7 @@ def ndr(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -464,7 +470,7 @@ def ndr(
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
+        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -483,7 +489,7 @@ def ndr(
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
         pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
         bisection (True or False): Search by plain bisection, too
-        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. Each frame size and a bisection has its own [default: 20min]
+        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
         duration (TIME): Length of one trial [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
         dut (NAME): The name of the device under test, for the results
@@ -512,6 +518,7 @@ def sizes(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -565,6 +572,7 @@ def sizes(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -574,7 +582,7 @@ def sizes(
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX,…): Frame sizes in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux [default: 64,128,256,512,1024,1280,1518]
+        size (SIZE|MIX,…): Frame sizes in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers [default: 64,128,256,512,1024,1280,1518]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -592,7 +600,7 @@ def sizes(
         max (LOAD): The highest load to try [default: 100%]
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
         pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
-        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. Each frame size and a bisection has its own [default: 20min]
+        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
         duration (TIME): Length of one trial [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
         dut (NAME): The name of the device under test, for the results
@@ -618,6 +626,7 @@ def rfc2544(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -674,6 +683,7 @@ def rfc2544(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -683,7 +693,7 @@ def rfc2544(
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX,…): Frame sizes in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux [default: 64,128,256,512,1024,1280,1518]
+        size (SIZE|MIX,…): Frame sizes in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers [default: 64,128,256,512,1024,1280,1518]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -700,7 +710,7 @@ def rfc2544(
         min (LOAD): The lowest load to try [default: 1kpps]
         max (LOAD): The highest load to try [default: 100%]
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
-        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. Each frame size and a bisection has its own [default: 20min]
+        max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
         test (TEST,…): Only these tests, by the names below; throughput is always measured, because the others need it [default: all]
         repeat (TIMES): Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back 50; with quick= 3]
         quick (True or False): Trials of 1 s, and three of each
@@ -741,7 +751,7 @@ def compare(
     Args:
         sides (RESULTS): The results to compare: the first side is the reference
         threshold (SHARE): Ignore a change of at most this share of the first side's median [default: 0]
-        significance (SHARE): Significance level: the probability that any of the differences found is by chance [default: 5%]
+        significance (SHARE): Significance level: the probability of finding any difference although there is none [default: 5%]
         quantity (NAME,…): Compare only quantities whose name contains this: fewer comparisons need fewer repetitions
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
@@ -766,6 +776,7 @@ def trial(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    clock: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
@@ -826,6 +837,7 @@ def trial(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
@@ -837,7 +849,7 @@ def trial(
         shape (SHAPE): Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load [default: constant]
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
-        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
+        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -851,13 +863,13 @@ def trial(
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
-        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, they go from the port's station to that one
+        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
         speed (FACTOR): Replay this much faster: 2x, 0.5x [default: 1x]
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
         map (OLD=NEW,…): Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same length; checksums follow
         duration (TIME): How long frames are sent [default: 2s; with replay= as long as the capture; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        interval (TIME): Keep also the results of each interval of this length: rates, losses, latencies. A trial of more than 3600 intervals gets longer ones
+        interval (TIME): Keep also the results of each interval of this length: rates, losses, latencies. If there would be more than 3600 intervals, they are made longer
         dut (NAME): The name of the device under test, for the results
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
         results (FILE): Write the results as a JSON document to this file
@@ -953,7 +965,7 @@ def send(
         count (FRAMES): Stop after this many frames
         rewrite (True or False): Build each frame anew, byte by byte, as an application would; otherwise only the tag is written
         stream (NUMBER): Number of the stream, in the tags [default: 0]
-        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, or sizes with weights as 64:7,570:4,1518:1 [default: 64]
+        size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -966,7 +978,7 @@ def send(
         encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         dst_mac (MAC): MAC address to send to [default: 02:00:00:00:00:02; with replay= those of the capture]
-        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, they go from the port's station to that one
+        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
         speed (FACTOR): Replay this much faster: 2x, 0.5x [default: 1x]
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
         map (OLD=NEW,…): Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same length; checksums follow
@@ -1001,7 +1013,7 @@ def count(
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        expect (FRAMES): Number of test frames that must arrive, each once, in order and unchanged; otherwise the exit code is 1
+        expect (FRAMES): Number of test frames that must arrive, each once, in order, unchanged; otherwise the exit code is 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1058,7 +1070,10 @@ def lab(
     under_test: _Values | None = None,
     workload: _Values | None = None,
     kernel: _Value | None = None,
+    driver_module: _Value | None = None,
+    dpdk: _Value | None = None,
     rounds: _Value | None = None,
+    clock: _Value | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     quick: bool | None = None,
@@ -1075,12 +1090,15 @@ def lab(
         backend (BACKEND,…): How kpps' and DPDK's drivers access the cards: uio, vfio [default: uio,vfio]
         under_test (NAME,…): Drivers that are compared: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
-        kernel (KERNEL): The guest's kernel: linux-6.1, linux-5.10 or linux-6.12 [default: linux-6.1]
-        rounds (ROUNDS): Number of rounds; each driver is started anew in each [default: 5]
+        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
+        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
+        dpdk (FOLDER): Use the DPDK in this folder, where it was built or installed, in place of Debian's
+        rounds (ROUNDS): Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+        clock (CLOCK): The guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
-        load (LOAD): Load that the host offers for receive, forward and bridge: 400kpps, …, or max [default: max]
+        load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: max]
         quick (True or False): Take at most three minutes: one round, short windows; whatever does not fit is left out
-        duration (TIME): How long each workload is measured [default: 1s]
+        duration (TIME): How long each workload is measured [default: 200ms; by the wall clock 1s]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
@@ -1138,6 +1156,17 @@ def device_bind(
         address (ADDRESS): Its PCI address: 0000:00:10.0
         backend (BACKEND): Kind of port: vfio or uio [default: vfio if the card has an IOMMU group, otherwise uio]
         force (True or False): Take it even if its interface is in use
+        progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
+    """
+
+def device_pace(
+    *words: _Value,
+    progress: _Progress = None,
+) -> str:
+    """Send copies of a frame from virtio cards that pace themselves: the source of `kpps lab`.
+
+    Args:
+        words (WORDS): The frame in hexadecimal without FCS, ns between two cards, us between two refills, PCI addresses
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1290,7 +1319,7 @@ def study(
         claim (ID,…): Only these claims, by id
         perturb (SHARE): Change each fitted constant up and down by this share and list the verdicts that change
         seeds (FIRST..LAST): Draw the random machines with these seeds instead
-        drawn (SEED): Print the constants that are drawn with this seed, and measure nothing
+        drawn (SEED): Print the constants of the random machine with this seed; nothing is measured
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
@@ -1310,13 +1339,13 @@ def simulate_faults(
     report: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
-    """Live through worlds of faults in the simulator: what the driver must survive.
+    """Test the driver in the simulator under random faults of card, bus, host and wire.
 
     Args:
-        worlds (WORLDS): The number of worlds [default: 200]
-        trace (True or False): One world, with its last thousand events: those of the smallest that fails like it
+        worlds (WORLDS): Number of random worlds [default: 200]
+        trace (True or False): Print the last thousand events of one world; if it fails, of the smallest with the same failure
         seed (SEED): The seed of the first world [default: 1]
-        duration (TIME): As many worlds as end within this time, as 60s, instead of a number
+        duration (TIME): Run worlds for this long (60s) instead of a fixed number
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing

@@ -45,7 +45,8 @@ fn the_package_passes_its_tests() {
     let mut tests = Command::new(&python);
     tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "kpps.pytest_plugin"]);
     tests.args(["-rs", "--durations=5"]).arg(source.join("tests"));
-    tests.env("PYTHONPATH", &site).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Python looks for packages in the current folder first.
+    tests.current_dir(&site).env("PYTHONPATH", &site).env("PYTHONDONTWRITEBYTECODE", "1");
     let command = built.join(format!("kpps{}", env::consts::EXE_SUFFIX));
     if command.exists() {
         tests.env("KPPS_COMMAND", command);

@@ -52,7 +52,10 @@ pub use kpps_report::Session;
 
 `kpps COMMAND --help` has more. Sizes are frame sizes with FCS (64 is the 60-byte buffer of a minimum
 frame); rates are frames per second. Only ports of real interfaces and cards need root (packet:, xdp:,
-auto:, uio:, vfio:); nothing else does."
+auto:, uio:, vfio:); nothing else does.
+
+Exit codes: 0 done; 1 a check failed, as a claim or a bound; 2 bad input; 3 a trial that is no valid
+measurement of the device under test; 130 interrupted, and what was measured is kept."
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -52,18 +52,18 @@ pub fn screen(run: &Run, notes: &str) -> String {
         let _ = writeln!(text, "dropped here: {}", reasons.join(", "));
     }
     for port in &run.ports {
-        let frames = (port.received + port.sent).max(1) as f64;
         if let (Some(reads), Some(writes), Some(interrupts)) =
             (port.register_reads, port.register_writes, port.interrupts)
         {
+            let frames = port.received + port.sent;
+            let per_frame = match frames {
+                0 => String::new(),
+                _ => format!("{:.4} register accesses per frame: ", (reads + writes) as f64 / frames as f64),
+            };
             let _ = writeln!(
                 text,
-                "{}: {:.4} register accesses per frame ({} reads, {} writes), {} interrupts",
-                port.port,
-                (reads + writes) as f64 / frames,
-                reads,
-                writes,
-                interrupts
+                "{}: {per_frame}{reads} register reads, {writes} writes, {interrupts} interrupts",
+                port.port
             );
         }
         if let Some(resets @ 1..) = port.resets {

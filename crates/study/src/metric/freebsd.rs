@@ -4,7 +4,7 @@
 use super::offered::Offered;
 use super::random;
 use super::setting::configuration;
-use super::{Context, Value, Values, columns, ms};
+use super::{Context, Value, Values, columns, ms, per};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
 use kpps_sim::workload::freebsd::{
@@ -106,20 +106,20 @@ pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, Str
     let place = of.setting.place(context)?;
     let sent = send(&place, of.payload, of.program()?, of.setting.times_ms(), context.go_on)
         .map_err(|error| error.to_string())?;
-    let each_ns = |share: f64| share * 1e9 / sent.pps.max(1e-3);
+    let each_ns = |share: f64| per(share * 1e9, sent.pps);
     let load = &sent.load;
     let mut values = columns(vec![vec![
-        ("pps", sent.pps),
-        ("idle", sent.idle),
-        ("interrupts_per_s", sent.interrupts_per_s),
-        ("packets_per_interrupt", sent.pps / sent.interrupts_per_s.max(1e-3)),
-        ("refused", sent.refused),
-        ("wasted", sent.wasted),
-        ("interrupt_load", load.interrupt),
-        ("system_load", load.system),
-        ("user_load", load.user),
-        ("cpu_busy", load.busy()),
-        ("useful", load.useful),
+        ("pps", Some(sent.pps)),
+        ("idle", Some(sent.idle)),
+        ("interrupts_per_s", Some(sent.interrupts_per_s)),
+        ("packets_per_interrupt", per(sent.pps, sent.interrupts_per_s)),
+        ("refused", Some(sent.refused)),
+        ("wasted", Some(sent.wasted)),
+        ("interrupt_load", Some(load.interrupt)),
+        ("system_load", Some(load.system)),
+        ("user_load", Some(load.user)),
+        ("cpu_busy", Some(load.busy())),
+        ("useful", Some(load.useful)),
         ("cpu_ns", each_ns(load.busy())),
         ("interrupt_ns", each_ns(load.interrupt)),
         ("system_ns", each_ns(load.system)),
@@ -219,17 +219,18 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
     // Evans 2005: the ring, and frames of 4 us for two ticks or 10 ms.
     let rule = number("tx_ring") + (2e6 / number("hz").max(1.0)).max(10_000.0) / 4.0;
     let of_rule = |(queue, _): (usize, usize)| queue as f64 / (rule / 8.0).max(64.0);
-    let values = [
-        ("seed", of.seed as f64),
-        ("most_pps", most.pps),
-        ("pps", sent.pps),
-        ("of_most", sent.pps / most.pps.max(1e-3)),
-        ("wasted", sent.wasted),
-        ("idle", sent.idle),
-        ("interrupts_per_packet", sent.interrupts_per_s / sent.pps.max(1e-3)),
+    let found = [
+        ("seed", Some(of.seed as f64)),
+        ("most_pps", Some(most.pps)),
+        ("pps", Some(sent.pps)),
+        ("of_most", per(sent.pps, most.pps)),
+        ("wasted", Some(sent.wasted)),
+        ("idle", Some(sent.idle)),
+        ("interrupts_per_packet", per(sent.interrupts_per_s, sent.pps)),
     ];
-    row.extend(values.map(|(name, number)| (name.to_owned(), number)));
-    let mut values: Values = row.into_iter().map(|(name, number)| (name, number.into())).collect();
+    let drawn = row.into_iter().map(|(name, number)| (name, number.into()));
+    let mut values: Values = drawn.collect();
+    values.extend(found.map(|(name, number)| (name.to_owned(), number.into())));
     values.insert("of_rule".into(), sent.queue.map(of_rule).into());
     values.extend(queue(&sent));
     Ok(values)

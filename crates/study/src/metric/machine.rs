@@ -4,7 +4,7 @@ use super::offered::Offered;
 use super::random;
 use super::receive::Times;
 use super::setting::{Setting, configuration};
-use super::{Context, Values};
+use super::{Context, Values, per};
 use kpps_measure::{Load, Testbed};
 use kpps_profiles::{Change, To};
 use kpps_results::Cpu;
@@ -57,17 +57,17 @@ struct Taken {
 
 impl Taken {
     /// CPU time of a frame that the driver accounts for as useful.
-    fn useful_of_frame(&self) -> f64 {
-        self.accounted.useful / self.pps.max(1.0)
+    fn useful_of_frame(&self) -> Option<f64> {
+        per(self.accounted.useful, self.pps)
     }
 
     /// The difference between the CPU time that the driver reports and that of the machine, as a share of the
     /// latter.
-    fn misstated(&self) -> f64 {
+    fn misstated(&self) -> Option<f64> {
         let Cpu { thread, idle_polls, hardirq, .. } = self.cpu;
         let spent = thread + idle_polls.unwrap_or(0.0) + hardirq;
         let Accounted { useful, looking, idle } = self.accounted;
-        (useful + looking + idle - spent).abs() / spent.max(1e-9)
+        per((useful + looking + idle - spent).abs(), spent)
     }
 }
 
@@ -219,20 +219,23 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let easy = || taken.iter().filter(|taken| taken.offered_pps <= EASY * capacity_pps);
     let latencies = easy().map(|taken| Some(taken.p99_ns? as f64 / 1e3)).collect::<Option<Vec<_>>>();
     let latency_us = latencies.filter(|all| !all.is_empty()).map(|all| most(all.into_iter()));
-    let bound_us = WAKE_US + WAIT_FRAMES * 1e6 / capacity_pps.max(1.0);
+    let bound_us = per(WAIT_FRAMES * 1e6, capacity_pps).map(|wait_us| WAKE_US + wait_us);
     let polled = || taken.iter().filter(|taken| taken.offered_pps >= POLLED_PPS);
-    let useful = || polled().map(Taken::useful_of_frame);
+    let useful = || polled().filter_map(Taken::useful_of_frame);
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
 
-    let ratio = |(first, last): (f64, f64)| first / last.max(1e-15);
     let perhaps = [
         ("interrupts_per_packet", most_interrupts(polled())),
         ("interrupts_per_packet_idle", most_interrupts(taken.iter())),
         ("burst_spread", burst_spread),
         ("tail_writes_spread", tail_writes_spread),
         ("latency_us", latency_us),
-        ("latency_of_bound", latency_us.map(|us| us / bound_us)),
-        ("useful_ratio", useful().next().zip(useful().next_back()).map(ratio)),
+        ("latency_of_bound", latency_us.zip(bound_us).and_then(|(us, bound_us)| per(us, bound_us))),
+        (
+            "useful_ratio",
+            useful().next().zip(useful().next_back()).and_then(|(first, last)| per(first, last)),
+        ),
+        ("process_of_reserve", per(process, setup.reserve())),
     ];
     let mut values: Values = [
         ("seed", of.seed as f64),
@@ -241,9 +244,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("held", held(&taken)),
         ("held_computing", held(&computing)),
         ("process", process),
-        ("process_of_reserve", process / setup.reserve().max(1e-9)),
         ("interrupt_load", most(taken.iter().map(|taken| taken.cpu.hardirq))),
-        ("misstated", most(polled().map(Taken::misstated))),
+        ("misstated", most(polled().filter_map(Taken::misstated))),
         ("of_best", trials.of_best(&drawn, &taken)?),
     ]
     .into_iter()

@@ -261,6 +261,11 @@ fn ms<const N: u32>() -> u32 {
     N
 }
 
+/// How much of `amount` there is for each of `of`; `None` if there is none of those.
+fn per(amount: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then(|| amount / of)
+}
+
 /// Rows with the same names as values: numbers if there is one row, or else lists.
 fn columns<V: Copy + Into<Option<f64>>>(rows: Vec<Vec<(&str, V)>>) -> Result<Values, String> {
     let Some(first) = rows.first() else { return Err("nothing is offered".into()) };

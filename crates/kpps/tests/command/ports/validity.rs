@@ -104,3 +104,33 @@ fn a_link_that_changes_makes_a_trial_invalid() {
         trial["doubts"].is_null()
     });
 }
+
+/// The sender's own link goes down and comes up again: what was due meanwhile is generator shortfall and no
+/// loss, the sender goes on at its rate afterwards, and the result says why it is invalid.
+#[test]
+fn a_sender_whose_link_was_down_goes_on() {
+    let Some(net) = Net::bridge() else { return };
+    in_six_tries("the machine manages the load", || {
+        let output = std::thread::scope(|scope| {
+            let flap = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(1500));
+                net.run(&["ip", "link", "set", "dev", "pa", "down"]);
+                std::thread::sleep(Duration::from_millis(400));
+                net.run(&["ip", "link", "set", "dev", "pa", "up"]);
+            });
+            let output = net.kpps(&[&TRIAL[..], &["--load", "5kpps", "--duration", "6s"]].concat());
+            flap.join().unwrap();
+            output
+        });
+        let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+        let number = |name: &str| trial[name].as_u64().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("the link of a went down or up 2 times during the trial"), "{said}");
+        assert_eq!(number("intended"), number("sent") + number("shortfall"), "{trial}");
+        assert_eq!(number("sent"), number("received") + number("lost"), "{trial}");
+        assert!(number("shortfall") > 0, "{trial}");
+        // 400 ms are 2000 frames; the kernel takes a moment to bring the bridge's port back. A sender that
+        // stops at the flap would be short of 22,500.
+        number("shortfall") < 12_000 && number("received") > 15_000
+    });
+}

@@ -1,6 +1,7 @@
 //! The functional suite on real PCI, and traffic against the kernel's driver.
 
 use super::{BACKENDS, PATIENCE, Shared, bind, boot, boot_cards, is_wanted};
+use kpps_namespaces::in_six_tries;
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Card, Guest, Model};
 use std::time::Duration;
@@ -63,12 +64,25 @@ fn the_suite_holds_on_e1000_through_uio() {
     }
 }
 
-/// Sends `frames` (sizes, tags) from one port to the other, all of which must arrive once, in order and
-/// unchanged. At a higher load a guest on a slow host loses frames.
+/// Sends `frames` (sizes, tags) from one port to the other: all of them arrive once, in order and unchanged.
+/// A guest that does not run for a while loses frames, as its card has no room; then it is tried again.
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
-    let count = 1500;
+    in_six_tries("a guest in time for a thousand frames a second", || {
+        let text = sent_and_counted(guest, from, to, frames);
+        for holds in [" 0 duplicated, 0 reordered", "0 corrupted"] {
+            assert!(text.contains(holds), "{from} to {to}, {frames}: {text}");
+        }
+        println!("{from} to {to}, {frames}: {text}");
+        text.contains(&format!("{COUNT} received, 0 lost")) && text.trim().ends_with('0')
+    });
+}
+
+const COUNT: u32 = 1500;
+
+/// What `kpps count` said of the frames of `kpps send`, and its exit code.
+fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> String {
     let counter =
-        format!("kpps count {to} --expect {count} --duration 120s --every 20ms > /tmp/count 2> /tmp/lines");
+        format!("kpps count {to} --expect {COUNT} --duration 15s --every 20ms > /tmp/count 2> /tmp/lines");
     guest
         .run(&format!(
             "rm -f /tmp/code /tmp/lines; (setsid {counter}; echo $? > /tmp/code) > /dev/null 2>&1 &"
@@ -78,12 +92,10 @@ fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     // QEMU's e1000 is deaf for a second after it was set up.
     guest.run("sleep 1.2").unwrap();
     let sent =
-        guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {count}"), PATIENCE).unwrap();
+        guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), PATIENCE).unwrap();
     assert_eq!(sent.code, 0, "{from} to {to}, {frames}: {}", sent.text);
-    guest.run("while [ ! -e /tmp/code ]; do usleep 20000; done").unwrap();
-    let text = guest.run("cat /tmp/count /tmp/lines | grep -v '^{'; cat /tmp/code").unwrap();
-    assert!(text.trim().ends_with('0'), "{from} to {to}, {frames}: {text}");
-    assert!(text.contains(&format!("{count} received, 0 lost, 0 duplicated, 0 reordered")), "{text}");
+    guest.output("while [ ! -e /tmp/code ]; do usleep 20000; done", PATIENCE).unwrap();
+    guest.run("cat /tmp/count /tmp/lines | grep -v '^{'; cat /tmp/code").unwrap()
 }
 
 /// Offloads, and frames of all lengths, are the suite's; these are the kernel's own frames of a busy wire.
