@@ -1,5 +1,5 @@
-//! Models of cards on their cables, with everything counted that a driver does to them. A state machine: it has
-//! no clock, no thread and no QEMU.
+//! Models of cards on their cables, with everything counted that a driver does to them. A state machine: it
+//! has no clock, no thread and no QEMU.
 
 use crate::memory::Memory;
 use crate::pci::Config;
@@ -39,8 +39,19 @@ pub enum Cable {
     To(usize),
 }
 
-/// Gives the next frame into an empty buffer; false if there is none any more.
-pub type Offer = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
+/// What a source has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A frame, which is in the buffer.
+    Frame,
+    /// None for now.
+    Later,
+    /// None any more.
+    End,
+}
+
+/// Gives the next frame into an empty buffer.
+pub type Offer = Box<dyn FnMut(&mut Vec<u8>) -> Next + Send>;
 /// Takes each frame that a card sent.
 pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
@@ -222,9 +233,16 @@ impl Card {
                 }
                 source.due_ps = at_ps + source.period_ps;
                 source.frame.clear();
-                if !(source.offer)(&mut source.frame) {
-                    self.source = None;
-                    return;
+                match (source.offer)(&mut source.frame) {
+                    Next::Frame => {}
+                    Next::Later => {
+                        source.due_ps = at_ps + AGAIN_PS;
+                        return;
+                    }
+                    Next::End => {
+                        self.source = None;
+                        return;
+                    }
                 }
                 source.frame.clone()
             }
@@ -613,7 +631,7 @@ mod tests {
         let offer = move |frame: &mut Vec<u8>| {
             frame.resize(60, 2);
             left -= 1;
-            left >= 0
+            if left >= 0 { Next::Frame } else { Next::End }
         };
         cards.offer(1, 100 * MS, None, Box::new(offer));
         cards.advance(200 * MS);

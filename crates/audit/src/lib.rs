@@ -1,8 +1,8 @@
 //! The 8254x model as a card of a guest: what an unmodified driver does to it, for each frame.
 //!
-//! A stock kernel boots in QEMU, and its cards are models of this process, which QEMU reaches by the vfio-user
-//! protocol. The guest's driver cannot tell. Here every access to a register, every burst on the bus and
-//! every breach of the manual is counted.
+//! A stock kernel boots in QEMU, and its cards are models in this process, which QEMU reaches by the
+//! vfio-user protocol. The guest's driver cannot tell. Here every access to a register, every burst on the
+//! bus and every breach of the manual is counted.
 //!
 //! - [`Cards`]: models on their cables, as a state machine without threads and without QEMU. Of one card:
 //!   [`pci`], its configuration space; [`memory`], the guest's memory; [`rules`], what a driver must not do.
@@ -22,7 +22,7 @@ mod rules;
 mod serve;
 mod traffic;
 
-pub use cards::{Access, Cable, Cards, Counts};
+pub use cards::{Access, Cable, Cards, Counts, Next, Offer, Sink};
 pub use plan::{Bound, Plan};
 pub use rules::{Breach, Rule};
 pub use serve::Server;

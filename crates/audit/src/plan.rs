@@ -1,6 +1,6 @@
 //! Drivers and workloads in turns on the cards of one guest.
 
-use crate::cards::{Cable, Cards, Counts};
+use crate::cards::{Cable, Cards, Counts, Next};
 use crate::rules::Breach;
 use crate::serve::Server;
 use crate::traffic::Numbered;
@@ -28,6 +28,8 @@ const QUIET: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a count of frames may take without a frame.
 const STALLED: Duration = Duration::from_secs(30);
+/// Rings of the drivers in user space, if the chip can have them.
+const LONG_RING: u16 = 2048;
 /// The Linux driver of all chips that are modelled.
 const MODULE: Model = Model::E1000;
 
@@ -137,8 +139,8 @@ impl Plan {
     /// Runs all drivers with all workloads. The result has what was measured in any case.
     ///
     /// # Errors
-    /// If a kernel or package cannot be fetched, a profile is wrong, or the guest does not boot. A driver that
-    /// fails is a line in the result.
+    /// If a kernel or package cannot be fetched, a profile is wrong, or the guest does not boot. A driver
+    /// that fails is a line in the result.
     pub fn run(
         &self,
         observer: &dyn Observer,
@@ -178,6 +180,15 @@ impl Plan {
             complete: true,
             ..Audit::default()
         };
+        // Rings as long as the chip takes, unless others are given, which come later.
+        let longest = params.chip.max_ring();
+        let rings = if longest < LONG_RING {
+            vec![format!("kpps.ring={longest}"), format!("dpdk.ring={longest}")]
+        } else {
+            vec![]
+        };
+        let rings = rings.iter().map(|ring| ring.parse()).collect::<std::result::Result<Vec<_>, String>>();
+        let settings = Settings([rings.map_err(Error::Input)?, self.settings.0.clone()].concat());
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
         let start = || -> Result<(Server, Guest)> {
@@ -195,7 +206,7 @@ impl Plan {
         audit.qemu = guest.qemu_version()?;
         for task in tasks {
             observer.begins(&task.name(), None);
-            match self.audit(&mut guest, &server, task, go_on.as_ref()) {
+            match self.audit((&mut guest, &server), task, &settings, go_on.as_ref()) {
                 Ok(row) => audit.rows.push(row),
                 Err(Error::Interrupted) => {
                     audit.complete = false;
@@ -249,10 +260,16 @@ impl Plan {
     }
 
     /// Starts a driver, offers it frames, counts, and ends it.
-    fn audit(&self, guest: &mut Guest, server: &Server, task: Task, go_on: &dyn Fn() -> bool) -> Result<Row> {
+    fn audit(
+        &self,
+        (guest, server): (&mut Guest, &Server),
+        task: Task,
+        settings: &Settings,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Row> {
         let Task { work, driver, backend } = task;
         let breaches = server.with(|cards, _| cards.breaches());
-        let running = workload::start(guest, MODULE, driver, backend, work, &self.settings)?;
+        let running = workload::start(guest, MODULE, driver, backend, work, settings)?;
         let begin = server.with(Cards::counts);
         let flow = Flow::default();
         let numbered = Numbered::new(flow.to_mac, flow.from_mac, self.count.unwrap_or(u64::MAX));
@@ -270,7 +287,7 @@ impl Plan {
                 } else {
                     let offer = move |frame: &mut Vec<u8>| {
                         frame.extend_from_slice(&fixed);
-                        true
+                        Next::Frame
                     };
                     cards.offer(LOADED, now, pps, Box::new(offer));
                 }
@@ -295,8 +312,8 @@ impl Plan {
         Ok(Row { lost, changed, violations, ..row })
     }
 
-    /// Counts for the wanted time, or for the wanted number of frames, from shortly after the first one. Returns
-    /// the counts and the seconds.
+    /// Counts for the wanted time from shortly after the first frame, or for the wanted number of frames.
+    /// Returns the counts and the seconds.
     fn count_frames(
         &self,
         server: &Server,

@@ -1,11 +1,14 @@
 //! Numbered frames of all sizes, and whether they come back whole and in order.
 
+use crate::cards::Next;
 use kpps_frames::Mac;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The shortest and the longest frame in bytes, without FCS.
 const LEAST: u64 = 60;
 const MOST: u64 = 1514;
+/// The most frames under way. More would be a test of how much a driver queues.
+const UNDER_WAY: u64 = 128;
 /// Source and destination address, and a type that nobody has (local experimental, IEEE 802).
 const HEADER_BYTES: usize = 14;
 const TYPE: [u8; 2] = [0x88, 0xB5];
@@ -15,7 +18,7 @@ const TYPE: [u8; 2] = [0x88, 0xB5];
 struct State {
     offered: u64,
     returned: u64,
-    /// The number that is expected next.
+    /// The number after the greatest that has come back.
     next: u64,
     changed: u64,
     out_of_order: u64,
@@ -55,15 +58,18 @@ impl Numbered {
         frame.extend(filling(number).take(bytes as usize - frame.len()));
     }
 
-    /// Builds the next frame; false if there is none any more.
-    pub fn next(&self, frame: &mut Vec<u8>) -> bool {
-        let number = self.state().offered;
-        if number >= self.count {
-            return false;
+    /// Builds the next frame, unless too many are under way.
+    pub fn next(&self, frame: &mut Vec<u8>) -> Next {
+        let mut state = self.state();
+        if state.offered >= self.count {
+            return Next::End;
         }
-        self.build(number, frame);
-        self.state().offered += 1;
-        true
+        if state.offered.saturating_sub(state.returned) >= UNDER_WAY {
+            return Next::Later;
+        }
+        self.build(state.offered, frame);
+        state.offered += 1;
+        Next::Frame
     }
 
     /// Takes a frame that came back. Others' frames are left out.
@@ -79,8 +85,8 @@ impl Numbered {
         let mut state = self.state();
         state.returned += 1;
         state.changed += u64::from(expected != frame || number >= state.offered);
-        state.out_of_order += u64::from(number != state.next);
-        state.next = number.wrapping_add(1);
+        state.out_of_order += u64::from(number < state.next);
+        state.next = state.next.max(number.wrapping_add(1));
     }
 
     /// Frames so far: offered, and returned.
@@ -89,7 +95,7 @@ impl Numbered {
         (state.offered, state.returned)
     }
 
-    /// Frames that came back with other contents, and those that did not follow their predecessor.
+    /// Frames that came back with other contents, and those that came after a later one, or twice.
     pub fn damage(&self) -> (u64, u64) {
         let state = self.state();
         (state.changed, state.out_of_order)
@@ -104,18 +110,25 @@ mod tests {
         let numbered = Numbered::new(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), count);
         let mut frames = Vec::new();
         let mut frame = Vec::new();
-        while numbered.next(&mut frame) {
+        while numbered.next(&mut frame) == Next::Frame {
             frames.push(frame.clone());
         }
         (numbered, frames)
     }
 
     #[test]
-    fn all_sizes_come_in_turns() {
+    fn all_sizes_come_in_turns_and_few_are_under_way() {
         let (numbered, frames) = some(1456);
-        assert_eq!((frames[0].len(), frames[1454].len(), frames[1455].len()), (60, 1514, 60));
+        assert_eq!(frames.len() as u64, UNDER_WAY);
+        let (mut frame, mut sizes) = (Vec::new(), std::collections::BTreeSet::new());
         frames.iter().for_each(|frame| numbered.returned(frame));
+        while numbered.next(&mut frame) == Next::Frame {
+            sizes.insert(frame.len());
+            numbered.returned(&frame);
+        }
+        assert_eq!((sizes.len(), sizes.last()), (1455 - UNDER_WAY as usize + 1, Some(&1514)));
         assert_eq!((numbered.so_far(), numbered.damage()), ((1456, 1456), (0, 0)));
+        assert_eq!(numbered.next(&mut frame), Next::End);
     }
 
     #[test]
@@ -124,13 +137,15 @@ mod tests {
         frames[1][59] ^= 1;
         frames.swap(2, 3);
         frames.iter().for_each(|frame| numbered.returned(frame));
-        assert_eq!(numbered.damage(), (1, 2));
+        assert_eq!(numbered.damage(), (1, 1));
         let (numbered, frames) = some(3);
         numbered.returned(&frames[0]);
         numbered.returned(&frames[2]);
-        assert_eq!((numbered.so_far(), numbered.damage()), ((3, 2), (0, 1)));
+        assert_eq!((numbered.so_far(), numbered.damage()), ((3, 2), (0, 0)));
+        numbered.returned(&frames[2]);
+        assert_eq!(numbered.damage(), (0, 1), "twice");
         numbered.returned(&[0; 60]);
         numbered.returned(&[0; 5]);
-        assert_eq!(numbered.so_far(), (3, 2), "frames of others");
+        assert_eq!(numbered.so_far(), (3, 3), "frames of others");
     }
 }

@@ -30,6 +30,7 @@ pub mod files;
 mod format;
 mod forms;
 pub mod grid;
+pub mod help;
 mod html;
 pub mod inventory;
 pub mod lab;

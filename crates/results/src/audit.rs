@@ -60,8 +60,8 @@ pub struct Row {
     pub backend: String,
     /// Frames that were counted.
     pub frames: u64,
-    /// The load under which they were: frames per second of the host's time. It is the guest's speed, not that
-    /// of any card.
+    /// The load under which they were: frames per second of the host's time. It is the guest's speed, not
+    /// that of any card.
     pub load_pps: f64,
     /// Register reads for each frame.
     pub reads_per_frame: f64,
