@@ -517,6 +517,15 @@ const REAL: &[(&str, &str)] = &[
     ("lab --set linux.x=1;reboot", "'linux.x=1;reboot' is not a setting"),
     ("lab --set kpps.ring=7", "a multiple of 8 of descriptors, 80 to 4096"),
     ("lab --set napi.defer_hard_irqs=many", "'napi.defer_hard_irqs=many' is not a setting"),
+    ("audit --chip 82542", "the 82542 cannot be audited"),
+    ("audit --chip nosuch", "nosuch"),
+    ("audit --bus nosuch", "nosuch"),
+    ("audit --under-test bsd", "no driver called 'bsd'"),
+    ("audit --count 0", "0 is not in 1.."),
+    ("audit --max reads", "give NAME=VALUE; names are reads-per-frame"),
+    ("audit --max speed=1", "there is no 'speed' to bound"),
+    ("audit --max lost=few", "the value is no number from 0 on"),
+    ("audit --load 50%", "give frames per second, or max"),
 ];
 
 /// Commands without a file of results, and arguments that exclude one or name one.
