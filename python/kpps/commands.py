@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 
 from . import _kpps
 from .errors import NAMED, InputError
+from .policies import Policy
 from .results import Result
 
 # Options that print, or show something on a terminal: a caller gets the results themselves.
@@ -89,6 +90,8 @@ class Parameter:
             return f"{round(value.total_seconds() * 1e6)}us"
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
+        if isinstance(value, type) and issubclass(value, Policy):
+            return value.register()
         # Numbers of numpy are among them.
         if hasattr(value, "__float__") or hasattr(value, "__index__"):
             if not math.isfinite(value):

@@ -19,11 +19,12 @@ from .errors import Error as Error
 from .errors import InputError as InputError
 from .errors import Interrupted as Interrupted
 from .errors import InvalidMeasurement as InvalidMeasurement
+from .policies import Policy as Policy
 from .results import Record as Record
 from .results import Result as Result
 from .sensitivities import Sensitivity as Sensitivity
 
-_Value = Union[str, float, os.PathLike[str], datetime.timedelta]
+_Value = Union[str, float, os.PathLike[str], datetime.timedelta, type[Policy]]
 _Values = Union[_Value, Iterable[_Value]]
 _Pairs = Union[str, Iterable[str], Mapping[str, Union[bool, _Values]]]
 _Side = Union[str, os.PathLike[str], Result, Iterable[Result]]

@@ -246,7 +246,7 @@ pub struct Cells<'c> {
 }
 
 /// The results of the cells.
-pub struct Measured {
+pub struct CellResults {
     /// The cells that were measured or failed, in any order.
     pub cells: Vec<Cell>,
     /// The number of cells that were measured now and not resumed.
@@ -283,7 +283,7 @@ impl<'c> Cells<'c> {
     /// Measures the cells on all cores. `job` returns the measurement of a cell, or the reason why there is
     /// none.
     #[must_use]
-    pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> Measured {
+    pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> CellResults {
         self.in_threads(&job, None);
         self.end()
     }
@@ -295,7 +295,7 @@ impl<'c> Cells<'c> {
         self,
         engine: &dyn Engine,
         job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync,
-    ) -> Measured {
+    ) -> CellResults {
         let nothing_is_kept = self.resume().as_ref().is_none_or(Resume::is_empty);
         let Sorted { kept, missing } = match nothing_is_kept {
             true => Sorted { kept: Vec::new(), missing: self.wanted.clone() },
@@ -323,7 +323,7 @@ impl<'c> Cells<'c> {
     /// Measures one cell after the other. Of those that are kept, the ones with the highest loads are
     /// measured again first ([`Resume::to_check`]).
     #[must_use]
-    pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Measured {
+    pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> CellResults {
         let jobs: Vec<_> = self.wanted.iter().filter_map(|&cell| job(&self.all.at(cell)).ok()).collect();
         let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.frame_bytes_with_fcs));
         let to_check = self.resume().as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells));
@@ -420,10 +420,10 @@ impl<'c> Cells<'c> {
         *locked(&self.failed) = Some(error);
     }
 
-    fn end(self) -> Measured {
+    fn end(self) -> CellResults {
         let resume = self.resume.into_inner().unwrap_or_else(PoisonError::into_inner);
         let kept = resume.map_or(Ok(()), Resume::close);
-        Measured {
+        CellResults {
             cells: self.done.into_inner().unwrap_or_else(PoisonError::into_inner),
             measured: self.measured.into_inner(),
             failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).or(kept.err()),
@@ -486,7 +486,7 @@ mod tests {
         }
     }
 
-    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> Measured {
+    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> CellResults {
         let axes = axes();
         let all = Combinations::of(&axes).unwrap();
         let resume = path.map(|path| Resume::new(Journal::open(path).unwrap(), true));
@@ -494,7 +494,7 @@ mod tests {
         cells.on_engine(engine, job)
     }
 
-    fn sorted(measured: Measured) -> Vec<Cell> {
+    fn sorted(measured: CellResults) -> Vec<Cell> {
         let mut cells = measured.cells;
         cells.sort_by(|a, b| a.at.cmp(&b.at));
         cells
