@@ -50,6 +50,7 @@ pub use suite::{run_on, run_timed_on};
 use kpps_datasheet::Chip;
 use kpps_qemu::qtest::Timers;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The implementation of the card that the suite runs on.
@@ -138,4 +139,30 @@ pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Resul
     let mut report = run_on(&mut fixture, progress);
     report.cases.extend(run_timed_on(&mut fixture, progress).cases);
     Ok(report)
+}
+
+/// Runs the whole suite on `place`; `progress` gets each case as it ends. `beside` is for a real card: the
+/// interface at the other end of its cable, and the file that controls the cable.
+///
+/// # Errors
+/// As [`run`] and [`run_real`]; and if a card lacks its interface, or something else has one.
+pub fn run_at(
+    place: &Place,
+    chip: Chip,
+    beside: (Option<&str>, Option<PathBuf>),
+    progress: &mut dyn FnMut(&Case),
+) -> Result<Report, Error> {
+    let only_real =
+        |flag: &str| Err(Error::Real(format!("{flag} is for a real card: --on vfio:ADDRESS or uio:ADDRESS")));
+    match (place, beside) {
+        (Place::Emulated(_), (Some(_), _)) => only_real("--peer"),
+        (Place::Emulated(_), (_, Some(_))) => only_real("--link-control"),
+        (Place::Emulated(on), _) => run(*on, chip, progress),
+        (Place::Real(card), (Some(peer), link_control)) => {
+            run_real(&RealOptions { card: card.clone(), peer: peer.to_owned(), link_control }, progress)
+        }
+        (Place::Real(card), (None, _)) => {
+            Err(Error::Real(format!("{card} needs an interface at the other end of its cable: --peer IFACE")))
+        }
+    }
 }

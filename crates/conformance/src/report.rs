@@ -81,6 +81,15 @@ impl Report {
         counts
     }
 
+    /// Whether it is good, or in words what is not.
+    ///
+    /// # Errors
+    /// The number of cases that failed.
+    pub fn verdict(&self) -> Result<(), String> {
+        let (failed, all) = (self.counts().failed, self.cases.len());
+        if self.is_good() { Ok(()) } else { Err(format!("{failed} of {all} cases failed")) }
+    }
+
     /// Whether no case failed and at least one ran.
     pub fn is_good(&self) -> bool {
         let counts = self.counts();

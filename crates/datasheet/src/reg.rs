@@ -249,6 +249,119 @@ pub(crate) const fn on_82542(canonical: u32) -> u32 {
     }
 }
 
+/// The manual's name of the register of an 8254x at the canonical `offset`: "RDT"; of a table, the table's
+/// name: "MTA". `None` if there is none (SDM table 13-2).
+pub fn name(offset: u32) -> Option<&'static str> {
+    Some(match offset {
+        CTRL => "CTRL",
+        STATUS => "STATUS",
+        EECD => "EECD",
+        EERD => "EERD",
+        CTRL_EXT => "CTRL_EXT",
+        MDIC => "MDIC",
+        FCAL => "FCAL",
+        FCAH => "FCAH",
+        FCT => "FCT",
+        VET => "VET",
+        ICR => "ICR",
+        ITR => "ITR",
+        ICS => "ICS",
+        IMS => "IMS",
+        IMC => "IMC",
+        RCTL => "RCTL",
+        FCTTV => "FCTTV",
+        TXCW => "TXCW",
+        RXCW => "RXCW",
+        TCTL => "TCTL",
+        TIPG => "TIPG",
+        AIFS => "AIFS",
+        LEDCTL => "LEDCTL",
+        PBA => "PBA",
+        FCRTL => "FCRTL",
+        FCRTH => "FCRTH",
+        RDFH => "RDFH",
+        RDFT => "RDFT",
+        RDFHS => "RDFHS",
+        RDFTS => "RDFTS",
+        RDFPC => "RDFPC",
+        RDBAL => "RDBAL",
+        RDBAH => "RDBAH",
+        RDLEN => "RDLEN",
+        RDH => "RDH",
+        RDT => "RDT",
+        RDTR => "RDTR",
+        RXDCTL => "RXDCTL",
+        RADV => "RADV",
+        RSRPD => "RSRPD",
+        TXDMAC => "TXDMAC",
+        TDFH => "TDFH",
+        TDFT => "TDFT",
+        TDFHS => "TDFHS",
+        TDFTS => "TDFTS",
+        TDFPC => "TDFPC",
+        TDBAL => "TDBAL",
+        TDBAH => "TDBAH",
+        TDLEN => "TDLEN",
+        TDH => "TDH",
+        TDT => "TDT",
+        TIDV => "TIDV",
+        TXDCTL => "TXDCTL",
+        TADV => "TADV",
+        TSPMT => "TSPMT",
+        RXCSUM => "RXCSUM",
+        WUC => "WUC",
+        WUFC => "WUFC",
+        WUS => "WUS",
+        MTA..RAL0 => "MTA",
+        RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
+        RAL0..0x5480 => "RAH",
+        VFTA..WUC => "VFTA",
+        PBM..WINDOW_BYTES => "PBM",
+        _ => {
+            let holds =
+                |it: &&crate::stat::Statistic| offset == it.offset || it.is_64_bit && offset == it.offset + 4;
+            return crate::stat::ALL.iter().find(holds).map(|it| it.name);
+        }
+    })
+}
+
+/// The bits of the register at the canonical `offset` that software must write as 0 on every 8254x but the
+/// 82542, and the section of the manual that says so. The low bits of addresses and lengths, which must be
+/// aligned, count as such.
+pub const fn reserved(offset: u32) -> (u32, &'static str) {
+    match offset {
+        CTRL => (0x2000_0416, "13.4.1"),
+        FCAH => (0xFFFF_0000, "13.4.9"),
+        FCT => (0xFFFF_0000, "13.4.10"),
+        VET => (0xFFFF_0000, "13.4.11"),
+        FCTTV => (0xFFFF_0000, "13.4.12"),
+        ITR => (0xFFFF_0000, "13.4.18"),
+        ICS => (0xFFFE_0120, "13.4.19"),
+        IMS => (0xFFFE_0120, "13.4.20"),
+        RCTL => (0xF920_4C01, "13.4.22"),
+        FCRTL => (0x7FFF_0007, "13.4.23"),
+        FCRTH => (0xFFFF_0007, "13.4.24"),
+        RDBAL => (0xF, "13.4.25"),
+        RDLEN => (0xFFF0_007F, "13.4.27"),
+        RDH => (0xFFFF_0000, "13.4.28"),
+        RDT => (0xFFFF_0000, "13.4.29"),
+        RDTR => (0x7FFF_0000, "13.4.30"),
+        RADV => (0xFFFF_0000, "13.4.31"),
+        TCTL => (0xFC80_0005, "13.4.33"),
+        TIPG => (0xC000_0000, "13.4.34"),
+        TDBAL => (0xF, "13.4.36"),
+        TDLEN => (0xFFF0_007F, "13.4.38"),
+        TDH => (0xFFFF_0000, "13.4.39"),
+        TDT => (0xFFFF_0000, "13.4.40"),
+        TIDV => (0xFFFF_0000, "13.4.41"),
+        TXDCTL => (0x00C0_C0C0, "13.4.43"),
+        TADV => (0xFFFF_0000, "13.4.44"),
+        RXDCTL => (0xFEC0_C0C0, "13.4.46"),
+        RXCSUM => (0xFFFF_F800, "13.4.47"),
+        _ => (0, "13.2"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,5 +380,32 @@ mod tests {
         assert_eq!(on_82542(vfta(127)), 0x7FC);
         assert_eq!(on_82542(TDT), 0x438);
         assert_eq!(on_82542(CTRL), CTRL);
+    }
+
+    #[test]
+    fn registers_have_the_manual_s_names() {
+        let names = [(RDT, "RDT"), (mta(127), "MTA"), (ral(15), "RAL"), (rah(15), "RAH"), (vfta(0), "VFTA")];
+        for (offset, expected) in
+            names.into_iter().chain([(0x4010, "MPC"), (0x4090, "GOTC"), (0x4094, "GOTC")])
+        {
+            assert_eq!(name(offset), Some(expected), "{offset:#x}");
+        }
+        assert_eq!([name(4), name(0x0F00), name(RETA)], [None; 3]);
+    }
+
+    #[test]
+    fn no_bit_with_a_name_is_reserved() {
+        use crate::bit::{cause, ctrl, dctl, rctl, rdtr, rxcsum, tctl};
+        let all = rctl::EN | rctl::SBP | rctl::LPE | rctl::BAM | rctl::BSIZE_MASK | rctl::BSEX | rctl::SECRC;
+        assert_eq!(reserved(RCTL).0 & (all | rctl::DPF | rctl::PMCF | rctl::RDMTS_MASK), 0);
+        assert_eq!(
+            reserved(TCTL).0 & (tctl::EN | tctl::PSP | tctl::COLD_MASK | tctl::SWXOFF | tctl::RTLC),
+            0
+        );
+        assert_eq!(reserved(CTRL).0 & (ctrl::RST | ctrl::SLU | ctrl::ASDE | ctrl::FD | ctrl::VME), 0);
+        assert_eq!(reserved(IMS).0 & (cause::RXT0 | cause::TXDW | cause::SRPD | cause::PHYINT), 0);
+        assert_eq!(reserved(RXDCTL).0 & dctl::descriptors(63, 63, 63), 0);
+        assert_eq!(reserved(RDTR).0 & (rdtr::FPD | rdtr::DELAY_MASK), 0);
+        assert_eq!(reserved(RXCSUM).0 & rxcsum::IPV6OFL, 0);
     }
 }

@@ -4,60 +4,19 @@ use crate::error::Failure;
 use clap::{Arg, Args, Command};
 use clap_complete::Shell;
 use kpps_report::Session;
+use kpps_report::help::{self, HEADINGS};
 use kpps_results::file::WholeFile;
-use std::fmt::Write;
 use std::path::PathBuf;
-
-/// The jobs, and the commands that do them. Every command is in exactly one group.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace", "simulate-faults"]),
-    (
-        "Measure",
-        &[
-            "trial",
-            "ndr",
-            "sizes",
-            "rfc2544",
-            "compare",
-            "merge",
-            "calibrate",
-            "send",
-            "count",
-            "agent",
-            "lab",
-        ],
-    ),
-    ("Cards", &["device", "conformance"]),
-    ("Studies", &["study", "list"]),
-    ("Apps", &["forward", "bridge", "route", "nat"]),
-];
-
-/// Commands that belong to no job.
-const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
-
-/// What flags are about, in the order of a command's help. The rest are its own, and stand first.
-const HEADINGS: [(&str, &str); 13] = [
-    ("Testbed", "ports testbed clock noise seed"),
-    ("Machine", "machine chip nic driver app set cpu-counts shared-lines"),
-    ("Load", "load shape vary shard on bidirectional replies count rewrite stream"),
-    ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),
-    ("Replay", "replay speed loop map"),
-    ("Search", "min max precision pdr-loss bisection max-time test repeat quick"),
-    ("Time", "duration drain interval"),
-    ("Device under test", "dut watch reset"),
-    ("Results", "json results csv report resume capture metrics timeline pcap"),
-    ("Bounds", "max-loss min-rate max-p99 calibration strict expect"),
-    ("Cards and CPUs", "service ring cpus"),
-    ("Agents", "from to token-file tls-ca tls-cert tls-key"),
-    ("View", "live no-live every"),
-];
 
 /// The command with its flags under [`HEADINGS`], and one text for the size of frames.
 fn arranged(mut command: Command) -> Command {
     for (heading, names) in HEADINGS {
         for (order, name) in names.split(' ').enumerate() {
             let mut all = command.get_arguments();
-            let Some(id) = all.find(|it| it.get_long() == Some(name)).map(|it| it.get_id().clone()) else {
+            let Some(id) = all
+                .find(|it| it.get_long() == Some(name) && it.get_help_heading().is_none())
+                .map(|it| it.get_id().clone())
+            else {
                 continue;
             };
             drop(all);
@@ -101,24 +60,12 @@ fn with_paragraphs(command: Command) -> Command {
     command.after_help(kpps_report::text::paragraphs(&help))
 }
 
-/// One paragraph for each group, with the commands that this build has.
+/// The names of a command's subcommands, each with what it does.
 fn groups(command: &Command) -> String {
-    let about = |name: &str| {
+    help::groups(|name| {
         let found = command.get_subcommands().find(|it| it.get_name() == name)?;
-        Some((name.to_owned(), found.get_about().map(ToString::to_string).unwrap_or_default()))
-    };
-    let mut text = String::new();
-    for (heading, names) in GROUPS.into_iter().chain([OTHER]) {
-        let commands: Vec<(String, String)> = names.iter().filter_map(|name| about(name)).collect();
-        if !commands.is_empty() {
-            let _ = writeln!(text, "{heading}:");
-            for (name, about) in commands {
-                let _ = writeln!(text, "  {name:<12} {about}");
-            }
-            text.push('\n');
-        }
-    }
-    text
+        Some(found.get_about().map(ToString::to_string).unwrap_or_default())
+    })
 }
 
 /// Arguments of `kpps man`.
@@ -185,6 +132,7 @@ pub fn completions(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_report::help::{GROUPS, OTHER};
 
     /// The command with all subcommands arranged, which clap puts off until they are used.
     fn built() -> Command {

@@ -37,6 +37,24 @@ impl Launch {
         Self { program: program.to_owned(), command, inherited: Vec::new() }
     }
 
+    /// As [`new`](Self::new), with the program of Debian's packages that are unpacked in the folder `root`,
+    /// and with their libraries and loader: they may be of a later release than the host's.
+    #[cfg(feature = "lab")]
+    pub(crate) fn in_folder(root: &std::path::Path) -> Self {
+        let libraries = root.join("usr/lib/x86_64-linux-gnu");
+        let mut launch = Self::new(&root.join("usr/lib64/ld-linux-x86-64.so.2").display().to_string());
+        let mut command = Command::new(&launch.program);
+        command.arg("--library-path").arg(&libraries).arg(root.join("usr/bin").join(PROGRAM));
+        command.args(launch.command.get_args());
+        for data in ["usr/share/qemu", "usr/share/seabios"] {
+            command.arg("-L").arg(root.join(data));
+        }
+        // Modules of another version are refused.
+        command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+        launch.command = command;
+        launch
+    }
+
     /// Adds arguments.
     pub(crate) fn args(&mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
         self.command.args(arguments);

@@ -36,6 +36,18 @@ impl Monitor {
         self.execute("trace-event-set-state", json!({ "name": event, "enable": on })).map(drop)
     }
 
+    /// Executes a command of the monitor for people, which must print nothing.
+    #[cfg(feature = "lab")]
+    pub(crate) fn human(&mut self, command: &str) -> Result<()> {
+        let answer = self.execute("human-monitor-command", json!({ "command-line": command }))?;
+        match answer.as_str().map(str::trim) {
+            None | Some("") => Ok(()),
+            Some(complaint) => {
+                Err(Error::Protocol { command: command.to_owned(), answer: complaint.to_owned() })
+            }
+        }
+    }
+
     /// QEMU's version, as "7.2.22".
     pub(crate) fn version(&mut self) -> Result<String> {
         let answer = self.execute("query-version", json!({}))?;

@@ -2,9 +2,10 @@
 
 use crate::page::{CSS, page, with_provenance};
 use crate::text::Look;
-use crate::{Rows, calibration, comparison, csv, curve, faults, grid, inventory, lab, ndr, rfc2544};
+use crate::{Rows, audit, calibration, comparison, csv, curve, faults, grid, inventory, lab, ndr, rfc2544};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
+use kpps_results::audit::Audit;
 use kpps_results::calibration::Calibration;
 use kpps_results::comparison::Comparison;
 use kpps_results::detail::DetailedTrial;
@@ -235,6 +236,21 @@ impl Forms for Lab {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Drivers compared on {} in QEMU {}", self.kernel, self.qemu), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Audit {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        audit::screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Drivers of {} on a model of the {}", self.kernel, self.chip), self))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod bus;
 pub mod calibration;
 mod caller;
@@ -29,6 +30,7 @@ pub mod files;
 mod format;
 mod forms;
 pub mod grid;
+pub mod help;
 mod html;
 pub mod inventory;
 pub mod lab;

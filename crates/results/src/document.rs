@@ -19,6 +19,7 @@ enum Document {
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),
     Lab(crate::lab::Lab),
+    Audit(crate::audit::Audit),
     Transmit(crate::simulation::Transmit),
     Profile(crate::simulation::Profile),
     Scale(crate::simulation::Scale),

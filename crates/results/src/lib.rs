@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod calibration;
 pub mod comparison;
 mod cpu;

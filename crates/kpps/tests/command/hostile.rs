@@ -334,6 +334,7 @@ const MEASURED: &[(&str, &str)] = &[
     ),
     ("trial --ports <pair> --replay two.pcap --bidirectional", "--replay goes one way"),
     ("trial --ports <pair> --replay two.pcap --flows 5", "cannot be used with '--flows"),
+    ("trial --ports <pair> --replay two.pcap --load <tiny>", "out of range"),
     ("ndr --min 100% --max 10%", "is empty: give --min below --max"),
     ("ndr --min 1MbpsL1 --max 1GbpsL2", "give all of them with L1 or all with L2"),
     ("ndr --min <tiny>", "out of range"),
@@ -510,6 +511,15 @@ const REAL: &[(&str, &str)] = &[
     ("lab --set linux.x=1;reboot", "'linux.x=1;reboot' is not a setting"),
     ("lab --set kpps.ring=7", "a multiple of 8 of descriptors, 80 to 4096"),
     ("lab --set napi.defer_hard_irqs=many", "'napi.defer_hard_irqs=many' is not a setting"),
+    ("audit --chip 82542", "the 82542 cannot be audited"),
+    ("audit --chip nosuch", "nosuch"),
+    ("audit --bus nosuch", "nosuch"),
+    ("audit --under-test bsd", "no driver called 'bsd'"),
+    ("audit --count 0", "0 is not in 1.."),
+    ("audit --max reads", "give NAME=VALUE; names are reads-per-frame"),
+    ("audit --max speed=1", "there is no 'speed' to bound"),
+    ("audit --max lost=few", "the value is no number from 0 on"),
+    ("audit --load 50%", "give frames per second, or max"),
 ];
 
 /// Commands without a file of results, and arguments that exclude one or name one.

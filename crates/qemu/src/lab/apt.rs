@@ -69,6 +69,21 @@ impl Apt {
         Ok(names.map(str::to_owned).collect())
     }
 
+    /// `package` of the release `suite` and all packages that it needs, each as "name=version".
+    ///
+    /// # Errors
+    /// If there is no such package.
+    pub fn with_all_that_it_needs(&self, package: &str, suite: &str) -> Result<Vec<String>> {
+        let arguments = ["--simulate", "--target-release", suite, "install", package];
+        let answer = self.run("apt-get", &arguments, &self.state, "looking up what a package needs")?;
+        // "Inst libc6 (2.41-12 Debian:13/stable [amd64])"
+        let names = answer.lines().filter_map(|line| {
+            let (name, version) = line.strip_prefix("Inst ")?.split_once(" (")?;
+            Some(format!("{name}={}", version.split(' ').next()?))
+        });
+        Ok(names.collect())
+    }
+
     /// The version of `package` that would be downloaded.
     ///
     /// # Errors

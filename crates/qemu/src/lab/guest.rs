@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
 /// How long an ordinary command may take in real time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The least length of a line of QEMU's log of executed blocks.
+const LOGGED_BYTES: u64 = 70;
 /// How many times as long a guest may take on the clock of instructions. A busy host only delays its answer.
 const PATIENT: u32 = 10;
 
@@ -291,6 +293,38 @@ impl Guest {
     /// port.
     pub fn control_link_of(&mut self, index: usize) {
         self.linked = index;
+    }
+
+    /// Lets QEMU log every instruction that the guest executes, until there are about `count` of them.
+    /// Returns the log. Nothing is asked of the guest meanwhile: it would be in it.
+    ///
+    /// # Errors
+    /// If the monitor does not answer, or the guest executes nothing.
+    pub fn executed(&mut self, count: u64) -> Result<Vec<u8>> {
+        use std::io::{Read, Seek};
+        let begin = self.trace.metadata()?.len();
+        let (single, log) = (self.single_step(), ["log exec,nochain", "log none"]);
+        for command in [single[0], log[0]] {
+            self.monitor.human(command)?;
+        }
+        let since = Instant::now();
+        let enough = begin + count * LOGGED_BYTES;
+        while self.trace.metadata()?.len() < enough && since.elapsed() < PATIENCE {
+            self.process.check()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for command in [log[1], single[1]] {
+            self.monitor.human(command)?;
+        }
+        let mut bytes = Vec::new();
+        self.trace.seek(std::io::SeekFrom::Start(begin))?;
+        self.trace.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The monitor's commands that begin and end blocks of one instruction each.
+    fn single_step(&self) -> [&'static str; 2] {
+        ["singlestep on", "singlestep off"]
     }
 
     /// Lets QEMU trace every register access while `during` runs. Returns the trace.

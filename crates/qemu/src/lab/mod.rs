@@ -21,6 +21,7 @@ mod initrd;
 mod kernel;
 pub mod load;
 mod measure;
+pub mod newer;
 mod options;
 mod plan;
 mod qemu;

@@ -2,6 +2,7 @@
 
 use crate::lab::load::Rate;
 use kpps_results::lab::Clock;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The first card's slot on the PCI bus. Cards are 0000:00:10.0, 0000:00:11.0, and so on.
@@ -130,6 +131,10 @@ pub struct Options {
     pub huge_pages: u32,
     /// Cards: the first is 0000:00:10.0, the next 0000:00:11.0, and so on.
     pub cards: Vec<Card>,
+    /// Sockets of cards that are served by vfio-user, after the others. They need a QEMU that can.
+    pub served: Vec<PathBuf>,
+    /// The folder of a QEMU to use in place of the host's ([`newer`](super::newer)).
+    pub qemu: Option<PathBuf>,
     /// Where frames come from within the guest's time, if they do.
     pub paced: Option<Paced>,
     /// What its time is.
@@ -147,6 +152,8 @@ impl Options {
             memory_mib: 768,
             huge_pages: 64,
             cards,
+            served: Vec::new(),
+            qemu: None,
             paced: None,
             clock: Clock::Wall,
             append: String::new(),

@@ -28,7 +28,10 @@ pub(super) struct Started {
 }
 
 pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<Started> {
-    let mut qemu = Launch::new(PROGRAM);
+    let mut qemu = match &options.qemu {
+        Some(folder) => Launch::in_folder(folder),
+        None => Launch::new(PROGRAM),
+    };
     let (_, initrd) = qemu.file("initrd", initrd)?;
     let (trace, trace_path) = qemu.file("trace", &[])?;
     // DPDK needs more CPU features than the default CPU has. Five levels of page tables would only cost time.
@@ -72,10 +75,30 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
         let mac = mac(index).map(|byte| format!("{byte:02x}")).join(":");
         qemu.args(["-device", &format!("{model},id=card{index},netdev={netdev},mac={mac},addr={slot:#x}")]);
     }
+    if !options.served.is_empty() {
+        add_served(&mut qemu, options);
+    }
     if let Some(paced) = options.paced {
         add_paced(&mut qemu, paced);
     }
     Ok(Started { process: qemu.start()?, monitor, console, link_control, commands, wires, trace })
+}
+
+/// Cards that another process serves, which needs the guest's memory.
+fn add_served(qemu: &mut Launch, options: &Options) {
+    qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={}M,share=on", options.memory_mib)])
+        .args(["-machine", "memory-backend=ram"]);
+    for (index, socket) in options.served.iter().enumerate() {
+        let slot = FIRST_SLOT + options.cards.len() + index;
+        // On a busy host an answer may take a while.
+        let device = serde_json::json!({
+            "driver": "vfio-user-pci",
+            "socket": { "type": "unix", "path": socket },
+            "addr": format!("{slot:02x}.0"),
+            "x-msg-timeout": 60_000,
+        });
+        qemu.args(["-device", &device.to_string()]);
+    }
 }
 
 /// The cards of a source within the guest's time.

@@ -77,6 +77,17 @@ impl FromStr for BedSpec {
 }
 
 impl BedSpec {
+    /// Those with these names.
+    ///
+    /// # Errors
+    /// A name that is of no guest.
+    pub fn all(names: &[String]) -> std::result::Result<Vec<Self>, String> {
+        if names.iter().any(|name| !name.starts_with(PREFIX)) {
+            return Err("guests cannot be mixed with other testbeds".into());
+        }
+        names.iter().map(|name| name.parse()).collect()
+    }
+
     /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio".
     pub fn name(&self) -> String {
         let Self { kernel, model, driver, backend } = self;

@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::output::Outputs;
 use clap::Args;
-use kpps_conformance::{Case, Error, On, Place, RealOptions};
+use kpps_conformance::{Case, Error, On, Place};
 use kpps_datasheet::Chip;
 use kpps_report::Session;
 use std::path::PathBuf;
@@ -35,12 +35,6 @@ pub struct Arguments {
 
 /// Runs `kpps conformance`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let of_cards =
-        [("--peer", arguments.peer.is_some()), ("--link-control", arguments.link_control.is_some())];
-    if let (Place::Emulated(_), Some((flag, _))) = (&arguments.on, of_cards.iter().find(|(_, given)| *given))
-    {
-        return Err(Failure::Input(format!("{flag} is for a real card: --on vfio:ADDRESS or uio:ADDRESS")));
-    }
     let mut files = arguments.outputs.open(session, "conformance")?;
     let live = !arguments.outputs.for_machines();
     let mut closed = Ok(());
@@ -53,29 +47,13 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     if arguments.on != Place::Emulated(On::Model) {
         kpps_tester::provenance::begin();
     }
-    let report = match &arguments.on {
-        Place::Emulated(on) => kpps_conformance::run(*on, arguments.chip, &mut progress),
-        Place::Real(card) => {
-            let Some(peer) = arguments.peer.clone() else {
-                return Err(Failure::Input(format!(
-                    "{card} needs an interface at the other end of its cable: --peer IFACE"
-                )));
-            };
-            let link_control = arguments.link_control.clone();
-            kpps_conformance::run_real(&RealOptions { card: card.clone(), peer, link_control }, &mut progress)
-        }
-    };
+    let Arguments { on, chip, peer, link_control, .. } = arguments;
+    let report = kpps_conformance::run_at(on, *chip, (peer.as_deref(), link_control.clone()), &mut progress);
     let report = report.map_err(|e| match e {
         Error::NoSuchCard(_) | Error::NotModelled(_) | Error::Real(_) => Failure::Input(e.to_string()),
         broken => Failure::Check(broken.to_string()),
     })?;
     closed?;
-    let verdict = match report.is_good() {
-        true => Ok(()),
-        false => {
-            Err(Failure::Check(format!("{} of {} cases failed", report.counts().failed, report.cases.len())))
-        }
-    };
     files.publish(&report.document(), &report.summary())?;
-    verdict
+    report.verdict().map_err(Failure::Check)
 }

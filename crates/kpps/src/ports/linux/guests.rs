@@ -3,8 +3,8 @@
 use crate::error::Failure;
 use crate::simulator::Constants;
 use kpps_measure::Testbed;
-use kpps_qemu::lab::workload::{Setting, Settings};
-use kpps_qemu::lab::{Bed, BedSpec, Clock, PREFIX, environment, program};
+use kpps_qemu::lab::workload::Settings;
+use kpps_qemu::lab::{Bed, BedSpec, Clock, environment, program};
 use kpps_results::Environment;
 
 /// The testbeds, each with its name, and the environment of all.
@@ -12,18 +12,10 @@ pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
 /// The guests with these names, with these settings of their kernels and drivers.
 pub fn open(names: &[String], constants: &Constants, clock: Clock) -> Result<Guests, Failure> {
-    if names.iter().any(|name| !name.starts_with(PREFIX)) {
-        return Err(Failure::Input("guests cannot be mixed with other testbeds".into()));
-    }
+    let specs = BedSpec::all(names).map_err(Failure::Input)?;
+    let settings = Settings::parse(kpps_sim::choice::words(&constants.set)).map_err(Failure::Input)?;
     let kpps = program()?;
     kpps_tester::provenance::begin();
-    let specs = names.iter().map(|name| name.parse()).collect::<Result<Vec<BedSpec>, _>>();
-    let specs = specs.map_err(Failure::Input)?;
-    let settings = kpps_sim::choice::words(&constants.set)
-        .iter()
-        .map(|word| word.parse())
-        .collect::<Result<Vec<Setting>, _>>();
-    let settings = Settings(settings.map_err(Failure::Input)?);
     let environment = environment(&specs, &settings, clock);
     let testbed = |spec: BedSpec| -> (String, Box<dyn Testbed>) {
         (spec.name(), Box::new(Bed::new(spec, settings.clone(), clock, kpps.clone())))

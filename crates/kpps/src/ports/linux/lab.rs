@@ -1,11 +1,14 @@
-//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: what they
+//! do to our model of a card.
 
 use crate::error::Failure;
 use crate::output::Outputs;
 use clap::Args;
+use kpps_audit::Bound;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
+use kpps_report::Forms;
 use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::path::PathBuf;
@@ -34,19 +37,6 @@ pub struct Arguments {
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
     backend: Vec<Backend>,
-    /// Drivers that are compared: kpps, linux, dpdk
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
-    under_test: Vec<Driver>,
-    /// Workloads: transmit, receive, loop, forward, bridge
-    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
-    workload: Vec<Work>,
-    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
-    /// with your own vmlinux and modules
-    #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
-    kernel: String,
-    /// Load this e1000.ko or e1000e.ko in place of the kernel's own
-    #[arg(long, value_name = "FILE.ko")]
-    driver_module: Option<PathBuf>,
     /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
     #[arg(long, value_name = "FOLDER")]
     dpdk: Option<PathBuf>,
@@ -59,6 +49,27 @@ pub struct Arguments {
     /// How long each workload is measured [default: 200ms; by the wall clock 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    guests: Guests,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// What guests run, whatever their cards are.
+#[derive(Args)]
+struct Guests {
+    /// Drivers: kpps, linux, dpdk
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
+    under_test: Vec<Driver>,
+    /// Workloads: transmit, receive, loop, forward, bridge
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
+    workload: Vec<Work>,
+    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own
+    #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
+    kernel: String,
+    /// Load this e1000.ko or e1000e.ko in place of the kernel's own
+    #[arg(long, value_name = "FILE.ko")]
+    driver_module: Option<PathBuf>,
     /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
     #[arg(long, value_name = "LOAD", default_value = "max")]
     load: load::Rate,
@@ -67,6 +78,41 @@ pub struct Arguments {
     /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<Setting>,
+}
+
+/// Arguments of `kpps audit`.
+#[derive(Args)]
+#[command(
+    mut_arg("load", |load| load.default_value("1kpps")),
+    after_help = "Examples:
+  kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
+  kpps audit --chip 82543gc --under-test linux --load 30kpps
+  kpps audit --under-test linux --driver-module ./e1000.ko --max reads-per-frame=0.1
+  kpps audit --under-test linux --workload bridge --count 1000000 --load max --max lost=0
+
+kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
+frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
+manual forbids. Guest and card have clocks of their own: there are no rates, no losses and no CPU time.
+Interrupts for each frame depend on the load and on how fast this host emulates. The bridge gets numbered
+frames of all sizes, and all must come back whole. A QEMU with vfio-user is fetched once (36 MB).")]
+pub struct AuditArguments {
+    /// The chip's profile (`kpps list chips`), but for the 82542
+    #[arg(long, default_value = "82540em")]
+    chip: String,
+    /// The bus's profile (`kpps list buses`)
+    #[arg(long, default_value = "pci-32-33")]
+    bus: String,
+    /// How long each workload is counted
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s")]
+    duration: Duration,
+    /// Count so many frames instead
+    #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
+    max: Vec<Bound>,
+    #[command(flatten)]
+    guests: Guests,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -83,39 +129,72 @@ impl From<Error> for Failure {
 
 /// Runs `kpps lab`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let guests = &arguments.guests;
     let by_wall = arguments.clock == Clock::Wall;
     let plan = Plan {
-        kernel: arguments.kernel.clone(),
-        driver_module: arguments.driver_module.clone(),
+        kernel: guests.kernel.clone(),
+        driver_module: guests.driver_module.clone(),
         dpdk: arguments.dpdk.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
-        drivers: arguments.under_test.clone(),
-        works: arguments.workload.clone(),
+        drivers: guests.under_test.clone(),
+        works: guests.workload.clone(),
         clock: arguments.clock,
         rounds: arguments.rounds.unwrap_or(if by_wall { 5 } else { 1 }),
         windows: 1,
         window: arguments.duration.unwrap_or(Duration::from_millis(if by_wall { 1000 } else { 200 })),
-        rate: arguments.load,
-        settings: Settings(arguments.set.clone()),
+        rate: guests.load,
+        settings: Settings(guests.set.clone()),
         at_most: None,
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let mut files = arguments.outputs.open(session, "lab")?;
+    let results = measure(&arguments.outputs, session, "lab", |progress, go_on| plan.run(progress, go_on))?;
+    failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
+}
+
+/// Runs `kpps audit`.
+pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failure> {
+    let guests = &arguments.guests;
+    let plan = kpps_audit::Plan {
+        kernel: guests.kernel.clone(),
+        driver_module: guests.driver_module.clone(),
+        chip: arguments.chip.clone(),
+        bus: arguments.bus.clone(),
+        drivers: guests.under_test.clone(),
+        works: guests.workload.clone(),
+        rate: guests.load,
+        duration: arguments.duration,
+        count: arguments.count,
+        settings: Settings(guests.set.clone()),
+        kpps: program()?,
+    };
+    let results = measure(&arguments.outputs, session, "audit", |progress, go_on| plan.run(progress, go_on))?;
+    let exceeded = arguments.max.iter().find_map(|bound| bound.exceeded(&results));
+    exceeded.or(results.failures.first().cloned()).map_or(Ok(()), |what| Err(Failure::Check(what)))
+}
+
+/// Measures in guests, with a line on the screen meanwhile, and publishes the results.
+fn measure<D: Forms>(
+    outputs: &Outputs,
+    session: &Session,
+    name: &str,
+    measure: impl FnOnce(&Progress, Box<dyn Fn() -> bool + Send + Sync>) -> Result<D, Error>,
+) -> Result<D, Failure> {
+    let mut files = outputs.open(session, name)?;
     kpps_tester::provenance::begin();
     session.watch();
     let progress = Progress::default();
     let view = session.line(progress.clone());
-    let results = {
-        let session = session.clone();
-        plan.run(&progress, move || session.goes_on())
-    };
+    let goes_on = session.clone();
+    let results = measure(&progress, Box::new(move || goes_on.goes_on()));
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
-    if session.is_interrupted() {
-        return Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows.len())));
+    match session.is_interrupted() {
+        true => {
+            Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows().rows.len())))
+        }
+        false => Ok(results),
     }
-    failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

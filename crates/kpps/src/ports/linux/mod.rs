@@ -14,6 +14,8 @@ use kpps_report::Session;
 pub enum Command {
     /// Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels
     Lab(lab::Arguments),
+    /// Count what unmodified drivers in QEMU guests do to our model of their card, for each frame
+    Audit(lab::AuditArguments),
     /// Run the functional suite of the driver on the 8254x model, on QEMU's cards or on a real card
     #[command(visible_alias = "selftest")]
     Conformance(conformance::Arguments),
@@ -26,6 +28,7 @@ impl Command {
     pub fn run(&self, session: &Session) -> Result<(), Failure> {
         match self {
             Self::Lab(arguments) => lab::run(arguments, session),
+            Self::Audit(arguments) => lab::audit(arguments, session),
             Self::Conformance(arguments) => conformance::run(arguments, session),
             Self::Device(arguments) => device::run(arguments, session),
         }

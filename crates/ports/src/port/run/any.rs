@@ -1,5 +1,8 @@
 //! The loops on ports of any kind. A card has a loop of its own, without a dispatch for each frame; other
 //! ports pay for a system call anyway.
+//!
+//! The watch is not generic here, so that the loops are compiled with this crate, whose profile is that of
+//! packet paths, and not with whoever watches. It is asked once for a burst at most.
 
 use super::{Plan, Sent, Streams, Watch, count, forward, send};
 use crate::port::{AnyPort, Trouble};
@@ -9,11 +12,11 @@ use std::time::Duration;
 ///
 /// # Errors
 /// [`Trouble`].
-pub fn send_any(port: &mut AnyPort, plan: &Plan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
+pub fn send_any(port: &mut AnyPort, plan: &Plan, mut watch: &mut dyn Watch) -> Result<Sent, Trouble> {
     match port {
         #[cfg(target_os = "linux")]
-        AnyPort::Card(card) => send(&mut **card, plan, watch),
-        port => send(port, plan, watch),
+        AnyPort::Card(card) => send(&mut **card, plan, &mut watch),
+        port => send(port, plan, &mut watch),
     }
 }
 
@@ -25,12 +28,12 @@ pub fn count_any(
     port: &mut AnyPort,
     streams: &mut Streams,
     expect: Option<u64>,
-    watch: &mut impl Watch,
+    mut watch: &mut dyn Watch,
 ) -> Result<Duration, Trouble> {
     match port {
         #[cfg(target_os = "linux")]
-        AnyPort::Card(card) => count(&mut **card, streams, expect, watch),
-        port => count(port, streams, expect, watch),
+        AnyPort::Card(card) => count(&mut **card, streams, expect, &mut watch),
+        port => count(port, streams, expect, &mut watch),
     }
 }
 
@@ -38,10 +41,10 @@ pub fn count_any(
 ///
 /// # Errors
 /// [`Trouble`].
-pub fn forward_any(a: &mut AnyPort, b: &mut AnyPort, watch: &mut impl Watch) -> Result<Duration, Trouble> {
+pub fn forward_any(a: &mut AnyPort, b: &mut AnyPort, mut watch: &mut dyn Watch) -> Result<Duration, Trouble> {
     match (a, b) {
         #[cfg(target_os = "linux")]
-        (AnyPort::Card(a), AnyPort::Card(b)) => forward(&mut **a, &mut **b, watch),
-        (a, b) => forward(a, b, watch),
+        (AnyPort::Card(a), AnyPort::Card(b)) => forward(&mut **a, &mut **b, &mut watch),
+        (a, b) => forward(a, b, &mut watch),
     }
 }

@@ -83,6 +83,24 @@ pub trait Watch {
     }
 }
 
+impl<W: Watch + ?Sized> Watch for &mut W {
+    fn at_most(&self) -> Option<Duration> {
+        (**self).at_most()
+    }
+    fn go_on(&mut self, glance: &Glance) -> bool {
+        (**self).go_on(glance)
+    }
+    fn begins(&mut self, since_epoch: Duration) {
+        (**self).begins(since_epoch);
+    }
+    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
+        (**self).new_rate(elapsed)
+    }
+    fn sent(&mut self, elapsed: Duration, frames: usize) {
+        (**self).sent(elapsed, frames);
+    }
+}
+
 /// Maintains the ports of a loop in time.
 struct Shift<'w, W> {
     watch: &'w mut W,

@@ -95,6 +95,14 @@ impl fmt::Display for Setting {
 }
 
 impl Settings {
+    /// Those in these words.
+    ///
+    /// # Errors
+    /// A word that is no setting.
+    pub fn parse(words: impl IntoIterator<Item = impl AsRef<str>>) -> std::result::Result<Self, String> {
+        words.into_iter().map(|word| word.as_ref().parse()).collect::<std::result::Result<_, _>>().map(Self)
+    }
+
     fn of(&self, shelf: Shelf) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.shelf == shelf)
     }

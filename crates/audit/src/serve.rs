@@ -1,0 +1,220 @@
+//! Cards for a QEMU: the vfio-user protocol, and real time.
+//!
+//! Each card has a thread that answers QEMU. One thread is the clock of all: it runs whatever happens by
+//! itself. QEMU ends a connection when it ends.
+
+use crate::cards::{Access, Cards};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE, VFIO_IRQ_SET_ACTION_TRIGGER,
+    VFIO_IRQ_SET_ACTION_UNMASK, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS,
+    VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
+};
+use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
+
+/// The longest that the clock sleeps.
+const SLEEP: Duration = Duration::from_millis(5);
+
+/// What all threads share.
+struct Shared {
+    cards: Mutex<Cards>,
+    /// Something may happen earlier than the clock thinks.
+    changed: Condvar,
+    since: Instant,
+    ended: std::sync::atomic::AtomicBool,
+}
+
+impl Shared {
+    fn now_ps(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cards> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what happens by itself until the end.
+    fn tick(&self) {
+        let mut cards = self.lock();
+        while !self.ended.load(std::sync::atomic::Ordering::Relaxed) {
+            cards.advance(self.now_ps());
+            let ahead_ps = cards.next_ps().saturating_sub(self.now_ps());
+            let sleep = Duration::from_nanos(ahead_ps / 1000).clamp(Duration::from_micros(1), SLEEP);
+            let waited = self.changed.wait_timeout(cards, sleep);
+            cards = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// A card's side of its connection to QEMU.
+struct Connection {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+/// The space of a region.
+fn space(region: u32) -> io::Result<Access> {
+    match region {
+        VFIO_PCI_BAR0_REGION_INDEX => Ok(Access::Registers),
+        VFIO_PCI_BAR2_REGION_INDEX => Ok(Access::Window),
+        VFIO_PCI_CONFIG_REGION_INDEX => Ok(Access::Configuration),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+impl ServerBackend for Connection {
+    fn region_read(&mut self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        let mut cards = self.shared.lock();
+        cards.read(self.index, self.shared.now_ps(), space(region)?, offset, data);
+        Ok(())
+    }
+
+    fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut cards = self.shared.lock();
+        let before = cards.next_ps();
+        cards.write(self.index, self.shared.now_ps(), space(region)?, offset, data);
+        if cards.next_ps() < before {
+            self.shared.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    fn dma_map(
+        &mut self,
+        _: DmaMapFlags,
+        offset: u64,
+        address: u64,
+        size: u64,
+        fd: Option<File>,
+    ) -> io::Result<()> {
+        // Without a file it is memory that only messages could reach: the ROM of a graphics card, not RAM.
+        if let Some(file) = fd {
+            self.shared.lock().map(self.index, address, size, file, offset);
+        }
+        Ok(())
+    }
+
+    fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
+        let range = (!flags.contains(DmaUnmapFlags::UNMAP_ALL)).then_some((address, size));
+        self.shared.lock().unmap(self.index, range);
+        Ok(())
+    }
+
+    fn reset(&mut self) -> io::Result<()> {
+        self.shared.lock().reset(self.index, self.shared.now_ps());
+        Ok(())
+    }
+
+    fn set_irqs(&mut self, index: u32, flags: u32, _: u32, _: u32, fds: Vec<File>) -> io::Result<()> {
+        if index != VFIO_PCI_INTX_IRQ_INDEX {
+            return Ok(());
+        }
+        let mut cards = self.shared.lock();
+        if flags & VFIO_IRQ_SET_ACTION_TRIGGER != 0 {
+            cards.connect_interrupt(self.index, fds.into_iter().next());
+        } else if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 {
+            cards.unmask_interrupt(self.index, self.shared.now_ps());
+        }
+        Ok(())
+    }
+}
+
+/// The regions of a card.
+fn regions() -> Vec<ServerRegion> {
+    let region = |index: u32| {
+        let size = match space(index) {
+            Ok(Access::Registers) => u64::from(kpps_datasheet::reg::WINDOW_BYTES),
+            Ok(Access::Window) => u64::from(crate::pci::IO_BYTES),
+            Ok(Access::Configuration) => crate::pci::BYTES as u64,
+            Err(_) => 0,
+        };
+        let flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
+        let argsz = size_of::<vfio_region_info>() as u32;
+        let region_info = vfio_region_info { argsz, flags, index, size, ..vfio_region_info::default() };
+        ServerRegion { region_info, sparse_areas: Vec::new(), mmap_fd: None }
+    };
+    (0..VFIO_PCI_NUM_REGIONS).map(region).collect()
+}
+
+/// The interrupts of a card: only its line.
+fn interrupts() -> Vec<IrqInfo> {
+    let line = VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
+    let info = |index| match index {
+        VFIO_PCI_INTX_IRQ_INDEX => IrqInfo { index, flags: line, count: 1 },
+        _ => IrqInfo { index, flags: 0, count: 0 },
+    };
+    (0..VFIO_PCI_NUM_IRQS).map(info).collect()
+}
+
+/// Cards that a QEMU can have, in real time. They end when this is dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// The folder of the sockets.
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    /// Serves `cards` from now on.
+    ///
+    /// # Errors
+    /// If the system has no room for sockets or threads.
+    pub fn start(cards: Cards) -> io::Result<Self> {
+        let count = cards.len();
+        let shared = Arc::new(Shared {
+            cards: Mutex::new(cards),
+            changed: Condvar::new(),
+            since: Instant::now(),
+            ended: false.into(),
+        });
+        let mut server = Self { shared, threads: Vec::new(), folder: tempfile::tempdir()? };
+        for (index, path) in server.sockets().into_iter().take(count).enumerate() {
+            let listener = OwnedFd::from(UnixListener::bind(path)?);
+            let mut connection = Connection { shared: server.shared.clone(), index };
+            let serve = move || {
+                let server = vfio_user::Server::from_owned_fd(listener, true, interrupts(), regions());
+                // QEMU tells why it ends; here nobody waits for it.
+                let _ = server.run(&mut connection);
+            };
+            server.threads.push(std::thread::Builder::new().name(format!("card {index}")).spawn(serve)?);
+        }
+        let shared = server.shared.clone();
+        server.threads.push(std::thread::Builder::new().name("clock".into()).spawn(move || shared.tick())?);
+        Ok(server)
+    }
+
+    /// The sockets of the cards.
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        let count = self.shared.lock().len();
+        (0..count).map(|index| self.folder.path().join(format!("card{index}"))).collect()
+    }
+
+    /// Does something with the cards at the time now, in ps.
+    pub fn with<T>(&self, what: impl FnOnce(&mut Cards, u64) -> T) -> T {
+        let mut cards = self.shared.lock();
+        let result = what(&mut cards, self.shared.now_ps());
+        self.shared.changed.notify_one();
+        result
+    }
+}
+
+impl Drop for Server {
+    /// The QEMU that used the cards must have ended before.
+    fn drop(&mut self) {
+        self.shared.ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.changed.notify_all();
+        // A thread that still waits for its QEMU gets a connection that ends at once.
+        self.sockets().iter().for_each(|path| drop(UnixStream::connect(path)));
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

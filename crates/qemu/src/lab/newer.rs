@@ -1,0 +1,44 @@
+//! A QEMU of Debian's backports, for what the host's may not have: cards by vfio-user, igb. It is fetched and
+//! unpacked as the kernels are, and never installed.
+
+use crate::lab::apt::Apt;
+use crate::lab::{Cache, Error, Result};
+use std::fs;
+use std::path::PathBuf;
+
+const PACKAGE: &str = "qemu-system-x86";
+const SUITES: [&str; 2] = ["debian trixie", "debian trixie-backports"];
+const RELEASE: &str = "trixie-backports";
+/// Packages that a system needs to install others, and QEMU does not need to run.
+const NOT_NEEDED: [&str; 6] = ["adduser", "base-passwd", "debconf", "gcc-14-base", "login.defs", "passwd"];
+
+/// The folder of the unpacked QEMU, from the cache or from Debian's mirror (36 MB).
+///
+/// # Errors
+/// If it is not in the cache and cannot be fetched.
+pub fn get(cache: &Cache) -> Result<PathBuf> {
+    let _lock = cache.lock()?;
+    let current = cache.path("qemu.current");
+    match fs::read_to_string(&current).map(|place| cache.path(place.trim())) {
+        Ok(directory) if directory.is_dir() => return Ok(directory),
+        _ => {}
+    }
+    let failed = |error: Error| match error {
+        Error::Package(what) => {
+            Error::Package(format!("a QEMU with vfio-user is needed (10.1 or later): {what}"))
+        }
+        other => other,
+    };
+    let apt = Apt::new(&cache.path("apt/qemu"), &SUITES.map(str::to_owned)).map_err(failed)?;
+    let packages = apt.with_all_that_it_needs(PACKAGE, RELEASE).map_err(failed)?;
+    let version = packages.iter().find_map(|it| it.strip_prefix(PACKAGE)?.strip_prefix('='));
+    let version = version.ok_or_else(|| Error::Package(format!("{RELEASE} has no {PACKAGE}")))?;
+    let place = format!("qemu/{}", version.replace(':', "_"));
+    let wanted: Vec<_> = packages
+        .iter()
+        .filter(|it| it.split_once('=').is_some_and(|(name, _)| !NOT_NEEDED.contains(&name)))
+        .collect();
+    let directory = cache.directory(&place, |root| apt.unpack(&wanted, root).map_err(failed))?;
+    fs::write(&current, &place)?;
+    Ok(directory)
+}

@@ -1,0 +1,114 @@
+//! What unmodified drivers did to a model of their card.
+
+use crate::Schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kind of an [`Audit`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AuditKind {
+    /// Drivers on a model of their card.
+    #[default]
+    Audit,
+}
+
+/// Drivers of a guest on a model of an 8254x. The guest and the card have clocks of their own, so that there
+/// are counts for each frame, and neither rates nor losses that a real card would have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Audit {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: AuditKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The kernel by its name in the lab.
+    pub kernel: String,
+    /// Its package and version.
+    pub kernel_version: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The chip that the card is a model of.
+    pub chip: String,
+    /// The bus whose occupancy is told.
+    pub bus: String,
+    /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
+    /// guest takes.
+    pub load_pps: Option<f64>,
+    /// Whether guest and card have one clock: they do not.
+    pub synchronised: bool,
+    /// Settings of drivers, and what else was not as usual.
+    pub settings: Vec<String>,
+    /// Whether all requested rows are there.
+    pub complete: bool,
+    /// The drivers.
+    pub rows: Vec<Row>,
+    /// Failed measurements, with reasons.
+    pub failures: Vec<String>,
+}
+
+/// One driver at one workload. What is for each frame is of the frames that it sent, took, or passed on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// The driver.
+    pub driver: String,
+    /// The backend by which it accessed the card.
+    pub backend: String,
+    /// Frames that were counted.
+    pub frames: u64,
+    /// The load under which they were: frames per second of the host's time. It is the guest's speed, not
+    /// that of any card.
+    pub load_pps: f64,
+    /// Register reads for each frame.
+    pub reads_per_frame: f64,
+    /// Register writes for each frame, tails included.
+    pub writes_per_frame: f64,
+    /// Writes of tails for each frame.
+    pub tails_per_frame: f64,
+    /// How often the interrupt line rose for each frame.
+    pub interrupts_per_frame: f64,
+    /// Bursts that fetched descriptors for each frame.
+    pub fetches_per_frame: f64,
+    /// Bursts that wrote descriptors back for each frame.
+    pub write_backs_per_frame: f64,
+    /// Bursts with data for each frame.
+    pub data_bursts_per_frame: f64,
+    /// Time in µs for which the bus was occupied for each frame, register accesses included.
+    pub bus_us_per_frame: f64,
+    /// Accesses of single registers for each frame.
+    pub registers: BTreeMap<String, Accesses>,
+    /// Numbered frames that did not come back, of those that the bridge got; null for other workloads.
+    pub lost: Option<u64>,
+    /// Numbered frames that came back with other contents, or in another order.
+    pub changed: Option<u64>,
+    /// What the manual forbids and was done, from the driver's start to its end.
+    pub violations: Vec<Violation>,
+}
+
+/// Accesses of a register for each frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Accesses {
+    /// Reads.
+    pub reads: f64,
+    /// Writes.
+    pub writes: f64,
+}
+
+/// Something that the manual forbids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Violation {
+    /// What was done.
+    pub what: String,
+    /// The register by its name, or by its offset.
+    pub register: String,
+    /// The section of the manual (8254x Software Developer's Manual).
+    pub section: String,
+    /// How often.
+    pub count: u64,
+    /// The value that was first written; null if it was no write.
+    pub value: Option<u32>,
+}
