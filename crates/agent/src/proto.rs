@@ -42,7 +42,7 @@ pub mod answer {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Answer {
         #[prost(message, tag = "1")]
-        Port(super::LentPort),
+        Port(super::OpenedPort),
         #[prost(message, tag = "2")]
         Clock(super::Clock),
         #[prost(message, tag = "3")]
@@ -81,7 +81,7 @@ pub struct Open {
     pub others: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct LentPort {
+pub struct OpenedPort {
     #[prost(bytes = "vec", tag = "1")]
     pub mac: ::prost::alloc::vec::Vec<u8>,
     #[prost(string, optional, tag = "2")]
