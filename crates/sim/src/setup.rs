@@ -63,6 +63,16 @@ impl StackParams {
         }
     }
 
+    /// What drivers and kernels do, with this system's packet structures.
+    fn work(&self, work: host::Work) -> host::Work {
+        match self {
+            Self::FreeBsd(params) => {
+                host::Work { structure_bytes: params.mbuf_bytes, buffer_lines: 0, ..work }
+            }
+            Self::Linux22(_) | Self::Linux24(_) => work,
+        }
+    }
+
     /// The most frames that its queues can hold, for one card.
     pub(crate) fn most_frames(&self) -> usize {
         match self {
@@ -262,7 +272,7 @@ impl Setup {
         ] {
             checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
         }
-        let host_params = host::Params::new(&host, &work);
+        let host_params = host::Params::new(&host, &stack_params.work(work));
         if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
                 "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
@@ -478,7 +488,7 @@ impl RateLimitedSetup {
             card,
             config,
             bus_params,
-            host_params: host::Params::new(&host, &work),
+            host_params: host::Params::new(&host, &stack_params.work(work)),
             stack_params,
             cpus,
             own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),

@@ -32,6 +32,11 @@ use std::rc::Rc;
 pub struct Params {
     /// How the kernel keeps free packet buffers.
     pub buffers: Arrays,
+    /// Bytes of an mbuf's own that allocating and freeing touch (`m_hdr`, `pkthdr`), in place of
+    /// [`Work::structure_bytes`]; there is no count of references unless data are shared.
+    ///
+    /// [`Work::structure_bytes`]: crate::host::Work::structure_bytes
+    pub mbuf_bytes: u32,
     /// Clock interrupts in a second.
     pub hz: u64,
     /// Frames in a device's transmit queue (`ifq_maxlen`), beside those in its ring.
@@ -87,6 +92,7 @@ impl Params {
             ("socket_queue", self.socket_queue, QUEUE),
         ])?;
         check(&[
+            ("mbuf_bytes", self.mbuf_bytes.into(), 16..=256),
             ("hz", self.hz, 10..=100_000),
             ("interrupt_thread_cycles", self.interrupt_thread_cycles, CYCLES),
             ("clock_cycles", self.clock_cycles, CYCLES),
