@@ -394,11 +394,11 @@ mod tests {
         assert!((of(&quiet, "pps") - 2e4).abs() < 50.0, "{quiet:?}");
         assert!(of(&quiet, "dropped_socket_pps") + of(&quiet, "dropped_input_pps") == 0.0, "{quiet:?}");
         // Above what the kernel itself can do, interrupt threads leave nothing.
-        let flooded = at(6e5, "em-1.7.35", process);
-        assert!(of(&flooded, "pps") < 0.1 * of(&at(6e5, "em-1.7.35", ""), "taken_pps"), "{flooded:?}");
+        let flooded = at(1.2e6, "em-1.7.35", process);
+        assert!(of(&flooded, "pps") < 0.1 * of(&at(1.2e6, "em-1.7.35", ""), "taken_pps"), "{flooded:?}");
         // polling(4) reserves half of the time.
         let polling = format!("{process}\nset = {{ 'stack.hz' = 1000 }}");
-        let polled = at(6e5, "em-1.7.35-polling", &polling);
+        let polled = at(1.2e6, "em-1.7.35-polling", &polling);
         assert!(of(&polled, "pps") > 5.0 * of(&flooded, "pps").max(1e4), "{polled:?} {flooded:?}");
     }
 }
