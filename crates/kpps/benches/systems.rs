@@ -3,11 +3,13 @@
 //! measures it for anybody. `make systems`; it takes root.
 //!
 //! In an overload frames are sent as fast as the port takes them, and the way out of the device under test
-//! carries 25,000 a second. A line for each trial says where lost frames ended; the exit code is 1 if a frame
-//! of any trial is unexplained, or was doubled, damaged or out of order, which neither system does. A load that
-//! is carried is offered twice: the exit code is 1, too, if the delivered rates differ by more than 3 %, or p50
-//! by more than 10 %: that takes a quiet machine. `… --bench systems -- 2s router udp 64 128` makes trials of
-//! 2 s, through the router, by UDP, of these sizes only.
+//! carries 25,000 a second. A line for each trial says where lost frames ended. The exit code is 1 if a frame
+//! of any trial is unexplained, or was doubled, damaged or out of order, which neither system does. A load
+//! that is carried is offered twice: the exit code is 1, too, if the delivered rates differ by more than 3 %,
+//! or p50 by more than 10 %, which takes a quiet machine.
+//!
+//! `… --bench systems -- 2s router udp 64 128` makes trials of 2 s, through the router, by UDP, of two sizes
+//! only.
 #![allow(clippy::unwrap_used)]
 
 use kpps_namespaces::Net;

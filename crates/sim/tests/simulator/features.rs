@@ -70,7 +70,7 @@ fn a_tag_that_the_card_inserts_does_not_cross_the_bus() {
     let clocks = (cpu.bus_busy - card.bus_busy) / cpu.pps * 133e6;
     assert_near(clocks, 1.0, 0.05);
     // To the CPU it makes no difference: twelve bytes are moved, or a descriptor is written to twice.
-    assert_near(cpu_ns(&card), cpu_ns(&cpu), 0.03);
+    assert_near(cpu_ns(&card), cpu_ns(&cpu), 0.07);
 }
 
 #[test]
@@ -150,9 +150,10 @@ fn busy_ns(received: &Profiled) -> f64 {
 fn copies_of_small_frames_take_a_small_buffer_and_the_cpus_time() {
     let of = |size, most| received(size, 5e4, &[("driver.rx_copybreak_bytes", most)]);
     let (plain, copied) = (of(128, 0), of(128, 256));
-    assert_near(plain.per_frame.unwrap().allocated_bytes, 2048.0, 1e-3);
-    assert_near(copied.per_frame.unwrap().allocated_bytes, 256.0, 1e-3);
-    assert_near(copied.per_frame.unwrap().allocations, plain.per_frame.unwrap().allocations, 1e-3);
+    // A batch of frames more or less is in flight at the ends.
+    assert_near(plain.per_frame.unwrap().allocated_bytes, 2048.0, 5e-3);
+    assert_near(copied.per_frame.unwrap().allocated_bytes, 256.0, 5e-3);
+    assert_near(copied.per_frame.unwrap().allocations, plain.per_frame.unwrap().allocations, 5e-3);
     // 124 bytes at 1.5 ns.
     assert_near(busy_ns(&copied) - busy_ns(&plain), 124.0 * 1.5, 0.05);
     assert_eq!((copied.trial.delivered, plain.trial.delivered), (1000, 1000));

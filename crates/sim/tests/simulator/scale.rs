@@ -30,7 +30,8 @@ fn pps(row: &Scaled) -> f64 {
 fn a_gigabit_stops_at_the_wire() {
     let rows = rows("82576", &[], 256, 0, &[1, 2, 4, 8]);
     assert_eq!(rows[0].limit, Limit::Cpus);
-    assert!(pps(&rows[1]) > 1.5 * pps(&rows[0]));
+    // One CPU takes over a million; two are stopped by the wire.
+    assert!(pps(&rows[1]) > 1.3 * pps(&rows[0]));
     let last = &rows[3];
     assert_eq!(last.limit, Limit::Wire);
     assert!((last.delivered_pps / (1e9 / 672.0) - 1.0).abs() < 1e-3, "{}", last.delivered_pps);
@@ -40,7 +41,9 @@ fn a_gigabit_stops_at_the_wire() {
 
 #[test]
 fn ten_gigabits_scale_with_cpus_as_long_as_nothing_is_shared() {
-    let rows = rows("82598", &[], 256, 0, &[1, 4, 8]);
+    // Arrays that hold more than a poll, so that no buffer goes from CPU to CPU.
+    let arrays = "{ array = 1024, batch = 512, shared = 0 }".parse::<toml::Value>().unwrap();
+    let rows = rows("82598", &[("stack.buffers", arrays)], 256, 0, &[1, 4, 8]);
     assert!(rows.iter().all(|row| row.limit == Limit::Cpus));
     assert!(pps(&rows[1]) > 3.6 * pps(&rows[0]) && pps(&rows[2]) > 1.8 * pps(&rows[1]));
     assert!(stop(&rows).is_none(), "it still goes on");
