@@ -1,7 +1,11 @@
 //! The lab's results on a terminal.
 
-use kpps_results::lab::{Clock, Lab, Ratio, Row, median};
+use kpps_results::lab::{Clock, Lab, Profile, Ratio, Row, median};
 use std::fmt::Write;
+
+/// The most functions of a profile that are shown, and the least share of one.
+const SHOWN: usize = 15;
+const LEAST_SHARE: f64 = 0.005;
 
 /// A line for each driver at each workload, and kpps against the others.
 pub fn table(lab: &Lab) -> String {
@@ -62,8 +66,31 @@ pub fn table(lab: &Lab) -> String {
             most.instructions, most.error
         );
     }
+    for profile in &lab.profiles {
+        text += &where_to(profile);
+    }
     for failure in &lab.failures {
         let _ = write!(text, "\nNot measured: {failure}");
+    }
+    text
+}
+
+/// The functions of a profile, those with the most instructions first.
+fn where_to(profile: &Profile) -> String {
+    let Profile { device, workload, driver, backend, instructions, functions, .. } = profile;
+    let mut text = format!(
+        "\nWhere the instructions of {device} {workload} {driver} {backend} go (of {instructions} instructions)\n\
+         {:>16} {:>7}  function\n",
+        "instructions/pkt", "share"
+    );
+    for function in functions.iter().take(SHOWN).filter(|it| it.share >= LEAST_SHARE) {
+        let each = function.instructions_per_frame.map_or("–".into(), |each| format!("{each:.1}"));
+        let of = if function.name.starts_with(&function.of) {
+            String::new()
+        } else {
+            format!(" ({})", function.of)
+        };
+        let _ = writeln!(text, "{each:>16} {:>6.1}%  {}{of}", function.share * 100.0, function.name);
     }
     text
 }
