@@ -1,7 +1,8 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines faults planted mutants deb container docs lab bench peers systems miri fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
+.PHONY: run test test-built machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
+	sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers install-python wheel
 
 # Where cargo builds.
@@ -66,10 +67,14 @@ planted: install-build-tools
 	tests/planted.sh
 
 # Small changes of the driver's packet paths and of the pool of buffers, one at a time: the simulation of
-# faults must notice nine of ten. An hour or two; MUTANTS="--shard 0/24 --sharding round-robin" is a sample.
+# faults must notice nine of ten. MUTANTS="--share 0/8" is a sample. All are compiled in one build.
 CARGO_MUTANTS = $(TARGET)/tools/bin/cargo-mutants
 mutants: install-build-tools $(CARGO_MUTANTS)
-	tests/mutants.sh $(MUTANTS)
+	PATH=$(TARGET)/tools/bin:$$PATH tests/mutants.py --worlds $(MUTANTS)
+
+# Which branches of the driver do the worlds of faults take?
+branches: install-build-tools
+	KPPS_WORLDS=500 tests/branches.py
 
 $(CARGO_MUTANTS): | install-build-tools
 	cargo install --quiet --locked --version 27.1.0 --root $(TARGET)/tools cargo-mutants
@@ -108,12 +113,35 @@ lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps-netstack --examples
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
 
-# What has `unsafe`, and the driver, under Miri: it finds undefined behaviour.
+# What has `unsafe`, rings that are shared with the kernel (over plain memory), and the driver, under Miri: it
+# finds undefined behaviour. What takes it minutes is left out: limits of queues over virtual time, starts of
+# all chips, and tests of the driver that fill rings many times.
+miri: export MIRIFLAGS = -Zmiri-disable-isolation
+miri: export PROPTEST_CASES = 8
 miri: install-build-tools
 	rustup --quiet toolchain install nightly --profile minimal --component miri,rust-src
 	cargo +nightly miri test --package kpps-machine --lib memory
-	cargo +nightly miri test --package kpps-platform --lib -- regions pool::tests::a_
-	cargo +nightly miri test --package kpps-driver --lib
+	cargo +nightly miri test --package kpps-platform --lib
+	cargo +nightly miri test --package kpps-ports --lib -- ring::
+	cargo +nightly miri test --package kpps-driver --lib -- --skip queue_limit
+	cargo +nightly miri test --package kpps-driver --test driver -- bring_up::a_single bring_up::a_vanished \
+		queues::a_buffer queues::a_burst_ends
+
+# All orders in which threads see each other's writes, of what several share: tests called `orders`. Libraries
+# of others know `--cfg loom`, and do not compile with it, so it has another name.
+loom: install-build-tools
+	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-tester \
+		--package kpps-netstack -- orders
+
+# The tests of ports and of the tester under ThreadSanitizer and AddressSanitizer, with a standard library
+# that is compiled for them. Takes root, or most are skipped.
+sanitizers: install-build-tools
+	rustup --quiet toolchain install nightly --profile minimal --component rust-src
+	tests/sanitizers.sh
+
+# The most memory that testers can make an agent take: what is too long for `test`.
+abuse: install-build-tools
+	cargo test --package kpps-agent --lib -- --ignored --skip an_agent_alone --nocapture --test-threads 1 abuse::
 
 # Every fuzz target for 20 seconds.
 fuzz: install-build-tools

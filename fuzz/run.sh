@@ -33,6 +33,15 @@ cat /proc/net/snmp > "$seeds/systems/snmp"
 cat /proc/stat > "$seeds/systems/stat"
 printf '{"QMP": {}}\n{"return": {}}\n{"return": {"qemu": {"major": 7}}}\n' > "$seeds/systems/monitor"
 printf 'login:\0011 0\n' > "$seeds/systems/console"
+printf 'IRQ raise 1\nOK\nOK 0x2a\n' > "$seeds/systems/qtest"
+head -c 4096 /bin/true > "$seeds/systems/elf"
+# Captures of one frame: pcap, and pcapng with a section, an interface and a packet.
+printf '\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x04\0\0\0abcd' \
+    > "$seeds/frames/pcap"
+printf '\x0a\x0d\x0d\x0a\x1c\0\0\0\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\x1c\0\0\0' \
+    > "$seeds/frames/pcapng"
+printf '\x01\0\0\0\x14\0\0\0\x01\0\0\0\0\0\0\0\x14\0\0\0' >> "$seeds/frames/pcapng"
+printf '\x06\0\0\0\x24\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x04\0\0\0abcd\x24\0\0\0' >> "$seeds/frames/pcapng"
 for word in 100kpps 10%..100%/10% 1Mpps..2Mpps packet:eth0 vfio:00:10.0 udp:127.0.0.1:9 imix-linux 64,1518 \
     ramp:10kpps/2s 10.0.0.0/8=10.0.0.1 packet:a@10=10.0.0.1/24 'm.x > 3 && m.y == 2.0'; do
     printf '%s' "$word" > "$seeds/arguments/$(md5sum <<< "$word" | cut -c1-8)"

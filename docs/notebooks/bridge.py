@@ -44,4 +44,6 @@ finally:
 print(trial)
 for goal in ndr.goals:
     print(goal.name, goal.lower_pps, "frames/s")
-assert trial.sent == trial.delivered + sum(trial.ledger.dropped[place] for place in trial.ledger.dropped) or trial.lost >= 0
+ledger = trial.ledger
+dropped = sum(ledger.dropped[place] for place in ledger.dropped)
+assert ledger.sent == ledger.delivered + ledger.in_flight + dropped + ledger.unexplained

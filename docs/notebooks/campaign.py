@@ -19,19 +19,15 @@ def main():
     from distributed import Client
 
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client, tempfile.TemporaryDirectory() as folder:
-        grid = kpps.grid(
-            driver="intel-5.7.6",
-            duration="2ms",
-            vary={"driver.rx_ring": [64, 128, 256], "load": "20%..100%/20%"},
-            executor=Dask(client),
-            store=f"{folder}/rows",
-        )
-        again = kpps.grid(
-            driver="intel-5.7.6",
-            duration="2ms",
-            vary={"driver.rx_ring": [64, 128, 256], "load": "20%..100%/20%"},
-            executor=Dask(client),
-            store=f"{folder}/rows",
+        grid, again = (
+            kpps.grid(
+                driver="intel-5.7.6",
+                duration="2ms",
+                vary={"driver.rx_ring": [64, 128, 256], "load": "20%..100%/20%"},
+                executor=Dask(client),
+                store=f"{folder}/rows",
+            )
+            for _ in range(2)
         )
         rows = Store(f"{folder}/rows").read()
     assert grid.to_json() == again.to_json()

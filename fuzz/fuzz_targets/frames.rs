@@ -1,4 +1,4 @@
-//! The parsers of frames and captures against arbitrary bytes.
+//! The parsers of frames and captures, and what an end station checks and sends, against arbitrary bytes.
 #![no_main]
 
 use kpps_frames::flows::{Addresses, Mapping, Ports};
@@ -37,6 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = udp::Datagram::new_checked(packet.payload());
         let _ = tcp::Segment::new_checked(packet.payload());
     }
+    kpps_netstack::fuzzing::read(bytes);
     if let Ok(frames) = pcap::capture(bytes) {
         assert!(frames.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
     }

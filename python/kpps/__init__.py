@@ -10,6 +10,7 @@ from .commands import function as _function
 from .commands import with_executor as _with_executor
 from .commands import with_files as _with_files
 from .errors import CheckFailed, Error, InputError, Interrupted, InvalidMeasurement
+from .policies import Policy
 from .results import Record, Result
 
 globals().update({name: _function(command) for name, command in _COMMANDS.items()})
@@ -38,6 +39,7 @@ __all__ = [
     "InputError",
     "Interrupted",
     "InvalidMeasurement",
+    "Policy",
     "Record",
     "Result",
     "schema",

@@ -17,7 +17,7 @@ def main(words: list[str] | None = None) -> None:
     from .grids import Engine, engine_of
 
     try:
-        engine = Engine(_without_files(rest), engine_of(name))
+        engine = Engine(_of_workers(rest), engine_of(name))
     except Error as error:
         sys.exit(f"kpps: {error}")
     code = _kpps.main(rest, engine)
@@ -44,9 +44,11 @@ def _without_engine(words: list[str]) -> tuple[str | None, list[str]]:
     return (names[-1] if names else None), left
 
 
-def _without_files(words: list[str]) -> list[str]:
-    """What workers get: they measure, and write no files."""
-    left, _ = _without(words, ("--results", "--csv", "--report", "--resume", "--shard"))
+def _of_workers(words: list[str]) -> list[str]:
+    """The words that workers get."""
+    from .grids import NOT_OF_WORKERS
+
+    left, _ = _without(words, tuple(f"--{name}" for name in NOT_OF_WORKERS))
     return [word for word in left if word not in ("--json", "--live", "--no-live")]
 
 

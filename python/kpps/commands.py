@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 
 from . import _kpps
 from .errors import NAMED, InputError
+from .policies import Policy
 from .results import Result
 
 # Options that print, or show something on a terminal: a caller gets the results themselves.
@@ -89,6 +90,8 @@ class Parameter:
             return f"{round(value.total_seconds() * 1e6)}us"
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
+        if isinstance(value, type) and issubclass(value, Policy):
+            return value.register()
         # Numbers of numpy are among them.
         if hasattr(value, "__float__") or hasattr(value, "__index__"):
             if not math.isfinite(value):
@@ -260,6 +263,11 @@ OF_ENGINES = {
 }
 
 
+def grid_doc(command: Command) -> str:
+    """The docstring of `grid`."""
+    return "\n".join([command.doc(), *(f"    {name}: {text}" for name, text in OF_ENGINES.items())])
+
+
 def with_executor(command: Command):
     """The function `grid`, whose cells may be measured by an executor."""
 
@@ -268,8 +276,7 @@ def with_executor(command: Command):
 
         return grid(run, command, **named)
 
-    lines = [f"    {name}: {text}" for name, text in OF_ENGINES.items()]
-    grid.__doc__ = "\n".join([command.doc(), *lines])
+    grid.__doc__ = grid_doc(command)
     signature = command.signature()
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OF_ENGINES]
     grid.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *more])

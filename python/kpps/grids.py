@@ -20,6 +20,8 @@ from .errors import InputError
 CHUNK_S = 1.0
 # A chunk is given out so often before its cells are given up, one by one.
 TRIES = 3
+# Options of a grid that are the calling process's alone: workers measure, and write no files.
+NOT_OF_WORKERS = ("resume", "results", "csv", "report", "shard")
 # Columns that the journal needs of an outcome.
 TOLD = ("key", "trial", "problem")
 
@@ -349,8 +351,7 @@ def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None
             named.setdefault("resume", f"{folder}/kept.jsonl")
             store.seed(os.fspath(named["resume"]))
         words = command.words((), named)
-        # Workers measure: they write no files.
-        plain = {name: value for name, value in named.items() if name not in ("resume", "results", "csv", "report", "shard")}
+        plain = {name: value for name, value in named.items() if name not in NOT_OF_WORKERS}
         engine = Engine(command.words((), plain), executor, store, chunk_s or CHUNK_S, workers)
         try:
             return call(words, progress, engine)

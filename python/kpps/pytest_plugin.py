@@ -33,10 +33,14 @@ class Bench:
         return getattr(kpps, name)
 
     def ndr(self, **named) -> float:
-        """The highest load without loss, in frames per second: its lower bound. 0 if every load loses."""
+        """The highest load without loss, in frames per second: its lower bound. Fails the test if the search found
+        none."""
         import kpps
 
-        return kpps.ndr(**named).goals[0].lower_pps or 0.0
+        found = kpps.ndr(**named).goals[0].lower_pps
+        if found is None:
+            pytest.fail("the search found no load without loss", pytrace=False)
+        return found
 
     def keeps(self, name: str, measure, repetitions: int = 8, **criteria) -> None:
         """Fails if what `measure` returns is worse than the stored baseline of this name. Both sides are

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
-from .errors import CheckFailed, InputError
+from . import studies
+from .errors import InputError
 
 
 @dataclasses.dataclass
@@ -12,7 +14,7 @@ class Sensitivity:
     """Indices of every value and every verdict of a study on every constant.
 
     `indices[name]` has a list for each index, in the order of `constants`: for Sobol `S1` and `ST` (first order and
-    total), for Morris `mu_star` and `sigma`. A name is that of a claim's value, as `M14.ratio`, or of a claim, whose
+    total; nan of what nothing moves), for Morris `mu_star` and `sigma`. A name is that of a claim's value, as `M14.ratio`, or of a claim, whose
     verdict is 1 if it holds. `runs` is how often the study was measured.
     """
 
@@ -33,13 +35,14 @@ class Sensitivity:
 
     def plot(self, ax=None):
         """Bars of the strongest index of each constant, with matplotlib. Returns the axes."""
+        import numpy
         from matplotlib import pyplot
 
         from .plots import SERIES
 
         ax = ax if ax is not None else pyplot.subplots(figsize=(7.2, 4))[1]
         first = next(iter(next(iter(self.indices.values()))), None)
-        most = [max(found[first][at] for found in self.indices.values()) for at in range(len(self.constants))]
+        most = numpy.fmax.reduce([found[first] for found in self.indices.values()])
         ax.barh(self.constants, most, color=SERIES[0])
         ax.set_xlabel(f"highest {first} of any value")
         return ax
@@ -51,7 +54,7 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
 
     Args:
         study: its name
-        constants: paths of constants, as host.interrupt_ps; each is multiplied by 1 - share to 1 + share
+        constants: paths of constants, as host.cache_miss_ps; each is multiplied by 1 - share to 1 + share
         share: how far they are moved
         method: morris (samples x (constants + 1) runs) or sobol (samples x (constants + 2) runs)
         samples: how many trajectories, or how many base samples (for Sobol a power of two)
@@ -67,8 +70,6 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
     from SALib.sample import morris as morris_samples
     from SALib.sample import sobol as sobol_samples
 
-    import kpps
-
     if method not in ("morris", "sobol"):
         raise InputError(f"method= is morris or sobol, not {method!r}")
     if not 0 < share < 1:
@@ -79,15 +80,13 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
         points = morris_samples.sample(problem, samples, seed=seed)
     else:
         points = sobol_samples.sample(problem, samples, calc_second_order=False, seed=seed)
-    found: list[dict[str, float]] = []
+    found: list[dict[str, float | None]] = []
     for at, point in enumerate(points):
         moved = {path: f"*{factor!r}" for path, factor in zip(constants, map(float, point))}
-        try:
-            result = kpps.study(study, claim=claim, set=moved)
-        except CheckFailed as error:
-            # A claim is missed.
-            result = error.result
+        result = studies.study(study, claim=claim, set=moved)
         found.append(_values(result))
+        if all(it.verdict == "failed" for it in result.claims):
+            raise InputError(f"no claim can be measured with {moved}: {result.claims[0].why}")
         if progress is not None:
             progress(at + 1, len(points))
     names = [name for name in found[0] if all(name in it and it[name] is not None for it in found)]
@@ -95,9 +94,9 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
     for name in names:
         measured = numpy.array([it[name] for it in found], dtype=float)
         if numpy.ptp(measured) == 0:
-            # Nothing moves it: indices of a constant are 0 / 0.
-            keys = ("mu_star", "sigma") if method == "morris" else ("S1", "ST")
-            indices[name] = {key: [0.0] * len(constants) for key in keys}
+            # Nothing moves it: the effects are 0, and there is no variance of which indices would be shares.
+            keys, index = (("mu_star", "sigma"), 0.0) if method == "morris" else (("S1", "ST"), math.nan)
+            indices[name] = {key: [index] * len(constants) for key in keys}
         elif method == "morris":
             told = morris_indices.analyze(problem, points, measured, seed=seed)
             indices[name] = {key: [float(it) for it in told[key]] for key in ("mu_star", "sigma")}
@@ -107,11 +106,10 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
     return Sensitivity(constants, indices, len(points))
 
 
-def _values(study) -> dict[str, float]:
-    values: dict[str, float] = {}
+def _values(study) -> dict[str, float | None]:
+    """The values of all claims, and their verdicts; None of what could not be measured."""
+    values: dict[str, float | None] = {}
     for claim in study.claims:
-        values[claim.id] = float(claim.verdict == "pass")
-        measured = claim.get("values")
-        for name in measured.keys() if measured is not None else ():
-            values[f"{claim.id}.{name}"] = measured[name]
+        values[claim.id] = None if claim.verdict == "failed" else float(claim.verdict == "pass")
+        values.update(studies.values(claim))
     return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from .commands import COMMANDS, OF_ENGINES, Command, Parameter
+from .commands import COMMANDS, Command, Parameter, grid_doc
 
 HEAD = '''# Made by `python -m kpps.stubs` of the command's own table of options: not to be edited.
 
@@ -19,11 +19,12 @@ from .errors import Error as Error
 from .errors import InputError as InputError
 from .errors import Interrupted as Interrupted
 from .errors import InvalidMeasurement as InvalidMeasurement
+from .policies import Policy as Policy
 from .results import Record as Record
 from .results import Result as Result
 from .sensitivities import Sensitivity as Sensitivity
 
-_Value = Union[str, float, os.PathLike[str], datetime.timedelta]
+_Value = Union[str, float, os.PathLike[str], datetime.timedelta, type[Policy]]
 _Values = Union[_Value, Iterable[_Value]]
 _Pairs = Union[str, Iterable[str], Mapping[str, Union[bool, _Values]]]
 _Side = Union[str, os.PathLike[str], Result, Iterable[Result]]
@@ -65,7 +66,7 @@ def stub(command: Command) -> str:
     if command.name == "grid":
         arguments += ["executor: _Executor = None", "store: _Value | None = None", "chunk_s: float | None = None",
                       "workers: int | None = None"]
-        doc = "\n".join([doc, *(f"    {name}: {text}" for name, text in OF_ENGINES.items())])
+        doc = grid_doc(command)
     result = "Result" if "results" in command.parameters else "str"
     lines = [f"def {command.name}(", *(f"    {it}," for it in arguments), f") -> {result}:"]
     body = f'"""{doc}\n"""'.replace("\\", "\\\\")

@@ -145,33 +145,39 @@ pub fn call(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break Err(Box::new("its thread has gone")),
         }
-        if let Err(error) = py.check_signals() {
-            if host.stops.swap(true, Ordering::Relaxed) {
-                return Err(error);
-            }
-            // The run's own end says that it was interrupted, and brings what was measured.
-            raised = Some(error).filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py));
+        let mut failed = py.check_signals().err();
+        if let Some(error) = failed.take_if(|_| !host.goes_on()) {
+            return Err(error);
         }
-        if let (Some(progress), true) = (&progress, host.goes_on())
+        if let (None, Some(progress), true) = (&failed, &progress, host.goes_on())
             && let Some(so_far) = host.state().progress.as_ref().map(Progress::so_far)
-            && let Err(error) = progress.call1((so_far.done, so_far.of, so_far.doing))
         {
+            failed = progress.call1((so_far.done, so_far.of, so_far.doing)).err();
+        }
+        if let Some(error) = failed {
             host.stops.store(true, Ordering::Relaxed);
-            raised = Some(error);
+            // After Ctrl-C, wherever it came, the run's own end says so, and brings what was measured.
+            raised = Some(error).filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py));
         }
     };
     if let Some(error) = raised {
         return Err(error);
     }
     let mut state = std::mem::take(&mut *host.state());
-    if let (Some(progress), Some(so_far)) = (&progress, state.progress.as_ref().map(Progress::so_far)) {
-        progress.call1((so_far.done, so_far.of, so_far.doing))?;
-    }
     let mut failure = match result {
         Ok(Ok(())) => None,
         Ok(Err(failure)) => named(failure),
         Err(panic) => Some(("Error", panicked(&*panic))),
     };
+    if let (Some(progress), Some(so_far), true) =
+        (&progress, state.progress.as_ref().map(Progress::so_far), host.goes_on())
+        && let Err(error) = progress.call1((so_far.done, so_far.of, so_far.doing))
+    {
+        if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return Err(error);
+        }
+        failure = failure.or(Some(("Interrupted", "interrupted: all was measured".into())));
+    }
     let (mut json, mut screen, mut rows, mut page) = (None, None, None, None);
     if let Some(taken) = state.taken.take() {
         rows = Some(Py::new(py, Batch::of(&taken.rows).map_err(|error| rows::in_python(&error))?)?);

@@ -3,6 +3,7 @@
 
 mod call;
 mod grid;
+mod policy;
 mod rows;
 mod table;
 
@@ -12,6 +13,8 @@ mod _kpps {
     use crate::call::{Called, call};
     #[pymodule_export]
     use crate::grid::{cells, keep, main};
+    #[pymodule_export]
+    use crate::policy::register_policy;
     #[pymodule_export]
     use crate::rows::Batch;
     #[pymodule_export]

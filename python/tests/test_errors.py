@@ -65,11 +65,14 @@ def test_a_bound_that_is_broken_carries_the_result():
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path):
     program = """
-import json, kpps, sys
+import json, kpps, signal, sys
+# A background job of a shell ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def progress(done, of, doing):
     if done >= 2: print("ready", flush=True)
 try:
-    kpps.curve(driver="kpps", load="100kpps..1400kpps/10kpps", duration="40ms", progress=progress)
+    # It would take minutes, so the signal comes before its end on a busy machine, too.
+    kpps.curve(driver="kpps", load="100kpps..1400kpps/1kpps", duration="200ms", progress=progress)
 except kpps.Interrupted as error:
     assert isinstance(error, KeyboardInterrupt) and isinstance(error, kpps.Error)
     print(json.dumps([str(error), len(error.result.series[0].points), error.result.complete]))
@@ -79,7 +82,9 @@ print(kpps.trial(load="50%", duration="1ms").kind)
     assert python.stdout.readline() == "ready\n"
     python.send_signal(signal.SIGINT)
     out, _ = python.communicate(timeout=120)
-    line, points, complete = next(json.loads(line) for line in out.splitlines() if line.startswith("["))
+    told = [json.loads(line) for line in out.splitlines() if line.startswith("[")]
+    assert len(told) == 1, out
+    line, points, complete = told[0]
     assert line.startswith("interrupted: ") and points >= 2 and not complete
     assert out.endswith("trial\n"), "the interpreter goes on"
 
@@ -93,6 +98,16 @@ def test_an_error_of_the_progress_ends_the_call():
     with pytest.raises(LookupError, match="enough"):
         kpps.curve(load="100kpps..1400kpps/1kpps", duration="1s", progress=fails)
     assert time.monotonic() - begun < 120
+
+
+def test_ctrl_c_in_the_progress_keeps_what_was_measured():
+    def interrupted(done, of, doing):
+        if done >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(kpps.Interrupted, match="interrupted: ") as raised:
+        kpps.curve(driver="kpps", load="100kpps..1400kpps/1kpps", duration="50ms", progress=interrupted)
+    assert len(raised.value.result.series[0].points) >= 2 and not raised.value.result.complete
 
 
 def test_progress_ends_with_all_trials():

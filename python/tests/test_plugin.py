@@ -30,3 +30,13 @@ def test_a_baseline_is_stored_and_compared_with(tmp_path):
     assert code == 0, said
     code, said = pytest_run(tmp_path, "600kpps")
     assert code == 1 and "are worse" in said, said
+
+
+def test_a_search_that_found_no_rate_fails_the_test(monkeypatch):
+    import kpps
+    from kpps.pytest_plugin import Bench
+    from kpps.results import Record
+
+    monkeypatch.setattr(kpps, "ndr", lambda **_: Record({"goals": [{"lower_pps": None}]}))
+    with pytest.raises(pytest.fail.Exception, match="found no load without loss"):
+        Bench("baseline", stores=False).ndr()

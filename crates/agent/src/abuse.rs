@@ -180,6 +180,325 @@ fn falls_silent(socket: &UdpSocket) {
     }
 }
 
+/// An agent in a process of its own, whose memory, threads and time are its alone.
+#[cfg(target_os = "linux")]
+mod alone {
+    use super::*;
+    use crate::session::LEASE;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, ChildStdout, Command, Stdio};
+
+    /// The memory that an agent may take at worst, and without anybody who harms it, in bytes.
+    const AT_WORST: u64 = 1 << 30;
+    const IDLE: u64 = 64 << 20;
+    /// Its threads: its own, and three for each session in a trial.
+    const THREADS: u64 = 4 + 3 * 32;
+
+    /// The process: another test starts it. It ends when nobody holds its input.
+    #[test]
+    #[ignore = "another test starts it"]
+    fn an_agent_alone() {
+        let agent = start(good(), Allowed::ALL);
+        println!("it listens on {}", agent.address());
+        std::io::stdout().flush().unwrap();
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+
+    struct Alone {
+        process: Child,
+        address: SocketAddr,
+        /// Without it the process ends when the test harness says that it runs for long.
+        _said: BufReader<ChildStdout>,
+    }
+
+    impl Alone {
+        fn start() -> Self {
+            let own = std::env::current_exe().unwrap();
+            let mut process = Command::new(own)
+                .args(["--exact", "abuse::alone::an_agent_alone", "--ignored", "--nocapture"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut said = BufReader::new(process.stdout.take().unwrap());
+            let address = said.by_ref().lines().map_while(Result::ok).find_map(|line| {
+                line.split("it listens on ").nth(1)?.split_whitespace().next()?.parse().ok()
+            });
+            Self { address: address.expect("it does not start"), process, _said: said }
+        }
+
+        /// A number of `/proc/PID/status`.
+        fn status(&self, name: &str) -> u64 {
+            let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
+        }
+
+        /// The most memory that it ever had, in bytes.
+        fn memory(&self) -> u64 {
+            self.status("VmHWM") << 10
+        }
+
+        fn threads(&self) -> u64 {
+            self.status("Threads")
+        }
+
+        /// The CPU time that it has taken: ticks of 10 ms (proc(5)).
+        fn cpu(&self) -> Duration {
+            let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+            let after_name = text.rsplit(") ").next().unwrap();
+            let ticks = after_name.split(' ').skip(11).take(2).map(|it| it.parse::<u64>().unwrap());
+            Duration::from_millis(10 * ticks.sum::<u64>())
+        }
+
+        /// The CPU time that it takes in this time.
+        fn takes_in(&self, time: Duration) -> Duration {
+            let before = self.cpu();
+            std::thread::sleep(time);
+            self.cpu() - before
+        }
+
+        async fn channel(&self) -> Channel {
+            let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+            // A tester that asks for a flood of pings, or little at a time, gets no more by it.
+            endpoint.initial_stream_window_size(1 << 20).connect().await.unwrap()
+        }
+    }
+
+    impl Drop for Alone {
+        fn drop(&mut self) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+
+    /// Work that is as long as allowed, and takes the most memory when it is read: numbers of one byte each.
+    fn swollen(numbers: usize) -> proto::Work {
+        let frames = proto::Frames { order: vec![1; numbers], ..proto::Frames::default() };
+        let mut work = work(1.0);
+        work.plan.as_mut().unwrap().frames = Some(frames);
+        work
+    }
+
+    /// Work with so many flows of one size, whose frames are all zeros: little to tell, and much to keep of
+    /// each.
+    fn flows(count: u32) -> proto::Work {
+        let frames = proto::Frames {
+            head_bytes: vec![0; count as usize],
+            bytes: vec![60; count as usize],
+            order: vec![0],
+            flows: count,
+            ..proto::Frames::default()
+        };
+        let mut work = proto::Work { every_ns: Some(1), ..work(1.0) };
+        work.plan.as_mut().unwrap().frames = Some(frames.clone());
+        work.expect = Some(proto::Expect {
+            stream: 1,
+            frames: Some(frames),
+            count: u64::MAX,
+            margin_ns: 1000,
+            parts: u32::MAX,
+            keep: true,
+        });
+        work
+    }
+
+    #[test]
+    #[ignore = "make abuse: it takes half a minute of CPU time"]
+    fn the_worst_that_testers_can_do_takes_bounded_memory_and_threads() {
+        let agent = Alone::start();
+        assert!(agent.memory() < IDLE, "{}", agent.memory());
+        let runtime = runtime();
+        runtime.block_on(async {
+            let (mut all, mut sockets, security) = (Vec::new(), Vec::new(), good());
+            // As many sessions as there may be, from as many connections.
+            while all.len() < MOST_OF_ONE {
+                let session = Session::over(agent.channel().await, &security);
+                let Ok(Ok(mut session)) = tokio::time::timeout(PATIENCE, session).await else { break };
+                let (socket, port) = target();
+                assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+                sockets.push(socket);
+                all.push(session);
+            }
+            assert_eq!(all.len(), MOST_OF_ONE);
+            // Each begins the largest trial that it can, until there is no room for more, then smaller ones.
+            let mut begun = 0;
+            for count in [1 << 21, 1 << 18, 1 << 10] {
+                let large = flows(count);
+                for session in &mut all {
+                    match session.works(large.clone()).await {
+                        Some(Says::Progress(_)) => begun += 1,
+                        Some(Says::Refused(why)) => assert!(!why.contains("panicked"), "{why}"),
+                        _ => {}
+                    }
+                }
+            }
+            assert!(begun >= 1, "no trial begins");
+            // What is left is used to have numbers read that are none of frames.
+            let swollen = swollen(LONGEST - 1000);
+            for session in &mut all {
+                let _ = tokio::time::timeout(PATIENCE, session.works(swollen.clone())).await;
+            }
+            println!(
+                "{} sessions, {begun} trials: {} MB, {} threads",
+                all.len(),
+                agent.memory() >> 20,
+                agent.threads()
+            );
+        });
+        assert!(
+            agent.memory() < AT_WORST && agent.threads() <= THREADS,
+            "{} {}",
+            agent.memory(),
+            agent.threads()
+        );
+    }
+
+    /// One after the other, with all the memory for itself.
+    #[test]
+    #[ignore = "make abuse: it takes ten seconds of CPU time"]
+    fn work_that_swells_takes_bounded_memory() {
+        let agent = Alone::start();
+        runtime().block_on(async {
+            let (_socket, port) = target();
+            let mut session = Session::over(agent.channel().await, &good()).await.unwrap();
+            assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+            for _ in 0..2 {
+                why(session.works(swollen(LONGEST - 1000)).await);
+            }
+        });
+        println!("{} MB", agent.memory() >> 20);
+        assert!(agent.memory() < AT_WORST, "{}", agent.memory());
+    }
+
+    /// It waits for all that it waits for: nothing that others do or do not do keeps a CPU busy.
+    #[test]
+    fn who_waits_takes_no_time() {
+        let agent = Alone::start();
+        let window = Duration::from_millis(400);
+        let most = window / 5;
+        assert!(agent.takes_in(window) < most, "alone");
+        // Strangers that say nothing, or half of something.
+        let strangers: Vec<TcpStream> = (0..MOST_OF_ONE - 4)
+            .map(|number| {
+                let mut stream = TcpStream::connect(agent.address).unwrap();
+                if number % 2 == 0 {
+                    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM").unwrap();
+                }
+                stream
+            })
+            .collect();
+        // More than it takes in are closed, again and again.
+        let taken = agent.takes_in(window);
+        assert!(taken < most, "silent strangers: {taken:?}");
+        drop(strangers);
+        runtime().block_on(async {
+            let (_socket, port) = target();
+            let mut session = Session::over(agent.channel().await, &good()).await.unwrap();
+            assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+            let taken = agent.takes_in(window);
+            assert!(taken < most, "a session without a trial: {taken:?}");
+            // A load of one frame a second, which is renewed, and then one that is not.
+            assert!(matches!(session.works(work(1.0)).await, Some(Says::Progress(_))));
+            session.asks(Asks::Update(UPDATE)).await;
+            let taken = agent.takes_in(window);
+            println!("a slow trial: {taken:?} in {window:?}");
+            let begun = Instant::now();
+            while agent.threads() > 6 && begun.elapsed() < PATIENCE {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            tokio::time::sleep(LEASE).await;
+            let taken = agent.takes_in(window);
+            assert!(taken < most, "after a lost trial: {taken:?}");
+        });
+    }
+
+    /// A thousand connections from many addresses: those that are too many are closed at once, and a tester
+    /// is let in as soon as the silent ones are closed.
+    #[test]
+    fn a_thousand_connections_take_bounded_memory_and_lock_nobody_out() {
+        let agent = Alone::start();
+        let runtime = runtime();
+        let mut open = Vec::new();
+        for number in 0..1000_u32 {
+            let stream = runtime.block_on(async {
+                let socket = tokio::net::TcpSocket::new_v4().unwrap();
+                let [_, _, high, low] = (1000 + number % 250).to_be_bytes();
+                socket.bind(SocketAddr::from(([127, 9, high, low], 0))).unwrap();
+                socket.connect(agent.address).await.unwrap().into_std().unwrap()
+            });
+            stream.set_nonblocking(true).unwrap();
+            open.push(stream);
+            // One that is closed frees its descriptor here, too.
+            open.retain(|stream| !matches!(stream.peek(&mut [0]), Ok(0)));
+        }
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", agent.process.id())).unwrap().count();
+        assert!(descriptors < 200, "{descriptors} descriptors");
+        assert!(agent.memory() < IDLE && agent.threads() < 10, "{} {}", agent.memory(), agent.threads());
+        let begun = Instant::now();
+        runtime.block_on(async {
+            while begun.elapsed() < PATIENCE {
+                let endpoint = Endpoint::from_shared(format!("http://{}", agent.address)).unwrap();
+                if let Ok(channel) = endpoint.connect().await
+                    && Session::over(channel, &good()).await.is_ok()
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            panic!("nobody is let in");
+        });
+    }
+
+    /// A message that says that it is 4 GB long, in the frames of HTTP/2 (RFC 9113, RFC 7541) and gRPC.
+    #[test]
+    fn a_message_of_four_gigabytes_is_refused_before_it_comes() {
+        let agent = Alone::start();
+        let mut stream = TcpStream::connect(agent.address).unwrap();
+        let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+            let length = (payload.len() as u32).to_be_bytes();
+            [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+        };
+        let field = |name: &str, value: &str| {
+            [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
+        };
+        let fields = [
+            field(":method", "POST"),
+            field(":scheme", "http"),
+            field(":path", "/kpps.agent.v1.Agent/Session"),
+            field(":authority", "a"),
+            field("te", "trailers"),
+            field("content-type", "application/grpc"),
+            field("authorization", "Bearer 0123456789abcdef"),
+        ]
+        .concat();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        stream.write_all(&frame(4, 0, 0, &[])).unwrap();
+        stream.write_all(&frame(1, 4, 1, &fields)).unwrap();
+        stream.write_all(&frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])).unwrap();
+        // The end of the stream: headers with END_STREAM, or a reset. What comes before is not looked at.
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ends = || {
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).ok()?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            stream.read_exact(&mut payload).ok()?;
+            Some((head[3], head[3] == 3 || head[3] == 7 || head[3] == 1 && head[4] & 1 != 0))
+        };
+        let mut ends = std::iter::repeat_with(ends);
+        // Half of it comes, as fast as it is taken.
+        let end = ends.find_map(|frame| match frame {
+            Some((_, false)) => None,
+            Some((kind, true)) => Some(Some(kind)),
+            None => Some(None),
+        });
+        assert!(matches!(end, Some(Some(_))), "{end:?}");
+        assert!(agent.memory() < IDLE, "{}", agent.memory());
+    }
+}
+
 /// It answers pings, which the library does by itself, and tells that it is there, but takes no answer. Then
 /// it no longer tells, either.
 #[test]

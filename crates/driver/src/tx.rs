@@ -86,8 +86,9 @@ pub struct TxCounters {
 /// The progress of a queue, for [`Control::watchdog`](crate::Control::watchdog).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Descriptors reclaimed since the queue was made, modulo 2³².
-    pub reclaimed: u32,
+    /// Descriptors that the device has reported since the queue was made, or that a reset has dropped, modulo
+    /// 2³².
+    pub reported: u32,
     /// The device owes a report of a frame that it has.
     pub waiting: bool,
 }

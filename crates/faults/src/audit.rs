@@ -1,10 +1,11 @@
-//! What the driver hands over to the card with each write of the transmit tail: descriptors that this chip
-//! can take, and requests for reports as configured.
+//! What the driver hands over to the card with each write of a tail: descriptors that this chip can take, and
+//! requests for reports as configured.
 
+use crate::buffers::Rights;
 use crate::check::{Breach, Check};
+use crate::plan::Plan;
 use kpps_datasheet::desc::{self, tx_cmd};
 use kpps_datasheet::{Chip, Erratum};
-use kpps_driver::Config;
 use kpps_driver::config::{Delay, Service};
 use kpps_platform::memory::Memory;
 use std::ops::Range;
@@ -18,7 +19,7 @@ const SENTINEL_BYTES: u32 = 8;
 /// The longest piece that may end anywhere on PCI-X.
 const SHORT_BYTES: u32 = 4;
 
-/// The transmit ring, as the driver fills it.
+/// The rings, as the driver fills them.
 pub(crate) struct Audit {
     chip: Chip,
     pcix: bool,
@@ -33,14 +34,22 @@ pub(crate) struct Audit {
     delayed: u16,
     /// The next descriptor begins a frame.
     begins: bool,
+    /// Context descriptors so far, and descriptors that only ask for a report.
+    pub(crate) contexts: u64,
+    pub(crate) nudges: u64,
+    rx_tail: u64,
+    /// Bytes that each receive buffer must have.
+    rx_bytes: usize,
+    rights: Rc<Rights>,
     check: Rc<Check>,
 }
 
 impl Audit {
-    pub(crate) fn new(chip: Chip, pcix: bool, config: &Config, check: &Rc<Check>) -> Self {
+    pub(crate) fn new(plan: &Plan, rights: Rc<Rights>, check: &Rc<Check>) -> Self {
+        let config = &plan.config;
         Self {
-            chip,
-            pcix,
+            chip: plan.chip,
+            pcix: plan.pcix,
             report_every: config.completion.report_every.into(),
             delay: config.completion.delay,
             polls: !matches!(config.service, Service::InterruptLoop { .. }),
@@ -48,13 +57,61 @@ impl Audit {
             unreported: 0,
             delayed: 0,
             begins: true,
+            contexts: 0,
+            nudges: 0,
+            rx_tail: 0,
+            rx_bytes: config.rx_buffer_bytes.into(),
+            rights,
             check: check.clone(),
         }
     }
 
-    /// The driver has set the ring up: it is empty.
-    pub(crate) fn restart(&mut self) {
+    /// The driver has set the transmit ring up: it is empty.
+    pub(crate) fn restart(&mut self, memory: &Memory, ring: Option<Range<u64>>) {
+        self.look_clear(memory, ring);
         (self.tail, self.unreported, self.delayed, self.begins) = (0, 0, 0, true);
+    }
+
+    /// The driver has set the receive ring up: it is empty.
+    pub(crate) fn restart_receiver(&mut self, memory: &Memory, ring: Option<Range<u64>>) {
+        self.look_clear(memory, ring);
+        self.rx_tail = 0;
+    }
+
+    /// No descriptor of a ring that was just set up looks done.
+    fn look_clear(&self, memory: &Memory, ring: Option<Range<u64>>) {
+        let mut descriptors = ring.unwrap_or_default().step_by(desc::BYTES);
+        if descriptors.any(|address| words(memory, address)[1] != 0) {
+            self.check.harm(Breach::Descriptor("a new ring with descriptors of an old one"));
+        }
+    }
+
+    /// Descriptors since the last one that asks for a report.
+    pub(crate) fn unreported(&self) -> usize {
+        self.unreported
+    }
+
+    /// The driver has written the receive tail: each descriptor has a buffer that the card may fill, and
+    /// nothing else. A card that lies may have written there since.
+    pub(crate) fn refilled(&mut self, memory: &Memory, ring: Range<u64>, tail: u32) {
+        let size = (ring.end - ring.start) / desc::BYTES as u64;
+        let tail = u64::from(tail);
+        if tail >= size {
+            return self.check.breach(Breach::Descriptor("a receive tail outside of the ring"));
+        }
+        while self.rx_tail != tail {
+            let [address, word] = words(memory, ring.start + self.rx_tail * desc::BYTES as u64);
+            self.rx_tail = (self.rx_tail + 1) % size;
+            let last = address + self.rx_bytes as u64 - 1;
+            if self.chip.has(Erratum::No64KCrossing) && address >> 16 != last >> 16 {
+                self.check.breach(Breach::Descriptor("a receive buffer across 64 KiB"));
+            }
+            if word != 0 || !self.rights.may_write(address, self.rx_bytes) {
+                self.check.note(|| format!("receive descriptor {address:#x} {word:#x}"));
+                self.check
+                    .harm(Breach::Descriptor("a receive descriptor without a free buffer, or not cleared"));
+            }
+        }
     }
 
     /// It reports so often from now on.
@@ -70,11 +127,8 @@ impl Audit {
             return self.check.breach(Breach::Descriptor("a tail outside of the ring"));
         }
         while self.tail != tail {
-            let mut bytes = [0; desc::BYTES];
-            memory.device_read(ring.start + self.tail * desc::BYTES as u64, &mut bytes);
+            let [address, word] = words(memory, ring.start + self.tail * desc::BYTES as u64);
             self.tail = (self.tail + 1) % size;
-            let [address, word] =
-                [0, 8].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default()));
             if let Err(what) = self.look(address, word, self.tail == tail) {
                 self.check.note(|| format!("descriptor {address:#x} {word:#x}"));
                 self.check.breach(Breach::Descriptor(what));
@@ -105,6 +159,7 @@ impl Audit {
             self.unreported = 0;
         }
         if is(tx_cmd::DEXT) && word >> 20 & 0xF == 0 {
+            *if is(tx_cmd::RS) { &mut self.nudges } else { &mut self.contexts } += 1;
             return if self.begins { Ok(()) } else { Err("a context within a frame") };
         }
         let bytes = match is(tx_cmd::DEXT) {
@@ -138,4 +193,11 @@ impl Audit {
         }
         Ok(())
     }
+}
+
+/// A descriptor in memory.
+fn words(memory: &Memory, address: u64) -> [u64; 2] {
+    let mut bytes = [0; desc::BYTES];
+    memory.device_read(address, &mut bytes);
+    [0, 8].map(|at| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default()))
 }

@@ -3,28 +3,22 @@
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
+use crate::host::{HEADROOM_BYTES, Layout};
+use crate::plan::Plan;
+use fastrand::Rng;
 use kpps_machine::MS;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// How buffers lie in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layout {
-    /// None crosses 64 KiB.
-    Apart,
-    /// They are the ends of chunks.
-    Chunks,
-    /// Some cross 64 KiB.
-    Anywhere,
+/// Whether a buffer crosses 64 KiB.
+fn crosses(buffer: &PoolBuffer, bytes: usize) -> bool {
+    buffer.bus() >> 16 != (buffer.bus() + bytes as u64 - 1) >> 16
 }
 
-/// Bytes of a buffer; or 64 more, so that some cross 64 KiB.
-pub(crate) const BUFFER_BYTES: usize = 2048;
-/// The other kind of buffers: the end of chunks of this size, behind so many bytes of headroom.
-const CHUNK_BYTES: usize = 4096;
-const HEADROOM_BYTES: usize = 1024;
+/// Handles of pools with fewer buffers keep none.
+const SMALL_POOL: usize = 512;
 
 /// What the card may do with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +72,8 @@ pub(crate) struct Buf {
     inner: Option<PoolBuffer>,
     /// It is about to be sent: what the card gets is a right to read.
     pub(crate) sends: bool,
+    /// The VLAN tag that its frame came with, or should leave with.
+    pub(crate) tag: Option<u16>,
     /// So many bytes of it are visible to the CPU.
     visible: Cell<usize>,
     shared: Rc<Shared>,
@@ -87,6 +83,11 @@ impl Buf {
     /// Whether the driver has made so many bytes visible to the CPU.
     pub(crate) fn shows(&self, bytes: usize) -> bool {
         self.right() == Some(Right::Taken) && bytes <= self.visible.get()
+    }
+
+    /// Whether the driver has given it to the card since it was taken from the pool.
+    pub(crate) fn was_given(&self) -> bool {
+        self.visible.get() != usize::MAX
     }
 
     fn right(&self) -> Option<Right> {
@@ -126,6 +127,7 @@ impl Drop for Buf {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.take() {
             self.shared.comes_back(&inner);
+            self.shared.dropped.set(self.shared.dropped.get() + 1);
         }
     }
 }
@@ -139,6 +141,15 @@ struct Shared {
     now_ps: Rc<Cell<u64>>,
     /// No buffer is given out before this time.
     none_until_ps: Cell<u64>,
+    layout: Layout,
+    /// Bytes of a receive buffer that may not cross 64 KiB: those that do are left aside, but for a few.
+    uncrossed_bytes: Option<usize>,
+    aside: RefCell<Vec<PoolBuffer>>,
+    random: RefCell<Rng>,
+    /// How often there was no buffer.
+    refused: Cell<u64>,
+    /// Buffers that were dropped, not given back.
+    dropped: Cell<u64>,
 }
 
 impl Shared {
@@ -156,10 +167,19 @@ impl Shared {
 }
 
 /// A handle to a pool of buffers.
-#[derive(Clone)]
 pub(crate) struct Pool {
     handle: BufferPool,
     shared: Rc<Shared>,
+    /// How many buffers across 64 KiB this handle has given out where they are no receive buffers.
+    unfit: Cell<u64>,
+    /// Its buffers are for frames to send.
+    sends: bool,
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), shared: self.shared.clone(), unfit: Cell::new(0), sends: false }
+    }
 }
 
 impl Pool {
@@ -167,21 +187,17 @@ impl Pool {
     /// any of them may come back to any.
     pub(crate) fn new(
         memory: &Memory,
-        (ports, count): (usize, usize),
-        layout: Layout,
+        plan: &Plan,
         dice: &Rc<Dice>,
         check: &Rc<Check>,
         now_ps: &Rc<Cell<u64>>,
     ) -> Option<Vec<Self>> {
-        let apart = match layout {
-            Layout::Apart => BUFFER_BYTES,
-            Layout::Chunks => CHUNK_BYTES,
-            Layout::Anywhere => BUFFER_BYTES + 64,
-        };
+        let (layout, ports, count) = (plan.layout, plan.usage.ports(), plan.buffers);
+        let apart = layout.apart();
         let pool = |_| match layout {
             Layout::Apart => memory.pool(count, apart, Some(1 << 16)),
             Layout::Chunks => memory.chunks(count, apart, HEADROOM_BYTES),
-            Layout::Anywhere => memory.pool(count, apart, None),
+            Layout::Anywhere | Layout::Large => memory.pool(count, apart, None),
         };
         let mut handles = (0..ports).map(pool).collect::<Result<Vec<_>, _>>().ok()?;
         // The first buffer is that with the lowest address.
@@ -198,8 +214,56 @@ impl Pool {
             check: check.clone(),
             now_ps: now_ps.clone(),
             none_until_ps: Cell::new(0),
+            layout,
+            uncrossed_bytes: plan.uncrossed_bytes(),
+            aside: RefCell::default(),
+            random: RefCell::new(Rng::with_seed(plan.seed)),
+            refused: Cell::new(0),
+            dropped: Cell::new(0),
         });
-        Some(handles.into_iter().map(|handle| Self { handle, shared: shared.clone() }).collect())
+        let pool = |handle| Self { handle, shared: shared.clone(), unfit: Cell::new(0), sends: false };
+        Some(handles.into_iter().map(pool).collect())
+    }
+
+    /// Buffers of this handle are for frames to send, and not to receive into.
+    pub(crate) fn set_sends(&mut self) {
+        self.sends = true;
+    }
+
+    /// Bytes of a buffer.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.shared.layout.bytes()
+    }
+
+    /// How often there was no buffer.
+    pub(crate) fn refused(&self) -> u64 {
+        self.shared.refused.get()
+    }
+
+    /// How many buffers were dropped, which is another way back.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.shared.dropped.get()
+    }
+
+    /// Whether the buffer that came last goes first; and whether handles of a small pool keep none.
+    pub(crate) fn is_in_order(&mut self) -> bool {
+        let Some(last) = self.handle.take() else { return true };
+        let at = last.bus();
+        self.handle.give(last);
+        let Some(first) = self.handle.take() else { return false };
+        let in_order = first.bus() == at;
+        self.handle.give(first);
+        let mut other = self.handle.clone();
+        let before = self.handle.available();
+        if let Some(buffer) = other.take() {
+            other.give(buffer);
+        }
+        in_order && (self.handle.count() >= SMALL_POOL || self.handle.available() == before)
+    }
+
+    /// How many buffers this handle has given out that are no receive buffers for this chip.
+    pub(crate) fn unfit(&self) -> u64 {
+        self.unfit.get()
     }
 
     /// The rights of all buffers.
@@ -214,12 +278,49 @@ impl Pool {
 
     /// Gives the buffers of this handle's stack, which may be of other pools, to their pools.
     pub(crate) fn empty_stack(&mut self) {
+        self.shared.aside.borrow_mut().clear();
         self.handle = self.handle.clone();
     }
 
     /// Buffers that are missing from the pool although nobody holds them.
     pub(crate) fn missing(&self) -> usize {
         self.handle.count().abs_diff(self.handle.available())
+    }
+
+    /// The next buffer.
+    fn inner(&mut self, to_receive: bool) -> Option<PoolBuffer> {
+        let shared = &self.shared;
+        let now = shared.now_ps.get();
+        let none = now < shared.none_until_ps.get() && shared.dice.is_active();
+        let mut inner = if none { None } else { self.handle.take() };
+        if to_receive && let Some(bytes) = shared.uncrossed_bytes {
+            while let Some(unfit) = inner.take_if(|buffer| crosses(buffer, bytes)) {
+                if shared.random.borrow_mut().u8(..8) == 0 {
+                    inner = Some(unfit);
+                    break;
+                }
+                shared.aside.borrow_mut().push(unfit);
+                inner = self.handle.take();
+            }
+        }
+        let inner = inner.or_else(|| if none { None } else { shared.aside.borrow_mut().pop() });
+        shared.refused.set(shared.refused.get() + u64::from(inner.is_none()));
+        inner
+    }
+
+    fn given_out(&self, inner: PoolBuffer) -> Buf {
+        let shared = &self.shared;
+        shared.outside.set(shared.outside.get() + 1);
+        if shared.set_right(inner.bus(), Right::Taken) != Some(Right::Free) {
+            shared.check.breach(Breach::BufferTwice);
+        }
+        Buf {
+            inner: Some(inner),
+            sends: self.sends,
+            tag: None,
+            visible: Cell::new(usize::MAX),
+            shared: shared.clone(),
+        }
     }
 
     /// An opportunity for [`Fault::NoBuffers`].
@@ -236,17 +337,16 @@ impl BufferSource for Pool {
     type Buf = Buf;
 
     fn take(&mut self) -> Option<Buf> {
-        let shared = &self.shared;
-        if shared.now_ps.get() < shared.none_until_ps.get() && shared.dice.is_active() {
-            return None;
+        let inner = self.inner(true)?;
+        if let Some(bytes) = self.shared.uncrossed_bytes {
+            self.unfit.set(self.unfit.get() + u64::from(crosses(&inner, bytes)));
         }
-        let inner = self.handle.take()?;
-        shared.outside.set(shared.outside.get() + 1);
-        if shared.set_right(inner.bus(), Right::Taken) != Some(Right::Free) {
-            shared.check.breach(Breach::BufferTwice);
-        }
-        let visible = Cell::new(usize::MAX);
-        Some(Buf { inner: Some(inner), sends: false, visible, shared: shared.clone() })
+        Some(self.given_out(inner))
+    }
+
+    fn take_small(&mut self, _: usize) -> Option<Buf> {
+        let inner = self.inner(false)?;
+        Some(self.given_out(inner))
     }
 
     fn give(&mut self, mut buffer: Buf) {

@@ -1,7 +1,7 @@
 //! Many worlds on all cores, and their document.
 
 use crate::fault::{Fault, Place};
-use crate::plan::Plan;
+use crate::plan::{Plan, Use};
 use crate::port::Reached;
 use crate::smaller::smallest;
 use crate::world::{Outcome, live};
@@ -129,6 +129,7 @@ fn add(document: &mut Faults, plan: &Plan, outcome: &Outcome) {
     document.virtual_s += outcome.ps as f64 / 1e12;
     for (row, fired) in document.faults.iter_mut().zip(outcome.fired) {
         *match plan.config.service {
+            _ if plan.usage == Use::Station => &mut row.station,
             Service::InterruptLoop { .. } => &mut row.interrupt_loop,
             Service::Napi { .. } => &mut row.napi,
             Service::Polling { .. } => &mut row.polling,

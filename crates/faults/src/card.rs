@@ -4,37 +4,31 @@ use crate::audit::Audit;
 use crate::buffers::Rights;
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
-use crate::traffic::{self, Arrival, Cable};
+use crate::host::Costs;
+use crate::plan::Plan;
+use crate::traffic::{self, Arrival, Cable, Looks};
+use fastrand::Rng;
 use kpps_datasheet::bit::{ctrl, eerd, mdic, rctl, tctl};
-use kpps_datasheet::{Chip, desc, reg};
+use kpps_datasheet::desc::{rx_error, rx_status};
+use kpps_datasheet::{Chip, Erratum, Media, desc, reg};
+use kpps_frames::Size;
 use kpps_machine::{MS, US};
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_platform::memory::{self, Memory};
 use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What the parts of a host cost, in ps.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Costs {
-    /// A register read, and a write.
-    pub(crate) read_ps: u64,
-    pub(crate) write_ps: u64,
-    /// A burst on the bus, without and per byte.
-    pub(crate) burst_ps: u64,
-    pub(crate) byte_ps: u64,
-}
-
 /// Where frames are that leave the card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Leaving {
-    /// They have arrived: they are checked.
-    Arrives {
-        /// Their IPv4 header must be good.
-        routed: bool,
-    },
+    /// They have arrived, and look like this: they are checked.
+    Arrives(Looks),
+    /// At a stack, which takes them from here.
+    Stack(Rc<RefCell<VecDeque<Vec<u8>>>>),
     /// Nothing is expected to leave.
     Nothing,
 }
@@ -46,12 +40,38 @@ struct Later {
     bytes: Vec<u8>,
 }
 
+/// Lengths in receive descriptors that no frame has.
+#[derive(Clone, Copy)]
+struct Lengths {
+    /// Up to this one there is nothing but an FCS.
+    shortest: u16,
+    /// This one and above are longer than a frame may be, or a buffer.
+    longest: u16,
+}
+
+impl Lengths {
+    fn of(plan: &Plan) -> Self {
+        let config = &plan.config;
+        let strips = config.strip_fcs && plan.chip.has_fcs_strip();
+        // A frame in several buffers may end with a part of its FCS.
+        let whole = config.rx_buffer_bytes > config.max_frame_bytes;
+        Self {
+            shortest: if strips || !whole { 0 } else { Size::FCS_BYTES },
+            longest: config.rx_buffer_bytes.min(config.max_frame_bytes) + 1,
+        }
+    }
+}
+
 /// Bus and memory, as the card sees them.
 struct Bus {
     memory: Memory,
     rights: Rc<Rights>,
     costs: Costs,
     free_ps: u64,
+    lengths: Lengths,
+    /// Descriptors with errors so far, and receive descriptors written back.
+    errors: usize,
+    written: u64,
     /// Ring memory that the driver has now: of the receive ring, then of the transmit ring.
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     later: Vec<Later>,
@@ -110,14 +130,28 @@ impl Bus {
         let mut bytes = [0; desc::BYTES];
         let Some(part) = bytes.get_mut(..from.len()) else { return self.write(address, from) };
         part.copy_from_slice(from);
+        let is_last = bytes[12] & rx_status::EOP != 0;
+        let mut put_length = |length: u16| bytes[8..10].copy_from_slice(&length.to_le_bytes());
         if self.throws(LengthZero) {
-            bytes[8..10].fill(0);
+            let length = self.dice.below(LengthZero, u64::from(self.lengths.shortest) + 1) as u16;
+            // A short part before the last is no nonsense: QEMU's 82574L has them.
+            put_length(if is_last { length } else { 0 });
         } else if self.throws(LengthHuge) {
-            bytes[8..10].fill(0xFF);
+            put_length([u16::MAX, self.lengths.longest][self.dice.below(LengthHuge, 2) as usize]);
         } else if self.throws(ReservedBits) {
             // Bit 3 of the errors (SDM 3.2.3.2), and the packet checksum, which is not used.
             bytes[13] |= 1 << 3;
             bytes[10..12].fill(0xFF);
+        }
+        if !is_last {
+            // Only the end of a frame has errors, a tag, and most bits of the status (SDM 3.2.3.1 to
+            // 3.2.3.3).
+            bytes[12] |= !(rx_status::DD | rx_status::EOP | rx_status::IXSM);
+            bytes[13..16].fill(0xFF);
+        } else if bytes[13] & rx_error::CE != 0 {
+            use rx_error::{CE, CXE, RXE, SE, SEQ};
+            self.errors += 1;
+            bytes[13] = bytes[13] & !CE | [CE, SE, SEQ, CXE, RXE][self.errors % 5];
         }
         let bytes = &bytes[..from.len()];
         if self.throws(WriteBackLost) {
@@ -130,6 +164,7 @@ impl Bus {
         if self.throws(WriteBackTwice) {
             self.later(WriteBackTwice, 200 * US, address, bytes);
         }
+        self.written += 1;
         if self.throws(WrongSlot) {
             let slots = (ring.end - ring.start) / desc::BYTES as u64;
             let slot = self.dice.below(WrongSlot, slots);
@@ -185,10 +220,11 @@ impl Host for Bus {
     }
 
     fn transmitted(&mut self, _: u64, frame: &[u8]) {
-        match self.leaving {
+        match &self.leaving {
             // The card's own.
             _ if frame.get(12..14) == Some(&traffic::PAUSE_TYPE) => {}
-            Leaving::Arrives { routed } => traffic::arrived(&self.check, frame, routed),
+            Leaving::Arrives(looks) => traffic::arrived(&self.check, frame, *looks),
+            Leaving::Stack(letters) => letters.borrow_mut().push_back(frame.to_vec()),
             Leaving::Nothing => self.check.harm(Breach::NotSent),
         }
     }
@@ -200,11 +236,22 @@ pub(crate) struct Card {
     bus: Bus,
     pub(crate) cable: Cable,
     chip: Chip,
+    stores_bad: bool,
+    /// The highest speed that the link partner offers.
+    partner_mbps: u16,
+    /// The register that was read last, if nothing was written since, and its value.
+    last_read: Option<(u32, u32)>,
+    /// Writes of registers so far.
+    pub(crate) writes: u64,
+    /// How often the driver has set up the receive ring.
+    pub(crate) set_up: u64,
+    random: Rng,
     address: [u8; 6],
     /// When a removed card comes back; all reads return ones until then.
     back_ps: Option<u64>,
-    /// All reads return ones until then.
+    /// All reads return ones until then; or until they are told not to.
     ones_until_ps: u64,
+    gone: bool,
     /// A register that returns the same value until then.
     stuck: Option<(u32, u32, u64)>,
     phy_silent_until_ps: u64,
@@ -224,15 +271,12 @@ pub(crate) struct Card {
 }
 
 /// What a card is made of.
-pub(crate) struct Parts {
-    pub(crate) chip: Chip,
-    /// The bus is PCI-X.
-    pub(crate) pcix: bool,
+pub(crate) struct Parts<'p> {
+    pub(crate) plan: &'p Plan,
     pub(crate) audit: Audit,
     pub(crate) address: [u8; 6],
     pub(crate) memory: Memory,
     pub(crate) rights: Rc<Rights>,
-    pub(crate) costs: Costs,
     pub(crate) cable: Cable,
     pub(crate) leaving: Leaving,
     pub(crate) dice: Rc<Dice>,
@@ -241,17 +285,24 @@ pub(crate) struct Parts {
 }
 
 impl Card {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { chip, pcix, audit, address, memory, rights, costs, cable, leaving, dice, check, now_ps } =
-            parts;
-        let params = Params { bus_pcix: pcix, ..Params::of(chip) };
-        Self {
+    pub(crate) fn new(parts: Parts<'_>) -> Self {
+        let Parts { plan, audit, address, memory, rights, cable, leaving, dice, check, now_ps } = parts;
+        let params = Params { bus_pcix: plan.pcix, link_ps: plan.link_ps, ..Params::of(plan.chip) };
+        let mut card = Self {
             nic: Nic::new(params.clone(), address),
+            partner_mbps: plan.speed_mbps,
+            last_read: None,
+            writes: 0,
+            set_up: 0,
+            random: Rng::with_seed(plan.seed),
             bus: Bus {
                 memory,
                 rights,
-                costs,
+                costs: plan.costs,
                 free_ps: 0,
+                lengths: Lengths::of(plan),
+                errors: 0,
+                written: 0,
                 rings: Rc::default(),
                 later: Vec::new(),
                 leaving,
@@ -260,10 +311,12 @@ impl Card {
                 check: check.clone(),
             },
             cable,
-            chip,
+            chip: plan.chip,
+            stores_bad: plan.stores_bad,
             address,
             back_ps: None,
             ones_until_ps: 0,
+            gone: false,
             stuck: None,
             phy_silent_until_ps: 0,
             eeprom_silent_until_ps: 0,
@@ -276,6 +329,22 @@ impl Card {
             dice,
             check,
             now_ps,
+        };
+        card.set_partner_speed(0, plan.speed_mbps);
+        card
+    }
+
+    /// The link partner offers at most this speed from now on.
+    fn set_partner_speed(&mut self, now_ps: u64, mbps: u16) {
+        self.partner_mbps = mbps;
+        self.nic.set_partner_speed(now_ps, mbps);
+    }
+
+    /// The speed of the link in Mb/s; of one that is down, that which it will have.
+    pub(crate) fn mbps(&self) -> u16 {
+        match self.params.media {
+            Media::Copper => self.nic.link_mbps().unwrap_or(self.partner_mbps),
+            Media::Fibre => 1000,
         }
     }
 
@@ -306,6 +375,7 @@ impl Card {
             self.check.note(|| "the card is back".to_owned());
             self.nic.run(at_ps, &mut self.bus);
             // Its life begins now.
+            self.nic.set_partner_speed(at_ps, self.partner_mbps);
             self.nic.set_link(at_ps, false);
             self.nic.set_link(at_ps, true);
         }
@@ -315,7 +385,7 @@ impl Card {
         if self.cable.next_ps() > at_ps {
             return;
         }
-        let arrival = self.cable.happen(at_ps);
+        let arrival = self.cable.happen(at_ps, self.mbps());
         if self.back_ps.is_some() {
             return;
         }
@@ -337,6 +407,38 @@ impl Card {
     /// Frames that were handed over to the driver so far.
     pub(crate) fn handed_over(&self) -> u64 {
         self.handed_over_before + self.nic.tally().to_host
+    }
+
+    /// The address in its EEPROM.
+    pub(crate) fn address(&self) -> [u8; 6] {
+        self.address
+    }
+
+    /// Receive descriptors that were written back so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.bus.written
+    }
+
+    /// Writes a register behind the driver's back.
+    pub(crate) fn poke(&mut self, register: u32, value: u32) {
+        self.nic.write(self.now_ps.get(), self.chip.offset(register), value, &mut self.bus);
+    }
+
+    /// Writes to the ring behind the driver's back: to byte `at`.
+    pub(crate) fn scribble(&mut self, which: usize, at: u64, bytes: &[u8]) {
+        if let Some(ring) = self.bus.rings.borrow().get(which) {
+            self.bus.memory.device_write(ring.start + at, bytes);
+        }
+    }
+
+    /// Whether all registers read as all ones from now on.
+    pub(crate) fn set_gone(&mut self, gone: bool) {
+        self.gone = gone;
+    }
+
+    /// The frames that the card did not hand over, in words.
+    pub(crate) fn dropped(&self) -> String {
+        format!("{:?}, link {} Mb/s", self.nic.tally().dropped, self.mbps())
     }
 
     /// Whether the card's account of its frames closes.
@@ -378,6 +480,14 @@ impl Card {
             self.nic.set_link(now, false);
             self.cable.unplug(until(&dice, LinkFlap, 50 * MS));
         }
+        if dice.throws(SpeedChange) {
+            let mbps = [10, 100, 100, 1000, 1000, 1000][dice.below(SpeedChange, 6) as usize];
+            self.set_partner_speed(now, mbps);
+        }
+        if self.cable.is_going() && dice.throws(FifoOverrun) {
+            self.bus.free_ps = self.bus.free_ps.max(now + MS);
+            self.cable.rush(now);
+        }
         if dice.throws(PauseStorm) {
             self.cable.pause(now);
         }
@@ -408,11 +518,21 @@ impl Card {
     }
 
     fn read(&mut self, offset: u32) -> u32 {
-        let now = self.now_ps.get() + self.bus.costs.read_ps;
+        let value = self.read_value(offset);
+        self.last_read = Some((offset, value));
+        value
+    }
+
+    fn read_value(&mut self, offset: u32) -> u32 {
+        let Costs { mut read_ps, uneven, .. } = self.bus.costs;
+        if uneven {
+            read_ps += self.random.u64(..=read_ps);
+        }
+        let now = self.now_ps.get() + read_ps;
         self.now_ps.set(now);
         self.advance(now);
         let faulty = self.dice.is_active();
-        if self.back_ps.is_some() || faulty && now < self.ones_until_ps {
+        if self.back_ps.is_some() || self.gone || faulty && now < self.ones_until_ps {
             return u32::MAX;
         }
         let value = self.nic.read(now, offset, &mut self.bus);
@@ -436,25 +556,54 @@ impl Card {
         value
     }
 
-    fn write(&mut self, offset: u32, value: u32) {
+    fn write(&mut self, offset: u32, mut value: u32) {
+        self.writes += 1;
+        let last = self.last_read.take();
+        let ring = |which: usize| self.bus.rings.borrow().get(which).cloned();
         if offset == self.chip.offset(reg::RDT) {
             self.doorbells[0] += 1;
             self.tail = value;
+            if let Some(ring) = ring(0) {
+                self.audit.refilled(&self.bus.memory, ring, value);
+            }
         } else if offset == self.chip.offset(reg::TDT) {
             self.doorbells[1] += 1;
-            let ring = self.bus.rings.borrow().get(1).cloned();
-            if let Some(ring) = ring {
+            if let Some(ring) = ring(1) {
                 self.audit.handed_over(&self.bus.memory, ring, value);
             }
         } else if offset == self.chip.offset(reg::TDH) {
             // Only to set the ring up.
-            self.audit.restart();
+            self.audit.restart(&self.bus.memory, ring(1));
+        } else if offset == self.chip.offset(reg::RDH) {
+            self.audit.restart_receiver(&self.bus.memory, ring(0));
+            self.set_up += 1;
+        } else if offset == self.chip.offset(reg::RCTL) && self.stores_bad {
+            value |= rctl::SBP;
         }
         let now = self.now_ps.get() + self.bus.costs.write_ps;
         self.now_ps.set(now);
         self.advance(now);
         if self.back_ps.is_none() {
+            if let Some((_, value)) = last.filter(|(register, _)| *register == offset) {
+                self.change(now, offset, value);
+            }
             self.nic.write(now, offset, value, &mut self.bus);
+        }
+    }
+
+    /// The driver has read a register and is about to write it again: another agent may change it in between.
+    fn change(&mut self, now: u64, offset: u32, value: u32) {
+        let bits: &[u32] = if offset == self.chip.offset(reg::CTRL) {
+            &[ctrl::SLU, ctrl::LRST, ctrl::RFCE, ctrl::VME, ctrl::FD, ctrl::SLU | ctrl::LRST]
+        } else if offset == self.chip.offset(reg::TCTL) {
+            &[tctl::EN, tctl::PSP]
+        } else {
+            return;
+        };
+        if self.dice.throws(Fault::RegisterChanges) {
+            let which = self.dice.below(Fault::RegisterChanges, bits.len() as u64);
+            let changed = (value & !ctrl::RST) ^ bits[which as usize];
+            self.nic.write(now, offset, changed, &mut self.bus);
         }
     }
 }
@@ -472,9 +621,20 @@ impl Registers for Window {
     }
 }
 
+/// What is wrong with a ring's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Misfit {
+    Nothing,
+    /// It is a word too short.
+    Short,
+    /// It does not begin where a descriptor may.
+    Askew,
+}
+
 /// A ring's memory.
 pub(crate) struct RingMemory {
     words: memory::RingMemory,
+    misfit: Misfit,
     /// What the CPU has of it in its cache, where caches do not follow the card by themselves.
     cache: Option<Box<[AtomicU64]>>,
     slot: Slot,
@@ -488,12 +648,14 @@ impl RingMemory {
 
 impl DmaMemory for RingMemory {
     fn bus(&self) -> u64 {
-        self.words.bus()
+        self.words.bus() + if self.misfit == Misfit::Askew { 8 } else { 0 }
     }
     fn words(&self) -> &[AtomicU64] {
-        self.cache.as_deref().unwrap_or(self.words.words())
+        let words = self.cache.as_deref().unwrap_or(self.words.words());
+        &words[usize::from(self.misfit == Misfit::Short)..]
     }
     fn sync_for_cpu(&self, bytes: Range<usize>) {
+        self.slot.now_ps.set(self.slot.now_ps.get() + self.slot.miss_ps);
         if let Some(cache) = &self.cache {
             copy(self.words.words(), cache, bytes);
         }
@@ -528,10 +690,14 @@ pub(crate) struct Slot {
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     /// Caches follow what the card writes by themselves.
     coherent: bool,
+    /// The time of a look at a descriptor.
+    miss_ps: u64,
     dice: Rc<Dice>,
-    now_ps: Rc<Cell<u64>>,
+    pub(crate) now_ps: Rc<Cell<u64>>,
     /// How far the driver's clock is ahead, in ps.
     pub(crate) ahead_ps: Rc<Cell<u64>>,
+    /// Ring memory was given out that no driver can use.
+    pub(crate) misfits: Rc<Cell<bool>>,
 }
 
 impl Slot {
@@ -546,9 +712,11 @@ impl Slot {
             memory: memory.clone(),
             rings: card.borrow().rings(),
             coherent,
+            miss_ps: card.borrow().bus.costs.miss_ps,
             dice: dice.clone(),
             now_ps: now.clone(),
             ahead_ps: Rc::default(),
+            misfits: Rc::default(),
         }
     }
 }
@@ -565,12 +733,23 @@ impl Platform for Slot {
     }
 
     fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
-        if self.dice.throws(Fault::NoRingMemory) {
-            return Err(OutOfMemory);
+        let no_crossing = self.card.borrow().chip.has(Erratum::No64KCrossing);
+        if spec.align < desc::BYTES || no_crossing && spec.boundary != Some(BOUNDARY) {
+            self.card.borrow().check.breach(Breach::Descriptor("a ring where the chip cannot have one"));
         }
+        let misfit = if self.dice.throws(Fault::NoRingMemory) {
+            match self.dice.below(Fault::NoRingMemory, 3) {
+                0 => return Err(OutOfMemory),
+                1 => Misfit::Short,
+                _ => Misfit::Askew,
+            }
+        } else {
+            Misfit::Nothing
+        };
+        self.misfits.set(self.misfits.get() || misfit != Misfit::Nothing);
         let words = self.memory.ring(DmaSpec { boundary: Some(BOUNDARY), ..spec })?;
         let cache = (!self.coherent).then(|| words.words().iter().map(|_| AtomicU64::new(0)).collect());
-        let memory = RingMemory { words, cache, slot: self.clone() };
+        let memory = RingMemory { words, misfit, cache, slot: self.clone() };
         self.rings.borrow_mut().push(memory.range());
         Ok(memory)
     }

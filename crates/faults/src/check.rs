@@ -39,6 +39,8 @@ pub enum Breach {
     },
     /// A counter of the driver says something else than its user has seen.
     DriverCounters(&'static str),
+    /// The driver's answer to a question about a quiet device is wrong.
+    Exam(&'static str),
     /// The application's account does not close.
     AppLedger,
     /// The driver refused a frame that it can send.
@@ -71,6 +73,8 @@ pub enum Breach {
         /// Frames that arrived.
         arrived: u64,
     },
+    /// After the last fault a new connection of a station did not carry its bytes there and back.
+    NotEchoed,
     /// One call of the driver took longer than any wait may.
     Endless {
         /// How long, in virtual ps.
@@ -99,6 +103,7 @@ impl fmt::Display for Breach {
                 write!(f, "the card handed over {card} frames, and the driver accounts for {driver}")
             }
             Self::DriverCounters(which) => write!(f, "the driver has miscounted: {which}"),
+            Self::Exam(what) => write!(f, "the driver says something wrong {what}"),
             Self::AppLedger => f.write_str("the application's ledger does not close"),
             Self::Refused(reason) => write!(f, "the driver refused to send a frame: {reason:?}"),
             Self::Parts => f.write_str("the parts of a long frame do not fit together"),
@@ -114,6 +119,9 @@ impl fmt::Display for Breach {
                 f,
                 "traffic did not resume after the last fault: of {sent} frames to port {port}, {arrived} arrived"
             ),
+            Self::NotEchoed => {
+                f.write_str("a TCP connection did not get its bytes back after the last fault")
+            }
             Self::Endless { took_ps } => {
                 write!(f, "a call of the driver took {} ms", took_ps / 1_000_000_000)
             }
@@ -233,6 +241,11 @@ impl Check {
         stream.next += 1;
         stream.sent[number as usize % WINDOW] = Sent { number, left: copies };
         number
+    }
+
+    /// The number that the next frame of a direction will have.
+    pub(crate) fn next(&self, stream: usize) -> u64 {
+        self.streams.borrow()[stream].next
     }
 
     /// A frame has arrived.

@@ -103,6 +103,10 @@ faults! {
     OneRead "one read of all ones" Device Loss,
     /// The receiver or the transmitter is switched off behind the driver's back.
     SwitchedOff "switched off" Device Loss,
+    /// Another agent changes a register between the driver's read and its write.
+    RegisterChanges "register changes" Device Loss,
+    /// The bus accepts nothing for a millisecond while a burst at line rate arrives.
+    FifoOverrun "FIFO overrun" Device Loss,
     /// The PHY does not answer for up to 20 ms.
     PhySilent "PHY silent" Device Loss,
     /// The EEPROM does not answer for up to 20 ms.
@@ -121,6 +125,8 @@ faults! {
     /// There is no memory for a ring.
     NoRingMemory "no ring memory" Bus Loss,
 
+    /// Another device on the interrupt line holds it for up to 1 ms.
+    LineShared "line shared" Host Loss,
     /// The interrupt handler begins up to 5 ms late.
     HandlerLate "handler late" Host Loss,
     /// The driver gets no processor for up to 20 ms.
@@ -149,6 +155,9 @@ faults! {
     /// The cable is unplugged for up to 50 ms.
     LinkFlap "link flap" Wire Loss,
 
+    /// The link partner offers another speed.
+    SpeedChange "speed change" Wire Loss,
+
     /// The operator resets the device.
     Restart "restart" Operator Loss,
     /// The operator takes the driver away and starts it with other rings.
@@ -174,13 +183,16 @@ impl Fault {
                 Self::InterruptLost | Self::InterruptLate | Self::HandlerLate => 100,
                 Self::PollCut => 20,
                 Self::OneRead => 400,
+                // In each write after a read of the same register, which is while a device starts.
+                Self::RegisterChanges => 20,
                 Self::NoRingMemory => 4,
                 // In each tick.
                 Self::InterruptSpurious | Self::NoBuffers | Self::ClockStep => 50,
                 Self::RegisterStuck | Self::AllOnes | Self::PhySilent | Self::EepromSilent => 200,
                 Self::ReceiveHeadJumps | Self::TransmitHeadJumps => 300,
                 Self::SwitchedOff | Self::HotReset | Self::Removal | Self::LinkFlap => 300,
-                Self::Starved | Self::PauseStorm => 100,
+                Self::SpeedChange | Self::FifoOverrun => 300,
+                Self::Starved | Self::PauseStorm | Self::LineShared => 100,
                 // In each frame or descriptor.
                 _ => 300,
             },

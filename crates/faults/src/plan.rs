@@ -1,16 +1,22 @@
 //! Worlds drawn at random: everything that a run needs follows from its seed.
 
-use crate::buffers::Layout;
-use crate::card::Costs;
 use crate::fault::Fault;
+use crate::host::{Costs, Layout};
 use fastrand::Rng;
-use kpps_datasheet::Chip;
+use kpps_datasheet::{Chip, Erratum};
 use kpps_driver::Config;
 use kpps_driver::config::{
     Again, Buffers, Completion, Delay, FlowControl, Itr, Moderation, NapiExit, Refill, RefillWhen, RxLow,
     Service,
 };
+use kpps_frames::ethernet::VLAN_BYTES;
+use kpps_machine::MS;
 use std::fmt;
+
+/// Buffers for each port; few, which suffice for small rings.
+const BUFFERS: usize = 2200;
+const FEW_BUFFERS: usize = 480;
+pub(crate) const SMALL_RING: u16 = 128;
 
 /// What the driver's user does with frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,11 +33,14 @@ pub enum Use {
     Route,
     /// A router with address translation, from port 0 to port 1.
     Nat,
+    /// An end station: the stack smoltcp.
+    Station,
 }
 
 impl Use {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Receive, Self::Send, Self::Echo, Self::Bridge, Self::Route, Self::Nat];
+    pub const ALL: [Self; 7] =
+        [Self::Receive, Self::Send, Self::Echo, Self::Bridge, Self::Route, Self::Nat, Self::Station];
 
     /// Its name on screens.
     pub const fn name(self) -> &'static str {
@@ -42,13 +51,14 @@ impl Use {
             Self::Bridge => "bridge",
             Self::Route => "route",
             Self::Nat => "nat",
+            Self::Station => "station",
         }
     }
 
     /// How many ports it has.
     pub const fn ports(self) -> usize {
         match self {
-            Self::Receive | Self::Send | Self::Echo => 1,
+            Self::Receive | Self::Send | Self::Echo | Self::Station => 1,
             Self::Bridge | Self::Route | Self::Nat => 2,
         }
     }
@@ -95,6 +105,24 @@ pub struct Plan {
     pub coherent: bool,
     /// How buffers lie in memory.
     pub layout: Layout,
+    /// Rings are never larger than [`SMALL_RING`].
+    pub(crate) small_rings: bool,
+    /// Buffers for each port.
+    pub buffers: usize,
+    /// Two of three frames have a VLAN tag.
+    pub tagged: bool,
+    /// The card stores frames with a wrong FCS, though it was not told to.
+    pub stores_bad: bool,
+    /// Some frames go to a multicast address, which the driver is told.
+    pub groups: bool,
+    /// The time of autonegotiation, in ps.
+    pub(crate) link_ps: u64,
+    /// The highest speed that link partners offer at first, in Mb/s.
+    pub speed_mbps: u16,
+    /// All ports share one interrupt line.
+    pub shares_line: bool,
+    /// Self-pacing drivers sleep while only sent frames are outstanding.
+    pub sleeps: bool,
     /// The bus is PCI-X.
     pub pcix: bool,
     /// Size of a sender's own frames in bytes without FCS.
@@ -124,7 +152,7 @@ impl Plan {
         let mut random = Rng::with_seed(seed);
         let chips: Vec<Chip> = Chip::ALL.into_iter().filter(|chip| !chip.is_pci_express()).collect();
         let chip = chips[random.usize(..chips.len())];
-        let usage = Use::ALL[random.usize(..Use::ALL.len())];
+        let usage = Use::ALL[random.usize(..6)];
         let config = loop {
             let config = config(&mut random, usage);
             if config.validate(chip).is_ok() {
@@ -155,6 +183,15 @@ impl Plan {
             returns: false,
             coherent: true,
             layout: Layout::Apart,
+            buffers: BUFFERS,
+            small_rings: false,
+            tagged: false,
+            stores_bad: false,
+            groups: false,
+            link_ps: 0,
+            speed_mbps: 1000,
+            shares_line: false,
+            sleeps: false,
             pcix: false,
             own_bytes: 60,
             level: random.bool(),
@@ -169,23 +206,25 @@ impl Plan {
                 write_ps: random.u64(50_000..300_000),
                 burst_ps: random.u64(30_000..200_000),
                 byte_ps: random.u64(1_000..4_000),
+                miss_ps: 0,
+                uneven: false,
             },
             frame_ps: random.u64(50_000..2_000_000),
             call_ps: random.u64(50_000..1_000_000),
             interrupt_ps: random.u64(500_000..10_000_000),
         };
         plan.with_memory_and_sizes(&mut random)
+            .with_kinds_of_frames(&mut random)
+            .with_links_and_costs(&mut random)
     }
 
-    /// How frames lie in memory, and how they are sent. Drawn last, so that all else is as it was before this
-    /// was drawn at all.
+    /// How frames lie in memory, and how they are sent. What came later is drawn last, so that all else is as
+    /// it was before.
     fn with_memory_and_sizes(mut self, random: &mut Rng) -> Self {
         self.sending = Sending::ALL[random.usize(..Sending::ALL.len())];
         (self.returns, self.coherent) = (random.bool(), random.bool());
         self.pcix = self.chip.has_pcix() && random.bool();
-        // Chips with the erratum cannot receive into buffers across 64 KiB.
-        let layouts = if self.usage == Use::Send { 3 } else { 2 };
-        self.layout = [Layout::Apart, Layout::Chunks, Layout::Anywhere][random.usize(..layouts)];
+        self.layout = [Layout::Apart, Layout::Chunks, Layout::Anywhere][random.usize(..3)];
         self.own_bytes = self.sizes.first().copied().unwrap_or(60);
         if self.own_bytes == 60 && !matches!(self.sending, Sending::Again | Sending::Segments) {
             self.own_bytes = random.u16(52..=60);
@@ -197,26 +236,117 @@ impl Plan {
             self.config.max_frame_bytes = 4022;
             self.sizes.push(random.u16(1515..4000));
         }
-        self.config.rx_ring = self.config.rx_ring.max(self.least_rings()[0]);
-        self.config.tx_ring = self.config.tx_ring.max(self.least_rings()[1]);
         self
+    }
+
+    /// Large frames, frames with tags, to groups, as long as is allowed, and those that just fill a buffer.
+    fn with_kinds_of_frames(mut self, random: &mut Rng) -> Self {
+        let only_here = matches!(self.usage, Use::Receive | Use::Echo);
+        if random.u8(..8) == 0 {
+            self.layout = Layout::Large;
+            self.config.rx_buffer_bytes = [2048, 4096, 8192, 16384][random.usize(..4)];
+            if only_here {
+                self.config.max_frame_bytes = [4022, 9018, 16110][random.usize(..3)];
+                self.sizes.push(random.u16(1515..4000));
+            }
+        }
+        let least = self.least_rings();
+        self.config.rx_ring = self.config.rx_ring.max(least[0]);
+        self.config.tx_ring = self.config.tx_ring.max(least[1]);
+        self.small_rings = self.config.rx_ring.max(self.config.tx_ring) <= SMALL_RING;
+        if self.layout == Layout::Large || self.small_rings && random.bool() {
+            // Pools of fewer than 512 have no stacks.
+            (self.buffers, self.small_rings) = (FEW_BUFFERS, true);
+            self.config.rx_ring = self.config.rx_ring.min(SMALL_RING);
+            self.config.tx_ring = self.config.tx_ring.min(SMALL_RING);
+        } else {
+            self.small_rings = false;
+        }
+        self.tagged = self.chip.has_vlan() && random.u8(..3) == 0 && (only_here || self.usage == Use::Send);
+        self.config.vlan = self.tagged && (self.usage == Use::Send || random.u8(..3) > 0);
+        self.stores_bad = random.bool();
+        self.groups = self.usage == Use::Receive && random.bool();
+        self.config.rx_fifo_kb = [None, None, Some(40)][random.usize(..3)];
+        let (config, strips) = (&self.config, self.config.strip_fcs && self.chip.has_fcs_strip());
+        let tag = if self.tagged { VLAN_BYTES as u16 } else { 0 };
+        // Without FCS; a router's frames may be no longer.
+        let longest = match self.usage {
+            Use::Receive | Use::Echo => config.max_frame_bytes - 4 - tag,
+            _ => 1514,
+        };
+        if random.bool() {
+            self.sizes.push(longest);
+        }
+        if random.bool() {
+            let edges = longest / config.rx_buffer_bytes;
+            let edge = config.rx_buffer_bytes * random.u16(1..=edges.max(1));
+            let stored = edge + random.u16(..8) - 5 - if strips { 0 } else { 4 };
+            self.sizes.push((stored - if self.config.vlan { 0 } else { tag }).clamp(60, longest));
+        }
+        if config.rx_copybreak_bytes > 0 && random.bool() {
+            self.sizes.push(config.rx_copybreak_bytes + random.u16(..2));
+        }
+        self
+    }
+
+    /// Slow links, slow and fast machines, shared interrupts.
+    fn with_links_and_costs(mut self, random: &mut Rng) -> Self {
+        self.link_ps = [20 * MS, 100 * MS, 1500 * MS][random.usize(..3)];
+        self.speed_mbps = [1000, 1000, 1000, 1000, 100, 10][random.usize(..6)];
+        self.shares_line = self.level && self.usage.ports() > 1 && random.bool();
+        self.sleeps = random.bool();
+        // Each of them may be a tenth, or ten times as much, of what is usual.
+        let mut scaled = |ps: &mut u64, least: f64, most: f64| {
+            *ps = (*ps as f64 * least * (most / least).powf(random.f64())) as u64;
+        };
+        scaled(&mut self.costs.read_ps, 0.2, 2.0);
+        scaled(&mut self.costs.write_ps, 0.2, 2.0);
+        scaled(&mut self.costs.burst_ps, 0.2, 4.0);
+        scaled(&mut self.costs.byte_ps, 0.1, 3.0);
+        scaled(&mut self.frame_ps, 0.1, 4.0);
+        scaled(&mut self.call_ps, 0.1, 4.0);
+        scaled(&mut self.interrupt_ps, 0.1, 4.0);
+        self.costs.miss_ps = random.u64(..300_000);
+        self.costs.uneven = random.bool();
+        let becomes = matches!(self.usage, Use::Receive | Use::Echo) && random.u8(..4) == 0;
+        if becomes { self.into_station() } else { self }
+    }
+
+    /// The same with the stack smoltcp, which takes frames of one buffer, without tags.
+    fn into_station(mut self) -> Self {
+        self.usage = Use::Station;
+        self.config.rx_buffer_bytes = self.config.rx_buffer_bytes.max(2048);
+        (self.config.max_frame_bytes, self.config.vlan, self.tagged, self.groups) =
+            (1522, false, false, false);
+        self.config.tx_ring = self.config.tx_ring.max(16);
+        self.sizes.iter_mut().for_each(|bytes| *bytes = (*bytes).min(1514));
+        self
+    }
+
+    /// How many bytes of a buffer may not cross 64 KiB when the card receives into it, if some buffers do.
+    pub(crate) fn uncrossed_bytes(&self) -> Option<usize> {
+        let crosses = matches!(self.layout, Layout::Anywhere | Layout::Large);
+        (crosses && self.chip.has(Erratum::No64KCrossing)).then_some(self.config.rx_buffer_bytes.into())
     }
 
     /// The smallest rings, so that frames of many descriptors keep their pace.
     pub(crate) fn least_rings(&self) -> [u16; 2] {
         let chip = self.chip.min_ring();
-        let long = self.config.rx_buffer_bytes < 2048 || self.config.max_frame_bytes > 1522;
+        // Four of the longest frames, and what a full ring holds back: smaller rings lose frames by a short
+        // delay of the driver.
+        let receive = 4 * self.config.max_frame_bytes.div_ceil(self.config.rx_buffer_bytes) + 2;
         let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
         // On PCI-X its errata may split each buffer into four.
         let splits = self.pcix && self.chip == Chip::I82544;
         let send = if parts {
             64
-        } else if splits {
+        } else if splits || matches!(self.config.service, Service::SelfPacing { .. }) {
+            // While it sleeps, frames to send wait.
             32
         } else {
             8
         };
-        [if long { chip.max(64) } else { chip }, chip.max(send)]
+        [chip.max(receive.next_multiple_of(8)), chip.max(send)]
     }
 
     /// The same world without this kind of fault.

@@ -5,19 +5,37 @@
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
+use crate::plan::Plan;
 use fastrand::Rng;
 use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::ethernet::VLAN_BYTES;
 use kpps_frames::{Size, ipv4};
+use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// A rush has so many frames.
+const RUSH_FRAMES: u64 = 1000;
+
+/// The time of a frame on a cable, in ps.
+pub(crate) fn frame_ps(bytes: usize, mbps: u16) -> u64 {
+    (bytes as u64 + AROUND_BYTES) * BYTE_PS / u64::from(mbps)
+}
 
 /// Where the payload begins: behind Ethernet, IPv4 and UDP headers.
 pub(crate) const PAYLOAD: usize = 42;
 /// Bytes of number and stream at the beginning of the payload.
 const IDENTITY: usize = 10;
-/// The Ethernet type of PAUSE frames (IEEE 802.3, 31B).
+/// The Ethernet type of PAUSE frames (IEEE 802.3, 31B), and that of VLAN tags.
 pub(crate) const PAUSE_TYPE: [u8; 2] = [0x88, 0x08];
-/// A byte at 1 Gb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
-const BYTE_PS: u64 = 8_000;
+const VLAN_TYPE: [u8; 2] = [0x81, 0];
+/// Where the Ethernet type is.
+const TYPE: usize = 12;
+/// A protocol of IPv4 for experiments (RFC 3692).
+const OTHER_PROTOCOL: u8 = 253;
+/// A frame that is longer than allowed is so by at most so many bytes.
+pub(crate) const TOO_LONG_BYTES: usize = 2500;
+/// A byte at 1 Mb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
+const BYTE_PS: u64 = 8_000_000;
 const AROUND_BYTES: u64 = 24;
 
 /// A frame of so many bytes without FCS to send; also a short one, that the driver pads.
@@ -34,9 +52,15 @@ pub(crate) fn template(bytes: u16) -> Vec<u8> {
     frame
 }
 
+/// Bytes of the VLAN tag before the Ethernet type.
+fn tag_bytes(frame: &[u8]) -> usize {
+    if frame.get(TYPE..TYPE + 2) == Some(&VLAN_TYPE) { VLAN_BYTES } else { 0 }
+}
+
 /// Writes the payload of frame `number` of `stream` into a frame.
 pub(crate) fn write(frame: &mut [u8], stream: usize, number: u64) {
-    let Some(payload) = frame.get_mut(PAYLOAD..) else { return };
+    let at = PAYLOAD + tag_bytes(frame);
+    let Some(payload) = frame.get_mut(at..) else { return };
     let Some((identity, rest)) = payload.split_at_mut_checked(IDENTITY) else { return };
     identity[..8].copy_from_slice(&number.to_be_bytes());
     identity[8..].copy_from_slice(&(stream as u16).to_be_bytes());
@@ -50,9 +74,12 @@ pub(crate) fn write(frame: &mut [u8], stream: usize, number: u64) {
 
 /// The stream and the number of a frame; `None` if its payload was not made by [`write`].
 pub(crate) fn read(frame: &[u8]) -> Option<(usize, u64)> {
-    let (identity, rest) = frame.get(PAYLOAD..)?.split_at_checked(IDENTITY)?;
-    let number = u64::from_be_bytes(identity[..8].try_into().ok()?);
-    let stream = usize::from(u16::from_be_bytes(identity[8..].try_into().ok()?));
+    let (stream, number, rest) = identity(frame)?;
+    is_right(stream, number, rest)
+}
+
+/// The stream and the number, if `rest` is the payload of that frame.
+fn is_right(stream: usize, number: u64, rest: &[u8]) -> Option<(usize, u64)> {
     let mut word = mixed(number, stream);
     for chunk in rest.chunks(8) {
         if *chunk != word.to_le_bytes()[..chunk.len()] {
@@ -63,40 +90,88 @@ pub(crate) fn read(frame: &[u8]) -> Option<(usize, u64)> {
     Some((stream, number))
 }
 
+/// The stream and the number that a frame says it has, and the rest of its payload.
+fn identity(frame: &[u8]) -> Option<(usize, u64, &[u8])> {
+    split(frame.get(PAYLOAD + tag_bytes(frame)..)?)
+}
+
+/// The stream and the number in a payload, and the rest of it.
+fn split(payload: &[u8]) -> Option<(usize, u64, &[u8])> {
+    let (identity, rest) = payload.split_at_checked(IDENTITY)?;
+    let number = u64::from_be_bytes(identity[..8].try_into().ok()?);
+    let stream = u16::from_be_bytes(identity[8..].try_into().ok()?);
+    Some((stream.into(), number, rest))
+}
+
+/// The VLAN tag that a frame of this number has, where frames have tags: two of three have one.
+pub(crate) fn tag_of(number: u64) -> Option<u16> {
+    (!number.is_multiple_of(3)).then_some((number % 7) as u16 * 0x2000 + (number % 4094) as u16 + 1)
+}
+
+/// The VLAN tag that must have come with this frame, which may begin with it or not; `None` for PAUSE frames.
+pub(crate) fn expected_tag(frame: &[u8]) -> Option<u16> {
+    let (_, number, _) = identity(frame).filter(|_| frame.get(TYPE..TYPE + 2) != Some(&PAUSE_TYPE))?;
+    tag_of(number)
+}
+
 fn mixed(number: u64, stream: usize) -> u64 {
     (number ^ (stream as u64 + 1) << 56).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
+/// What frames look like where they arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looks {
+    /// Their IPv4 header must be good.
+    pub(crate) routed: bool,
+    /// Two of three have their VLAN tag in them.
+    pub(crate) tagged: bool,
+}
+
 /// A frame has arrived where it should: it is checked against what was sent. PAUSE frames are ignored: a card
-/// that was not told to obey them receives them. `routed`: its IPv4 header must
-/// be good.
-pub(crate) fn arrived(check: &Check, frame: &[u8], routed: bool) {
-    if frame.get(12..14) == Some(&PAUSE_TYPE) {
+/// that was not told to obey them receives them.
+pub(crate) fn arrived(check: &Check, frame: &[u8], looks: Looks) {
+    if frame.get(TYPE..TYPE + 2) == Some(&PAUSE_TYPE) {
         return;
     }
-    let frame = if routed { without_padding(check, frame) } else { frame };
-    match read(frame) {
-        Some((stream, number)) => {
-            let header = frame.get(14..14 + ipv4::HEADER_BYTES).unwrap_or_default();
-            if routed && (kpps_frames::checksum::checksum(header) != 0 || !udp_is_good(frame)) {
-                check.note(|| format!("frame {stream}/{number} has a wrong checksum"));
-                check.harm(Breach::Changed);
-            }
-            check.arrive(stream, number);
+    let changed = |why: &str| {
+        check.note(|| format!("{why}: {:02x?}", &frame[..frame.len().min(80)]));
+        check.harm(Breach::Changed);
+    };
+    let at = TYPE + tag_bytes(frame);
+    let tag = (at > TYPE).then(|| frame.get(TYPE + 2..at)).flatten();
+    let packet = if looks.routed { without_padding(check, frame) } else { frame };
+    let Some((stream, number)) = read(packet) else { return changed("changed") };
+    let expected = tag_of(number).filter(|_| looks.tagged).map(u16::to_be_bytes);
+    if tag != expected.as_ref().map(|tag| &tag[..]) {
+        changed("wrong tag");
+    }
+    if looks.routed {
+        let packet = &packet[at + 2..];
+        let header = packet.get(..ipv4::HEADER_BYTES).unwrap_or_default();
+        if kpps_frames::checksum::checksum(header) != 0 || !udp_is_good(packet) {
+            changed("wrong checksum");
         }
-        None => {
-            check.note(|| format!("changed: {:02x?}", &frame[..frame.len().min(80)]));
-            check.harm(Breach::Changed);
-        }
+    }
+    check.arrive(stream, number);
+}
+
+/// The payload of a frame has arrived where it should.
+pub(crate) fn payload_arrived(check: &Check, payload: &[u8]) {
+    let known = split(payload).and_then(|(stream, number, rest)| is_right(stream, number, rest));
+    match known {
+        Some((stream, number)) => check.arrive(stream, number),
+        None => check.harm(Breach::Changed),
     }
 }
 
 /// A frame without the zeros behind its packet that made it long enough.
 fn without_padding<'f>(check: &Check, frame: &'f [u8]) -> &'f [u8] {
     let bytes = |two: &[u8]| Some(usize::from(u16::from_be_bytes(two.try_into().ok()?)));
-    let length = frame.get(16..18).and_then(bytes).map_or(0, |bytes| 14 + bytes);
+    let at = 14 + tag_bytes(frame);
+    let length = frame.get(at + 2..at + 4).and_then(bytes).map_or(0, |bytes| at + bytes);
     match frame.split_at_checked(length) {
-        Some((packet, padding)) if frame.len() == 60 => {
+        // A tag comes on top.
+        Some((packet, padding)) if frame.len() == 46 + at => {
             if padding.iter().any(|byte| *byte != 0) {
                 check.harm(Breach::Changed);
             }
@@ -108,15 +183,33 @@ fn without_padding<'f>(check: &Check, frame: &'f [u8]) -> &'f [u8] {
 
 /// Whether the header checksum of IPv4 is good; `None` without such a header.
 pub(crate) fn ip_checksum(frame: &[u8]) -> Option<bool> {
-    let packet = frame.get(14..).filter(|_| frame.get(12..14) == Some(&[8, 0]))?;
+    let at = TYPE + tag_bytes(frame);
+    let packet = frame.get(at + 2..).filter(|_| frame[at..at + 2] == [8, 0])?;
     let header_bytes = usize::from(packet.first()? & 15) * 4;
     let header = packet.get(..header_bytes).filter(|header| header.len() >= 20 && header[0] >> 4 == 4)?;
     Some(kpps_frames::checksum::checksum(header) == 0)
 }
 
-/// Whether the UDP checksum of a frame is right, if it has one.
-fn udp_is_good(frame: &[u8]) -> bool {
-    let Ok(packet) = ipv4::Packet::new_checked(frame.get(14..).unwrap_or_default()) else { return false };
+/// Whether a packet of IPv4 in a frame is whole and of UDP or TCP, so that the card knows its checksum.
+pub(crate) fn has_transport(frame: &[u8]) -> bool {
+    let packet = frame.get(TYPE + tag_bytes(frame) + 2..).unwrap_or_default();
+    packet
+        .get(..10)
+        .is_some_and(|header| header[6] & 0x3F == 0 && header[7] == 0 && matches!(header[9], 6 | 17))
+}
+
+/// Gives an untagged frame with an IPv4 header another protocol.
+fn set_protocol(frame: &mut [u8], protocol: u8) {
+    let Some(header) = frame.get_mut(TYPE + 2..TYPE + 2 + ipv4::HEADER_BYTES) else { return };
+    header[9] = protocol;
+    header[10..12].fill(0);
+    let sum = kpps_frames::checksum::checksum(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Whether the UDP checksum in a packet of IPv4 is right, if it has one.
+fn udp_is_good(packet: &[u8]) -> bool {
+    let Ok(packet) = ipv4::Packet::new_checked(packet) else { return false };
     let datagram = kpps_frames::udp::Datagram::new_checked(packet.payload());
     datagram.is_ok_and(|datagram| {
         datagram.checksum() == 0 || datagram.checksum_ok(packet.source(), packet.destination())
@@ -157,6 +250,7 @@ pub(crate) struct Cable {
     in_burst: u16,
     next_ps: u64,
     random: Rng,
+    mbps: u16,
     /// The frame that comes next, and how often more.
     frame: Vec<u8>,
     again: u8,
@@ -164,6 +258,15 @@ pub(crate) struct Cable {
     held: Option<Vec<u8>>,
     passed: bool,
     pauses: u16,
+    /// Two of three frames have a VLAN tag.
+    tags: bool,
+    /// The longest frame that is allowed, in bytes without FCS.
+    longest: usize,
+    /// Frames that are too short have a wrong FCS too, as what is left after a collision has.
+    wrecks: bool,
+    /// Frames of a stack, and when the next one comes.
+    posted: VecDeque<Vec<u8>>,
+    posted_ps: u64,
     /// When the cable is plugged in again.
     plug_ps: Option<u64>,
     dice: Rc<Dice>,
@@ -175,11 +278,12 @@ impl Cable {
     pub(crate) fn new(
         stream: usize,
         flows: &[Flow],
-        sizes: &[u16],
+        plan: &Plan,
         seed: u64,
         dice: &Rc<Dice>,
         check: &Rc<Check>,
     ) -> Self {
+        let sizes = &plan.sizes;
         let templates = flows
             .iter()
             .flat_map(|flow| sizes.iter().filter_map(|bytes| udp_test(flow, Size::without_fcs(*bytes)).ok()));
@@ -191,11 +295,17 @@ impl Cable {
             in_burst: 0,
             next_ps: u64::MAX,
             random: Rng::with_seed(seed),
+            mbps: plan.speed_mbps,
             frame: Vec::new(),
             again: 0,
             held: None,
             passed: false,
             pauses: 0,
+            tags: plan.tagged,
+            longest: usize::from(plan.config.max_frame_bytes - Size::FCS_BYTES),
+            wrecks: plan.stores_bad,
+            posted: VecDeque::new(),
+            posted_ps: u64::MAX,
             plug_ps: None,
             dice: dice.clone(),
             check: check.clone(),
@@ -217,7 +327,7 @@ impl Cable {
     /// When the next thing happens, in ps; `u64::MAX` if nothing does.
     #[inline]
     pub(crate) fn next_ps(&self) -> u64 {
-        self.next_ps.min(self.plug_ps.unwrap_or(u64::MAX))
+        self.next_ps.min(self.posted_ps).min(self.plug_ps.unwrap_or(u64::MAX))
     }
 
     /// Unplugs the cable until `until_ps`.
@@ -231,11 +341,57 @@ impl Cable {
         self.next_ps = self.next_ps.min(now_ps);
     }
 
-    /// What happens at `now_ps`, the time of [`next_ps`](Self::next_ps); the frame is [`bytes`](Self::bytes).
-    pub(crate) fn happen(&mut self, now_ps: u64) -> Arrival {
+    /// Whether frames come, or will.
+    pub(crate) fn is_going(&self) -> bool {
+        !self.is_done()
+    }
+
+    /// A stack at the far end sends this frame.
+    pub(crate) fn post(&mut self, now_ps: u64, frame: Vec<u8>) {
+        if self.posted.is_empty() {
+            self.posted_ps = now_ps + frame_ps(frame.len(), self.mbps);
+        }
+        self.posted.push_back(frame);
+    }
+
+    /// The next frame of the stack, with what happens to it on its way.
+    fn posted(&mut self, now_ps: u64) -> Arrival {
+        self.frame = self.posted.pop_front().unwrap_or_default();
+        let next = self.posted.front();
+        self.posted_ps = next.map_or(u64::MAX, |frame| now_ps + frame_ps(frame.len(), self.mbps));
+        let dice = self.dice.clone();
+        if dice.throws(Fault::FrameLost) {
+            return Arrival::Nothing;
+        }
+        if dice.throws(Fault::FrameTwice) {
+            self.post(now_ps, self.frame.clone());
+        }
+        if dice.throws(Fault::FrameCorrupt) {
+            let at = self.random.usize(..self.frame.len().max(1));
+            if let Some(byte) = self.frame.get_mut(at) {
+                *byte ^= 1;
+            }
+            return Arrival::Bad;
+        }
+        Arrival::Good
+    }
+
+    /// Frames come without gaps, as far as there are any.
+    pub(crate) fn rush(&mut self, now_ps: u64) {
+        self.in_burst = self.left.min(RUSH_FRAMES) as u16;
+        self.next_ps = self.next_ps.min(now_ps);
+    }
+
+    /// What happens at `now_ps`, the time of [`next_ps`](Self::next_ps), on a cable of this speed; the frame
+    /// is [`bytes`](Self::bytes).
+    pub(crate) fn happen(&mut self, now_ps: u64, mbps: u16) -> Arrival {
+        self.mbps = mbps;
         if self.plug_ps.is_some_and(|plug_ps| plug_ps <= now_ps) {
             self.plug_ps = None;
             return Arrival::Plugged;
+        }
+        if self.posted_ps <= now_ps {
+            return self.posted(now_ps);
         }
         loop {
             if let Some(arrival) = self.frame(now_ps) {
@@ -265,7 +421,7 @@ impl Cable {
             self.frame.extend(PAUSE_TYPE);
             self.frame.extend([0, 1, 0xFF, 0xFF]);
             self.frame.resize(60, 0);
-            self.next_ps = now_ps + (60 + AROUND_BYTES) * BYTE_PS;
+            self.next_ps = now_ps + frame_ps(60, self.mbps);
             if self.pauses == 0 && self.is_done() {
                 self.next_ps = u64::MAX;
             }
@@ -296,43 +452,54 @@ impl Cable {
         write(&mut self.frame, self.stream, number);
         self.again = copies - 1;
         if throws(Fault::Malformed) {
-            // Anything in the headers of IPv4 and UDP, or another protocol.
-            let from = [12, 14][self.random.usize(..2)];
-            for byte in &mut self.frame[from..PAYLOAD] {
-                *byte = self.random.u8(..);
+            // Anything in the headers of IPv4 and UDP, or another protocol; but no tag.
+            let from = [TYPE, TYPE + 2][self.random.usize(..2)];
+            if self.random.u8(..4) == 0 {
+                set_protocol(&mut self.frame, OTHER_PROTOCOL);
+            } else {
+                for byte in &mut self.frame[from..PAYLOAD] {
+                    *byte = self.random.u8(..);
+                }
             }
+            self.frame[TYPE] &= !1;
         }
+        if let Some(tag) = tag_of(number).filter(|_| self.tags) {
+            let [high, low] = tag.to_be_bytes();
+            self.frame.splice(TYPE..TYPE, [VLAN_TYPE[0], VLAN_TYPE[1], high, low]);
+        }
+        let mut corrupt = false;
         if throws(Fault::Runt) {
             let bytes = self.random.usize(14..60);
             self.frame.truncate(bytes);
+            corrupt = self.wrecks;
         } else if throws(Fault::Giant) {
-            self.frame.resize(self.random.usize(1519..4000), 0);
+            self.frame.resize(self.longest + self.random.usize(1..TOO_LONG_BYTES), 0);
             write(&mut self.frame, self.stream, number);
         }
         if throws(Fault::FrameLost) {
             self.advance(now_ps);
             return None;
         }
-        if self.held.is_none() && self.left > 1 && throws(Fault::FrameLater) {
+        if self.held.is_none() && self.left > 1 && !corrupt && throws(Fault::FrameLater) {
             // It counts when it comes, after the next one.
             self.left += 1;
             self.held = Some(self.frame.clone());
             return None;
         }
         self.passed = self.held.is_some();
-        let corrupt = throws(Fault::FrameCorrupt);
-        if corrupt {
+        if throws(Fault::FrameCorrupt) {
+            corrupt = true;
             let at = self.random.usize(..self.frame.len());
             self.frame[at] ^= 1 << self.random.u8(..8);
-            self.again = 0;
         }
+        self.again = if corrupt { 0 } else { self.again };
         self.advance(now_ps);
         Some(if corrupt { Arrival::Bad } else { Arrival::Good })
     }
 
     /// Sets the time of the next frame.
     fn advance(&mut self, now_ps: u64) {
-        let bytes_ps = (self.frame.len() as u64 + AROUND_BYTES) * BYTE_PS;
+        let bytes_ps = frame_ps(self.frame.len(), self.mbps);
         if self.left == 0 && self.again == 0 {
             self.next_ps = u64::MAX;
             return;

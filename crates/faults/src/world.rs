@@ -1,20 +1,22 @@
 //! A world: ports, what is made of their frames, time, and what must hold.
 
 use crate::audit::Audit;
-use crate::buffers::{BUFFER_BYTES, Buf, Pool};
+use crate::buffers::{Buf, Pool};
 use crate::card::{Card, Leaving, Parts, Slot};
 use crate::check::{Breach, Check};
+use crate::exam::exam;
 use crate::fault::{Dice, Fault};
-use crate::plan::{Plan, Use};
-use crate::port::{Around, Port, Reached};
-use crate::traffic::{self, Cable, Pace};
+use crate::plan::{Plan, Sending, Use};
+use crate::port::{Around, GROUP, Port, Reached};
+use crate::station::{self, Letters, Station};
+use crate::traffic::{self, Cable, Looks, Pace};
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Ledger, Nat, Outputs, Resize, Route, Router};
 use kpps_frames::Mac;
 use kpps_frames::build::Flow;
 use kpps_machine::{MS, US};
 use kpps_platform::memory::Memory;
 use kpps_platform::{Buffer, BufferSource};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,12 +26,16 @@ use std::rc::Rc;
 const TICK_PS: u64 = 100 * US;
 /// Faults happen for at most this long in an episode.
 const FAULTS_PS: u64 = 200 * MS;
+/// Bursts without faults come for at most this long.
+const CALM_PS: u64 = 50 * MS;
 /// Within this time after the last fault, traffic must have resumed. A port that hangs is found by the second
 /// call of the watchdog, 4 s later at most, and its link takes 1.5 s. Where a port hangs to which another one
 /// sends, that begins when the other one has recovered.
 pub const RECOVERY_PS: u64 = 15_000 * MS;
-/// Frames to each port by which a port shows that it works, how far apart, and how long the last may take: as
-/// some historical policies leave a frame until the next one comes, or the watchdog.
+/// The same where a link has 10 Mb/s: there a transmitter hangs only when it has sent nothing for 16 s.
+pub const SLOW_RECOVERY_PS: u64 = 50_000 * MS;
+/// Frames to each port by which a port shows that it works; how far apart, for each buffer of a frame; and
+/// how long the last may take: some historical policies leave a frame until the next comes, or the watchdog.
 const PROOF_FRAMES: u64 = 200;
 const PROOF_GAP_PS: u64 = 100 * US;
 const PROOF_END_PS: u64 = 2500 * MS;
@@ -39,15 +45,13 @@ const TRICKLE_GAP_PS: u64 = 20 * MS;
 const STEPS: u32 = 100_000;
 /// The memory of a world.
 const MEMORY_BYTES: usize = 32 << 20;
-/// Buffers for each port.
-const BUFFERS: usize = 2200;
 
 /// The router's and its neighbours' addresses, in networks for benchmarks (RFC 2544 C.2.2).
 const HERE: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
 const NEXT: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2)];
 const STATIONS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
 
-fn station(port: usize) -> Mac {
+fn address(port: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, 0x10 + port as u8])
 }
 
@@ -92,7 +96,7 @@ impl AsMut<[u8]> for Frame {
 
 impl Resize for Frame {
     fn resize(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= BUFFER_BYTES;
+        let fits = bytes <= self.buffer.capacity();
         self.bytes = if fits { bytes } else { self.bytes };
         fits
     }
@@ -123,6 +127,7 @@ impl Outputs<Frame> for Out<'_> {
 enum Program {
     Receive,
     Send,
+    Station,
     Echo,
     Switch(Box<EtherSwitch>),
     Router(Box<Router<Frame>>),
@@ -134,7 +139,7 @@ impl Program {
             let interface = |port: usize| Interface {
                 port,
                 vlan: None,
-                mac: station(port),
+                mac: address(port),
                 net: Ipv4Net::new_assert(HERE[port], 16),
                 mtu: 1500,
             };
@@ -149,6 +154,7 @@ impl Program {
         match usage {
             Use::Receive => Self::Receive,
             Use::Send => Self::Send,
+            Use::Station => Self::Station,
             Use::Echo => Self::Echo,
             Use::Bridge => Self::Switch(Box::new(EtherSwitch::new(2))),
             Use::Route | Use::Nat => {
@@ -172,13 +178,21 @@ impl Program {
 }
 
 /// The flows of the frames that come to a port.
-fn flows(usage: Use, port: usize) -> Vec<Flow> {
+fn flows(plan: &Plan, port: usize) -> Vec<Flow> {
     let other = 1 - port.min(1);
-    let flow = |host: u16| match usage {
+    let to_group = |host: u16| plan.groups && host == 0;
+    let flow = |host: u16| match plan.usage {
+        Use::Station => Flow {
+            from_mac: STATIONS[port],
+            to_mac: address(port),
+            vlan: None,
+            from: (Ipv4Addr::new(198, 18, 1, 1 + host as u8), 49152 + host),
+            to: (station::HERE, station::DISCARD_PORT),
+        },
         Use::Bridge => Flow { from_mac: STATIONS[port], to_mac: STATIONS[other], ..Flow::default() },
         _ => Flow {
             from_mac: STATIONS[port],
-            to_mac: station(port),
+            to_mac: if to_group(host) { Mac(GROUP) } else { address(port) },
             vlan: None,
             from: (Ipv4Addr::new(10, port as u8, 0, 1 + host as u8), 49152 + host),
             to: (Ipv4Addr::new(10, other as u8, 0, 1 + host as u8), 9),
@@ -189,7 +203,9 @@ fn flows(usage: Use, port: usize) -> Vec<Flow> {
 
 struct World<'p> {
     plan: &'p Plan,
+    /// Ports with an application, or an end station.
     ports: Vec<Port>,
+    station: Option<Station>,
     program: Program,
     /// The ports' own pools, and the application's handle.
     pools: Vec<Pool>,
@@ -214,38 +230,49 @@ impl<'p> World<'p> {
         let check = Rc::new(Check::new(plan.usage.ports(), trace, now_ps.clone()));
         let dice = Rc::new(Dice::new(plan.seed, plan.rarity, plan.most_faults, &check));
         let memory = Memory::private(MEMORY_BYTES).ok()?;
-        let buffers = (plan.usage.ports(), BUFFERS);
-        let pools = Pool::new(&memory, buffers, plan.layout, &dice, &check, &now_ps)?;
+        let pools = Pool::new(&memory, plan, &dice, &check, &now_ps)?;
         let pool = pools.first()?.clone();
+        let routed = matches!(plan.usage, Use::Send | Use::Route | Use::Nat);
+        let in_bytes = plan.usage == Use::Echo && !plan.config.vlan;
+        let tagged = plan.tagged && (in_bytes || plan.sending == Sending::Parts);
+        let letters = Letters::default();
         let leaving = match plan.usage {
             Use::Receive => Leaving::Nothing,
-            Use::Send | Use::Route | Use::Nat => Leaving::Arrives { routed: true },
-            _ => Leaving::Arrives { routed: false },
+            Use::Station => Leaving::Stack(letters.clone()),
+            _ => Leaving::Arrives(Looks { routed, tagged }),
         };
-        let ports = pools.iter().enumerate().map(|(number, pool)| {
-            let around = Around { plan, pool, dice: &dice, check: &check, now_ps: &now_ps };
-            let flows = flows(plan.usage, number);
+        let card = |number: usize, pool: &Pool| {
+            let flows = flows(plan, number);
             let seed = plan.seed ^ (number as u64 + 77) << 16;
-            let card = Card::new(Parts {
-                chip: plan.chip,
-                pcix: plan.pcix,
-                audit: Audit::new(plan.chip, plan.pcix, &plan.config, &check),
-                address: station(number).0,
+            Card::new(Parts {
+                plan,
+                audit: Audit::new(plan, pool.rights(), &check),
+                address: address(number).0,
                 memory: memory.clone(),
                 rights: pool.rights(),
-                costs: plan.costs,
-                cable: Cable::new(number, &flows, &plan.sizes, seed, &dice, &check),
-                leaving,
+                cable: Cable::new(number, &flows, plan, seed, &dice, &check),
+                leaving: leaving.clone(),
                 dice: dice.clone(),
                 check: check.clone(),
                 now_ps: now_ps.clone(),
-            });
-            Port::new(number, card, |card| Slot::new(card, (&memory, plan.coherent), &dice, &now_ps), &around)
-        });
-        let ports = ports.collect();
+            })
+        };
+        let slot = |card: &_| Slot::new(card, (&memory, plan.coherent), &dice, &now_ps);
+        let (mut ports, mut station) = (Vec::new(), None);
+        for (number, pool) in pools.iter().enumerate() {
+            let card = card(number, pool);
+            if plan.usage == Use::Station {
+                let around = (&dice, &check, &now_ps);
+                station = Some(Station::new(plan, card, slot, pool, letters.clone(), around));
+            } else {
+                let around = Around { plan, pool, dice: &dice, check: &check, now_ps: &now_ps };
+                ports.push(Port::new(number, card, slot, &around));
+            }
+        }
         Some(Self {
             plan,
             ports,
+            station,
             program: Program::new(plan.usage),
             pool,
             pools,
@@ -290,8 +317,12 @@ impl<'p> World<'p> {
             let ports = self.ports.iter().enumerate();
             let card_at = ports.map(|(which, port)| (port.card.borrow().next_ps(), which));
             let (card_at, card) = card_at.fold((u64::MAX, 0), soonest);
+            let (stack_at, far_at) = self.station.as_ref().map_or((u64::MAX, u64::MAX), |station| {
+                (station.next_ps().max(now), station.card.borrow().next_ps())
+            });
             let next = cpu_at
                 .min(card_at)
+                .min(stack_at.min(far_at))
                 .min(self.send_at)
                 .min(tick_at)
                 .min(self.app_tick_at)
@@ -300,7 +331,16 @@ impl<'p> World<'p> {
             self.now_ps.set(next);
             if card_at <= next {
                 self.ports[card].card.borrow_mut().advance(next);
-                self.ports[card].look();
+                if self.ports[card].look() && self.plan.shares_line {
+                    self.ports.iter_mut().for_each(Port::hear);
+                }
+            } else if let Some(station) = self.station.as_mut().filter(|_| stack_at.min(far_at) <= next) {
+                if far_at <= next {
+                    station.card.borrow_mut().advance(next);
+                    station.look();
+                } else {
+                    station.run();
+                }
             } else if cpu_at <= next {
                 if self.ports[cpu].run() {
                     self.use_frames(cpu);
@@ -335,6 +375,10 @@ impl<'p> World<'p> {
             port.card.borrow_mut().tick();
             port.tick();
         }
+        if let Some(station) = &mut self.station {
+            station.card.borrow_mut().tick();
+            station.tick();
+        }
     }
 
     /// What the application does with the frames that a port received.
@@ -346,7 +390,7 @@ impl<'p> World<'p> {
             let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
             let ended = match &mut self.program {
                 // Their frames end in the driver's call.
-                Program::Receive | Program::Send => Some(frame),
+                Program::Receive | Program::Send | Program::Station => Some(frame),
                 Program::Echo => {
                     out.send(from, frame);
                     None
@@ -394,12 +438,19 @@ impl<'p> World<'p> {
         // Without a pace of its own: as many as there is room for.
         let many = if self.send_gap_ps < 10 * US { 32 } else { 1 };
         let many = many.min(self.to_send);
-        let sent = port.send_own(&self.template, many, || self.check.send(0, 1));
+        let sent = port.send_own(&self.template, many);
         self.to_send -= sent;
         if sent < many {
             self.send_at = now + self.send_gap_ps.max(50 * US);
         }
         port.look();
+    }
+
+    /// The far end of a station's cable begins a new connection.
+    fn connect(&mut self) {
+        if let Some(station) = &mut self.station {
+            station.connect();
+        }
     }
 
     /// Begins to offer frames.
@@ -415,19 +466,28 @@ impl<'p> World<'p> {
             self.send_at = now;
             return;
         }
-        let receiving = if self.plan.usage == Use::Nat { 1 } else { self.ports.len() };
-        for port in &self.ports[..receiving] {
-            port.card.borrow_mut().cable.start(now, pace, frames);
+        let receiving = if self.plan.usage == Use::Nat { 1 } else { usize::MAX };
+        for card in self.cards().take(receiving) {
+            card.borrow_mut().cable.start(now, pace, frames);
         }
     }
 
     fn is_offered(&self) -> bool {
-        self.to_send == 0 && self.ports.iter().all(|port| port.card.borrow().cable.is_done())
+        self.to_send == 0 && self.cards().all(|card| card.borrow().cable.is_done())
+    }
+
+    fn cards(&self) -> impl Iterator<Item = &Rc<RefCell<Card>>> {
+        self.ports.iter().map(|port| &port.card).chain(self.station.as_ref().map(|station| &station.card))
+    }
+
+    /// The speed of the slowest link in Mb/s.
+    fn mbps(&self) -> u16 {
+        self.cards().map(|card| card.borrow().mbps()).min().unwrap_or(1000)
     }
 
     /// What must hold after each step.
     fn step_checks(&mut self, which: usize) {
-        let port = &self.ports[which];
+        let port = &mut self.ports[which];
         port.check_counters();
         if !port.card.borrow().closes() {
             self.check.breach(Breach::CardLedger);
@@ -477,13 +537,15 @@ impl<'p> World<'p> {
                 self.check.breach(Breach::Buffers { outside: pending, known: 0 });
             }
         }
-        self.check_buffers();
+        if self.station.is_none() {
+            self.check_buffers();
+        }
     }
 
     /// Drops everything: memory must be free again.
     fn end(self) -> Rc<Check> {
-        let Self { ports, program, mut pools, pool, memory, out, check, .. } = self;
-        drop((ports, program, pool, out));
+        let Self { ports, station, program, mut pools, pool, memory, out, check, .. } = self;
+        drop((ports, station, program, pool, out));
         pools.iter_mut().for_each(Pool::empty_stack);
         let missing: usize = pools.iter().map(Pool::missing).sum();
         drop(pools);
@@ -500,20 +562,33 @@ impl<'p> World<'p> {
     fn prove(&mut self) {
         self.check.begin_proof();
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
-        let accounts: Vec<_> = self.ports.iter().map(Port::account).collect();
-        self.offer(Pace::Every { gap_ps: PROOF_GAP_PS }, PROOF_FRAMES);
-        let offered = self.now_ps.get() + PROOF_FRAMES * PROOF_GAP_PS + 100 * MS;
+        let accounts = |world: &Self| -> Vec<_> {
+            let station = world.station.as_ref().map(Station::account);
+            world.ports.iter().map(Port::account).chain(station).collect()
+        };
+        let before = accounts(self);
+        self.ports.iter().for_each(Port::tell_counters);
+        self.connect();
+        self.ports.iter_mut().for_each(|port| port.set_judges_filters(true));
+        let longest = self.plan.sizes.iter().copied().fold(self.plan.own_bytes, u16::max);
+        let parts = u64::from(longest.div_ceil(self.plan.config.rx_buffer_bytes));
+        let gap_ps = (parts * PROOF_GAP_PS).max(2 * traffic::frame_ps(longest.into(), self.mbps()));
+        self.offer(Pace::Every { gap_ps }, PROOF_FRAMES);
+        let offered = self.now_ps.get() + PROOF_FRAMES * gap_ps + 100 * MS;
         self.run(offered);
         self.run_quietly(offered + PROOF_END_PS);
-        for port in 0..self.ports.len() {
+        self.ports.iter().for_each(Port::tell_counters);
+        for port in 0..self.plan.usage.ports() {
             let (sent, arrived) = self.check.proof(port);
             if sent != arrived && !self.check.is_broken() {
                 self.check.breach(Breach::NotResumed { port, sent, arrived });
             }
         }
-        for (port, before) in self.ports.iter().zip(accounts) {
-            let (card, driver) = port.account();
-            let (card, driver) = (card - before.0, driver - before.1);
+        if self.station.as_ref().is_some_and(|station| !station.has_echoed()) {
+            self.check.breach(Breach::NotEchoed);
+        }
+        for (now, before) in accounts(self).into_iter().zip(before) {
+            let (card, driver) = (now.0 - before.0, now.1 - before.1);
             if card != driver {
                 self.check.breach(Breach::DriverLedger { card, driver });
             }
@@ -521,6 +596,7 @@ impl<'p> World<'p> {
         if self.ports.iter().map(Port::troubles).ne(troubles) {
             self.check.breach(Breach::Reset);
         }
+        self.ports.iter_mut().for_each(|port| port.set_judges_filters(false));
         self.quiet_checks();
     }
 
@@ -532,12 +608,19 @@ impl<'p> World<'p> {
             self.check.breach(Breach::Reset);
         }
         let (burst, gap_ps) = self.plan.burst;
+        // Bursts without faults, and time to send what they left.
+        self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames / 4);
+        self.run(self.now_ps.get() + CALM_PS);
+        self.offer(Pace::Silent, 0);
+        self.run_quietly(self.now_ps.get() + CALM_PS);
+        self.ports.iter_mut().for_each(|port| port.calm = false);
         for _ in 0..self.plan.episodes {
             if self.check.is_broken() {
                 break;
             }
             self.check.note(|| "faults begin".to_owned());
             self.dice.activate(true);
+            self.connect();
             self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames);
             let end = self.now_ps.get() + FAULTS_PS;
             while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
@@ -547,19 +630,30 @@ impl<'p> World<'p> {
             self.offer(Pace::Silent, 0);
             self.dice.activate(false);
             self.check.note(|| "faults end".to_owned());
-            for port in &mut self.ports {
-                port.settle();
-            }
+            self.ports.iter_mut().for_each(Port::settle);
+            self.station.iter_mut().for_each(Station::settle);
+            // Who sends nothing does not see that he cannot.
+            self.connect();
             let now = self.now_ps.get();
-            self.offer(Pace::Every { gap_ps: TRICKLE_GAP_PS }, RECOVERY_PS / TRICKLE_GAP_PS - 50);
-            self.run_quietly(now + RECOVERY_PS);
+            let recovery_ps = if self.mbps() > 10 { RECOVERY_PS } else { SLOW_RECOVERY_PS };
+            self.offer(Pace::Every { gap_ps: TRICKLE_GAP_PS }, recovery_ps / TRICKLE_GAP_PS - 50);
+            self.run_quietly(now + recovery_ps);
             self.check.set_lied(false);
             self.check.note(|| "the proof begins".to_owned());
             self.prove();
         }
-        for port in &mut self.ports {
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            let hears = match self.plan.usage {
+                Use::Send => false,
+                Use::Nat => number == 0,
+                _ => true,
+            };
+            if !self.check.is_broken() {
+                exam(port, hears, self.plan);
+            }
             port.leave();
         }
+        self.station.iter_mut().for_each(Station::leave);
         if !self.check.is_broken() {
             self.check_buffers();
         }
@@ -580,8 +674,9 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
         world.check.breach(Breach::Panic(text.to_owned()));
     }
-    let counts = (0..world.ports.len()).map(|stream| world.check.counts(stream));
+    let counts = (0..plan.usage.ports()).map(|stream| world.check.counts(stream));
     let (offered, arrived) = counts.fold((0, 0), |all, each| (all.0 + each.0, all.1 + each.1));
+    let station = world.station.as_ref().map(|station| station.reached);
     let outcome = Outcome {
         breach: None,
         offered,
@@ -589,7 +684,7 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
         harmed: world.check.harmed(),
         ps: world.now_ps.get(),
         fired: world.dice.fired(),
-        reached: world.ports.iter().map(|port| port.reached).collect(),
+        reached: world.ports.iter().map(|port| port.reached).chain(station).collect(),
         events: Vec::new(),
     };
     let check = world.end();

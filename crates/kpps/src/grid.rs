@@ -5,7 +5,7 @@ use crate::output::{Outputs, Resume};
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
-use kpps_measure::grid::{self, Cells, Combinations, Job, Measured, Outcome, Shard, Shared};
+use kpps_measure::grid::{self, CellResults, Cells, Combinations, Job, Outcome, Shard, Shared};
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Observer, parameter};
 use kpps_report::live::{Progress, Source};
@@ -149,7 +149,7 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
         (None, None) => cells.on_all_cores(job),
     };
     drop(view);
-    let Measured { cells, measured, failed } = measured;
+    let CellResults { cells, measured, failed } = measured;
     let grid = Grid::new(environment, arguments.vary.clone(), cells);
     let points = grid.cells.iter().filter(|cell| cell.point.is_some()).count();
     let found = points.saturating_sub(measured);

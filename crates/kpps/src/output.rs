@@ -5,6 +5,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Id};
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
+use kpps_measure::resume;
 use kpps_report::Session;
 use kpps_report::files::Destinations;
 use serde::Serialize;
@@ -78,12 +79,16 @@ pub struct BoundArguments {
     /// End with exit code 1 if 99 % of the frames take longer: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
     max_p99: Option<Duration>,
+    /// End with exit code 1 if no place accounts for more of the frames: 0 if --watch shows all of the path
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
+    max_unexplained: Option<f64>,
 }
 
 impl BoundArguments {
     /// The bounds.
     pub fn get(&self) -> Bounds {
-        Bounds { max_loss: self.max_loss, min_rate_pps: self.min_rate, max_p99: self.max_p99 }
+        let Self { max_loss, min_rate, max_p99, max_unexplained } = *self;
+        Bounds { max_loss, min_rate_pps: min_rate, max_p99, max_unexplained }
     }
 }
 
@@ -109,13 +114,8 @@ impl Resume {
     }
 
     /// Opens it for trials, whose time may be virtual.
-    pub fn trials(
-        &self,
-        session: &Session,
-        is_simulated: bool,
-    ) -> Result<Option<kpps_measure::resume::Resume>, Failure> {
-        let journal = self.open(session)?;
-        Ok(journal.map(|journal| kpps_measure::resume::Resume::new(journal, is_simulated)))
+    pub fn trials(&self, session: &Session, is_simulated: bool) -> Result<Option<resume::Resume>, Failure> {
+        Ok(self.open(session)?.map(|journal| resume::Resume::new(journal, is_simulated)))
     }
 
     /// The file in a sentence about an interrupted run.

@@ -15,6 +15,8 @@ pub struct Bounds {
     pub min_rate_pps: Option<f64>,
     /// The longest time that 99 % of the frames may take.
     pub max_p99: Option<Duration>,
+    /// The largest share of the frames that no place accounts for, 0 to 1.
+    pub max_unexplained: Option<f64>,
 }
 
 impl Bounds {
@@ -51,6 +53,7 @@ impl Bounds {
         let rate = self.rate("delivered", Some(trial.result.delivered_pps));
         broken.extend(rate.map(|rate| with_limit(rate, trial.result.limit())));
         broken.extend(self.p99("", p99));
+        broken.extend(self.unexplained("", &[&trial.result]));
         all_kept(&broken)?;
         let invalid = trial.doubts.iter().filter(|doubt| doubt.is_invalid()).map(Doubt::words);
         let invalid: Vec<_> = invalid.collect();
@@ -77,6 +80,7 @@ impl Bounds {
         let rate = self.rate("the NDR", lower_pps.map(|pps| pps * directions));
         broken.extend(rate.map(|rate| with_limit(rate, ndr.limited_by())));
         broken.extend(self.p99(" at the NDR", p99));
+        broken.extend(self.unexplained(" at the NDR", &at));
         all_kept(&broken)
     }
 
@@ -100,6 +104,7 @@ impl Bounds {
                 let loss = self.loss(&at, Some(point.exact_loss_ratio()));
                 broken.extend(loss.map(|loss| as_known(loss, point)));
                 broken.extend(self.p99(&at, point.latency_ns.p99));
+                broken.extend(self.unexplained(&at, &[point]));
             }
         }
         all_kept(&broken)
@@ -118,6 +123,17 @@ impl Bounds {
             )),
             Some(_) => None,
         }
+    }
+
+    /// Of frames that were sent in these trials.
+    fn unexplained(&self, at: &str, trials: &[&Trial]) -> Option<String> {
+        let most = self.max_unexplained?;
+        let frames: u64 = trials.iter().map(|trial| trial.ledger.unexplained.unsigned_abs()).sum();
+        let sent: u64 = trials.iter().map(|trial| trial.ledger.sent).sum();
+        (frames as f64 > most * sent as f64).then(|| {
+            let bound = kpps_results::rounded(most * 100.0);
+            format!("--max-unexplained {bound} %: no place accounts for {frames} of {sent} frames{at}")
+        })
     }
 
     fn rate(&self, what: &str, pps: Option<f64>) -> Option<String> {
@@ -256,8 +272,26 @@ mod tests {
         result.map_or_else(|error| error.to_string(), |()| String::new())
     }
 
-    const ALL: Bounds =
-        Bounds { max_loss: Some(0.01), min_rate_pps: Some(900.0), max_p99: Some(Duration::from_micros(100)) };
+    const ALL: Bounds = Bounds {
+        max_loss: Some(0.01),
+        min_rate_pps: Some(900.0),
+        max_p99: Some(Duration::from_micros(100)),
+        max_unexplained: None,
+    };
+
+    /// Who watches the whole path may ask for a ledger that closes.
+    #[test]
+    fn what_no_place_accounts_for_has_a_bound() {
+        let dropped = [("somewhere".to_owned(), 7)].into();
+        let ledger = Ledger { sent: 1000, delivered: 990, dropped, ..Ledger::default() };
+        let trial = detailed(Trial::new(1e3, 1.0, [1000, 0, 990], ledger).unwrap());
+        let bound = |share| Bounds { max_unexplained: Some(share), ..Bounds::default() };
+        assert_eq!(
+            said(bound(0.0).trial(&trial)),
+            "--max-unexplained 0 %: no place accounts for 3 of 1000 frames"
+        );
+        assert!(bound(0.003).trial(&trial).is_ok() && Bounds::default().trial(&trial).is_ok());
+    }
 
     #[test]
     fn a_trial_within_its_bounds_is_right_and_the_bound_itself_is_within() {

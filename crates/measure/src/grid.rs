@@ -217,11 +217,16 @@ pub fn outcomes<'j>(
     cells.iter().filter(|cell| all.numbers().contains(cell)).map_while(outcome).collect()
 }
 
+/// Every change leaves a valid state, so that of a thread that panicked is usable.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Cells that were sorted into those that are kept and those that are missing.
 #[derive(Default)]
 struct Sorted {
-    kept: Mutex<Vec<Outcome>>,
-    missing: Mutex<Vec<usize>>,
+    kept: Vec<Outcome>,
+    missing: Vec<usize>,
 }
 
 /// The cells of a grid while they are measured.
@@ -241,7 +246,7 @@ pub struct Cells<'c> {
 }
 
 /// The results of the cells.
-pub struct Measured {
+pub struct CellResults {
     /// The cells that were measured or failed, in any order.
     pub cells: Vec<Cell>,
     /// The number of cells that were measured now and not resumed.
@@ -278,7 +283,7 @@ impl<'c> Cells<'c> {
     /// Measures the cells on all cores. `job` returns the measurement of a cell, or the reason why there is
     /// none.
     #[must_use]
-    pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> Measured {
+    pub fn on_all_cores<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync) -> CellResults {
         self.in_threads(&job, None);
         self.end()
     }
@@ -290,16 +295,16 @@ impl<'c> Cells<'c> {
         self,
         engine: &dyn Engine,
         job: impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync,
-    ) -> Measured {
-        let sorted = Sorted::default();
+    ) -> CellResults {
         let nothing_is_kept = self.resume().as_ref().is_none_or(Resume::is_empty);
-        let (kept, missing) = match nothing_is_kept {
-            true => (Vec::new(), self.wanted.clone()),
+        let Sorted { kept, missing } = match nothing_is_kept {
+            true => Sorted { kept: Vec::new(), missing: self.wanted.clone() },
             false => {
+                let sorted = Mutex::default();
                 self.in_threads(&job, Some(&sorted));
-                let mut missing = sorted.missing.into_inner().unwrap_or_else(PoisonError::into_inner);
-                missing.sort_unstable();
-                (sorted.kept.into_inner().unwrap_or_else(PoisonError::into_inner), missing)
+                let mut sorted = sorted.into_inner().unwrap_or_else(PoisonError::into_inner);
+                sorted.missing.sort_unstable();
+                sorted
             }
         };
         let mut take = |outcome: Outcome| {
@@ -318,7 +323,7 @@ impl<'c> Cells<'c> {
     /// Measures one cell after the other. Of those that are kept, the ones with the highest loads are
     /// measured again first ([`Resume::to_check`]).
     #[must_use]
-    pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Measured {
+    pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> CellResults {
         let jobs: Vec<_> = self.wanted.iter().filter_map(|&cell| job(&self.all.at(cell)).ok()).collect();
         let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.frame_bytes_with_fcs));
         let to_check = self.resume().as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells));
@@ -334,7 +339,7 @@ impl<'c> Cells<'c> {
     fn in_threads<'j>(
         &self,
         job: &(impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync),
-        sorted: Option<&Sorted>,
+        sorted: Option<&Mutex<Sorted>>,
     ) {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(self.wanted.len());
         std::thread::scope(|scope| {
@@ -345,28 +350,20 @@ impl<'c> Cells<'c> {
     }
 
     /// Takes cells until none is left. With `sorted` those that are not kept are only noted there.
-    fn work<'j>(&self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>, sorted: Option<&Sorted>) {
+    fn work<'j>(&self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>, sorted: Option<&Mutex<Sorted>>) {
         while (self.go_on)() {
             let Some(&cell) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
             let job = job(&self.all.at(cell));
             let key = sorted.and_then(|_| Some(job.as_ref().ok()?.key.clone()));
             if let (Some(sorted), Some(key)) = (sorted, &key)
-                && !self
-                    .resume()
-                    .as_ref()
-                    .is_some_and(|it| it.is_to_check(key) || it.find(key, None).is_some())
+                && !self.resume().as_ref().is_some_and(|resume| resume.has(key))
             {
-                sorted.missing.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
+                locked(sorted).missing.push(cell);
                 continue;
             }
-            let result = match job.and_then(|job| self.cell(job)) {
-                Ok(None) => break,
-                Ok(Some(point)) => Ok(point),
-                Err(problem) => Err(problem),
-            };
+            let Some(result) = job.and_then(|job| self.cell(job)).transpose() else { break };
             if let Some(sorted) = sorted {
-                let outcome = Outcome { cell, key, result: result.clone() };
-                sorted.kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+                locked(sorted).kept.push(Outcome { cell, key, result: result.clone() });
             }
             self.done(cell, result);
         }
@@ -381,7 +378,7 @@ impl<'c> Cells<'c> {
             None => self.observer.done(),
         }
         let cell = Cell { at: self.all.at(cell), point, problem };
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(cell);
+        locked(&self.done).push(cell);
     }
 
     /// The point of a cell, of an earlier run if there is one; `None` if the grid ends here.
@@ -416,17 +413,17 @@ impl<'c> Cells<'c> {
     }
 
     fn resume(&self) -> MutexGuard<'_, Option<Resume>> {
-        self.resume.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.resume)
     }
 
     fn fail(&self, error: Error) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *locked(&self.failed) = Some(error);
     }
 
-    fn end(self) -> Measured {
+    fn end(self) -> CellResults {
         let resume = self.resume.into_inner().unwrap_or_else(PoisonError::into_inner);
         let kept = resume.map_or(Ok(()), Resume::close);
-        Measured {
+        CellResults {
             cells: self.done.into_inner().unwrap_or_else(PoisonError::into_inner),
             measured: self.measured.into_inner(),
             failed: self.failed.into_inner().unwrap_or_else(PoisonError::into_inner).or(kept.err()),
@@ -489,7 +486,7 @@ mod tests {
         }
     }
 
-    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> Measured {
+    fn on_engine(path: Option<&Path>, engine: &Elsewhere) -> CellResults {
         let axes = axes();
         let all = Combinations::of(&axes).unwrap();
         let resume = path.map(|path| Resume::new(Journal::open(path).unwrap(), true));
@@ -497,7 +494,7 @@ mod tests {
         cells.on_engine(engine, job)
     }
 
-    fn sorted(measured: Measured) -> Vec<Cell> {
+    fn sorted(measured: CellResults) -> Vec<Cell> {
         let mut cells = measured.cells;
         cells.sort_by(|a, b| a.at.cmp(&b.at));
         cells

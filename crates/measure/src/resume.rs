@@ -65,9 +65,14 @@ impl Resume {
         self.journal.is_empty()
     }
 
+    /// Whether a result with this name is kept.
+    pub fn has(&self, name: &str) -> bool {
+        !self.journal.of(name).is_empty()
+    }
+
     /// Whether a result with this name is kept, and no kept result was measured again yet.
     pub fn is_to_check(&self, name: &str) -> bool {
-        !self.trusted && !self.journal.of(name).is_empty()
+        !self.trusted && self.has(name)
     }
 
     /// Which of the results with these names and frame sizes in bytes are to be measured again before any

@@ -9,7 +9,7 @@ use kpps_datasheet::{Chip, Media};
 const BYTE_PS_AT_1000: u64 = 8_000;
 
 /// The speed of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Speed {
     Mb10,
     Mb100,

@@ -26,6 +26,8 @@ const PARTNER_GIGABIT: u16 = 0x3C00;
 pub(crate) struct Phy {
     registers: [u16; 32],
     up: bool,
+    /// The highest speed that the link partner offers.
+    partner: Speed,
     /// The link was down since the status was last read (latched low).
     was_down: bool,
     /// MDIC.
@@ -34,7 +36,13 @@ pub(crate) struct Phy {
 
 impl Phy {
     pub(crate) fn new(params: &Params) -> Self {
-        let mut phy = Self { registers: [0; 32], up: false, was_down: true, access: mdic::READY };
+        let mut phy = Self {
+            registers: [0; 32],
+            up: false,
+            partner: Speed::Mb1000,
+            was_down: true,
+            access: mdic::READY,
+        };
         let id = match params.chip {
             Chip::I82542 | Chip::I82543gc => ID_M88E1000,
             Chip::I82544 => ID_M88E1000_INTERNAL,
@@ -84,12 +92,22 @@ impl Phy {
             };
         }
         let offered = self.registers[mii::ADVERTISE as usize];
-        if self.registers[mii::GIGABIT_CONTROL as usize] & (gigabit::FULL | gigabit::HALF) != 0 {
+        let ours = if self.registers[mii::GIGABIT_CONTROL as usize] & (gigabit::FULL | gigabit::HALF) != 0 {
             Speed::Mb1000
         } else if offered & (advertise::FULL_100 | advertise::HALF_100) != 0 {
             Speed::Mb100
         } else {
             Speed::Mb10
+        };
+        ours.min(self.partner)
+    }
+
+    /// The abilities of the partner up to 100 Mb/s, and at 1000 Mb/s.
+    fn partner_abilities(&self) -> (u16, u16) {
+        match self.partner {
+            Speed::Mb1000 => (PARTNER, PARTNER_GIGABIT),
+            Speed::Mb100 => (PARTNER, 0),
+            Speed::Mb10 => (PARTNER & !(advertise::FULL_100 | advertise::HALF_100), 0),
         }
     }
 
@@ -111,8 +129,8 @@ impl Phy {
                 }
                 value
             }
-            mii::PARTNER if complete => PARTNER,
-            mii::GIGABIT_STATUS if complete => PARTNER_GIGABIT,
+            mii::PARTNER if complete => self.partner_abilities().0,
+            mii::GIGABIT_STATUS if complete => self.partner_abilities().1,
             mii::EXPANSION if complete => 1,
             mii::SPECIFIC_STATUS => {
                 let speed: u16 = match self.speed() {
@@ -158,6 +176,29 @@ impl Phy {
 }
 
 impl Nic {
+    /// From now on the link partner offers at most this speed in Mb/s (10, 100 or 1000). The link is
+    /// negotiated again. No effect on fibre, which has one speed.
+    pub fn set_partner_speed(&mut self, now_ps: u64, mbps: u16) {
+        let now = self.now.max(now_ps);
+        self.phy.partner = match mbps {
+            ..100 => Speed::Mb10,
+            100..1000 => Speed::Mb100,
+            1000.. => Speed::Mb1000,
+        };
+        if self.params.media == Media::Copper {
+            self.link_evaluate(now, true);
+        }
+    }
+
+    /// The speed of the link in Mb/s, if it is up.
+    pub fn link_mbps(&self) -> Option<u16> {
+        self.carrier().then_some(match self.link.speed {
+            Speed::Mb10 => 10,
+            Speed::Mb100 => 100,
+            Speed::Mb1000 => 1000,
+        })
+    }
+
     /// Reads MDIC.
     pub(crate) fn read_mdi(&self) -> u32 {
         if self.params.chip.has_mdic() { self.phy.access } else { 0 }

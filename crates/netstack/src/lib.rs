@@ -41,6 +41,8 @@ mod checksum;
 #[cfg(feature = "embassy")]
 pub mod embassy;
 mod endpoint;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod layout;
 mod receiver;
 mod sender;

@@ -2,7 +2,9 @@
 
 use crate::lab::console::Console;
 use crate::lab::counters::{Snapshot, accesses};
+use crate::lab::elf;
 use crate::qmp::Monitor;
+use crate::qtest::Qtest;
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -17,7 +19,8 @@ fn heard(bytes: &[u8]) -> Option<(UnixStream, UnixStream)> {
     Some((ours, theirs))
 }
 
-/// Reads bytes as a guest's console, as its counters, as QEMU's trace and as its monitor.
+/// Reads bytes as a guest's console and its counters, as QEMU's trace, monitor and qtest, and as a program or
+/// a module for a guest.
 pub fn read(bytes: &[u8]) {
     let mut dead = || Err(crate::Error::Io(std::io::ErrorKind::UnexpectedEof.into()).into());
     let patience = Duration::ZERO;
@@ -33,5 +36,13 @@ pub fn read(bytes: &[u8]) {
     {
         let _ = (monitor.version(), monitor.await_cable());
     }
+    if let Some((stream, _theirs)) = heard(bytes)
+        && let Ok(qtest) = Qtest::new(stream)
+    {
+        qtest.post("writel 0 0");
+        let _ = (qtest.ask("readl 0"), qtest.line(), qtest.raised(), qtest.check());
+    }
+    let _ = (elf::needed(bytes), elf::module_depends(bytes), elf::module_parameters(bytes));
+    let _ = (elf::without_debug(bytes.to_vec()), elf::with_loader(bytes.to_vec(), "/loader"));
     let _ = (Snapshot::parse(&String::from_utf8_lossy(bytes)), accesses(bytes));
 }

@@ -1,6 +1,6 @@
 //! Worlds with faults on a terminal.
 
-use kpps_results::faults::Faults;
+use kpps_results::faults::{FaultCount, Faults};
 use std::fmt::Write;
 
 /// The table of faults by service policy, what was reached, and the failures.
@@ -22,23 +22,38 @@ pub fn screen(faults: &Faults) -> String {
             more => format!("{more} failures"),
         }
     );
-    let _ = writeln!(
-        text,
-        "{:<24} {:<9} {:>14} {:>10} {:>10} {:>12}",
-        "times that it happened", "where", "interrupt-loop", "napi", "polling", "self-pacing"
-    );
+    let _ = write!(text, "{:<24} {:<9}", "times that it happened", "where");
+    for (policy, _) in FaultCount::default().columns() {
+        let _ = write!(text, " {policy:>14}");
+    }
+    text.push('\n');
     for row in &faults.faults {
-        let _ = writeln!(
-            text,
-            "{:<24} {:<9} {:>14} {:>10} {:>10} {:>12}",
-            row.fault, row.place, row.interrupt_loop, row.napi, row.polling, row.self_pacing
-        );
+        let _ = write!(text, "{:<24} {:<9}", row.fault, row.place);
+        for (_, times) in row.columns() {
+            let _ = write!(text, " {times:>14}");
+        }
+        text.push('\n');
     }
     text.push('\n');
     for (what, times) in &faults.reached {
         let _ = writeln!(text, "{what:<52} {times:>10}");
     }
-    let never: Vec<_> = faults.faults.iter().filter(|row| row.total() == 0).map(|row| &*row.fault).collect();
+    let never: Vec<_> = faults
+        .faults
+        .iter()
+        .filter(|row| row.columns().iter().any(|(_, times)| *times == 0))
+        .map(|row| match row.total() {
+            0 => row.fault.clone(),
+            _ => {
+                let without = row.columns().into_iter().filter(|(_, times)| *times == 0);
+                format!(
+                    "{} ({})",
+                    row.fault,
+                    without.map(|(policy, _)| policy).collect::<Vec<_>>().join(", ")
+                )
+            }
+        })
+        .collect();
     if !never.is_empty() {
         let _ = writeln!(text, "\nnever happened: {}; more worlds would have them", never.join(", "));
     }

@@ -212,7 +212,7 @@ impl Files {
         if document.is_empty() {
             for file in self.results.iter().chain(&self.csv).chain(&self.pages) {
                 let kept = format!("{} is left as it was: nothing was measured", file.path().display());
-                self.caller.as_ref().map_or_else(|| tell(&kept), |caller| caller.is_told(&kept));
+                tell_caller(self.caller.as_deref(), &kept);
             }
             return printed;
         }
@@ -279,6 +279,11 @@ pub fn print(text: &str) -> Result<(), PublishError> {
         io::ErrorKind::BrokenPipe => PublishError::OutputClosed,
         _ => PublishError::Write(format!("cannot write to standard output: {e}")),
     })
+}
+
+/// Tells the program that called kpps a line, or without one the user ([`tell`]).
+pub(crate) fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
+    caller.map_or_else(|| tell(line), |caller| caller.is_told(line));
 }
 
 /// Prints a line to standard error. If that is gone, as a closed terminal is, nobody reads it.

@@ -61,7 +61,7 @@ impl Session {
 
     /// Tells users a line.
     pub fn tell(&self, line: &str) {
-        self.caller.as_ref().map_or_else(|| files::tell(line), |caller| caller.is_told(line));
+        files::tell_caller(self.caller.as_deref(), line);
     }
 
     /// Shows a run until what is returned is dropped: in this form, or by the caller.

@@ -63,12 +63,26 @@ pub struct FaultCount {
     pub polling: u64,
     /// The same of drivers with this policy.
     pub self_pacing: u64,
+    /// The same of end stations, whose TCP/IP stack serves the driver in its own way.
+    #[serde(default)]
+    pub station: u64,
 }
 
 impl FaultCount {
     /// How often with any policy.
     pub fn total(&self) -> u64 {
-        self.interrupt_loop + self.napi + self.polling + self.self_pacing
+        self.columns().iter().map(|(_, times)| times).sum()
+    }
+
+    /// The policies with their names, and how often with each.
+    pub fn columns(&self) -> [(&'static str, u64); 5] {
+        [
+            ("interrupt-loop", self.interrupt_loop),
+            ("napi", self.napi),
+            ("polling", self.polling),
+            ("self-pacing", self.self_pacing),
+            ("station", self.station),
+        ]
     }
 }
 

@@ -39,6 +39,7 @@ pub use app::Forwarder;
 pub use cell::Cell;
 pub use choice::Choice;
 pub use device::e1000::{By, Features, Pieces};
+pub use device::policy::{Next, OwnPolicy, ServicePolicy};
 pub use device::rate_limited::Config as RateLimitedConfig;
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;

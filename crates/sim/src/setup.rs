@@ -1,6 +1,7 @@
 //! Set-ups: the names and files of machine, chip and driver become parameters.
 
 use crate::device::e1000::DriverModel;
+use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
@@ -183,6 +184,8 @@ pub struct Setup {
     pub driver_model: DriverModel,
     /// The texts of those profiles that are not built in.
     pub own_profiles: Vec<String>,
+    /// The service policy, if it is the calling program's.
+    pub policy: Option<OwnPolicy>,
 }
 
 impl Setup {
@@ -211,10 +214,15 @@ impl Setup {
                 "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
             ))
         })?;
-        let preset = named(Kind::Driver, driver)?;
+        let policy = OwnPolicy::named(driver);
+        let preset = named(Kind::Driver, policy.as_ref().map_or(driver, |policy| &policy.base))?;
         let (model, own) = preset.split(&DriverModel::CONSTANTS);
         let driver_model: DriverModel = model.get()?;
-        let config: Config = own.get()?;
+        let mut config: Config = own.get()?;
+        if let Some(OwnPolicy { budget: burst, .. }) = policy {
+            // A thread polls when the policy says so, and sleeps until an interrupt otherwise.
+            config.service = Service::SelfPacing { burst, reserve: 0, polling_rdtr: 0 };
+        }
         config.validate(card.chip).map_err(|e| {
             SetupError::Mismatch(format!(
                 "driver preset '{driver}' cannot drive the {}: {e}",
@@ -267,17 +275,22 @@ impl Setup {
             ]
             .into_iter()
             .filter_map(|profile| profile.own_text().map(String::from))
+            .chain(policy.iter().map(|policy| policy.text.clone()))
             .collect(),
             machine: machine_profile.name().into(),
             chip: card_profile.name().into(),
             bus: bus_profile.name().into(),
             host: host_profile.name().into(),
             stack: stack_profile.name().into(),
-            driver: preset.name().into(),
-            driver_description: preset.description().into(),
+            driver: policy.as_ref().map_or(preset.name(), |policy| &policy.name).into(),
+            driver_description: policy
+                .as_ref()
+                .map_or(preset.description(), |policy| &policy.description)
+                .into(),
             card,
             config,
             driver_model,
+            policy,
         })
     }
 

@@ -81,6 +81,10 @@ impl Simulation {
             let device = device.map_err(|e| {
                 TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
             })?;
+            let device = match &setup.policy {
+                Some(policy) => device.served_by((policy.make)()),
+                None => device,
+            };
             simulation.drivers.push(device.state());
             devices.push(device);
         }
@@ -149,6 +153,9 @@ impl Simulation {
         for (slot, driver) in self.drivers.iter().enumerate() {
             if let Some(error) = driver.error.take() {
                 return Err(TrialError::Testbed(format!("the driver gave up: {error}")));
+            }
+            if let Some(error) = driver.policy_error.take() {
+                return Err(TrialError::Testbed(error));
             }
             let card = self.machine.with_world(|world| *world.nic(slot).tally());
             if !card.closes() {

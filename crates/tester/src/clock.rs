@@ -11,7 +11,8 @@
 use kpps_measure::Latency;
 use kpps_results::detail::Clocks as Document;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The highest drift of a clock, disciplined or not: 200 ppm.
@@ -38,7 +39,8 @@ const WORSE: f64 = 3.0;
 pub struct Clock {
     id: String,
     origin: Instant,
-    origin_ns: u64,
+    /// Copies are one clock.
+    origin_ns: Arc<AtomicU64>,
 }
 
 impl Clock {
@@ -47,13 +49,27 @@ impl Clock {
         static HERE: OnceLock<Clock> = OnceLock::new();
         HERE.get_or_init(|| {
             let (id, origin, origin_ns) = system().unwrap_or_else(|| (unique(), Instant::now(), 0));
-            Self { id, origin, origin_ns }
+            Self::of(id, origin, origin_ns)
         })
     }
 
     /// A clock of its own, which shows this time now.
     pub fn showing(now_ns: u64) -> Self {
-        Self { id: unique(), origin: Instant::now(), origin_ns: now_ns }
+        Self::of(unique(), Instant::now(), now_ns)
+    }
+
+    fn of(id: String, origin: Instant, origin_ns: u64) -> Self {
+        Self { id, origin, origin_ns: Arc::new(AtomicU64::new(origin_ns)) }
+    }
+
+    /// Sets it forward, or back. Nobody can set the clock of a system that this is; but a machine may sleep,
+    /// or go on elsewhere.
+    pub fn set_forward(&self, by_ns: i64) {
+        self.origin_ns.fetch_add(by_ns as u64, Ordering::Relaxed);
+    }
+
+    fn origin_ns(&self) -> u64 {
+        self.origin_ns.load(Ordering::Relaxed)
     }
 
     /// The identity of the clock.
@@ -63,13 +79,14 @@ impl Clock {
 
     /// Now.
     pub fn now_ns(&self) -> u64 {
-        self.origin_ns + self.origin.elapsed().as_nanos() as u64
+        self.origin_ns() + self.origin.elapsed().as_nanos() as u64
     }
 
     /// The moment when it shows this time, as far as it can be expressed.
     pub fn when(&self, ns: u64) -> Instant {
-        let since = Duration::from_nanos(ns.abs_diff(self.origin_ns));
-        let when = match ns >= self.origin_ns {
+        let origin_ns = self.origin_ns();
+        let since = Duration::from_nanos(ns.abs_diff(origin_ns));
+        let when = match ns >= origin_ns {
             true => self.origin.checked_add(since),
             false => self.origin.checked_sub(since),
         };
@@ -405,20 +422,31 @@ impl Clocks {
         self.error_ns().max(followed) + margin_ns.div_ceil(1024)
     }
 
+    /// Whether a clock was set between the readings before and after the trial: it has gained or lost more
+    /// than clocks drift.
+    pub fn is_set(&self) -> bool {
+        let Some(after) = &self.after else { return false };
+        self.before.iter().zip(after).any(|(before, after)| {
+            let drift_ns = after.at_ns.saturating_sub(before.at_ns) as f64 * 2.0 * DRIFT;
+            let slack_ns = before.error_ns.saturating_add(after.error_ns).saturating_add(drift_ns as u64);
+            before.ahead_ns.abs_diff(after.ahead_ns) > slack_ns
+        })
+    }
+
     /// How much the second clock gains on the first, in s per s.
     fn drift(&self) -> f64 {
         let Some(after) = &self.after else { return 0.0 };
-        let ahead = |both: &[Reading; 2]| (both[1].ahead_ns - both[0].ahead_ns) as f64;
+        let ahead = |both: &[Reading; 2]| both[1].ahead_ns as f64 - both[0].ahead_ns as f64;
         let at = |both: &[Reading; 2]| (both[0].at_ns as f64 + both[1].at_ns as f64) / 2.0;
         let over = at(after) - at(&self.before);
         if over > 0.0 { (ahead(after) - ahead(&self.before)) / over } else { 0.0 }
     }
 
     /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
-    /// `margin`.
+    /// `margin`. None if a clock was set meanwhile: nobody knows when.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
         // After days the margin is as long as the longest time that is kept.
-        if margin_ns >= MOST_MARGIN_NS {
+        if margin_ns >= MOST_MARGIN_NS || self.is_set() {
             return Latency::default();
         }
         let [one] = &parts[..] else {
@@ -456,7 +484,7 @@ impl Clocks {
             self.before.iter().map(|it| it.over.clone()).filter(|it| !it.is_empty()).collect();
         over.dedup();
         Some(Document {
-            offset_ns: self.before[1].ahead_ns - self.before[0].ahead_ns,
+            offset_ns: self.before[1].ahead_ns.saturating_sub(self.before[0].ahead_ns),
             error_ns: self.error_ns(),
             drift_ns_per_s: self.after.is_some().then(|| (self.drift() * 1e10).round() / 10.0),
             pings: pings(&self.before)
@@ -659,7 +687,7 @@ mod tests {
     fn the_systems_clock_is_read_to_less_than_a_microsecond() {
         for _ in 0..10 {
             let (id, origin, origin_ns) = system().unwrap();
-            let clock = Clock { id, origin, origin_ns };
+            let clock = Clock::of(id, origin, origin_ns);
             let bracket = |_| {
                 let before = clock.now_ns();
                 let truth = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -668,6 +696,27 @@ mod tests {
             };
             let (_, before, truth, after) = (0..100).map(bracket).min().unwrap();
             assert!(before < truth + 1000 && truth < after + 1000, "{before} {truth} {after}");
+        }
+    }
+
+    /// However far an agent's clock jumps: latencies are unknown then, and nothing overflows.
+    #[test]
+    fn there_are_no_latencies_by_a_clock_that_was_set() {
+        let trial = |ahead_ns: [i64; 2]| {
+            let at = |at_ns, ahead_ns| [reading("a", at_ns, 0, 100), reading("b", at_ns, ahead_ns, 100)];
+            let mut clocks = Clocks::before(at(1_000_000_000, ahead_ns[0]));
+            clocks.after(at(2_000_000_000, ahead_ns[1]));
+            let latency = || {
+                let mut latency = Latency::default();
+                latency.record_times(10_000, 5);
+                latency
+            };
+            let told = clocks.document().unwrap();
+            (clocks.correct(1, vec![latency(), latency()], Duration::from_secs(1), 1000).frames(), told)
+        };
+        assert_eq!(trial([7, 200_007]).0, 10, "200 ppm");
+        for set in [[0, 3_600_000_000_000], [3_600_000_000_000, 0], [0, 500_000], [i64::MIN, i64::MAX]] {
+            assert_eq!(trial(set).0, 0, "{set:?}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::provenance;
 use crate::recognised::Classes;
 use crate::state::TrialState;
 use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
-use crate::timeline::{self, Whole};
+use crate::timeline::{self, Timeline, Whole};
 use kpps_frames::build::Flow;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
@@ -673,6 +673,9 @@ impl Tester {
             direction.overflow = counts[to].missed.map(|_| frames.min(missing(direction)));
             let DirectionOutcome { from, intended, elapsed, overflow, .. } = *direction;
             let whole = Whole { begun: results[from].begun, elapsed, intended, overflow };
+            if clocks.is_set() {
+                results[to].line.iter_mut().for_each(Timeline::forget_latencies);
+            }
             let lines = results[from].line.as_ref().zip(results[to].line.as_ref());
             direction.series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
         }

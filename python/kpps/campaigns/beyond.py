@@ -9,17 +9,14 @@ What the store has is not measured again.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 
 import kpps
 
+from .. import studies
 from ..grids import Chunks, Store, engine_of
-
-
-def claims() -> list[str]:
-    """The claims of the study, without its figures."""
-    return [claim.id for claim in kpps.study("beyond", seeds="1..1").claims]
 
 
 def measure(seeds: list[int], ids: list[str]):
@@ -30,21 +27,15 @@ def measure(seeds: list[int], ids: list[str]):
 
 def row(seed: int, ids: list[str]) -> dict:
     """One machine."""
-    try:
-        study = kpps.study("beyond", claim=ids, seeds=f"{seed}..{seed}")
-    except kpps.CheckFailed as error:
-        # It misses a claim.
-        study = error.result
+    study = studies.study("beyond", claim=ids, seeds=f"{seed}..{seed}")
     fields: dict = {"cell": f"{study.kpps_version} {seed}", "seed": seed, "problem": None, "missed": ""}
     for claim in study.claims:
         if claim.verdict == "failed":
             fields["problem"] = f"{claim.id}: {claim.why}"
         elif claim.verdict != "pass":
             fields["missed"] = f"{fields['missed']} {claim.id}".strip()
-        values = claim.get("values")
-        for name in values.keys() if values is not None else ():
-            if not name.endswith(("_seed", "_misses")):
-                fields[f"{claim.id}.{name}"] = values[name]
+        values = studies.values(claim)
+        fields.update({name: values[name] for name in values if not name.endswith(("_seed", "_misses"))})
     return fields
 
 
@@ -71,8 +62,9 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     import pyarrow
 
     store = Store(store) if store is not None else None
-    ids = claims()
-    version = kpps.trial(load="50%", duration="1ms").kpps_version
+    # One machine tells which claims there are, without the study's figures.
+    sample = studies.study("beyond", seeds="1..1")
+    ids, version = [claim.id for claim in sample.claims], sample.kpps_version
     seeds = [seed for seed in range(first, first + machines) if store is None or f"{version} {seed}" not in store.names]
     rows, total = [], machines
     if store is not None and store.kept is not None:
@@ -87,8 +79,6 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
 
     def give_up(seed, why):
         take([seed], [{"cell": f"{version} {seed}", "seed": seed, "problem": why, "missed": ""}])
-
-    import functools
 
     chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
     try:

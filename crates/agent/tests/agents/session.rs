@@ -192,6 +192,44 @@ fn two_clocks_are_followed() {
     assert!((0..6).any(|_| is_followed()), "{told:?}");
 }
 
+/// A clock jumps while a trial runs. It ends in its time, each frame counts, and latencies are unknown.
+/// Between two trials a jump makes nothing wrong.
+#[test]
+fn a_clock_that_jumps_changes_no_count_and_no_time() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    let there = Clock::showing(77_000_000_000_000);
+    let agents =
+        [start(good(), Allowed::ALL, Clock::here().clone()), start(good(), Allowed::ALL, there.clone())];
+    let mut tester = tester([&agents[0], &agents[1]]);
+    let length = Duration::from_secs(1);
+    for by_ns in [HOUR_NS, -2 * HOUR_NS, 1_000_000_000] {
+        let (begun, jumped) = (Instant::now(), std::cell::Cell::new(false));
+        let gauges = tester.gauges();
+        let every = Some(length / 4);
+        let outcome = tester.trial(&Offer { every, ..offer(Load::Pps(1000.0), length) }, &|| {
+            let is_under_way = gauges.can_change_rate() && gauges.so_far().is_some_and(|it| it.1 > 0);
+            if is_under_way && !jumped.replace(true) {
+                there.set_forward(by_ns);
+            }
+            true
+        });
+        let outcome = outcome.unwrap();
+        assert!(jumped.get() && outcome.complete, "{:?}", outcome.trouble);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        let way = &outcome.directions[0];
+        assert_eq!((way.intended, way.sent + way.shortfall(), way.lost()), (1000, 1000, 0));
+        assert_eq!((way.arrived.duplicated, way.arrived.corrupted), (0, 0));
+        assert_eq!(way.latency.frames(), 0, "{by_ns}");
+        let (_, series) = way.series.as_ref().unwrap();
+        assert!(series.iter().all(|interval| interval.p50_ns.is_none()), "{series:?}");
+
+        let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
+        let way = &outcome.directions[0];
+        assert_eq!((way.lost(), way.latency.frames()), (0, way.arrived.received), "{by_ns}");
+        assert!(way.latency.quantile_ns(0.5) < 500_000_000, "{by_ns}");
+    }
+}
+
 #[test]
 fn agents_with_one_clock_have_no_offset() {
     let here = || Clock::here().clone();

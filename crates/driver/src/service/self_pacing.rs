@@ -52,7 +52,7 @@ const LATE: u64 = 4;
 const LEAST_NS: u64 = 50;
 /// The time of a frame of 64 bytes at 1 Gb/s, in ns.
 const SLOT_NS: u64 = 672;
-/// Sent frames that are reported at once, about.
+/// Sent frames that are reported at once, about; in small rings a quarter of them.
 const BATCH: u64 = 32;
 /// Descriptors in a cache line of 64 bytes.
 const LINE: usize = 4;
@@ -342,8 +342,9 @@ impl SelfPacing {
             return (Polled { received, reclaimed, done: true }, NextPoll::Asleep);
         }
         // An interrupt may have seemed to take longer than that: the device decides how long a read takes.
+        let batch = BATCH.min(u64::from(control.config().tx_ring) / 4);
         let sleep_ns =
-            self.send_sleep_ns(reclaimed as u64, now).max(self.interrupt_ns).min(MOST_SEND_SLEEP_NS);
+            self.send_sleep_ns(reclaimed as u64, batch, now).max(self.interrupt_ns).min(MOST_SEND_SLEEP_NS);
         (Polled { received, reclaimed, done: false }, NextPoll::At(now + sleep_ns))
     }
 
@@ -355,13 +356,13 @@ impl SelfPacing {
         }
     }
 
-    /// Time until the next report of sent frames is expected, in ns.
-    fn send_sleep_ns(&mut self, reclaimed: u64, now: u64) -> u64 {
+    /// Time until so many sent frames more are expected to be reported, in ns.
+    fn send_sleep_ns(&mut self, reclaimed: u64, batch: u64, now: u64) -> u64 {
         let waited_ns = now - self.reported_at_ns;
         if reclaimed == 0 {
             return if self.batch_ns > 0 { self.batch_ns } else { waited_ns } / 4;
         }
-        let batch_ns = waited_ns * BATCH / reclaimed;
+        let batch_ns = waited_ns * batch / reclaimed;
         self.reported_at_ns = now;
         self.batch_ns = if self.batch_ns > 0 { (3 * self.batch_ns + batch_ns) / 4 } else { batch_ns };
         self.batch_ns / 4 * 3

@@ -188,14 +188,23 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Some(start..end)
     }
 
-    /// The progress of the queue, for the watchdog.
+    /// The progress of the queue, for the watchdog. It looks at each report that was not reclaimed yet: a
+    /// user may reclaim late.
     pub fn progress(&self) -> Progress {
-        let waiting = self.done == 0
-            && self.report_count > 0
-            && self.reports.get(self.report_first).is_some_and(|&index| {
-                let known = self.ring.distance(self.clean, self.tail_written);
-                self.ring.distance(self.clean, index) < known && self.ring.status(index) & desc::TX_DD == 0
-            });
-        Progress { reclaimed: self.reclaimed, waiting }
+        let known = self.ring.distance(self.clean, self.tail_written);
+        let (mut done, mut waiting) = (self.done, false);
+        for nth in 0..self.report_count {
+            let Some(&index) = self.reports.get((self.report_first + nth) % self.ring.size()) else { break };
+            let ahead = self.ring.distance(self.clean, index);
+            if ahead >= known {
+                break;
+            }
+            if self.ring.status(index) & desc::TX_DD == 0 {
+                waiting = true;
+                break;
+            }
+            done = ahead + 1;
+        }
+        Progress { reported: self.reclaimed.wrapping_add(done as u32), waiting }
     }
 }

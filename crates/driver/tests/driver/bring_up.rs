@@ -295,6 +295,31 @@ fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     assert_eq!(pool.available(), 40);
 }
 
+/// A user that reclaims late, as one with a large ring may: reports that nobody has taken yet are
+/// progress, and hide none that is missing.
+#[test]
+fn the_watchdog_looks_beyond_what_was_reclaimed() {
+    const SECOND: u64 = 1_000_000_000;
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    let mut look = |send: u32, sent: u32, s: u64| {
+        for _ in 0..send {
+            let buffer = dev.tx.source_mut_take();
+            dev.tx.send(buffer, 60).unwrap();
+            dev.tx.flush();
+        }
+        assert_eq!(nic.transmit(sent), sent);
+        let progress = dev.tx.progress();
+        (progress.waiting, dev.control.watchdog(s * SECOND, progress).unwrap())
+    };
+    assert_eq!(look(2, 1, 10), (true, Health::Well));
+    assert_eq!(look(1, 1, 12), (true, Health::Well), "one more was sent");
+    assert_eq!(look(0, 0, 14), (true, Health::Hung));
+    assert_eq!(look(0, 1, 16), (false, Health::Well));
+    assert_eq!(look(0, 0, 18), (false, Health::Well));
+    assert_eq!((dev.tx.pending(), dev.tx.reclaim(9)), (3, 3));
+}
+
 /// What the driver says of its receiver.
 fn lost(dev: &mut Dev<'_>) -> Result<bool, Error> {
     dev.control.has_lost_receiver(&mut dev.rx)

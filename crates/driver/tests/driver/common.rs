@@ -266,6 +266,14 @@ impl Nic {
         (self.get(reg::RDT) + size - self.rx_head.get()) % size
     }
 
+    /// The receive descriptors that the device owns.
+    pub fn rx_descriptors(&self) -> Vec<[u64; 2]> {
+        let (memory, size) = self.ring(reg::RDBAL, reg::RDLEN);
+        let slots = (0..self.rx_owned()).map(|ahead| (self.rx_head.get() + ahead) % size);
+        let word = |at: u32| memory.words[at as usize].load(Relaxed);
+        slots.map(|slot| [word(2 * slot), word(2 * slot + 1)]).collect()
+    }
+
     /// Writes one received descriptor back; false if the device owns none.
     pub fn receive(&self, wb: desc::RxWriteback) -> bool {
         if self.rx_owned() == 0 {

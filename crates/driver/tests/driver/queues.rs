@@ -79,6 +79,30 @@ fn bursts_cost(chip: Chip, rx_format: RxFormat) {
     assert!(counts.writes() > writes);
 }
 
+/// Whatever has overwritten the addresses in a ring: each slot is written as a whole before the device gets
+/// it again, also where it keeps its buffer. So no slot stays dead.
+#[test]
+fn overwritten_addresses_last_for_one_lap() {
+    const GARBAGE: u64 = 0xdead_beef_0000;
+    for (buffers, refill) in policies() {
+        let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(64, 2048));
+        let mut dev = start(&nic, &counts, with(buffers, refill), &pool);
+        for lap in 0..3 {
+            for frame in 0..3 * 16 {
+                if frame == 5 {
+                    (0..16).for_each(|slot| nic.scribble(0, 2 * slot, GARBAGE + lap));
+                }
+                assert!(nic.receive_frame(60), "{buffers:?} {refill:?}: frame {frame}");
+                assert_eq!(dev.rx.receive(9, |frame| Some(frame.buffer)), 1);
+            }
+            let owned = nic.rx_descriptors();
+            let different: std::collections::HashSet<_> = owned.iter().collect();
+            assert!(owned.len() >= 8 && different.len() == owned.len(), "{owned:x?}");
+            assert!(owned.iter().all(|[address, status]| *address < GARBAGE && *status == 0), "{owned:x?}");
+        }
+    }
+}
+
 #[test]
 fn stock_refill_writes_the_tail_for_each_frame_and_groups_for_each_group() {
     for (group, doorbells) in [(1, 12), (4, 3), (5, 2), (0, 1)] {

@@ -340,6 +340,7 @@ const MEASURED: &[(&str, &str)] = &[
     ),
     ("trial --ports <pair> --replay two.pcap --bidirectional", "--replay goes one way"),
     ("trial --ports <pair> --replay two.pcap --flows 5", "cannot be used with '--flows"),
+    ("trial --ports <pair> --replay two.pcap --load <tiny>", "out of range"),
     ("ndr --min 100% --max 10%", "is empty: give --min below --max"),
     ("ndr --min 1MbpsL1 --max 1GbpsL2", "give all of them with L1 or all with L2"),
     ("ndr --min <tiny>", "out of range"),

@@ -51,6 +51,28 @@ fn a_trace_of_four_times_the_time_takes_about_four_times_the_work() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn one_interrupt_ends_a_long_trace() {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));
+    command.args(["trace", "--duration", "10s"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let process = command.spawn().unwrap();
+    // Until it handles the signal (SIGINT is the second one), it would just end.
+    let handles = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
+    };
+    while !handles() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let sent = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    let output = process.wait_with_output().unwrap();
+    assert!(sent.success());
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn what_cannot_be_watched_is_said_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     for (arguments, says) in [

@@ -6,7 +6,7 @@ pub use read::Results;
 
 use crate::statistics::{holm, least_p, median, shift};
 use kpps_results::comparison::{Better, Compared, Comparison, Finding, Sample, Side};
-use read::Measured;
+use read::Values;
 use std::collections::BTreeSet;
 
 /// The probability that a confidence interval misses the true value.
@@ -42,12 +42,12 @@ pub fn compare(sides: &[Results], criteria: &Criteria) -> Result<Comparison, Str
     }
     // If each side has measured one system only, these are compared, whatever their names.
     let named = sides.iter().any(|side| side.of().len() > 1);
-    let wanted = |it: &&Measured| {
+    let wanted = |it: &&Values| {
         criteria.quantities.is_empty() || criteria.quantities.iter().any(|name| it.quantity.contains(name))
     };
     let mut rows = Vec::new();
     let mut left_out = BTreeSet::new();
-    let only_in = |side: &Results, it: &Measured| format!("{}, only in {}", it.title(named), side.name);
+    let only_in = |side: &Results, it: &Values| format!("{}, only in {}", it.title(named), side.name);
     for (number, other) in others.iter().enumerate() {
         for here in first.measured().filter(wanted) {
             match other.measured().find(|there| there.is_like(here, named)) {
@@ -94,7 +94,7 @@ fn sample(values: &[f64]) -> Sample {
 }
 
 /// A quantity of two sides, before the verdict.
-fn row(here: &Measured, there: &Measured, side: usize, named: bool, threshold: f64) -> Compared {
+fn row(here: &Values, there: &Values, side: usize, named: bool, threshold: f64) -> Compared {
     let first = sample(&here.values);
     let found = shift(&here.values, &there.values, INTERVAL_ERROR);
     let share = |by: f64| by / first.median.abs();
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     fn rows(samples: &[(&[f64], &[f64])]) -> Vec<Compared> {
-        let measured = |values: &[f64]| Measured {
+        let measured = |values: &[f64]| Values {
             of: String::new(),
             what: String::new(),
             quantity: "delivered".into(),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn counts_that_repeat_need_no_second_value() {
         let finding = |few, from: f64, to: f64, threshold| {
-            let measured = |value| Measured {
+            let measured = |value| Values {
                 of: String::new(),
                 what: String::new(),
                 quantity: "instructions".into(),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The values of a quantity at one size and load.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct Values {
     /// The measured system: a driver, two ports.
     pub of: String,
     /// The size and the load.
@@ -31,7 +31,7 @@ pub struct Measured {
     pub repeats: Option<f64>,
 }
 
-impl Measured {
+impl Values {
     /// Whether both are the same quantity, of the same system if names matter.
     pub fn is_like(&self, other: &Self, named: bool) -> bool {
         self.what == other.what && self.quantity == other.quantity && (!named || self.of == other.of)
@@ -52,7 +52,7 @@ pub struct Results {
     pub kind: String,
     /// The number of documents.
     pub documents: usize,
-    all: Vec<Measured>,
+    all: Vec<Values>,
     places: HashMap<[String; 3], usize>,
 }
 
@@ -102,7 +102,7 @@ impl Results {
     }
 
     /// All quantities, in the order of their first occurrence.
-    pub fn measured(&self) -> impl Iterator<Item = &Measured> {
+    pub fn measured(&self) -> impl Iterator<Item = &Values> {
         self.all.iter()
     }
 
@@ -145,7 +145,7 @@ impl Results {
         let key = [of.to_owned(), what.to_owned(), quantity.to_owned()];
         let at = *self.places.entry(key).or_insert_with(|| {
             let (of, what, quantity) = (of.to_owned(), what.to_owned(), quantity.to_owned());
-            self.all.push(Measured { of, what, quantity, unit, better, values: Vec::new(), repeats });
+            self.all.push(Values { of, what, quantity, unit, better, values: Vec::new(), repeats });
             self.all.len() - 1
         });
         self.all[at].values.push(value);

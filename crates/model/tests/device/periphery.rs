@@ -113,6 +113,31 @@ fn the_phy_negotiates() {
     assert_ne!(b.get(reg::MDIC) & mdic::ERROR, 0);
 }
 
+#[test]
+fn the_partner_may_be_slower() {
+    let params = Params { link_ps: 1_000 * US, ..Params::of(Chip::I82540em) };
+    let mut b = Bench { nic: Nic::new(params, MAC), m: Machine::new(0, 0), now: 0, tx: 0, ring: 8 };
+    b.set(reg::CTRL, ctrl::SLU);
+    let all = mii::advertise::FULL_100 | mii::advertise::FULL_10;
+    for (mbps, speed, offered, gigabit) in [
+        (10, 0, mii::advertise::FULL_10, false),
+        (100, status::SPEED_100, all, false),
+        (1000, status::SPEED_1000, all, true),
+    ] {
+        b.nic.set_partner_speed(b.now, mbps);
+        assert_eq!((b.nic.link_mbps(), b.get(reg::STATUS) & status::LU), (None, 0));
+        b.pass(1_000 * US);
+        assert_eq!(b.nic.link_mbps(), Some(mbps));
+        assert_eq!(b.get(reg::STATUS) & (status::LU | status::SPEED_MASK), status::LU | speed);
+        assert_eq!(phy_read(&mut b, mii::PARTNER) & all, offered);
+        assert_eq!(phy_read(&mut b, mii::GIGABIT_STATUS) != 0, gigabit);
+    }
+    // Fibre has one speed.
+    let mut b = Bench::ready(Bench::params(Chip::I82543gc), 8);
+    b.nic.set_partner_speed(b.now, 10);
+    assert_eq!(b.nic.link_mbps(), Some(1000));
+}
+
 /// Clocks the low `bits` bits of `data` into the 82543's pins, as a driver does.
 fn pins_out(b: &mut Bench, data: u32, bits: u32) {
     let base = ctrl::SLU | ctrl::SWDPIO2 | ctrl::SWDPIO3;

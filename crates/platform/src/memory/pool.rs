@@ -18,7 +18,13 @@ use std::sync::{Arc, PoisonError, Weak};
 const CACHE_LINE: usize = 64;
 
 /// The number of buffers that a handle trades at once with the pool; its own stack holds twice as many.
-const BATCH: usize = if cfg!(all(test, kpps_loom)) { 1 } else { 32 };
+const BATCH: usize = if cfg!(all(test, kpps_loom)) {
+    1
+} else if cfg!(miri) {
+    2
+} else {
+    32
+};
 
 /// In pools with fewer buffers than this, handles have no stacks, because buffers in a stack are missing
 /// elsewhere.
@@ -269,6 +275,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
+    /// Buffers of a pool whose handles have stacks. Miri takes a while for each.
+    const MANY: usize = if cfg!(miri) { 40 } else { 600 };
+
     fn memory() -> Memory {
         Memory::private(8 << 20).unwrap()
     }
@@ -286,34 +295,38 @@ mod tests {
     #[test]
     fn dropped_and_foreign_buffers_return_to_their_pool() {
         let memory = memory();
-        let mut pool = memory.pool(600, 256, None).unwrap();
-        let mut other = memory.pool(600, 256, None).unwrap();
+        let mut pool = memory.pool(MANY, 256, None).unwrap();
+        let mut other = memory.pool(MANY, 256, None).unwrap();
         drop(pool.take());
-        assert_eq!(pool.available(), 600);
-        for _ in 0..100 {
+        assert_eq!(pool.available(), MANY);
+        for _ in 0..MANY / 6 {
             other.give(pool.take().unwrap());
         }
         drop(other.clone());
         drop(other);
-        assert_eq!((pool.available(), pool.count()), (600, 600));
+        assert_eq!((pool.available(), pool.count()), (MANY, MANY));
         drop(pool);
         assert!(whole(&memory));
     }
 
     #[test]
     fn a_chunk_is_aligned_and_comes_back_whole() {
-        let memory = Memory::private(2 << 20).unwrap();
+        const CHUNKS: usize = if cfg!(miri) { 40 } else { 512 };
+        let memory = Memory::private((1 << 20) + CHUNKS * 2048).unwrap();
         for _ in 0..2 {
             // The whole memory: none is lost when the first pool is dropped.
-            let mut pool = memory.chunks(512, 2048, 256).unwrap();
+            let mut pool = memory.chunks(CHUNKS, 2048, 256).unwrap();
             assert!(memory.chunks(1, 2048, 256).is_err());
             let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-            assert_eq!(all.len(), 512);
+            assert_eq!(all.len(), CHUNKS);
             for (index, buffer) in all.iter_mut().enumerate() {
                 assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
                 buffer.bytes_mut().fill(index as u8);
             }
-            assert!(all.iter().enumerate().all(|(index, b)| b.bytes().iter().all(|&x| x == index as u8)));
+            // Miri takes a microsecond for each byte.
+            let each = if cfg!(miri) { 500 } else { 1 };
+            let whole = |bytes: &[u8], index| bytes.iter().step_by(each).all(|&byte| byte == index as u8);
+            assert!(all.iter().enumerate().all(|(index, buffer)| whole(buffer.bytes(), index)));
         }
         for (chunk, headroom) in [(2047, 0), (2048, 2048), (2048, 100)] {
             assert!(memory.chunks(1, chunk, headroom).is_err());
@@ -323,7 +336,7 @@ mod tests {
     #[test]
     fn a_buffer_may_outlive_all_handles() {
         let memory = memory();
-        for count in [3, 600] {
+        for count in [3, MANY] {
             let mut pool = memory.pool(count, 2048, None).unwrap();
             let mut buffer = pool.take().unwrap();
             drop(pool);
@@ -349,7 +362,7 @@ mod tests {
     #[test]
     fn buffers_travel_between_threads() {
         let memory = memory();
-        let mut pool = memory.pool(1024, 256, None).unwrap();
+        let mut pool = memory.pool(2 * MANY, 256, None).unwrap();
         let mut far = pool.clone();
         let (to, from) = std::sync::mpsc::sync_channel(64);
         let thread = std::thread::spawn(move || {
@@ -362,7 +375,7 @@ mod tests {
             sum
         });
         let mut sum = 0;
-        for value in 0..20_000_u32 {
+        for value in 0..if cfg!(miri) { 200 } else { 20_000_u32 } {
             let mut buffer = std::iter::repeat_with(|| pool.take()).flatten().next().unwrap();
             buffer.bytes_mut()[0] = value as u8;
             sum += u64::from(value as u8);
@@ -370,7 +383,7 @@ mod tests {
         }
         drop(to);
         assert_eq!(thread.join().unwrap(), sum);
-        assert_eq!(pool.available(), 1024);
+        assert_eq!(pool.available(), 2 * MANY);
         drop(pool);
         assert!(whole(&memory));
     }
@@ -379,7 +392,7 @@ mod tests {
         /// For any use of handles: no buffer is out twice, none is lost, and all memory is freed.
         #[test]
         fn none_twice_none_lost(
-            count in 1_usize..700, acts in prop::collection::vec((0_usize..3, 0_u8..4, 1_usize..80), 0..60),
+            count in 1_usize..MANY + 100, acts in prop::collection::vec((0_usize..3, 0_u8..4, 1_usize..80), 0..60),
         ) {
             let memory = memory();
             let first = memory.pool(count, 512, None).unwrap();

@@ -35,7 +35,7 @@ use crate::qmp::Monitor;
 use cable::Cable;
 use kpps_platform::{DmaMemory, DmaSpec, OutOfMemory, Platform, Registers};
 use machine::Started;
-use socket::Qtest;
+pub(crate) use socket::Qtest;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -5,7 +5,7 @@ use super::progress::Progress;
 use super::sample::{Sampler, Source};
 use super::screen::{columns, restore, watch};
 use crate::Caller;
-use crate::files::tell;
+use crate::files::tell_caller;
 use std::io::{Write, stderr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -90,7 +90,7 @@ impl Drop for View {
             let _ = thread.join();
         }
         for notice in self.progress.state().notices.drain(..) {
-            self.caller.as_ref().map_or_else(|| tell(&notice), |caller| caller.is_told(&notice));
+            tell_caller(self.caller.as_deref(), &notice);
         }
     }
 }

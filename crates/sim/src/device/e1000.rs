@@ -1,6 +1,7 @@
 //! The e1000 driver with its card, as an operating-system stack sees it. This is where a simulation reaches
 //! the project's driver: [`E1000::probe`] starts it, and the stack calls it through [`Netdev`].
 
+use super::policy::{Next, ServicePolicy};
 use kpps_driver::config::{self, Buffers};
 use kpps_driver::service::{self, Exclusive, InterruptLoop, Napi, Polling, SelfPacing, Spent};
 use kpps_driver::{
@@ -71,6 +72,7 @@ enum Policy {
     Napi(Napi),
     Polling(Polling),
     SelfPacing(SelfPacing),
+    Own(Box<dyn ServicePolicy>),
 }
 
 /// What a driver preset says of the driver's behaviour towards the operating system. Only the simulator asks
@@ -124,6 +126,8 @@ pub struct DriverState {
     pub spent: Cell<Spent>,
     /// Why it cannot go on.
     pub error: Cell<Option<Error>>,
+    /// Why a policy of the calling program cannot.
+    pub policy_error: RefCell<Option<String>>,
 }
 
 impl DriverState {
@@ -330,6 +334,60 @@ impl E1000 {
         Self { checksum: self.checksum && each_frame, ..self }
     }
 
+    /// The same with a policy of the calling program, which replaces a [`SelfPacing`] one.
+    pub fn served_by(self, policy: Box<dyn ServicePolicy>) -> Self {
+        Self { policy: RefCell::new(Policy::Own(policy)), ..self }
+    }
+
+    /// A poll whose successor the policy chooses.
+    fn poll_for(
+        &self,
+        policy: &mut dyn ServicePolicy,
+        budget: usize,
+        sink: impl FnMut(Received<Buf>) -> Option<Buf>,
+    ) -> (service::Polled, NextPoll) {
+        let mut tx = Transmitter(self);
+        let reclaimed = tx.with(|tx| {
+            tx.set_polled(true);
+            tx.reclaim(usize::MAX)
+        });
+        let received = self.rx.borrow_mut().receive(budget, sink);
+        let now_ps = self.machine.now_ps();
+        let next = policy.on_poll(received, reclaimed, now_ps / NS).unwrap_or_else(|error| {
+            self.state.policy_error.replace(Some(error));
+            Next::Interrupt
+        });
+        tx.with(TxQueue::request_report_if_idle);
+        let next = match next {
+            Next::PollIn(0) => NextPoll::Now,
+            Next::PollIn(ns) => NextPoll::At(now_ps.saturating_add(ns.saturating_mul(NS))),
+            Next::Interrupt => {
+                tx.with(|tx| {
+                    tx.set_polled(false);
+                    tx.request_report();
+                });
+                Controls(self).with(|control| control.unmask());
+                NextPoll::Interrupt
+            }
+        };
+        (service::Polled { received, reclaimed, done: next == NextPoll::Interrupt }, next)
+    }
+
+    /// An interrupt that the policy decides about. True: poll.
+    fn ask(&self, policy: &mut dyn ServicePolicy, control: &mut Control<Card>) -> Result<bool, Error> {
+        if !control.causes()?.any() {
+            return Ok(false);
+        }
+        let polls = policy.on_interrupt(self.machine.now_ps() / NS).unwrap_or_else(|error| {
+            self.state.policy_error.replace(Some(error));
+            false
+        });
+        if polls {
+            control.mask();
+        }
+        Ok(polls)
+    }
+
     /// Where it is to be served.
     pub fn service(&self) -> stack::Service {
         match self.control.borrow().config().service {
@@ -492,6 +550,7 @@ impl Netdev for E1000 {
             Ok(Policy::Napi(service)) => service.interrupt(&mut control),
             Ok(Policy::SelfPacing(service)) => service.interrupt(&mut control),
             Ok(Policy::Polling(_)) => Ok(false),
+            Ok(Policy::Own(policy)) => self.ask(&mut **policy, &mut control),
             // A poll is under way: nothing needs to be scheduled.
             Err(_) => control.causes().map(|_| false),
         };
@@ -504,8 +563,14 @@ impl Netdev for E1000 {
     fn poll(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Polled {
         let sink = |received| up(self.frame(received));
         let mut policy = self.policy.borrow_mut();
+        if let Policy::Own(policy) = &mut *policy {
+            let (polled, next) = self.poll_for(&mut **policy, budget, sink);
+            self.note(None);
+            return Polled { frames: polled.received, completed: polled.reclaimed, next };
+        }
         let mut rx = self.rx.borrow_mut();
         let (polled, next) = match &mut *policy {
+            Policy::Own(_) => (service::Polled::default(), NextPoll::Interrupt),
             Policy::InterruptLoop(_) => (service::Polled::default(), NextPoll::Interrupt),
             Policy::Napi(service) => {
                 let polled = service.poll(Controls(self), &mut rx, Transmitter(self), budget, sink);

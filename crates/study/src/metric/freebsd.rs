@@ -228,8 +228,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
         ("idle", Some(sent.idle)),
         ("interrupts_per_packet", per(sent.interrupts_per_s, sent.pps)),
     ];
-    let drawn = row.into_iter().map(|(name, number)| (name, number.into()));
-    let mut values: Values = drawn.collect();
+    let mut values: Values = row.into_iter().map(|(name, number)| (name, number.into())).collect();
     values.extend(found.map(|(name, number)| (name.to_owned(), number.into())));
     values.insert("of_rule".into(), sent.queue.map(of_rule).into());
     values.extend(queue(&sent));

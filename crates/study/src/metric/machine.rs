@@ -147,9 +147,9 @@ impl Trials<'_> {
     }
 }
 
-/// The most interrupts per packet; `None` if a trial shows none.
-fn most_interrupts<'a>(taken: impl Iterator<Item = &'a Taken>) -> Option<f64> {
-    let all = taken.map(|taken| taken.interrupts_per_packet).collect::<Option<Vec<_>>>()?;
+/// The highest value of these trials; `None` if one of them does not have it.
+fn most_of<'a>(taken: impl Iterator<Item = &'a Taken>, value: impl Fn(&Taken) -> Option<f64>) -> Option<f64> {
+    let all = taken.map(value).collect::<Option<Vec<_>>>()?;
     Some(most(all.into_iter()))
 }
 
@@ -225,8 +225,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
 
     let perhaps = [
-        ("interrupts_per_packet", most_interrupts(polled())),
-        ("interrupts_per_packet_idle", most_interrupts(taken.iter())),
+        ("interrupts_per_packet", most_of(polled(), |taken| taken.interrupts_per_packet)),
+        ("interrupts_per_packet_idle", most_of(taken.iter(), |taken| taken.interrupts_per_packet)),
         ("burst_spread", burst_spread),
         ("tail_writes_spread", tail_writes_spread),
         ("latency_us", latency_us),
@@ -236,6 +236,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             useful().next().zip(useful().next_back()).and_then(|(first, last)| per(first, last)),
         ),
         ("process_of_reserve", per(process, setup.reserve())),
+        ("misstated", most_of(polled(), Taken::misstated)),
     ];
     let mut values: Values = [
         ("seed", of.seed as f64),
@@ -245,7 +246,6 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ("held_computing", held(&computing)),
         ("process", process),
         ("interrupt_load", most(taken.iter().map(|taken| taken.cpu.hardirq))),
-        ("misstated", most(polled().filter_map(Taken::misstated))),
         ("of_best", trials.of_best(&drawn, &taken)?),
     ]
     .into_iter()

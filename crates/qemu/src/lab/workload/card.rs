@@ -24,8 +24,10 @@ impl Register {
         let resource = guest.run(&format!("head -1 /sys/bus/pci/devices/{}/resource", address(index)))?;
         let base = resource.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
         let base = base.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let base = base.ok_or(Error::Protocol { what: "a card's registers".into(), answer: resource })?;
-        Ok(Self { address: format!("{:#x}", base + offset) })
+        let address = base.and_then(|base| base.checked_add(offset));
+        let address =
+            address.ok_or(Error::Protocol { what: "a card's registers".into(), answer: resource })?;
+        Ok(Self { address: format!("{address:#x}") })
     }
 
     /// Its physical address in hexadecimal.

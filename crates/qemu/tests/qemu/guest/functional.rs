@@ -64,25 +64,42 @@ fn the_suite_holds_on_e1000_through_uio() {
     }
 }
 
+const COUNT: u64 = 1500;
+
 /// Sends `frames` (sizes, tags) from one port to the other: all of them arrive once, in order and unchanged.
-/// A guest that does not run for a while loses frames, as its card has no room; then it is tried again.
+/// It is tried again only if a card or a socket counted each absent frame as missed, for want of room: so a
+/// guest loses frames on a busy host.
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
     in_six_tries("a guest in time for a thousand frames a second", || {
+        let missed_before = missed_by_kernel(guest);
         let text = sent_and_counted(guest, from, to, frames);
-        for holds in [" 0 duplicated, 0 reordered", "0 corrupted"] {
-            assert!(text.contains(holds), "{from} to {to}, {frames}: {text}");
+        let received = number_before(&text, " received, ");
+        let missed = number_before(&text, " missed ") + missed_by_kernel(guest) - missed_before;
+        assert!(received + missed >= COUNT, "{from} to {to}, {frames}: {missed} missed; {text}");
+        if received < COUNT {
+            return false;
         }
-        println!("{from} to {to}, {frames}: {text}");
-        text.contains(&format!("{COUNT} received, 0 lost")) && text.trim().ends_with('0')
+        assert!(text.trim().ends_with('0'), "{from} to {to}, {frames}: {text}");
+        assert!(text.contains(&format!("{COUNT} received, 0 lost, 0 duplicated, 0 reordered")), "{text}");
+        true
     });
 }
 
-const COUNT: u32 = 1500;
+/// The number that stands before these words; 0 if they are absent.
+fn number_before(text: &str, words: &str) -> u64 {
+    let before = text.split_once(words).and_then(|(before, _)| before.split_whitespace().next_back());
+    before.map_or(0, |number| number.parse().unwrap())
+}
+
+/// Frames for which the kernel's card had no room so far.
+fn missed_by_kernel(guest: &mut Guest) -> u64 {
+    guest.run("cat /sys/class/net/eth0/statistics/rx_missed_errors").unwrap().trim().parse().unwrap()
+}
 
 /// What `kpps count` said of the frames of `kpps send`, and its exit code.
 fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> String {
     let counter =
-        format!("kpps count {to} --expect {COUNT} --duration 15s --every 20ms > /tmp/count 2> /tmp/lines");
+        format!("kpps count {to} --expect {COUNT} --duration 1h --every 20ms > /tmp/count 2> /tmp/lines");
     guest
         .run(&format!(
             "rm -f /tmp/code /tmp/lines; (setsid {counter}; echo $? > /tmp/code) > /dev/null 2>&1 &"
@@ -94,7 +111,10 @@ fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> St
     let sent =
         guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), PATIENCE).unwrap();
     assert_eq!(sent.code, 0, "{from} to {to}, {frames}: {}", sent.text);
-    guest.output("while [ ! -e /tmp/code ]; do usleep 20000; done", PATIENCE).unwrap();
+    // The counter ends with the last frame. If one is absent, it is interrupted.
+    guest.run("for i in $(seq 250); do [ ! -e /tmp/code ] || break; usleep 20000; done").unwrap();
+    guest.run("[ -e /tmp/code ] || kill -INT $(pidof kpps)").unwrap();
+    guest.run("while [ ! -e /tmp/code ]; do usleep 20000; done").unwrap();
     guest.run("cat /tmp/count /tmp/lines | grep -v '^{'; cat /tmp/code").unwrap()
 }
 

@@ -275,7 +275,7 @@ fn a_sender_goes_on_after_its_link_was_down() {
     assert!(port.largest_burst <= 72, "a burst of {} frames", port.largest_burst);
 }
 
-/// What became due while the sender did not run is not sent at once afterwards.
+/// What became due while the sender did not run is not sent at once afterwards, but for 32 frames.
 #[test]
 fn no_burst_follows_a_pause() {
     let mut port = mirror(Duration::ZERO);

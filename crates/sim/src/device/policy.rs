@@ -1,0 +1,70 @@
+//! Service policies that a program brings along, to try an idea or to teach. A policy decides when the driver
+//! looks at its card; the driver does the rest. Its driver is a preset with another service.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// When to look at the card. One is made for each card. An error ends the trial with its text.
+pub trait ServicePolicy {
+    /// The card has interrupted. True: mask its interrupts and poll. False: leave the frames where they are
+    /// until the next interrupt.
+    ///
+    /// # Errors
+    /// Those of the policy, in one line.
+    fn on_interrupt(&mut self, now_ns: u64) -> Result<bool, String>;
+    /// A poll received so many frames and gave back so many sent ones. Returns what comes next.
+    ///
+    /// # Errors
+    /// Those of the policy, in one line.
+    fn on_poll(&mut self, received: usize, reclaimed: usize, now_ns: u64) -> Result<Next, String>;
+}
+
+/// What comes after a poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another poll after so many nanoseconds.
+    PollIn(u64),
+    /// Interrupts are unmasked.
+    Interrupt,
+}
+
+/// A driver with a policy of the calling program.
+#[derive(Clone)]
+pub struct OwnPolicy {
+    /// Its name: drivers are chosen by it.
+    pub name: String,
+    /// What it is, in a sentence.
+    pub description: String,
+    /// What it is written as. It is part of the keys of kept results.
+    pub text: String,
+    /// The driver preset that has everything but the service.
+    pub base: String,
+    /// Frames of one poll at most.
+    pub budget: u16,
+    /// Makes the policy of a card.
+    pub make: Arc<dyn Fn() -> Box<dyn ServicePolicy> + Send + Sync>,
+}
+
+impl fmt::Debug for OwnPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}, {} frames", self.name, self.base, self.budget)
+    }
+}
+
+/// Those of this process.
+static KNOWN: RwLock<Vec<OwnPolicy>> = RwLock::new(Vec::new());
+
+impl OwnPolicy {
+    /// Makes it known in this process; it replaces another of its name.
+    pub fn register(self) {
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|other| other.name != self.name);
+        known.push(self);
+    }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|policy| policy.name == name).cloned()
+    }
+}

@@ -1,0 +1,19 @@
+"""What campaigns and sensitivities need of a study."""
+
+from __future__ import annotations
+
+import kpps
+
+
+def study(name: str, **named):
+    """The result of a study, also if it misses a claim."""
+    try:
+        return kpps.study(name, **named)
+    except kpps.CheckFailed as error:
+        return error.result
+
+
+def values(claim) -> dict:
+    """The values of a claim, by names like W1.held; empty if it could not be measured."""
+    measured = claim.get("values")
+    return {f"{claim.id}.{name}": measured[name] for name in measured} if measured is not None else {}

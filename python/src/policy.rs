@@ -1,0 +1,119 @@
+//! Service policies as Python classes, in the simulator.
+//!
+//! Each card's policy has a thread of its own: simulated CPUs run on stacks that are too small for an
+//! interpreter, and switch between them. The simulator waits for each answer.
+
+use kpps_sim::{Next, OwnPolicy, ServicePolicy};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What is asked.
+enum Ask {
+    Interrupt { now_ns: u64 },
+    Poll { received: usize, reclaimed: usize, now_ns: u64 },
+}
+
+/// What is answered.
+enum Answer {
+    Polls(bool),
+    Next(Next),
+}
+
+/// A policy in its thread, which ends with this.
+struct InPython {
+    name: String,
+    asks: Sender<Ask>,
+    answers: Receiver<Result<Answer, String>>,
+}
+
+impl InPython {
+    /// Makes an object of the class.
+    fn start(name: String, class: Arc<Py<PyAny>>) -> Self {
+        let ((asks, asked), (answer, answers)) = (channel(), channel());
+        let of_class = name.clone();
+        let serve = move || {
+            let policy = Python::attach(|py| class.call0(py));
+            while let Ok(ask) = asked.recv() {
+                let line =
+                    |error: PyErr| format!("policy {of_class}: {}", error.to_string().replace('\n', " "));
+                let result = Python::attach(|py| match &policy {
+                    Ok(policy) => answer_of(policy.bind(py), &ask).map_err(line),
+                    Err(error) => Err(line(error.clone_ref(py))),
+                });
+                if answer.send(result).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without a thread nobody answers, and the first question says so.
+        let _ = std::thread::Builder::new().name("policy".into()).spawn(serve);
+        Self { name, asks, answers }
+    }
+
+    fn ask(&self, ask: Ask) -> Result<Answer, String> {
+        let gone = || format!("policy {}: its thread has ended", self.name);
+        self.asks.send(ask).map_err(|_| gone())?;
+        self.answers.recv().map_err(|_| gone())?
+    }
+}
+
+/// Microseconds of the simulated clock, from nanoseconds.
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// Asks the object.
+fn answer_of(policy: &Bound<'_, PyAny>, ask: &Ask) -> PyResult<Answer> {
+    match *ask {
+        Ask::Interrupt { now_ns } => {
+            policy.call_method1("on_interrupt", (us(now_ns),))?.is_truthy().map(Answer::Polls)
+        }
+        Ask::Poll { received, reclaimed, now_ns } => {
+            let said = policy.call_method1("on_poll", (received, reclaimed, us(now_ns)))?;
+            if said.is_none() {
+                return Ok(Answer::Next(Next::Interrupt));
+            }
+            match said.extract::<f64>() {
+                Ok(after_us) if (0.0..=1e9).contains(&after_us) => {
+                    Ok(Answer::Next(Next::PollIn((after_us * 1e3) as u64)))
+                }
+                _ => Err(PyValueError::new_err(format!(
+                    "on_poll returned {}: give None for interrupts, or the time to the next poll in us",
+                    said.repr()?
+                ))),
+            }
+        }
+    }
+}
+
+impl ServicePolicy for InPython {
+    fn on_interrupt(&mut self, now_ns: u64) -> Result<bool, String> {
+        Ok(matches!(self.ask(Ask::Interrupt { now_ns })?, Answer::Polls(true)))
+    }
+    fn on_poll(&mut self, received: usize, reclaimed: usize, now_ns: u64) -> Result<Next, String> {
+        match self.ask(Ask::Poll { received, reclaimed, now_ns })? {
+            Answer::Next(next) => Ok(next),
+            Answer::Polls(_) => Ok(Next::Interrupt),
+        }
+    }
+}
+
+/// Makes a class known as a driver of this name: the preset `base` with the class's policy, which polls at most
+/// `budget` frames.
+#[pyfunction]
+pub fn register_policy(
+    name: String,
+    description: String,
+    text: String,
+    base: String,
+    budget: u16,
+    class: Py<PyAny>,
+) {
+    let class = Arc::new(class);
+    let of_class = name.clone();
+    let make =
+        move || -> Box<dyn ServicePolicy> { Box::new(InPython::start(of_class.clone(), class.clone())) };
+    OwnPolicy { name, description, text, base, budget, make: Arc::new(make) }.register();
+}

@@ -1,0 +1,76 @@
+"""Service policies as Python classes."""
+
+import kpps
+import pytest
+
+SHORT = {"load": "300kpps", "duration": "2ms"}
+
+
+class Napi(kpps.Policy):
+    """Polls until a poll is not full."""
+
+    budget = 16
+    made = []
+
+    def __init__(self):
+        self.interrupts, self.polls = 0, 0
+        self.made.append(self)
+
+    def on_interrupt(self, now_us):
+        self.interrupts += 1
+        return True
+
+    def on_poll(self, received, reclaimed, now_us):
+        assert 0 <= received <= self.budget
+        self.polls += 1
+        return 0 if received == self.budget else None
+
+
+class Seldom(Napi):
+    """Polls each 50 us."""
+
+    budget = 64
+
+    def on_poll(self, received, reclaimed, now_us):
+        return 50 if received else None
+
+
+def test_a_policy_is_a_driver_beside_others():
+    Napi.made.clear()
+    curve = kpps.curve(driver=[Napi, Seldom, "intel-5.7.6"], **SHORT)
+    own, seldom, other = [series.points[0] for series in curve.series]
+    assert [series.name for series in curve.series] == ["Napi", "Seldom", "intel-5.7.6"]
+    assert own.loss_ratio == 0 and seldom.loss_ratio == 0
+    # A poll for 50 us finds 15 frames, and masks interrupts meanwhile.
+    assert seldom.interrupts_per_packet < own.interrupts_per_packet / 4
+    assert Napi.made and any(policy.polls >= policy.interrupts > 0 for policy in Napi.made)
+
+
+def test_the_same_policy_has_the_same_result():
+    assert kpps.curve(driver=Napi, **SHORT).to_json() == kpps.curve(driver=Napi, **SHORT).to_json()
+
+
+def test_a_policy_that_never_polls_loses_everything():
+    class Deaf(kpps.Policy):
+        def on_interrupt(self, now_us):
+            return False
+
+    point = kpps.curve(driver=Deaf, **SHORT).series[0].points[0]
+    assert point.delivered_pps == 0 and point.loss_ratio == 1
+
+
+@pytest.mark.parametrize(
+    "wrong, line",
+    [
+        ({"on_poll": lambda self, *_: 1 / 0}, "ZeroDivisionError: division by zero"),
+        ({"on_poll": lambda self, *_: "later"}, "on_poll returned 'later': give None for interrupts"),
+        ({"on_poll": lambda self, *_: float("nan")}, "on_poll returned nan"),
+        ({"__init__": lambda self: 1 / 0}, "ZeroDivisionError"),
+        ({"budget": 0}, "Wrong.budget is 0: give a number of frames"),
+        ({"base": "nosuch"}, "no driver preset called 'nosuch'"),
+    ],
+)
+def test_an_error_of_a_policy_is_one_line(wrong, line):
+    with pytest.raises(kpps.Error) as raised:
+        kpps.curve(driver=type("Wrong", (kpps.Policy,), wrong), **SHORT)
+    assert line in str(raised.value) and "\n" not in str(raised.value)
