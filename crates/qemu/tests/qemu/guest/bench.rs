@@ -28,6 +28,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         windows: 1,
         window: Duration::from_millis(100),
         rate: Rate::Pps(20_000.0),
+        profile: false,
         settings: Settings(vec![
             "linux.RxIntDelay=10".parse().unwrap(),
             "sysctl.net.core.netdev_budget=100".parse().unwrap(),
@@ -66,6 +67,7 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
         windows: 1,
         window: Duration::from_millis(500),
         rate,
+        profile: false,
         settings: Settings::default(),
         at_most: None,
         kpps: kpps(),
