@@ -63,7 +63,10 @@ pub(crate) fn graph(profile: &Profile) -> Markup {
     html! {
         section {
             h2 { (device) " " (workload) " " (driver) " " (backend) }
-            p { "Shares of " (instructions) " instructions; a box is as wide as its function and all that it calls." }
+            p {
+                "Shares of " (instructions) " instructions. A box is as wide as its function and all that it calls, \
+                 as far as the order of addresses shows calls: code without symbols shows none."
+            }
             div.flame { (Node::of(stacks).within()) }
         }
     }

@@ -146,7 +146,8 @@ pub struct SourceCost {
     pub error: f64,
 }
 
-/// Where the guest's instructions go while a driver works: all that were executed in a stretch of its time.
+/// Where the guest's instructions go while a driver works: all that were executed in some stretches of its
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// The workload.
@@ -159,8 +160,10 @@ pub struct Profile {
     pub device: String,
     /// Whether the machine has an IOMMU.
     pub iommu: bool,
-    /// The instructions that were looked at.
+    /// The instructions that were looked at, those of the frames' source among them.
     pub instructions: u64,
+    /// The stretches of time that they are of.
+    pub stretches: u32,
     /// Functions, with the most instructions first.
     pub functions: Vec<Function>,
     /// Functions with those that called them, but for rare ones. Calls are those that the order of addresses
@@ -173,10 +176,13 @@ pub struct Profile {
 pub struct Function {
     /// Its name; in parts of a file without symbols the file's.
     pub name: String,
-    /// The kernel, a module, a program or a library.
-    pub of: String,
+    /// The kernel, a module, a program or a library; null if there is no file at its addresses.
+    pub of: Option<String>,
     /// Its share of the instructions, without those of what it calls.
     pub share: f64,
+    /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of the
+    /// stretches.
+    pub error: Option<f64>,
     /// The same of the row's instructions for each frame.
     pub instructions_per_frame: Option<f64>,
 }

@@ -10,6 +10,7 @@ use crate::lab::{Error, Result, qemu};
 use crate::process::Process;
 use crate::qmp::Monitor;
 use kpps_results::lab::Clock;
+use rustix::fs::FallocateFlags;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
@@ -339,8 +340,12 @@ impl Guest {
         for command in ["log none", &format!("{single} off")] {
             self.monitor.human(command)?;
         }
-        let mut bytes = vec![0; usize::try_from(self.trace.metadata()?.len() - begin).unwrap_or(0)];
+        let length = self.trace.metadata()?.len() - begin;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         self.trace.read_exact_at(&mut bytes, begin)?;
+        // Its room on the disk is given back, where the file system can.
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.trace, hole, begin, length);
         Ok(bytes)
     }
 

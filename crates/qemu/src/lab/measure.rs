@@ -23,8 +23,10 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 pub(crate) const DEAF: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Instructions that a profile is of.
-const EXECUTED: u64 = 500_000;
+/// A profile is of so many stretches of so many instructions, with so much of the host's time in between.
+const STRETCHES: usize = 16;
+const EXECUTED: u64 = 30_000;
+const APART: Duration = Duration::from_millis(10);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
 
@@ -196,15 +198,21 @@ impl Measured {
     }
 }
 
-/// Where the guest's instructions go now. Its source of frames is another process of the same program as
-/// kpps, and counts as that.
+/// Where the guest's instructions go now, those of the source of frames among them.
 fn profiled(guest: &mut Guest) -> Result<Executed> {
     let kernel = guest.run("cat /proc/kallsyms")?;
-    let maps = guest.run("for id in $(pidof kpps testpmd); do cat /proc/$id/maps; done")?;
     let mut symbols = Symbols::of_kernel(&kernel);
+    // Copies of one program have the same addresses: nothing is random in this guest.
+    let maps = guest.run("for id in $(pidof kpps source testpmd); do cat /proc/$id/maps; done")?;
     symbols.add_process(&maps, |path| std::fs::read(guest.host_file(path)?).ok());
-    let log = guest.executed(EXECUTED)?;
-    Ok(profile::executed(&log, &symbols))
+    let logs: Result<Vec<_>> = (0..STRETCHES)
+        .map(|_| {
+            // Not of the guest's time, so that stretches do not keep step with what it does at regular times.
+            std::thread::sleep(APART);
+            guest.executed(EXECUTED)
+        })
+        .collect();
+    Ok(profile::executed(&logs?, &symbols))
 }
 
 /// Register reads and writes for each frame that `running` processes, by tracing them for a moment.

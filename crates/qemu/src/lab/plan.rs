@@ -334,14 +334,17 @@ impl Found {
     }
 }
 
-/// The profile of a row: functions have their shares of the row's instructions per frame.
+/// The profile of a row: functions have their shares of the row's instructions per frame, and of those of the
+/// source of frames, which were executed, too.
 fn profile(row: &Row, executed: Executed) -> Profile {
-    let Executed { instructions, mut functions, mut stacks } = executed;
-    let each = median(row.instructions_per_frame.iter().copied());
+    let Executed { instructions, stretches, mut functions, mut stacks } = executed;
+    let source = row.source_per_frame.map_or(0.0, |source| source.instructions);
+    let each = median(row.instructions_per_frame.iter().copied()).map(|each| each + source);
     let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
     for function in &mut functions {
         function.instructions_per_frame = each.map(|each| rounded(each * function.share, 100.0));
         function.share = rounded(function.share, 1e6);
+        function.error = function.error.map(|error| rounded(error, 1e6));
     }
     stacks.iter_mut().for_each(|stack| stack.share = rounded(stack.share, 1e6));
     Profile {
@@ -351,6 +354,7 @@ fn profile(row: &Row, executed: Executed) -> Profile {
         device: row.device.clone(),
         iommu: row.iommu,
         instructions,
+        stretches,
         functions,
         stacks,
     }

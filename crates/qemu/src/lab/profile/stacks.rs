@@ -43,6 +43,11 @@ impl Stacks {
         self.now = Some(node);
     }
 
+    /// What comes next has no connection to what was before.
+    pub(crate) fn elsewhere(&mut self) {
+        self.now = None;
+    }
+
     /// The function at `place`, if it is under way.
     fn under_way(&self, now: usize, place: Place) -> Option<usize> {
         let mut node = Some(now);
@@ -59,11 +64,6 @@ impl Stacks {
             nodes.push(Entry { place, parent, depth, count: 0 });
             next
         })
-    }
-
-    /// All instructions so far.
-    pub(crate) fn steps(&self) -> u64 {
-        self.nodes.iter().map(|node| node.count).sum()
     }
 
     /// Each stack, outermost function first, with the instructions of its last function.

@@ -109,9 +109,9 @@ impl Symbols {
     }
 
     /// A function's name, and what it is of.
-    pub(crate) fn name(&self, place: Place) -> (String, String) {
-        let unknown = || ("(unknown)".to_owned(), "–".to_owned());
-        self.all.get(place.0 as usize).map_or_else(unknown, |it| (it.name.clone(), it.of.clone()))
+    pub(crate) fn name(&self, place: Place) -> (String, Option<String>) {
+        let found = self.all.get(place.0 as usize);
+        found.map_or_else(|| ("(unknown)".into(), None), |it| (it.name.clone(), Some(it.of.clone())))
     }
 }
 
@@ -160,10 +160,10 @@ mod tests {
              ffffffff81000080 t next\nffffffffc0000000 t e1000_clean\t[e1000]\nnonsense\n",
         );
         let name = |address| symbols.name(symbols.at(address).place);
-        assert_eq!(name(0xffff_ffff_8100_0044).1, "kernel");
+        assert_eq!(name(0xffff_ffff_8100_0044).1, Some("kernel".into()));
         assert_eq!(name(0xffff_ffff_8100_0080).0, "next");
-        assert_eq!(name(0xffff_ffff_c000_0010), ("e1000_clean".into(), "e1000".into()));
-        assert_eq!(name(0x1000), ("(unknown)".into(), "–".into()));
+        assert_eq!(name(0xffff_ffff_c000_0010), ("e1000_clean".into(), Some("e1000".into())));
+        assert_eq!(name(0x1000), ("(unknown)".into(), None));
         assert!(symbols.at(0xffff_ffff_8100_0080).is_first && !symbols.at(0xffff_ffff_8100_0081).is_first);
     }
 
@@ -180,6 +180,6 @@ mod tests {
         let mut symbols = Symbols::of_kernel("");
         symbols.add_process(&maps, |_| None);
         let (name, of) = symbols.name(symbols.at(super::functions as *const () as u64).place);
-        assert!(name.ends_with("(no symbol)") && name.starts_with(&of), "{name}");
+        assert!(name.ends_with("(no symbol)") && name.starts_with(&of.unwrap()), "{name}");
     }
 }
