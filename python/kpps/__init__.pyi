@@ -11,11 +11,12 @@ from .errors import Error as Error
 from .errors import InputError as InputError
 from .errors import Interrupted as Interrupted
 from .errors import InvalidMeasurement as InvalidMeasurement
+from .policies import Policy as Policy
 from .results import Record as Record
 from .results import Result as Result
 from .sensitivities import Sensitivity as Sensitivity
 
-_Value = Union[str, float, os.PathLike[str], datetime.timedelta]
+_Value = Union[str, float, os.PathLike[str], datetime.timedelta, type[Policy]]
 _Values = Union[_Value, Iterable[_Value]]
 _Pairs = Union[str, Iterable[str], Mapping[str, Union[bool, _Values]]]
 _Side = Union[str, os.PathLike[str], Result, Iterable[Result]]
@@ -71,6 +72,7 @@ def curve(
     max_loss: _Value | None = None,
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
+    max_unexplained: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -124,6 +126,7 @@ def curve(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
+        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -444,6 +447,7 @@ def ndr(
     max_loss: _Value | None = None,
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
+    max_unexplained: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -502,6 +506,7 @@ def ndr(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
+        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -819,6 +824,7 @@ def trial(
     max_loss: _Value | None = None,
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
+    max_unexplained: _Value | None = None,
     calibration: _Values | None = None,
     strict: bool | None = None,
     service: _Value | None = None,
@@ -880,6 +886,7 @@ def trial(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
+        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
         calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
         strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
@@ -1067,12 +1074,12 @@ def lab(
     *,
     device: _Values | None = None,
     backend: _Values | None = None,
+    dpdk: _Value | None = None,
+    rounds: _Value | None = None,
     under_test: _Values | None = None,
     workload: _Values | None = None,
     kernel: _Value | None = None,
     driver_module: _Value | None = None,
-    dpdk: _Value | None = None,
-    rounds: _Value | None = None,
     clock: _Value | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
@@ -1088,17 +1095,55 @@ def lab(
     Args:
         device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L) [default: e1000,e1000e]
         backend (BACKEND,…): How kpps' and DPDK's drivers access the cards: uio, vfio [default: uio,vfio]
-        under_test (NAME,…): Drivers that are compared: kpps, linux, dpdk [default: kpps,linux,dpdk]
-        workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
-        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
-        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
         dpdk (FOLDER): Use the DPDK in this folder, where it was built or installed, in place of Debian's
         rounds (ROUNDS): Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+        under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
+        workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
+        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own [default: linux-6.1]
+        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
         clock (CLOCK): The guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: max]
         quick (True or False): Take at most three minutes: one round, short windows; whatever does not fit is left out
         duration (TIME): How long each workload is measured [default: 200ms; by the wall clock 1s]
+        results (FILE): Write the results as a JSON document to this file
+        csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
+    """
+
+def audit(
+    *,
+    bus: _Value | None = None,
+    max: _Pairs | None = None,
+    under_test: _Values | None = None,
+    workload: _Values | None = None,
+    kernel: _Value | None = None,
+    driver_module: _Value | None = None,
+    chip: _Value | None = None,
+    set: _Pairs | None = None,
+    load: _Value | None = None,
+    count: _Value | None = None,
+    duration: _Value | None = None,
+    results: _Value | None = None,
+    csv: _Value | None = None,
+    report: _Value | None = None,
+    progress: _Progress = None,
+) -> Result:
+    """Count what unmodified drivers in QEMU guests do to our model of their card, for each frame.
+
+    Args:
+        bus (BUS): The bus's profile (`kpps list buses`) [default: pci-32-33]
+        max (NAME=VALUE): End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
+        under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
+        workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
+        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own [default: linux-6.1]
+        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
+        chip (CHIP): The chip's profile (`kpps list chips`), but for the 82542 [default: 82540em]
+        set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
+        load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: 1kpps]
+        count (FRAMES): Count so many frames instead
+        duration (TIME): How long each workload is counted [default: 2s]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing

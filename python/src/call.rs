@@ -34,7 +34,7 @@ struct Taken {
 struct State {
     taken: Option<Taken>,
     text: String,
-    told: Vec<String>,
+    messages: Vec<String>,
     progress: Option<Progress>,
 }
 
@@ -63,7 +63,7 @@ impl Caller for Host {
         self.state().text += &format!("{}\n", text.trim_end());
     }
     fn is_told(&self, line: &str) {
-        self.state().told.push(line.to_owned());
+        self.state().messages.push(line.to_owned());
     }
     fn follows(&self, progress: &Progress) {
         self.state().progress = Some(progress.clone());
@@ -87,7 +87,7 @@ pub struct Called {
     /// What was printed beside documents.
     text: String,
     /// Lines that users must know.
-    told: Vec<String>,
+    messages: Vec<String>,
     /// The kind of the failure and its line, if the command failed.
     failure: Option<(&'static str, String)>,
 }
@@ -188,5 +188,5 @@ pub fn call(
             Err(line) => failure = failure.or(Some(("Error", line))),
         }
     }
-    Ok(Called { json, screen, rows, page, text: state.text, told: state.told, failure })
+    Ok(Called { json, screen, rows, page, text: state.text, messages: state.messages, failure })
 }

@@ -41,10 +41,10 @@ impl Run {
         trials: Vec<Option<String>>,
         problems: Vec<Option<String>>,
     ) {
-        let told = cells.into_iter().zip(keys).zip(trials).zip(problems);
-        let told = told.map(|(((cell, key), trial), problem)| (cell, key, trial, problem)).collect();
+        let outcomes = cells.into_iter().zip(keys).zip(trials).zip(problems);
+        let outcomes = outcomes.map(|(((cell, key), trial), problem)| (cell, key, trial, problem)).collect();
         // If nobody takes them, the run is over.
-        let _ = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).send(Some(told));
+        let _ = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).send(Some(outcomes));
     }
 
     /// Whether the run may go on.
@@ -105,8 +105,8 @@ impl Engine for Bound {
                 let _ = end.send(None);
                 done.map_err(|error| Python::attach(|py| error.value(py).to_string()))
             });
-            while let Ok(Some(told)) = brought.recv() {
-                told.into_iter().map(outcome).for_each(&mut *take);
+            while let Ok(Some(outcomes)) = brought.recv() {
+                outcomes.into_iter().map(outcome).for_each(&mut *take);
             }
             engine.join().unwrap_or_else(|_| Err("the engine has a defect".into()))
         })

@@ -100,8 +100,8 @@ impl ServicePolicy for InPython {
     }
 }
 
-/// Makes a class known as a driver of this name: the preset `base` with the class's policy, which polls at most
-/// `budget` frames.
+/// Makes a class known as a driver of this name: the preset `base` with the class's policy. A poll takes
+/// `budget` frames at most.
 #[pyfunction]
 pub fn register_policy(
     name: String,

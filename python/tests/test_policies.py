@@ -42,7 +42,7 @@ def test_a_policy_is_a_driver_beside_others():
     assert [series.name for series in curve.series] == ["Napi", "Seldom", "intel-5.7.6"]
     assert own.loss_ratio == 0 and seldom.loss_ratio == 0
     # A poll for 50 us finds 15 frames, and masks interrupts meanwhile.
-    assert seldom.interrupts_per_packet < own.interrupts_per_packet / 4
+    assert seldom.interrupts_per_s < own.interrupts_per_s / 4
     assert Napi.made and any(policy.polls >= policy.interrupts > 0 for policy in Napi.made)
 
 

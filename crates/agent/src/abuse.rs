@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::guests::{FAILURES, MOST_OF_ONE};
+use crate::clients::{MAX_FAILURES, MAX_PER_ADDRESS};
 use crate::parts::{LONGEST, split};
 use crate::proto::agent_client::AgentClient;
 use crate::proto::answer::Answer as Says;
@@ -313,7 +313,7 @@ mod alone {
         runtime.block_on(async {
             let (mut all, mut sockets, security) = (Vec::new(), Vec::new(), good());
             // As many sessions as there may be, from as many connections.
-            while all.len() < MOST_OF_ONE {
+            while all.len() < MAX_PER_ADDRESS {
                 let session = Session::over(agent.channel().await, &security);
                 let Ok(Ok(mut session)) = tokio::time::timeout(PATIENCE, session).await else { break };
                 let (socket, port) = target();
@@ -321,7 +321,7 @@ mod alone {
                 sockets.push(socket);
                 all.push(session);
             }
-            assert_eq!(all.len(), MOST_OF_ONE);
+            assert_eq!(all.len(), MAX_PER_ADDRESS);
             // Each begins the largest trial that it can, until there is no room for more, then smaller ones.
             let mut begun = 0;
             for count in [1 << 21, 1 << 18, 1 << 10] {
@@ -380,7 +380,7 @@ mod alone {
         let most = window / 5;
         assert!(agent.takes_in(window) < most, "alone");
         // Strangers that say nothing, or half of something.
-        let strangers: Vec<TcpStream> = (0..MOST_OF_ONE - 4)
+        let strangers: Vec<TcpStream> = (0..MAX_PER_ADDRESS - 4)
             .map(|number| {
                 let mut stream = TcpStream::connect(agent.address).unwrap();
                 if number % 2 == 0 {
@@ -588,7 +588,7 @@ fn one_connection_does_not_make_threads_without_end() {
 /// Fills the places of another address with connections that say nothing, and waits until they are closed.
 fn silent_ones_are_closed(agent: &Agent) {
     let runtime = runtime();
-    let mut silent: Vec<TcpStream> = (0..MOST_OF_ONE)
+    let mut silent: Vec<TcpStream> = (0..MAX_PER_ADDRESS)
         .map(|_| {
             runtime.block_on(async {
                 let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -623,7 +623,7 @@ fn silent_connections_are_closed_and_lock_nobody_out() {
         runtime().block_on(async {
             let (_socket, port) = target();
             let mut session = Session::opens(&agents[0], &port).await;
-            tokio::time::sleep(crate::guests::STRANGER + Duration::from_secs(2)).await;
+            tokio::time::sleep(crate::clients::LOGIN_TIMEOUT + Duration::from_secs(2)).await;
             let says = session.asks(Asks::ReadClock(proto::ReadClock {})).await;
             assert!(matches!(says, Some(Says::Clock(_))), "{says:?}");
         });
@@ -635,7 +635,7 @@ fn guesses_are_few() {
     let agent = start(good(), Allowed::ALL);
     runtime().block_on(async {
         let mut said = Vec::new();
-        for number in 0..=FAILURES {
+        for number in 0..=MAX_FAILURES {
             let security = token(&format!("a-wrong-token-{number:03}"));
             let refused = Session::over(channel(&agent).await, &security).await.err().unwrap();
             said.push(refused.message().to_owned());

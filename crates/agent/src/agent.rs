@@ -1,6 +1,6 @@
 //! An agent: it listens, and admits known testers.
 
-use crate::guests::{Connection, Guest, Guests, accept};
+use crate::clients::{Client, Clients, Connection, accept};
 use crate::loads::Loads;
 use crate::parts::{Memory, QUESTION};
 use crate::pings::Responder;
@@ -73,7 +73,7 @@ impl Agent {
             tokio::net::TcpListener::from_std(listener).map_err(cannot)?
         };
         let (to, connections) = mpsc::channel::<std::io::Result<Connection>>(1);
-        runtime.spawn(accept(listener, Arc::new(Guests::new(log)), to));
+        runtime.spawn(accept(listener, Arc::new(Clients::new(log)), to));
         runtime.spawn(async move {
             let end = server.serve_with_incoming(service, ReceiverStream::new(connections)).await;
             if let Err(error) = end {
@@ -122,15 +122,15 @@ impl agent_server::Agent for Service {
         &self,
         call: Request<Streaming<Question>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let guest = Guest::of(&call).ok_or_else(|| Status::internal("a call without a connection"))?;
-        guest.log_in(|| self.security.check(&call))?;
+        let client = Client::of(&call).ok_or_else(|| Status::internal("a call without a connection"))?;
+        client.log_in(|| self.security.check(&call))?;
         let many = |_| Status::resource_exhausted(format!("it serves {SESSIONS} sessions already"));
         let place = self.sessions.clone().try_acquire_owned().map_err(many)?;
         let (answers, stream) = mpsc::channel(4);
         let (shared, questions) = (self.shared.clone(), call.into_inner());
         // The stream of a tester that vanished ends, too, when keep-alives are not answered.
         let session = move || {
-            session::run(&shared, &guest.peer.to_string(), Tester { questions, answers: &answers });
+            session::run(&shared, &client.peer.to_string(), Tester { questions, answers: &answers });
             drop(place);
         };
         let thread = std::thread::Builder::new().name("session".into()).spawn(session);

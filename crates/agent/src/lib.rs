@@ -19,10 +19,10 @@
 #[cfg(test)]
 mod abuse;
 mod agent;
+mod clients;
 mod convert;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod guests;
 pub mod keys;
 mod loads;
 mod pair;

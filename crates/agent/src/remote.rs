@@ -128,8 +128,8 @@ pub fn connect(
         ring: options.ring.map(Into::into),
         others: others.to_vec(),
     });
-    let lent = match conversation.ask(vec![open], OPEN) {
-        Ok(Says::Port(lent)) => lent,
+    let opened = match conversation.ask(vec![open], OPEN) {
+        Ok(Says::Port(opened)) => opened,
         Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
         Ok(_) => {
             return Err(Error(format!(
@@ -140,21 +140,21 @@ pub fn connect(
     };
     let clock: Option<(UdpSocket, pings::Cookie)> = (|| {
         let socket = UdpSocket::bind(if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).ok()?;
-        socket.connect((address.ip(), u16::try_from(lent.udp_port).ok()?)).ok()?;
-        Some((socket, lent.cookie.try_into().ok()?))
+        socket.connect((address.ip(), u16::try_from(opened.udp_port).ok()?)).ok()?;
+        Some((socket, opened.cookie.try_into().ok()?))
     })();
     let conversation = Arc::new(Mutex::new(conversation));
     let port = RemotePort {
         name: format!("{host}/{spec}"),
-        interface: lent.interface,
-        mac: convert::mac(&lent.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
-        speed_mbps: lent.speed_mbps,
-        longest: lent.longest_bytes.map(|bytes| bytes as usize),
+        interface: opened.interface,
+        mac: convert::mac(&opened.mac).map_err(|why| Error(format!("agent {host}: {why}")))?,
+        speed_mbps: opened.speed_mbps,
+        longest: opened.longest_bytes.map(|bytes| bytes as usize),
         allowed: Allowed {
-            load_pps: lent.max_load_pps,
-            duration: Duration::from_nanos(lent.max_duration_ns),
+            load_pps: opened.max_load_pps,
+            duration: Duration::from_nanos(opened.max_duration_ns),
         },
-        clock_id: lent.clock_id,
+        clock_id: opened.clock_id,
         clock,
         received: Vec::new(),
         conversation: conversation.clone(),

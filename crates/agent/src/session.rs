@@ -1,7 +1,7 @@
 //! The agent's side of a session: it opens a port, executes the tester's calls, and closes it.
 
+use crate::clients::LOGIN_TIMEOUT;
 use crate::convert;
-use crate::guests::STRANGER;
 use crate::loads::{InUse, Loads};
 use crate::parts::{Memory, Parts};
 use crate::patience::within;
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
 }
 
 /// A port that a tester uses until it is dropped.
-struct Lent {
+struct OpenPort {
     shared: Arc<Shared>,
     used: InUse,
     port: LocalPort,
@@ -51,7 +51,7 @@ struct Lent {
     parts: Parts,
 }
 
-impl Lent {
+impl OpenPort {
     /// Opens a port, if the rules allow it.
     fn open(shared: &Arc<Shared>, ask: &proto::Open) -> Result<Self, String> {
         let ours = env!("CARGO_PKG_VERSION");
@@ -86,9 +86,9 @@ impl Lent {
         Ok(Self { shared: shared.clone(), used, port, host, around, known, parts: Parts::default() })
     }
 
-    fn about(&self) -> proto::LentPort {
+    fn about(&self) -> proto::OpenedPort {
         let allowed = self.shared.rules.allowed;
-        proto::LentPort {
+        proto::OpenedPort {
             mac: self.port.mac().0.to_vec(),
             interface: self.port.interface().map(ToOwned::to_owned),
             speed_mbps: self.port.speed_mbps(),
@@ -293,30 +293,30 @@ impl Tester<'_> {
 
 /// Serves a tester until it ends the session or is gone.
 pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
-    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(STRANGER) else { return };
-    let mut lent = match Lent::open(shared, &ask) {
-        Ok(lent) => lent,
+    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(LOGIN_TIMEOUT) else { return };
+    let mut port = match OpenPort::open(shared, &ask) {
+        Ok(port) => port,
         Err(why) => {
             (shared.log)(&format!("{peer}: {} is refused: {why}", ask.port));
             tester.hears(Says::Refused(why));
             return;
         }
     };
-    (shared.log)(&format!("{peer}: {} is open", lent.used.name()));
-    let mut there = tester.hears(Says::Port(lent.about()));
+    (shared.log)(&format!("{peer}: {} is open", port.used.name()));
+    let mut there = tester.hears(Says::Port(port.about()));
     let mut gone = false;
     // Between trials a tester may think for as long as it is connected.
     while there && let Some(question) = tester.asks(Duration::MAX) {
         there = match question.question {
             Some(Asks::Part(part)) => {
-                lent.parts.add(&part, &shared.memory);
+                port.parts.add(&part, &shared.memory);
                 true
             }
             Some(Asks::Begin(_)) => {
-                gone = !lent.work(&mut tester);
+                gone = !port.work(&mut tester);
                 !gone
             }
-            Some(asks) => tester.hears(lent.answer(asks).unwrap_or_else(Says::Refused)),
+            Some(asks) => tester.hears(port.answer(asks).unwrap_or_else(Says::Refused)),
             None => tester.hears(Says::Refused(
                 "unknown question: install the same version of kpps on both hosts".into(),
             )),
@@ -324,5 +324,5 @@ pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
     }
     let how =
         if gone { ", and what it sent has ended: the tester is gone in the middle of a trial" } else { "" };
-    (shared.log)(&format!("{peer}: {} is closed{how}", lent.used.name()));
+    (shared.log)(&format!("{peer}: {} is closed{how}", port.used.name()));
 }

@@ -12,6 +12,20 @@
 //! **Time is not synchronised.** The cards live by the host's clock, and the guest runs as fast as the host
 //! emulates it. Counts for each frame are valid at the load that is told beside them; rates, losses and
 //! latencies would be those of the emulation, and none is given.
+//!
+//! ```
+//! use kpps_audit::{Access, Cable, Cards};
+//! use kpps_datasheet::{Chip, reg};
+//! use kpps_profiles::{Kind, Profile};
+//!
+//! let bus = Profile::named(Kind::Bus, "pci-32-33")?.get()?;
+//! let card = (Cable::Open, [2, 0, 0, 0, 0, 1]);
+//! let mut cards = Cards::new(&kpps_model::Params::of(Chip::I82540em), &bus, &[card]);
+//! let mut status = [0; 4];
+//! cards.read(0, 0, Access::Registers, reg::STATUS.into(), &mut status);
+//! assert_eq!(cards.counts(0).reads["STATUS"], 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod cards;

@@ -435,8 +435,8 @@ mod tests {
         }
         let row = Row { driver: "linux".into(), reads_per_frame: 0.2, ..Row::default() };
         let audit = Audit { rows: vec![row], ..Audit::default() };
-        let told = bound("reads-per-frame=0.1").unwrap().exceeded(&audit).unwrap();
-        assert!(told.contains("linux: reads-per-frame is 0.2000"), "{told}");
+        let message = bound("reads-per-frame=0.1").unwrap().exceeded(&audit).unwrap();
+        assert!(message.contains("linux: reads-per-frame is 0.2000"), "{message}");
         assert_eq!(bound("reads-per-frame=0.2").unwrap().exceeded(&audit), None);
         assert_eq!(bound("lost=0").unwrap().exceeded(&audit).unwrap(), "lost was not observed");
     }

@@ -154,7 +154,7 @@ impl Rules {
 mod tests {
     use super::*;
 
-    fn told(writes: &[(u32, u32)]) -> Vec<(Rule, String, u64)> {
+    fn violations(writes: &[(u32, u32)]) -> Vec<(Rule, String, u64)> {
         let mut rules = Rules::default();
         for (offset, value) in writes {
             rules.write(*offset, *value);
@@ -176,16 +176,16 @@ mod tests {
             (4, ctrl::RST),
             (reg::RDLEN, 16 * 16),
         ];
-        assert_eq!(told(&writes), []);
+        assert_eq!(violations(&writes), []);
     }
 
     #[test]
     fn each_rule_is_seen_when_it_is_broken() {
-        assert_eq!(told(&[(reg::RCTL, 1), (reg::RCTL, 1)]), [(Rule::ReservedBits, "RCTL".into(), 2)]);
-        assert_eq!(told(&[(0x0040, 0)]), [(Rule::NoRegister, "0x00040".into(), 1)]);
+        assert_eq!(violations(&[(reg::RCTL, 1), (reg::RCTL, 1)]), [(Rule::ReservedBits, "RCTL".into(), 2)]);
+        assert_eq!(violations(&[(0x0040, 0)]), [(Rule::NoRegister, "0x00040".into(), 1)]);
         let ring = (reg::TDLEN, 8 * 16);
-        assert_eq!(told(&[ring, (reg::TDT, 8)]), [(Rule::TailBeyondRing, "TDT".into(), 1)]);
-        assert_eq!(told(&[(reg::TCTL, tctl::EN), ring]), [(Rule::RingWhileEnabled, "TDLEN".into(), 1)]);
+        assert_eq!(violations(&[ring, (reg::TDT, 8)]), [(Rule::TailBeyondRing, "TDT".into(), 1)]);
+        assert_eq!(violations(&[(reg::TCTL, tctl::EN), ring]), [(Rule::RingWhileEnabled, "TDLEN".into(), 1)]);
         let mut rules = Rules::default();
         rules.access(reg::ICR, 1);
         rules.access(reg::ICR + 1, 4);

@@ -356,7 +356,7 @@ impl<P: Platform> Control<P> {
 
     /// Whether `rx` will receive no more, although it should: reset the device then. Its ring looks idle, and
     /// its link may stay down. Call it with the [`watchdog`](Self::watchdog), which does only what historical
-    /// drivers do. Five register reads.
+    /// drivers do. At most seven register reads.
     ///
     /// - The receiver is off although it was turned on, as after a reset by something else.
     /// - Two calls in a row, the device is [out of step](RxQueue::is_out_of_step), or it counts frames and

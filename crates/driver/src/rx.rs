@@ -50,6 +50,10 @@ pub struct RxCounters {
     pub doorbells: u64,
 }
 
+/// How often a queue is looked at while frames arrive, before it is found in step. With one look, frames in
+/// step with the watchdog would excuse it each time.
+const LOOKS: usize = 3;
+
 /// A group that is never complete: one tail write at the end of each burst.
 const ONE_A_BURST: usize = usize::MAX;
 
@@ -423,8 +427,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// (something else reset it). The queue would wait for ever, or take descriptors that the device still
     /// owns.
     ///
-    /// Two register reads, and a look at each descriptor. A write-back under way may look the same; see
-    /// [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
+    /// Two to four register reads, and one to three looks at each descriptor. A write-back under way may look
+    /// the same; see [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
     pub fn is_out_of_step(&self) -> bool {
         let regs = &self.bell.regs;
         let length = regs.read(self.bell.length);
@@ -433,12 +437,21 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
         let slot = |ahead| (self.cursor.next + ahead) % self.ring.size();
         let filled = self.cursor.filled;
-        let Some(first) = (0..filled).find(|ahead| !self.is_written(slot(*ahead))) else { return false };
-        let astray = (first + 1..filled).any(|ahead| self.is_written(slot(ahead)));
-        let head = regs.read(self.bell.head);
-        let elsewhere = head as usize != slot(first) * self.bell.unit && head != ALL_ONES;
-        // The read has pushed the device's earlier writes to memory (PCI 2.3, 3.2.5), which it made in order.
-        (astray || elsewhere) && !self.is_written(slot(first))
+        for _ in 0..LOOKS {
+            let Some(first) = (0..filled).find(|ahead| !self.is_written(slot(*ahead))) else { return false };
+            let astray = (first + 1..filled).any(|ahead| self.is_written(slot(ahead)));
+            let head = regs.read(self.bell.head);
+            let elsewhere = head as usize != slot(first) * self.bell.unit && head != ALL_ONES;
+            if !astray && !elsewhere {
+                return false;
+            }
+            // The read has pushed the device's earlier writes to memory (PCI 2.3, 3.2.5), which it made in
+            // order. If a frame came meanwhile, another look decides.
+            if !self.is_written(slot(first)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// True if two calls in a row found either the device out of step, or frames `received` by the device but

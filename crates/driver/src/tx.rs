@@ -76,7 +76,7 @@ pub struct TxCounters {
     /// Context descriptors written.
     pub contexts: u64,
     /// Descriptors written only to get a report.
-    pub nudges: u64,
+    pub report_requests: u64,
     /// Tail writes.
     pub doorbells: u64,
     /// Buffers of unsent frames that a reset dropped.

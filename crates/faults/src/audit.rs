@@ -36,7 +36,7 @@ pub(crate) struct Audit {
     begins: bool,
     /// Context descriptors so far, and descriptors that only ask for a report.
     pub(crate) contexts: u64,
-    pub(crate) nudges: u64,
+    pub(crate) report_requests: u64,
     rx_tail: u64,
     /// Bytes that each receive buffer must have.
     rx_bytes: usize,
@@ -58,7 +58,7 @@ impl Audit {
             delayed: 0,
             begins: true,
             contexts: 0,
-            nudges: 0,
+            report_requests: 0,
             rx_tail: 0,
             rx_bytes: config.rx_buffer_bytes.into(),
             rights,
@@ -159,7 +159,7 @@ impl Audit {
             self.unreported = 0;
         }
         if is(tx_cmd::DEXT) && word >> 20 & 0xF == 0 {
-            *if is(tx_cmd::RS) { &mut self.nudges } else { &mut self.contexts } += 1;
+            *if is(tx_cmd::RS) { &mut self.report_requests } else { &mut self.contexts } += 1;
             return if self.begins { Ok(()) } else { Err("a context within a frame") };
         }
         let bytes = match is(tx_cmd::DEXT) {

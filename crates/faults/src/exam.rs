@@ -88,8 +88,8 @@ fn sending(port: &mut Port) {
         && tx.pending() == 0
         && end.reported.wrapping_sub(rest.reported) as usize == pending;
     port.check.note(|| {
-        let told = [rest, unknown, known, sent, end];
-        format!("queued {queued}, pending {pending}, asked {asked}, reclaimed {reclaimed}: {told:?}")
+        let reports = [rest, unknown, known, sent, end];
+        format!("queued {queued}, pending {pending}, asked {asked}, reclaimed {reclaimed}: {reports:?}")
     });
     demand(port, good, "of a frame that is sent");
 }
@@ -109,15 +109,16 @@ fn asking(port: &mut Port, plan: &Plan) {
     // A frame may need several descriptors, and some number of them is reported without being asked.
     let alone = can_wait && tx.pending() < usize::from(every);
     tx.flush();
-    let told = [0; 3].map(|_| {
+    let reports = [0; 3].map(|_| {
         let waiting = tx.progress().waiting;
         tx.request_report_if_idle();
         waiting
     });
     port.slot.wait_ns(SENT_NS);
     let reclaimed = tx.reclaim(usize::MAX);
-    port.check.note(|| format!("queued {queued}, alone {alone}, reclaimed {reclaimed}: {told:?}"));
-    let good = queued && reclaimed == 1 && (!alone || told == [false, false, true]) && (can_wait || told[0]);
+    port.check.note(|| format!("queued {queued}, alone {alone}, reclaimed {reclaimed}: {reports:?}"));
+    let good =
+        queued && reclaimed == 1 && (!alone || reports == [false, false, true]) && (can_wait || reports[0]);
     demand(port, good, "of a queue that is polled");
 
     let Some((buffer, bytes)) = frame(port) else { return };

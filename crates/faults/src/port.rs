@@ -87,7 +87,7 @@ pub struct Reached {
     /// Frames refused because the transmit ring was full.
     pub full: u64,
     /// Descriptors written only to get a report.
-    pub nudges: u64,
+    pub report_requests: u64,
     /// Frames in the transmit ring at a reset.
     pub abandoned: u64,
 }
@@ -97,7 +97,7 @@ impl Reached {
     pub fn all(&self) -> [(&'static str, u64); 14] {
         [
             ("driver: a call returned an error", self.errors),
-            ("driver: descriptors only to get a report", self.nudges),
+            ("driver: descriptors only to get a report", self.report_requests),
             ("driver: descriptors that made no sense", self.nonsense),
             ("driver: frames copied into a small buffer", self.copied),
             ("driver: frames in the transmit ring at a reset", self.abandoned),
@@ -408,8 +408,8 @@ impl Port {
             frames: [self.sink.frames, (rx.frames, rx.bytes)],
             sent: [self.sender.sent, sent],
             writes: [
-                [card.doorbells[0], card.doorbells[1], card.audit.contexts, card.audit.nudges],
-                [rx.doorbells, tx.doorbells, tx.contexts, tx.nudges],
+                [card.doorbells[0], card.doorbells[1], card.audit.contexts, card.audit.report_requests],
+                [rx.doorbells, tx.doorbells, tx.contexts, tx.report_requests],
             ],
             copied: [self.sink.copied, rx.copied],
             unfit: [unfit, rx.unfit_buffers],
@@ -531,7 +531,7 @@ impl Port {
         let Some(Device { rx, tx, .. }) = self.device.as_mut().filter(|_| self.returns) else { return };
         let most = if self.random.bool() { usize::MAX } else { self.random.usize(..16) };
         let mut count = 0;
-        let told = tx.reclaim_with(most, |mut buffer| {
+        let reported = tx.reclaim_with(most, |mut buffer| {
             count += 1;
             buffer.sends = false;
             let empty = rx.empty_slots();
@@ -544,7 +544,7 @@ impl Port {
                 self.check.breach(Breach::DriverCounters("empty slots"));
             }
         });
-        if told != count || count > most {
+        if reported != count || count > most {
             self.check.breach(Breach::DriverCounters("reclaimed buffers"));
         }
     }
@@ -566,7 +566,7 @@ impl Port {
             self.reached.copied += rx.copied;
             self.reached.no_buffer += rx.no_buffer;
             self.reached.full += tx.full;
-            self.reached.nudges += tx.nudges;
+            self.reached.report_requests += tx.report_requests;
             self.reached.abandoned += tx.abandoned;
             let dropped = self.pool.dropped();
             drop(device);

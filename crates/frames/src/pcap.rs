@@ -192,11 +192,11 @@ fn ethernet(link: DataLink) -> Result<(), CaptureError> {
 
 /// The units of time per second of an interface.
 fn units_per_s(interface: &InterfaceDescriptionBlock<'_>) -> u128 {
-    let told = interface.options.iter().find_map(|option| match option {
+    let declared = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(code) => Some(u32::from(*code)),
         _ => None,
     });
-    match told {
+    match declared {
         None => MICROSECONDS,
         // A power of two or ten, limited to what a `u128` holds.
         Some(code) if code & 0x80 != 0 => 1 << (code & 0x7f).min(96),

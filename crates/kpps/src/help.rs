@@ -32,14 +32,10 @@ fn arranged(mut command: Command) -> Command {
 
 /// `--size` with all that it takes, and its default.
 fn with_size(arg: Arg) -> Arg {
-    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX"))) {
-        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
-        let one = arg.get_value_delimiter().is_none();
-        help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
-    }
-    let varies = arg.get_default_values().is_empty();
-    arg.help(help + if varies { " [default: 64; with --app vlan-route: 68]" } else { "" })
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let has_mixes = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX")));
+    let (one, varies) = (arg.get_value_delimiter().is_none(), arg.get_default_values().is_empty());
+    arg.help(help::size(help, has_mixes.then_some(one), varies))
 }
 
 /// The command with its subcommands grouped by job in its help.

@@ -1,8 +1,10 @@
 //! The command `kpps`, for a process of its own ([`process`]) and for a program that calls it ([`call`]).
 //!
-//! Exit codes: 0 done; 1 a check failed (a case of the conformance suite, a bound as --max-loss, total loss,
-//! a simulated trial whose packets are not all accounted for); 2 bad input; 3 a trial that is no valid
-//! measurement of the device under test; 130 interrupted, with the results so far.
+//! ```
+//! let session = kpps::Session::default();
+//! let words = ["kpps", "curve", "--load", "100kpps", "--duration", "1ms"];
+//! assert_eq!(kpps::process(words.map(Into::into), &session), 0);
+//! ```
 
 mod compare;
 mod curve;

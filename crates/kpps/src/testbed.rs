@@ -31,7 +31,7 @@ pub struct Target {
         long,
         value_delimiter = ',',
         value_name = "PORT,PORT",
-        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver"]
+        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver", "seed"]
     )]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);

@@ -278,13 +278,13 @@ const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
 
 /// A time: `50ms`, `0.5s`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let help = || format!("'{text}' is not a time: give it as 50ms, 2s or 72h");
+    let help = || format!("'{text}' is not a time: give it as 50ms, 2s, 5min or 72h");
     let (value, unit) = number(text).ok_or_else(help)?;
     let seconds = match unit {
         "" | "s" => value,
         "ms" => value / 1e3,
         "us" | "µs" => value / 1e6,
-        "min" => value * 60.0,
+        "min" | "m" => value * 60.0,
         "h" => value * 3600.0,
         "d" => value * 86_400.0,
         _ => return Err(help()),

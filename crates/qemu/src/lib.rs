@@ -4,6 +4,18 @@
 //! - [`lab`] (feature `lab`): guests with Debian's kernels, to compare the drivers of kpps, Linux and DPDK.
 //!
 //! Both use one QEMU process, one QMP client and one host end of a cable ([`Wire`]).
+//!
+//! ```no_run
+//! use kpps_qemu::qtest::{Model, Options, Qemu};
+//!
+//! // QEMU's card: `qemu-system-x86_64` must be installed.
+//! let qemu = Qemu::start(&Options::new(Model::E1000))?;
+//! println!("QEMU {}", qemu.version()?);
+//! qemu.set_link(true)?;
+//! qemu.inject(&[0xff; 60])?;
+//! qemu.advance(1_000_000)?;
+//! # Ok::<(), kpps_qemu::Error>(())
+//! ```
 
 mod error;
 #[cfg(all(fuzzing, feature = "lab"))]

@@ -238,12 +238,12 @@ impl Files {
             write(&file, contents);
         }
         let for_program = self.json || self.print_csv || self.caller.is_some();
-        let told = match for_program || written.is_empty() {
+        let line = match for_program || written.is_empty() {
             true => printed,
             false => printed.and_then(|()| print(&written)),
         };
-        match (problems.is_empty(), told) {
-            (true, told) => told,
+        match (problems.is_empty(), line) {
+            (true, line) => line,
             (false, Err(PublishError::Write(why))) => {
                 Err(PublishError::Write(format!("{}; {why}", problems.join("; "))))
             }

@@ -63,6 +63,16 @@ pub fn groups(about: impl Fn(&str) -> Option<String>) -> String {
     text
 }
 
+/// The help of `--size`: its own text, and what all commands have in common. `mix`: it also takes mixes, and
+/// whether it takes one value only. `varies`: its default depends on the app.
+pub fn size(mut help: String, mix: Option<bool>, varies: bool) -> String {
+    if let Some(one) = mix {
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
+        help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
+    }
+    help + if varies { " [default: 64; with --app vlan-route: 68]" } else { "" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

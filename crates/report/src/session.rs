@@ -6,12 +6,12 @@ use crate::files::{self, PublishError};
 use crate::live::{Progress, Show, Source, View};
 use kpps_measure::grid::Engine;
 use std::io::IsTerminal;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 /// When the work of this process was first asked to end.
 static SINCE: OnceLock<Instant> = OnceLock::new();
-/// Requests within this time are one: of a closed terminal both the shell and the kernel tell.
+/// Requests within this time are one: whoever started the command may pass on a Ctrl-C that it got, too.
 const AT_ONCE: Duration = Duration::from_millis(300);
 
 /// Where a command runs.
@@ -27,13 +27,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes Ctrl-C, SIGTERM, and SIGHUP of a closed terminal ask the work to end; a later one ends the
-    /// process. A caller asks by itself.
+    /// Makes Ctrl-C, SIGTERM, and SIGHUP of a closed terminal ask the work to end. A later Ctrl-C or SIGTERM
+    /// ends the process. SIGHUP has no effect under `nohup`. A caller asks by itself.
     pub fn watch(&self) {
+        static WATCHED: Once = Once::new();
         if self.caller.is_none() {
-            // If the handler cannot be set, Ctrl-C ends the process as it does by default.
-            let at_exit = self.at_exit;
-            let _ = ctrlc::set_handler(move || ask(at_exit));
+            // If handlers cannot be set, signals end the process as they do by default.
+            WATCHED.call_once(|| watch_signals(self.at_exit));
         }
     }
 
@@ -78,6 +78,40 @@ impl Session {
         let show = if std::io::stderr().is_terminal() { Show::Line } else { Show::Nothing };
         self.view(progress, Box::new(()), show)
     }
+}
+
+/// Calls [`ask`] at each signal that ends processes. Of a closed terminal both the shell and the kernel may
+/// tell, at any distance: SIGHUP only asks.
+#[cfg(unix)]
+fn watch_signals(at_exit: Option<fn()>) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let hang_up = (!hang_up_is_ignored()).then_some(SIGHUP);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
+    else {
+        return;
+    };
+    let watch = move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => drop(SINCE.get_or_init(Instant::now)),
+                _ => ask(at_exit),
+            }
+        }
+    };
+    let _ = std::thread::Builder::new().name("signals".into()).spawn(watch);
+}
+
+/// Whether the command was started to outlive its terminal, as by `nohup`. Only Linux tells.
+#[cfg(unix)]
+fn hang_up_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
+}
+
+#[cfg(not(unix))]
+fn watch_signals(at_exit: Option<fn()>) {
+    let _ = ctrlc::set_handler(move || ask(at_exit));
 }
 
 /// Asks the work of this process to end; a later time ends the process.

@@ -117,7 +117,7 @@ pub struct PortRun {
     /// Tail writes, which are among the register writes.
     pub doorbells: Option<u64>,
     /// Descriptors written only to learn what has been sent.
-    pub nudges: Option<u64>,
+    pub report_requests: Option<u64>,
     /// System calls for frames.
     pub system_calls: u64,
     /// Resets because the card hung.

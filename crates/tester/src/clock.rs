@@ -711,8 +711,8 @@ mod tests {
                 latency.record_times(10_000, 5);
                 latency
             };
-            let told = clocks.document().unwrap();
-            (clocks.correct(1, vec![latency(), latency()], Duration::from_secs(1), 1000).frames(), told)
+            let document = clocks.document().unwrap();
+            (clocks.correct(1, vec![latency(), latency()], Duration::from_secs(1), 1000).frames(), document)
         };
         assert_eq!(trial([7, 200_007]).0, 10, "200 ppm");
         for set in [[0, 3_600_000_000_000], [3_600_000_000_000, 0], [0, 500_000], [i64::MIN, i64::MAX]] {

@@ -284,8 +284,8 @@ impl Accounts {
     pub(crate) fn at(&self, place: &str, missing: u64) -> u64 {
         let of = |places: &BTreeMap<String, u64>| places.get(place).copied().unwrap_or(0);
         let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
-        let told = of(&self.dropped) + possible.sum::<u64>();
-        told.max(of(&self.explaining(missing).0))
+        let known = of(&self.dropped) + possible.sum::<u64>();
+        known.max(of(&self.explaining(missing).0))
     }
 
     /// Frames lost for certain.
@@ -518,9 +518,9 @@ mod tests {
         set(&mut after, 0, &[("tx_packets", 100)]);
         set(&mut after, 1, &[("rx_dropped", 1), ("rx_packets", 101)]);
         after.kernel_drops = Some(Default::default());
-        let told = account(&observation(), &after, &ports(100, 0));
-        assert_eq!((told.total(), told.explaining(0).0), (0, BTreeMap::new()));
-        assert_eq!(told.explaining(1).0, [("pa rx_dropped".to_owned(), 1)].into(), "unless one is missing");
+        let known = account(&observation(), &after, &ports(100, 0));
+        assert_eq!((known.total(), known.explaining(0).0), (0, BTreeMap::new()));
+        assert_eq!(known.explaining(1).0, [("pa rx_dropped".to_owned(), 1)].into(), "unless one is missing");
     }
 
     #[test]

@@ -37,7 +37,6 @@
 
 mod anomalies;
 mod arrivals;
-mod bed;
 mod calibrate;
 pub mod clock;
 mod counted;
@@ -67,13 +66,13 @@ mod state;
 mod sync;
 mod template;
 mod test_port;
+mod testbed;
 pub mod timeline;
 mod traffic;
 mod trial;
 
 pub use anomalies::pcapng;
 pub use arrivals::{Arrivals, Arrived, OfFlow};
-pub use bed::Bed;
 pub use calibrate::calibrate;
 pub use counted::{Counted, Counts};
 #[cfg(target_os = "linux")]
@@ -92,5 +91,6 @@ pub use shape::{check as check_shape, shape};
 pub use state::{Reported, TrialState};
 pub use template::{Template, template};
 pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
+pub use testbed::PortsTestbed;
 pub use traffic::{Traffic, numbers};
 pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

@@ -112,7 +112,7 @@ fn row(
         register_reads: of_card(now.register_reads - before.register_reads),
         register_writes: of_card(now.register_writes - before.register_writes),
         doorbells: of_card(now.doorbells - before.doorbells),
-        nudges: of_card(now.nudges - before.nudges),
+        report_requests: of_card(now.report_requests - before.report_requests),
         system_calls: now.system_calls - before.system_calls,
         resets: of_card(now.resets - before.resets),
     }

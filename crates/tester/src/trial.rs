@@ -602,7 +602,7 @@ impl Tester {
             }
         }
 
-        let told = clocks.document();
+        let document = clocks.document();
         let complete = !state.is_abandoned() && trouble.is_none();
         let mut done = Vec::with_capacity(directions.len());
         for &(from, to) in directions {
@@ -630,7 +630,7 @@ impl Tester {
             let mut received = std::mem::take(&mut results[to].received);
             let mut latency =
                 clocks.correct(to, std::mem::take(&mut received.latency), offer.duration, margin_ns);
-            latency.error_ns = told.as_ref().map(|_| clocks.latency_error_ns(margin_ns));
+            latency.error_ns = document.as_ref().map(|_| clocks.latency_error_ns(margin_ns));
             if let Some(replay) = &offer.replay {
                 let Received { arrived, classes, .. } = &mut received;
                 (arrived.received, arrived.duplicated) =
@@ -679,7 +679,7 @@ impl Tester {
             let lines = results[from].line.as_ref().zip(results[to].line.as_ref());
             direction.series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
         }
-        Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: told })
+        Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: document })
     }
 
     /// Begins the counters of a new trial.

@@ -98,7 +98,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             } else if self.free() > 0 {
                 let words = self.context.unwrap_or_else(|| Checksums::default().context().pack());
                 self.context = Some(words);
-                self.counters.nudges += 1;
+                self.counters.report_requests += 1;
                 let report = self.ask_for_report(self.next);
                 self.write(words[0], words[1] | report, None);
             } else {

@@ -147,7 +147,7 @@ fn each_examined_descriptor_is_announced_once() {
     assert!(dev.tx.request_report());
     nic.transmit(99);
     assert_eq!(dev.tx.reclaim(99), 1);
-    assert_eq!((dev.tx.pending(), dev.tx.counters().nudges), (0, 1));
+    assert_eq!((dev.tx.pending(), dev.tx.counters().report_requests), (0, 1));
 }
 
 #[test]

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 /// Arguments of `kpps send`.
 #[derive(Args)]
-#[command(after_help = format!("Examples:
+#[command(mut_arg("encap", |encap| encap.value_name("LAYERS").help("What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, \
+    vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges")),
+    after_help = format!("Examples:
   kpps send packet:veth0 --load 10kpps --count 1000
   kpps send packet:veth0 --load 100MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --flows 1000
   kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518

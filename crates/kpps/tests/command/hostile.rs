@@ -161,7 +161,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --duration 0", "a time of 0 is out of range: give 1ms to 30d"),
     ("curve --duration 31d", "31d is out of range"),
     ("curve --duration <huge>", "out of range: give 1ms to 30d"),
-    ("curve --duration NaN", "'NaN' is not a time: give it as 50ms, 2s or 72h"),
+    ("curve --duration NaN", "'NaN' is not a time: give it as 50ms, 2s, 5min or 72h"),
     ("curve --duration 1fortnight", "'1fortnight' is not a time"),
     ("curve --seed -1", "unexpected argument '-1'"),
     ("curve --seed <nines>", "'99999999999999999999' for '--seed <SEED>'"),

@@ -41,7 +41,8 @@ impl Terminal {
         let end = || Stdio::from(user.try_clone().unwrap());
         // In a session of its own, whose terminal this is and not ours.
         let child = Command::new("setsid")
-            .arg("--ctty")
+            // Whoever runs the tests may ignore hang-ups.
+            .args(["--ctty", "env", "--default-signal=HUP"])
             .arg(assert_cmd::cargo::cargo_bin("kpps"))
             .args(words)
             .env("TERM", "xterm-256color")
@@ -198,6 +199,30 @@ fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
         let curve: serde_json::Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
         assert_eq!(curve["complete"], false, "{curve}");
     }
+}
+
+/// Under `nohup` a command outlives its terminal.
+#[test]
+fn a_hang_up_that_is_ignored_does_not_end_the_run() {
+    let here = tempfile::tempdir().unwrap();
+    let kept = here.path().join("kept");
+    let mut child = Command::new("env")
+        .arg("--ignore-signal=HUP")
+        .arg(assert_cmd::cargo::cargo_bin("kpps"))
+        .args(["curve", "--driver", "kpps,click-polling", "--duration", "200ms", "--resume"])
+        .arg(&kept)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !std::fs::read(&kept).is_ok_and(|text| text.contains(&b'\n')) {
+        assert!(Instant::now() < end, "nothing is measured");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    assert_eq!(ended(&mut child).expect("it does not end").code(), Some(0));
 }
 
 #[test]

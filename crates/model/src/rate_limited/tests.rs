@@ -92,14 +92,14 @@ fn frames_leave_at_the_cards_rate_and_their_descriptors_are_done() {
 
 #[test]
 fn interrupts_wait_for_the_timer() {
-    for (timer, told) in [(Timer::FreeRunning, 5_000_000), (Timer::FirstFrame, 7_900_000)] {
+    for (timer, due_ps) in [(Timer::FreeRunning, 5_000_000), (Timer::FirstFrame, 7_900_000)] {
         let (mut testbed, mut nic) = (Testbed::new(), nic(timer));
         nic.write(0, reg::TX_DELAY, 5);
         nic.write(0, reg::MASK, cause::SENT);
         give(&mut testbed, &mut nic, 1_000_000, 3, descriptor::INTERRUPT);
-        nic.run(told - 1, &mut testbed);
+        nic.run(due_ps - 1, &mut testbed);
         assert!(!nic.interrupt_line(0), "{timer:?}");
-        nic.run(told, &mut testbed);
+        nic.run(due_ps, &mut testbed);
         assert!(nic.interrupt_line(0), "{timer:?}");
         assert_eq!(nic.read(reg::CAUSE), cause::SENT);
         assert!(!nic.interrupt_line(0));

@@ -138,13 +138,13 @@ impl Drops {
         let mut all = Vec::new();
         for key in self.counts.keys()? {
             let Some(frames) = self.counts.get(key)? else { continue };
-            all.push(self.told(&key, u64::from_ne_bytes(frames)));
+            all.push(self.dropped(&key, u64::from_ne_bytes(frames)));
         }
         Ok(all)
     }
 
     /// An entry in words.
-    fn told(&self, key: &[u8; KEY], frames: u64) -> Dropped {
+    fn dropped(&self, key: &[u8; KEY], frames: u64) -> Dropped {
         let (location, rest) = key.split_first_chunk().unwrap_or((&[0; 8], &[]));
         let word = |at: usize| rest.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         let reason = word(0).map_or(0, u32::from_ne_bytes);

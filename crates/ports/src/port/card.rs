@@ -359,7 +359,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             register_reads: reads,
             register_writes: self.platform.accesses.writes.load(Relaxed),
             doorbells: rx.doorbells + tx.doorbells,
-            nudges: tx.nudges,
+            report_requests: tx.report_requests,
             system_calls: 0,
             resets: self.resets,
         })

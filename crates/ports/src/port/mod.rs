@@ -147,7 +147,7 @@ pub struct Counters {
     /// Tail writes in both directions.
     pub doorbells: u64,
     /// Descriptors written only to get a status report.
-    pub nudges: u64,
+    pub report_requests: u64,
     /// System calls for frames.
     pub system_calls: u64,
     /// Resets because the device hung.

@@ -302,19 +302,23 @@ mod tests {
     #[test]
     fn what_is_no_kernel_of_ours_is_told_in_one_line() {
         let place = tempfile::tempdir().unwrap();
-        let told = |path: &Path| {
+        let error = |path: &Path| {
             let cache = Cache::at(&place.path().join("cache")).unwrap();
             Kernel::get(&cache, &path.display().to_string()).unwrap_err().to_string()
         };
         let folder = place.path().join("own");
         fs::create_dir(&folder).unwrap();
-        assert!(told(&folder).contains("vmlinux: No such file"), "{}", told(&folder));
+        assert!(error(&folder).contains("vmlinux: No such file"), "{}", error(&folder));
         fs::write(folder.join("vmlinux"), "\x7fELF").unwrap();
-        assert!(told(&folder).contains("no Linux kernel"), "{}", told(&folder));
+        assert!(error(&folder).contains("no Linux kernel"), "{}", error(&folder));
         fs::write(folder.join("vmlinux"), "Linux version %s\0Linux version 6.9.1-x (a@b) (gcc)").unwrap();
-        assert!(told(&folder).contains("Linux 6.9.1-x has no kernel module virtio_pci"), "{}", told(&folder));
+        assert!(
+            error(&folder).contains("Linux 6.9.1-x has no kernel module virtio_pci"),
+            "{}",
+            error(&folder)
+        );
         fs::write(folder.join("virtio-pci.ko"), "?").unwrap();
-        assert!(told(&folder).contains("virtio-pci.ko: "), "{}", told(&folder));
+        assert!(error(&folder).contains("virtio-pci.ko: "), "{}", error(&folder));
     }
 
     #[test]

@@ -339,8 +339,8 @@ mod tests {
         }
         until(|| load.counts().received + load.counts().strange >= 6);
         let (_, counts) = load.stop().unwrap();
-        let told = (counts.received, counts.duplicated, counts.reordered, counts.strange);
-        assert_eq!(told, (4, 1, 1, 2));
+        let counted = (counts.received, counts.duplicated, counts.reordered, counts.strange);
+        assert_eq!(counted, (4, 1, 1, 2));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub const PREFIX: &str = "lab:";
 
 /// Which guest: "linux-6.1/e1000", behind another slash "kpps-uio", "kpps-vfio", "dpdk-uio" or "dpdk-vfio".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BedSpec {
+pub struct GuestSpec {
     /// The kernel.
     pub kernel: String,
     /// The card.
@@ -47,7 +47,7 @@ pub struct BedSpec {
     pub backend: Backend,
 }
 
-impl FromStr for BedSpec {
+impl FromStr for GuestSpec {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -76,7 +76,7 @@ impl FromStr for BedSpec {
     }
 }
 
-impl BedSpec {
+impl GuestSpec {
     /// Those with these names.
     ///
     /// # Errors
@@ -109,8 +109,8 @@ impl BedSpec {
 }
 
 /// The environment of results of these guests with these settings, without what frames and load determine.
-pub fn environment(specs: &[BedSpec], settings: &Settings, clock: Clock) -> Environment {
-    let names = |each: fn(&BedSpec) -> &str| {
+pub fn environment(specs: &[GuestSpec], settings: &Settings, clock: Clock) -> Environment {
+    let names = |each: fn(&GuestSpec) -> &str| {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
@@ -135,27 +135,27 @@ pub fn environment(specs: &[BedSpec], settings: &Settings, clock: Clock) -> Envi
 }
 
 /// A guest that receives. It is booted with the first trial.
-pub struct Bed {
-    spec: BedSpec,
+pub struct GuestTestbed {
+    spec: GuestSpec,
     settings: Settings,
     clock: Clock,
     kpps: PathBuf,
     up: Option<(Guest, Box<dyn Running>)>,
 }
 
-impl Bed {
+impl GuestTestbed {
     /// A guest that is not booted yet, with `kpps` as its kpps.
-    pub fn new(spec: BedSpec, settings: Settings, clock: Clock, kpps: PathBuf) -> Self {
+    pub fn new(spec: GuestSpec, settings: Settings, clock: Clock, kpps: PathBuf) -> Self {
         Self { spec, settings, clock, kpps, up: None }
     }
 
     /// Which guest it is.
-    pub fn spec(&self) -> &BedSpec {
+    pub fn spec(&self) -> &GuestSpec {
         &self.spec
     }
 
     fn boot(&self, rate: Rate) -> Result<(Guest, Box<dyn Running>)> {
-        let BedSpec { kernel, model, driver, backend } = &self.spec;
+        let GuestSpec { kernel, model, driver, backend } = &self.spec;
         let cache = Cache::open()?;
         let kernel = Kernel::get(&cache, kernel)?;
         let userland = Userland::get(&cache)?;
@@ -344,7 +344,7 @@ fn quiesced(guest: &mut Guest, running: &dyn Running) -> Result<Observation> {
     }
 }
 
-impl Testbed for Bed {
+impl Testbed for GuestTestbed {
     /// That of a real gigabit wire. QEMU's has no limit.
     fn line_rate_pps(&self, size: Size) -> f64 {
         rate::line_rate_pps(rate::GIGABIT, size)
@@ -373,12 +373,12 @@ mod tests {
 
     #[test]
     fn guests_as_people_name_them() {
-        let spec: BedSpec = "linux-6.1/e1000".parse().unwrap();
+        let spec: GuestSpec = "linux-6.1/e1000".parse().unwrap();
         assert_eq!(
             (spec.driver, spec.backend, &*spec.name()),
             (Driver::Linux, Backend::Kernel, "linux-6.1 e1000")
         );
-        let spec: BedSpec = "linux-5.10/e1000e/dpdk-vfio".parse().unwrap();
+        let spec: GuestSpec = "linux-5.10/e1000e/dpdk-vfio".parse().unwrap();
         assert_eq!((spec.driver, spec.backend), (Driver::Dpdk, Backend::Vfio));
         assert_eq!(spec.name(), "linux-5.10 e1000e dpdk-vfio");
         for (text, part) in [
@@ -388,7 +388,7 @@ mod tests {
             ("linux-6.1/e1000/kpps", "how the driver reaches"),
             ("linux-6.1/e1000/linux-uio", "does not work through"),
         ] {
-            let error = text.parse::<BedSpec>().unwrap_err();
+            let error = text.parse::<GuestSpec>().unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }

@@ -151,8 +151,8 @@ mod tests {
     fn a_dpdk_of_ones_own_is_found_wherever_its_folder_has_it() {
         let place = tempfile::tempdir().unwrap();
         let none = || Userland { root: PathBuf::new(), dpdk_drivers: vec![], own_dpdk: None };
-        let told = || none().with_dpdk(place.path()).unwrap_err().to_string();
-        assert!(told().contains("no dpdk-testpmd"), "{}", told());
+        let error = || none().with_dpdk(place.path()).unwrap_err().to_string();
+        assert!(error().contains("no dpdk-testpmd"), "{}", error());
         for folder in ["app", "lib", "drivers"] {
             fs::create_dir(place.path().join(folder)).unwrap();
         }
@@ -162,7 +162,7 @@ mod tests {
         add("drivers/librte_bus_pci.so.24.0");
         add("drivers/librte_bus_pci.so.24");
         add("lib/librte_mempool_ring.so.24");
-        assert!(told().contains("no librte_net_e1000"), "{}", told());
+        assert!(error().contains("no librte_net_e1000"), "{}", error());
         add("lib/librte_net_e1000.so.24");
         let found = none().with_dpdk(place.path()).unwrap();
         assert_eq!(found.dpdk_drivers()[0], "librte_bus_pci.so.24");

@@ -55,8 +55,8 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
 /// Sentences on what else makes a trial an invalid measurement of the device under test.
 pub(crate) fn invalid(trial: &DetailedTrial) -> impl Iterator<Item = String> {
     let is_told = |doubt: &&Doubt| matches!(doubt, Doubt::LinkChanged { .. } | Doubt::TooMany { .. });
-    let told = trial.doubts.iter().filter(is_told);
-    told.map(|doubt| format!("This is no measurement of the device under test: {}.", doubt.words()))
+    let doubts = trial.doubts.iter().filter(is_told);
+    doubts.map(|doubt| format!("This is no measurement of the device under test: {}.", doubt.words()))
 }
 
 /// The number of flows shown: the worst ones.

@@ -174,10 +174,10 @@ mod tests {
     #[test]
     fn a_queue_that_also_dropped_frames_of_others_explains_no_more_than_the_trials() {
         let queue = [(drop("r/x", "QDISC_OVERLIMIT", "__dev_queue_xmit"), 100)];
-        let told = accounts([101, 0, 0, 0], Some(&queue));
-        assert_eq!(explaining(&told, 100).0, [place("r/x tbf", 100)]);
+        let losses = accounts([101, 0, 0, 0], Some(&queue));
+        assert_eq!(explaining(&losses, 100).0, [place("r/x tbf", 100)]);
         // If one more is missing, the counter may have it.
-        assert_eq!(explaining(&told, 101).0, [place("r/x tbf", 101)]);
+        assert_eq!(explaining(&losses, 101).0, [place("r/x tbf", 101)]);
         // Where the kernel does not tell, counters are all there is.
         let untold = accounts([101, 0, 0, 5], None);
         assert_eq!(explaining(&untold, 100).0, [place("r/x tbf", 100)]);
@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn what_others_overflowed_with_is_not_the_trials() {
         let queue = [(drop("r/x", "QDISC_OVERLIMIT", "__dev_queue_xmit"), 6185)];
-        let told = accounts([19_569, 0, 0, 4828], Some(&queue));
-        assert_eq!(explaining(&told, 6185).0, [place("r/x tbf", 6185)]);
-        assert_eq!(told.at("packet:b missed", 6185), 0);
+        let losses = accounts([19_569, 0, 0, 4828], Some(&queue));
+        assert_eq!(explaining(&losses, 6185).0, [place("r/x tbf", 6185)]);
+        assert_eq!(losses.at("packet:b missed", 6185), 0);
         // As many as nothing else explains, before what counters of others' frames say.
-        assert_eq!(told.at("packet:b missed", 6200), 15);
-        let told = accounts([0, 0, 1, 9], Some(&[]));
-        assert_eq!(explaining(&told, 1).0, [place("packet:b missed", 1)]);
+        assert_eq!(losses.at("packet:b missed", 6200), 15);
+        let losses = accounts([0, 0, 1, 9], Some(&[]));
+        assert_eq!(explaining(&losses, 1).0, [place("packet:b missed", 1)]);
         // Where the kernel does not tell, they may be any.
         assert_eq!(accounts([19_569, 0, 0, 4828], None).at("packet:b missed", 6185), 4828);
     }
@@ -207,24 +207,24 @@ mod tests {
             (drop("r/y", "IP_INNOROUTES", "ip_rcv_finish_core"), 3),
             (drop("z", "OTHERHOST", "ip_rcv_core"), 2),
         ];
-        let told = accounts([7, 0, 3, 0], Some(&drops));
+        let losses = accounts([7, 0, 3, 0], Some(&drops));
         let expected = [
             place("r IP InNoRoutes", 3),
             place("r/x tbf", 7),
             place("r/y netfilter drop (nf_hook_slow)", 10),
         ];
-        assert_eq!(explaining(&told, 20).0, expected);
+        assert_eq!(explaining(&losses, 20).0, expected);
         // Copies that a bridge sent elsewhere are no loss.
-        assert_eq!(explaining(&told, 21).0.len(), 4);
-        assert_eq!(explaining(&told, 10).0.len(), 2);
+        assert_eq!(explaining(&losses, 21).0.len(), 4);
+        assert_eq!(explaining(&losses, 10).0.len(), 2);
     }
 
     #[test]
     fn a_message_that_a_full_ring_refused_is_as_many_frames_as_it_had() {
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 640)];
-        let told = accounts([0, 0, 0, 10], Some(&drops));
-        assert_eq!(explaining(&told, 640).0, [place("packet:b missed", 640)]);
-        assert_eq!(told.at("packet:b missed", 640), 640);
+        let losses = accounts([0, 0, 0, 10], Some(&drops));
+        assert_eq!(explaining(&losses, 640).0, [place("packet:b missed", 640)]);
+        assert_eq!(losses.at("packet:b missed", 640), 640);
         // A frame of others found it full, too.
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 9)];
         assert_eq!(explaining(&accounts([0, 0, 0, 10], Some(&drops)), 9).0, [place("packet:b missed", 9)]);
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn in_flight_is_at_most_what_is_missing() {
-        let told = accounts([5, 3, 0, 0], Some(&[(drop("r/x", "QDISC_DROP", "f"), 5)]));
-        assert_eq!(explaining(&told, 8), (vec![place("r/x tbf", 5)], vec![place("r/x", 3)]));
-        assert_eq!(explaining(&told, 7), (vec![place("r/x tbf", 5)], vec![place("r/x", 2)]));
-        assert_eq!(explaining(&told, 5), (vec![place("r/x tbf", 5)], vec![]));
+        let losses = accounts([5, 3, 0, 0], Some(&[(drop("r/x", "QDISC_DROP", "f"), 5)]));
+        assert_eq!(explaining(&losses, 8), (vec![place("r/x tbf", 5)], vec![place("r/x", 3)]));
+        assert_eq!(explaining(&losses, 7), (vec![place("r/x tbf", 5)], vec![place("r/x", 2)]));
+        assert_eq!(explaining(&losses, 5), (vec![place("r/x tbf", 5)], vec![]));
     }
 }

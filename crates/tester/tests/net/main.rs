@@ -18,7 +18,7 @@ use kpps_ports::port::run::{BURST, Load, Shape};
 use kpps_ports::port::{Options, Port, open};
 use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_tester::observe::Place;
-use kpps_tester::{Address, Bed, FlowPlan, Metrics, NewRate, Offer, Playback, Tester, document};
+use kpps_tester::{Address, FlowPlan, Metrics, NewRate, Offer, Playback, PortsTestbed, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -807,7 +807,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 6000") {
         return skip::lacks("the queueing discipline tbf");
     }
-    let mut bed = Bed { tester, drain: Duration::from_secs(3), bidirectional: false, mix: None };
+    let mut testbed = PortsTestbed { tester, drain: Duration::from_secs(3), bidirectional: false, mix: None };
     let load = kpps_measure::Load {
         offered_pps: 40_000.0,
         size: Size::MIN,
@@ -816,7 +816,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         seed: 0,
     };
     let mut burst = |frames| {
-        let trial = bed.burst_while(&load, frames, &|| true).unwrap();
+        let trial = testbed.burst_while(&load, frames, &|| true).unwrap();
         assert_eq!(trial.sent + trial.shortfall, frames, "no more, no less");
         assert_eq!(trial.ledger.unexplained, 0, "{trial:?}");
         (trial.sent, trial.ledger.dropped.get("pb tbf").copied().unwrap_or(0))
@@ -827,7 +827,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     in_six_tries("the queue is emptied in time, and loses nothing after the overload", || {
-        let (trial, recovery_s) = bed.recovery_while(&load, 2000.0, &|| true).unwrap();
+        let (trial, recovery_s) = testbed.recovery_while(&load, 2000.0, &|| true).unwrap();
         assert_eq!(trial.sent + trial.shortfall, 10_500);
         assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
         // That of 250 ms at most.

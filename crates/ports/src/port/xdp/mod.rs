@@ -69,17 +69,17 @@ pub(super) fn buffers(interface: &str, queue: Option<u32>) -> usize {
 
 /// The buffers that the kernel has, each at its chunk.
 #[derive(Debug)]
-struct Lent {
+struct KernelOwned {
     memory: Memory,
     chunk: usize,
     buffers: Vec<Option<PoolBuffer>>,
 }
 
-impl Lent {
+impl KernelOwned {
     /// Records a buffer and returns its address for the kernel. Returns the buffer if it is not one of the
     /// memory's chunks.
     #[inline]
-    fn lend(&mut self, buffer: PoolBuffer) -> Result<u64, PoolBuffer> {
+    fn give(&mut self, buffer: PoolBuffer) -> Result<u64, PoolBuffer> {
         let address = (buffer.bytes().as_ptr() as usize).wrapping_sub(self.memory.mapping().address());
         match self.buffers.get_mut(address / self.chunk) {
             Some(place @ None) if address % self.chunk == HEADROOM => {
@@ -121,7 +121,7 @@ pub struct XdpPort {
     program: Arc<Program>,
     attached: Attached,
     zero_copy: bool,
-    lent: Lent,
+    kernel_owned: KernelOwned,
     pool: BufferPool,
     /// Receive buffers that the kernel does not have.
     slots: Vec<PoolBuffer>,
@@ -161,7 +161,8 @@ impl XdpPort {
             queues.push(Queue { number, socket, wanted: entries });
         }
         let chunks = memory.mapping().bytes() / chunk;
-        let lent = Lent { memory: memory.clone(), chunk, buffers: (0..chunks).map(|_| None).collect() };
+        let kernel_owned =
+            KernelOwned { memory: memory.clone(), chunk, buffers: (0..chunks).map(|_| None).collect() };
         let mut port = Self {
             zero_copy: queues[0].socket.is_zero_copy()?,
             any: if queues.len() > 1 {
@@ -174,7 +175,7 @@ impl XdpPort {
             turn: 0,
             program,
             attached: Attached::to(interface, chunk - HEADROOM)?,
-            lent,
+            kernel_owned,
             pool,
             slots: Vec::with_capacity(RECEIVING as usize),
             pending: 0,
@@ -227,7 +228,7 @@ impl XdpPort {
         let before = *wanted;
         for _ in 0..before {
             let Some(buffer) = self.slots.pop().or_else(|| self.pool.take()) else { break };
-            match self.lent.lend(buffer) {
+            match self.kernel_owned.give(buffer) {
                 // There is space: the ring has an entry for each.
                 Ok(address) => *wanted -= u32::from(fill.put(address)),
                 // It is another pool's and returns there.
@@ -254,13 +255,13 @@ impl XdpPort {
                 emptied = true;
                 break;
             };
-            let Some(buffer) = self.lent.take_back(descriptor.addr) else {
+            let Some(buffer) = self.kernel_owned.take_back(descriptor.addr) else {
                 damaged += 1;
                 continue;
             };
             let bytes = descriptor.len as usize;
             // In one piece, and at the expected place.
-            let whole = descriptor.addr as usize % self.lent.chunk == HEADROOM
+            let whole = descriptor.addr as usize % self.kernel_owned.chunk == HEADROOM
                 && bytes <= buffer.capacity()
                 && !descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
             if !whole {
@@ -294,7 +295,7 @@ impl XdpPort {
         let before = self.pending;
         while let Some(address) = self.outlet.sent.take() {
             self.pending = self.pending.saturating_sub(1);
-            if let Some(buffer) = self.lent.take_back(address) {
+            if let Some(buffer) = self.kernel_owned.take_back(address) {
                 self.pool.give(buffer);
             }
         }
@@ -307,7 +308,7 @@ impl XdpPort {
     #[inline]
     fn put(&mut self, frame: Frame) -> Result<(), Frame> {
         let Frame { buffer, bytes } = frame;
-        match self.lent.lend(buffer) {
+        match self.kernel_owned.give(buffer) {
             Ok(addr)
                 if self.outlet.send.put(XdpDesc {
                     addr,
@@ -320,7 +321,7 @@ impl XdpPort {
                 self.counters.sent_bytes += u64::from(bytes);
                 Ok(())
             }
-            Ok(addr) => match self.lent.take_back(addr) {
+            Ok(addr) => match self.kernel_owned.take_back(addr) {
                 Some(buffer) => Err(Frame { buffer, bytes }),
                 None => Ok(()),
             },
@@ -513,7 +514,7 @@ mod tests {
 
     #[test]
     fn an_old_kernel_does_not_say_how_often_the_fill_ring_was_empty() {
-        let told = |ring_full, fill_ring_empty| {
+        let statistics = |ring_full, fill_ring_empty| {
             let mut counters = Counters { missed: Some(1), no_buffer: Some(2), ..Counters::default() };
             let statistics = XdpStatistics {
                 rx_dropped: 10,
@@ -526,8 +527,8 @@ mod tests {
             add_received(&mut counters, &statistics);
             (counters.missed, counters.no_buffer)
         };
-        assert_eq!(told(Some(20), Some(30)), (Some(31), Some(32)));
-        assert_eq!(told(None, None), (Some(11), None));
+        assert_eq!(statistics(Some(20), Some(30)), (Some(31), Some(32)));
+        assert_eq!(statistics(None, None), (Some(11), None));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
 use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
-use kpps_qemu::lab::{Bed, Clock, Model, Plan};
+use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
 use std::time::Duration;
 
 #[test]
@@ -156,9 +156,10 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
         return;
     }
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let mut bed = Bed::new("linux-6.1/e1000".parse().unwrap(), Settings::default(), Clock::Wall, kpps());
+    let mut testbed =
+        GuestTestbed::new("linux-6.1/e1000".parse().unwrap(), Settings::default(), Clock::Wall, kpps());
     let load = |offered_pps| Load { offered_pps, size: Size::MIN, warmup_ms: 50, duration_ms: 500, seed: 1 };
-    let light = bed.trial(&load(2000.0)).unwrap();
+    let light = testbed.trial(&load(2000.0)).unwrap();
     assert_eq!((light.ledger.unexplained, light.ledger.shortfall), (0, 0), "{:?}", light.ledger);
     assert_eq!(light.ledger.delivered, light.ledger.sent, "{:?}", light.ledger);
     let pps = light.sent as f64 / light.seconds;
@@ -167,7 +168,7 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
     assert_eq!((light.bus_busy, light.allocations_per_packet, light.latency_ns.p50), (None, None, None));
     assert_eq!(light.cpu.unwrap().idle_polls, None);
     // More than an emulated processor can take.
-    let flood = bed.trial(&load(1_000_000.0)).unwrap();
+    let flood = testbed.trial(&load(1_000_000.0)).unwrap();
     let ledger = &flood.ledger;
     assert!(ledger.delivered < ledger.sent + ledger.shortfall, "{ledger:?}");
     assert!(flood.delivered < flood.due());

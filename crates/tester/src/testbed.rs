@@ -10,7 +10,7 @@ use kpps_results::Trial;
 use std::time::Duration;
 
 /// A tester, and what its offers have in common.
-pub struct Bed {
+pub struct PortsTestbed {
     /// The tester.
     pub tester: Tester,
     /// How long frames may still arrive.
@@ -21,7 +21,7 @@ pub struct Bed {
     pub mix: Option<Mix>,
 }
 
-impl Bed {
+impl PortsTestbed {
     fn sizes(&self, size: Size) -> Mix {
         self.mix.clone().unwrap_or_else(|| Mix::fixed(size))
     }
@@ -96,7 +96,7 @@ fn failed(error: Error) -> TrialError {
     }
 }
 
-impl Testbed for Bed {
+impl Testbed for PortsTestbed {
     /// That of the slower link; of a gigabit wire if no speed is known.
     fn line_rate_pps(&self, size: Size) -> f64 {
         let sizes = self.sizes(size);

@@ -19,20 +19,20 @@ use tonic::transport::server::{Connected, TlsConnectInfo};
 use tonic::{Request, Status};
 
 /// Connections at once. A process may open 1024 files on most systems, and each port needs some.
-const MOST: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 /// Connections of one address. A tester has one for each port.
-pub(crate) const MOST_OF_ONE: usize = 32;
+pub(crate) const MAX_PER_ADDRESS: usize = 32;
 /// How long a connection may last before its first call is let in. The TLS handshake is in this time.
-pub(crate) const STRANGER: Duration = Duration::from_secs(10);
+pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Failed log-ins of an address in a row, and how long it must wait then.
-pub(crate) const FAILURES: u32 = 5;
+pub(crate) const MAX_FAILURES: u32 = 5;
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 /// Addresses that are remembered because of failed log-ins.
 const REMEMBERED: usize = 4096;
 /// How long nothing is accepted after an error: descriptors come back when connections end.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often crowds are reported.
-const QUIET: Duration = Duration::from_secs(10);
+/// How often a reached limit is reported.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What is known of an address.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Address {
     /// How long it must still wait before it may log in.
     fn must_wait(&self) -> Option<Duration> {
         let left = WAIT.checked_sub(self.failed?.elapsed())?;
-        (self.failures >= FAILURES).then_some(left)
+        (self.failures >= MAX_FAILURES).then_some(left)
     }
 
     fn has_failed_lately(&self) -> bool {
@@ -55,16 +55,16 @@ impl Address {
 }
 
 #[derive(Default)]
-struct Crowd {
+struct State {
     addresses: HashMap<IpAddr, Address>,
     connections: usize,
     /// When connections were last reported to be too many.
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 /// All who are connected.
-pub(crate) struct Guests {
-    crowd: Mutex<Crowd>,
+pub(crate) struct Clients {
+    state: Mutex<State>,
     log: fn(&str),
 }
 
@@ -76,46 +76,46 @@ fn host(address: SocketAddr) -> IpAddr {
     }
 }
 
-impl Guests {
+impl Clients {
     pub fn new(log: fn(&str)) -> Self {
-        Self { crowd: Mutex::default(), log }
+        Self { state: Mutex::default(), log }
     }
 
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A connection from this address; `None` if there are too many.
-    fn admit(self: &Arc<Self>, peer: SocketAddr) -> Option<Guest> {
-        let mut crowd = self.crowd();
-        let all = crowd.connections;
-        let address = crowd.addresses.entry(host(peer)).or_default();
-        if all >= MOST || address.connections >= MOST_OF_ONE {
-            drop(crowd);
+    fn admit(self: &Arc<Self>, peer: SocketAddr) -> Option<Client> {
+        let mut state = self.state();
+        let all = state.connections;
+        let address = state.addresses.entry(host(peer)).or_default();
+        if all >= MAX_CONNECTIONS || address.connections >= MAX_PER_ADDRESS {
+            drop(state);
             self.tell(&format!("{peer}: refused: too many connections"));
             return None;
         }
         address.connections += 1;
-        crowd.connections += 1;
-        Some(Guest { peer, known: Arc::default(), guests: self.clone() })
+        state.connections += 1;
+        Some(Client { peer, known: Arc::default(), clients: self.clone() })
     }
 
-    /// Logs that a limit was hit, at most once in [`QUIET`].
+    /// Logs that a limit was hit, at most once in [`REPORT_INTERVAL`].
     fn tell(&self, what: &str) {
-        let mut crowd = self.crowd();
-        if crowd.told.is_none_or(|told| told.elapsed() >= QUIET) {
-            crowd.told = Some(Instant::now());
+        let mut state = self.state();
+        if state.reported.is_none_or(|reported| reported.elapsed() >= REPORT_INTERVAL) {
+            state.reported = Some(Instant::now());
             (self.log)(what);
         }
     }
 
     fn leave(&self, peer: SocketAddr) {
-        let mut crowd = self.crowd();
-        crowd.connections -= 1;
-        if let Some(address) = crowd.addresses.get_mut(&host(peer)) {
+        let mut state = self.state();
+        state.connections -= 1;
+        if let Some(address) = state.addresses.get_mut(&host(peer)) {
             address.connections -= 1;
             if address.connections == 0 && !address.has_failed_lately() {
-                crowd.addresses.remove(&host(peer));
+                state.addresses.remove(&host(peer));
             }
         }
     }
@@ -123,14 +123,14 @@ impl Guests {
 
 /// Who is behind a connection.
 #[derive(Clone)]
-pub(crate) struct Guest {
+pub(crate) struct Client {
     pub peer: SocketAddr,
     /// Whether it has shown who it is.
     known: Arc<AtomicBool>,
-    guests: Arc<Guests>,
+    clients: Arc<Clients>,
 }
 
-impl Guest {
+impl Client {
     /// Who makes this call.
     pub fn of<T>(call: &Request<T>) -> Option<Self> {
         let plain = call.extensions().get::<Self>();
@@ -142,7 +142,7 @@ impl Guest {
     /// shows.
     pub fn log_in(&self, check: impl FnOnce() -> Result<(), Status>) -> Result<(), Status> {
         let host = host(self.peer);
-        let wait = self.guests.crowd().addresses.get(&host).and_then(Address::must_wait);
+        let wait = self.clients.state().addresses.get(&host).and_then(Address::must_wait);
         if let Some(wait) = wait {
             let s = wait.as_secs() + 1;
             let why = format!("too many failed log-ins from this address: try again in {s} s");
@@ -152,39 +152,39 @@ impl Guest {
         match &checked {
             Ok(()) => self.known.store(true, Ordering::Relaxed),
             Err(refused) => {
-                let mut crowd = self.guests.crowd();
-                if crowd.addresses.len() >= REMEMBERED {
-                    crowd.addresses.retain(|_, it| it.connections > 0 || it.has_failed_lately());
+                let mut state = self.clients.state();
+                if state.addresses.len() >= REMEMBERED {
+                    state.addresses.retain(|_, it| it.connections > 0 || it.has_failed_lately());
                 }
-                let address = crowd.addresses.entry(host).or_default();
+                let address = state.addresses.entry(host).or_default();
                 address.failures = if address.has_failed_lately() { address.failures + 1 } else { 1 };
                 address.failed = Some(Instant::now());
-                drop(crowd);
-                (self.guests.log)(&format!("{}: refused: {}", self.peer, refused.message()));
+                drop(state);
+                (self.clients.log)(&format!("{}: refused: {}", self.peer, refused.message()));
             }
         }
         checked
     }
 }
 
-/// An accepted connection. It fails when its guest stays a stranger for too long.
+/// An accepted connection. It fails when its client stays a stranger for too long.
 pub(crate) struct Connection {
     stream: TcpStream,
-    guest: Guest,
-    patience: Pin<Box<Sleep>>,
+    client: Client,
+    login_timeout: Pin<Box<Sleep>>,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.guest.guests.leave(self.guest.peer);
+        self.client.clients.leave(self.client.peer);
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Guest;
+    type ConnectInfo = Client;
 
-    fn connect_info(&self) -> Guest {
-        self.guest.clone()
+    fn connect_info(&self) -> Client {
+        self.client.clone()
     }
 }
 
@@ -194,8 +194,8 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let known = self.guest.known.load(Ordering::Relaxed);
-        if !known && self.patience.as_mut().poll(context).is_ready() {
+        let known = self.client.known.load(Ordering::Relaxed);
+        if !known && self.login_timeout.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
@@ -223,16 +223,16 @@ impl AsyncWrite for Connection {
 /// Accepts connections until nobody takes them any more.
 pub(crate) async fn accept(
     listener: TcpListener,
-    guests: Arc<Guests>,
+    clients: Arc<Clients>,
     to: mpsc::Sender<io::Result<Connection>>,
 ) {
     loop {
         match listener.accept().await {
             // One connection too many is closed at once: its tester need not wait.
             Ok((stream, peer)) => {
-                let Some(guest) = guests.admit(peer) else { continue };
-                let patience = Box::pin(tokio::time::sleep(STRANGER));
-                let connection = Connection { stream, guest, patience };
+                let Some(client) = clients.admit(peer) else { continue };
+                let login_timeout = Box::pin(tokio::time::sleep(LOGIN_TIMEOUT));
+                let connection = Connection { stream, client, login_timeout };
                 // Without it answers are late, not wrong.
                 let _ = connection.stream.set_nodelay(true);
                 if to.send(Ok(connection)).await.is_err() {
@@ -241,7 +241,7 @@ pub(crate) async fn accept(
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                guests.tell(&format!("cannot accept connections: {error}"));
+                clients.tell(&format!("cannot accept connections: {error}"));
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -253,43 +253,43 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn guests() -> Arc<Guests> {
-        Arc::new(Guests::new(|line| eprintln!("{line}")))
+    fn clients() -> Arc<Clients> {
+        Arc::new(Clients::new(|line| eprintln!("{line}")))
     }
 
     #[test]
     fn one_address_does_not_take_all_connections() {
-        let guests = guests();
-        let from = |text: &str| guests.admit(text.parse().unwrap());
-        assert!((0..MOST_OF_ONE).all(|_| from("10.0.0.1:9").is_some()));
+        let clients = clients();
+        let from = |text: &str| clients.admit(text.parse().unwrap());
+        assert!((0..MAX_PER_ADDRESS).all(|_| from("10.0.0.1:9").is_some()));
         assert!(from("10.0.0.1:10").is_none() && from("10.0.0.2:9").is_some());
-        guests.leave("10.0.0.1:9".parse().unwrap());
+        clients.leave("10.0.0.1:9".parse().unwrap());
         assert!(from("10.0.0.1:10").is_some());
         // One IPv6 network is one address, and an IPv4 address is the same in IPv6.
-        assert!((0..MOST_OF_ONE).all(|n| from(&format!("[2001:db8::{n:x}]:9")).is_some()));
+        assert!((0..MAX_PER_ADDRESS).all(|n| from(&format!("[2001:db8::{n:x}]:9")).is_some()));
         assert!(from("[2001:db8::ffff:1]:9").is_none() && from("[2001:db8:0:1::1]:9").is_some());
         assert!(from("[::ffff:10.0.0.1]:9").is_none());
         // Nor do many.
         assert!((0..=u8::MAX).any(|n| from(&format!("10.0.1.{n}:9")).is_none()));
-        assert_eq!(guests.crowd().connections, MOST);
+        assert_eq!(clients.state().connections, MAX_CONNECTIONS);
     }
 
     #[test]
     fn who_fails_often_must_wait() {
-        let guests = guests();
-        let guest = |text: &str| guests.admit(text.parse().unwrap()).unwrap();
-        let (bad, other) = (guest("10.0.0.1:9"), guest("10.0.0.2:9"));
+        let clients = clients();
+        let client = |text: &str| clients.admit(text.parse().unwrap()).unwrap();
+        let (bad, other) = (client("10.0.0.1:9"), client("10.0.0.2:9"));
         let fails = || Err(Status::unauthenticated("wrong token"));
-        for _ in 0..FAILURES {
+        for _ in 0..MAX_FAILURES {
             assert_eq!(bad.log_in(fails).unwrap_err().message(), "wrong token");
         }
         // Right or wrong: it is not looked at.
         let said = bad.log_in(|| panic!("checked")).unwrap_err();
         assert!(said.message().starts_with("too many failed log-ins from this address"), "{said}");
         // Not even over another connection, but other addresses are let in.
-        assert!(guest("10.0.0.1:10").log_in(|| Ok(())).is_err() && other.log_in(|| Ok(())).is_ok());
+        assert!(client("10.0.0.1:10").log_in(|| Ok(())).is_err() && other.log_in(|| Ok(())).is_ok());
         let long_ago = Instant::now().checked_sub(WAIT);
-        guests.crowd().addresses.get_mut(&host(bad.peer)).unwrap().failed = long_ago;
+        clients.state().addresses.get_mut(&host(bad.peer)).unwrap().failed = long_ago;
         assert!(bad.log_in(|| Ok(())).is_ok());
     }
 }
