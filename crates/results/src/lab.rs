@@ -180,8 +180,8 @@ pub struct Function {
     pub of: Option<String>,
     /// Its share of the instructions, without those of what it calls.
     pub share: f64,
-    /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of the
-    /// stretches.
+    /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of
+    /// the stretches.
     pub error: Option<f64>,
     /// The same of the row's instructions for each frame.
     pub instructions_per_frame: Option<f64>,

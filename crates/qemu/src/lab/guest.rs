@@ -217,8 +217,10 @@ impl Guest {
 
     fn command(&mut self, command: &str, at_once: bool, patience: Duration) -> Result<Output> {
         let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
-        let Self { process, commands, link_control, monitor, linked, wires, go_on, .. } = self;
+        let Self { process, commands, console, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
+            // A kernel that complains waits for its serial port, and one that waits complains.
+            console.lines()?;
             if !(go_on.0)() {
                 return Err(Error::Interrupted);
             }

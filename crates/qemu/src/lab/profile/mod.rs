@@ -1,8 +1,8 @@
 //! Where the guest's instructions go: every instruction of some stretches of its own time, by function.
 //!
 //! QEMU logs each of them ([`Guest::executed`](crate::lab::Guest::executed)). The guest's clock, which counts
-//! instructions, does not see it. Within a stretch nothing is sampled; how much the stretches differ tells how far a
-//! share may be from that of the whole time.
+//! instructions, does not see it. Within a stretch nothing is sampled; how much the stretches differ tells
+//! how far a share may be from that of the whole time.
 
 mod stacks;
 mod symbols;
@@ -61,8 +61,8 @@ pub(crate) fn executed(logs: &[Vec<u8>], symbols: &Symbols) -> Executed {
     Executed { instructions, stretches: logs.len() as u32, functions, stacks: all.collect() }
 }
 
-/// By how much a share may be wrong, with a confidence of 95 %, by how it differs between stretches. `None` with
-/// fewer than two of them.
+/// By how much a share may be wrong, with a confidence of 95 %, by how it differs between stretches. `None`
+/// with fewer than two of them.
 fn error(counts: &[u64], of_stretches: &[u64]) -> Option<f64> {
     let shares: Vec<f64> = (counts.iter().zip(of_stretches))
         .filter(|(_, all)| **all > 0)

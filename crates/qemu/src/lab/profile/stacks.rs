@@ -1,8 +1,8 @@
 //! The calls in a trace of instructions.
 //!
-//! A trace has addresses only. An instruction that is the first of another function is a call of it; any other
-//! instruction of another function is a return to it, if it is under way. Without that function under way the
-//! trace is of another thread, or begins within calls: a new stack begins.
+//! A trace has addresses only. An instruction that is the first of another function is a call of it; any
+//! other instruction of another function is a return to it, if it is under way. Without that function under
+//! way the trace is of another thread, or begins within calls: a new stack begins.
 
 use super::symbols::{At, Place};
 use std::collections::HashMap;

@@ -63,8 +63,9 @@ impl Symbols {
         Self { all }
     }
 
-    /// Adds those of the files that a process executes. `maps` is its `/proc/PID/maps`; `read` gives a file of
-    /// the guest by its path. A file without symbols, or that cannot be read, is one function of its own name.
+    /// Adds those of the files that a process executes. `maps` is its `/proc/PID/maps`; `read` gives a file
+    /// of the guest by its path. A file without symbols, or that cannot be read, is one function of its own
+    /// name.
     pub(crate) fn add_process(&mut self, maps: &str, read: impl Fn(&str) -> Option<Vec<u8>>) {
         for line in maps.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
