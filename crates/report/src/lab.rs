@@ -69,7 +69,8 @@ pub fn table(lab: &Lab) -> String {
     lab.profiles.iter().for_each(|profile| text += &where_to(profile));
     if !lab.profiles.is_empty() {
         text += "\nShares are of the stretches, ± twice the standard error of their mean. Instructions/pkt are shares of the\n\
-                 row's, and of its source's. A file's code without symbols is one line; what no file has is (unknown).\n";
+                 row's, and of its source's. A file's code without symbols is one line; what no file has is (unknown).\n\
+                 CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release builds a kpps with symbols.\n";
     }
     for failure in &lab.failures {
         let _ = write!(text, "\nNot measured: {failure}");

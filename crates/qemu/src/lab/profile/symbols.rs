@@ -82,7 +82,7 @@ impl Symbols {
             let mut at = start;
             for (from, to, name) in functions.into_iter().chain([(end, end, String::new())]) {
                 if from > at {
-                    let name = format!("{of} (no symbol)");
+                    let name = format!("{of} (no symbols)");
                     self.all.push(Symbol { start: at, end: from, name, of: of.clone() });
                 }
                 if to > at {
@@ -181,6 +181,6 @@ mod tests {
         let mut symbols = Symbols::of_kernel("");
         symbols.add_process(&maps, |_| None);
         let (name, of) = symbols.name(symbols.at(super::functions as *const () as u64).place);
-        assert!(name.ends_with("(no symbol)") && name.starts_with(&of.unwrap()), "{name}");
+        assert!(name.ends_with("(no symbols)") && name.starts_with(&of.unwrap()), "{name}");
     }
 }
