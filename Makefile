@@ -3,7 +3,7 @@
 
 .PHONY: run test test-built machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
 	sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
-	install-peers install-python wheel
+	install-peers install-python wheel overheads
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -85,9 +85,17 @@ deb: install-build-tools
 	cargo build --release --package kpps
 	packaging/deb.sh $(TARGET)/release/kpps
 
-# The Python package as a wheel, in $(TARGET)/wheels.
+# The Python package as a wheel, in $(TARGET)/dist.
 wheel: install-build-tools install-python
-	$(TARGET)/python/bin/uv build --quiet --wheel --out-dir $(TARGET)/wheels python
+	$(TARGET)/python/bin/uv build --quiet --wheel --out-dir $(TARGET)/dist python
+
+# What Python adds to the command: the size of the wheel, a call, engines for many small cells.
+overheads: wheel
+	cargo build --release --package kpps
+	rm -rf $(TARGET)/overheads
+	$(TARGET)/python/bin/uv pip install --quiet --no-deps --target $(TARGET)/overheads $(TARGET)/dist/kpps-*.whl
+	du -h $(TARGET)/dist/kpps-*.whl
+	KPPS_COMMAND=$(TARGET)/release/kpps PYTHONPATH=$(TARGET)/overheads $(TARGET)/python/bin/python python/benches/overheads.py
 
 # A container's image with kpps in it.
 container:

@@ -982,7 +982,7 @@ def send(
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
         vlan (ID): VLAN of the frames, 1 to 4094
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS): What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         dst_mac (MAC): MAC address to send to [default: 02:00:00:00:00:02; with replay= those of the capture]
         replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination

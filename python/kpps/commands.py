@@ -228,7 +228,7 @@ def run(words: list[str], progress=None, engine=None):
         Error: it failed; the error has what was measured
     """
     called = _kpps.call(words, bar() if progress is True else progress or None, engine)
-    for line in called.told:
+    for line in called.messages:
         print(f"kpps: {in_python(line)}", file=sys.stderr)
     result = Result(called) if called.json is not None else None
     if called.failure is not None:

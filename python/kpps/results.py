@@ -163,7 +163,7 @@ class _Frozen:
 def _frozen(called) -> dict:
     import pyarrow
 
-    names = ("json", "screen", "page", "text", "told")
+    names = ("json", "screen", "page", "text", "messages")
     return {**{name: getattr(called, name) for name in names}, "rows": pyarrow.table(called.rows)}
 
 

@@ -98,11 +98,11 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
             keys, index = (("mu_star", "sigma"), 0.0) if method == "morris" else (("S1", "ST"), math.nan)
             indices[name] = {key: [index] * len(constants) for key in keys}
         elif method == "morris":
-            told = morris_indices.analyze(problem, points, measured, seed=seed)
-            indices[name] = {key: [float(it) for it in told[key]] for key in ("mu_star", "sigma")}
+            indices_of = morris_indices.analyze(problem, points, measured, seed=seed)
+            indices[name] = {key: [float(it) for it in indices_of[key]] for key in ("mu_star", "sigma")}
         else:
-            told = sobol_indices.analyze(problem, measured, calc_second_order=False, seed=seed)
-            indices[name] = {key: [float(it) for it in told[key]] for key in ("S1", "ST")}
+            indices_of = sobol_indices.analyze(problem, measured, calc_second_order=False, seed=seed)
+            indices[name] = {key: [float(it) for it in indices_of[key]] for key in ("S1", "ST")}
     return Sensitivity(constants, indices, len(points))
 
 
