@@ -251,6 +251,12 @@ impl Place {
     }
 }
 
+/// Reads a tag from its bytes, if it is valid.
+#[inline]
+pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<Tag> {
+    Tag::from_bytes(0, bytes)
+}
+
 /// Reads the tag of a received frame; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {

@@ -1,7 +1,8 @@
 //! Instructions of counting a received frame: `cargo bench -p kpps-ports --bench instructions`.
 //!
-//! For each kind of frame the program runs itself under callgrind four times: N and 2N frames, counted and not.
-//! What is left of the differences is [`Streams::take`]. It fails above the kind's limit, or without valgrind.
+//! For each kind of frame the program runs itself under callgrind four times: N and 2N frames, counted and
+//! not. What is left of the differences is [`Streams::take`]. It fails above the kind's limit, or without
+//! valgrind.
 //! Without `--bench` (as `cargo test` calls it) each loop runs once.
 
 use kpps_frames::build::{Flow, udp_test};

@@ -1,7 +1,7 @@
 //! Counts the frames of each stream, by their tags.
 
 use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
-use kpps_frames::{ipv6, tag, udp};
+use kpps_frames::{Tag, ipv6, tag, udp};
 use std::collections::{BTreeMap, HashMap};
 
 /// The window in which a late frame is told from a duplicate, in frames of its stream.
@@ -147,7 +147,30 @@ impl Streams {
     /// Counts a frame, without FCS.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) {
-        match tag::read(frame) {
+        // Most frames: all places are known, and one without a tag saves no registers.
+        let head = frame.first_chunk::<{ tag::OFFSET + tag::BYTES }>();
+        let Some(head) = head.filter(|head| [head[12], head[13]] == TYPE_IPV4.to_be_bytes()) else {
+            return self.take_elsewhere(frame);
+        };
+        const PORT: usize = tag::OFFSET - TO_PORT;
+        let (version, before, protocol) = IPV4;
+        let tag = head.last_chunk().and_then(tag::from_bytes);
+        let ip = &head[PORT - before..];
+        let is_ours =
+            ip[0] == version && ip[protocol] == PROTOCOL_UDP && [head[PORT], head[PORT + 1]] == DISCARD;
+        self.take_read(frame, tag, |_| is_ours);
+    }
+
+    /// [`take`](Self::take) for a frame with a VLAN tag, of another type, or a short one.
+    #[inline(never)]
+    fn take_elsewhere(&mut self, frame: &[u8]) {
+        self.take_read(frame, tag::read(frame), is_ours);
+    }
+
+    /// Counts a frame of which the tag was read.
+    #[inline(always)]
+    fn take_read(&mut self, frame: &[u8], tag: Option<Tag>, is_ours: impl Fn(&[u8]) -> bool) {
+        match tag {
             Some(tag) if is_clean(frame) => self.take_tagged(frame, tag.stream, tag.sequence),
             Some(_) => self.corrupted += 1,
             // A damaged tag follows good headers. Anything else is another frame.
@@ -165,8 +188,8 @@ impl Streams {
         }
     }
 
-    /// Counts a tagged frame that is not the next of the stream of the frame before, or of which the flow is to
-    /// be told. Apart, so that others need not save the registers that this takes.
+    /// Counts a tagged frame that is not the next of the last frame's stream, or of which the flow is to be
+    /// told. Apart, so that others need not save the registers that this takes.
     #[inline(never)]
     fn take_unusual(&mut self, frame: &[u8], stream: u16, sequence: u64) {
         let of_flow = self.flows.as_mut().map(|flows| flows.is_late(frame, stream, sequence));
@@ -199,22 +222,7 @@ impl Streams {
 }
 
 /// Whether a frame's headers are those of a test frame.
-#[inline]
 fn is_ours(frame: &[u8]) -> bool {
-    const PORT: usize = tag::OFFSET - TO_PORT;
-    let (version, before, protocol) = IPV4;
-    match frame.first_chunk::<{ PORT + 2 }>() {
-        Some(head) if [head[12], head[13]] == TYPE_IPV4.to_be_bytes() => {
-            let ip = &head[PORT - before..];
-            ip[0] == version && ip[protocol] == PROTOCOL_UDP && [head[PORT], head[PORT + 1]] == DISCARD
-        }
-        _ => is_ours_elsewhere(frame),
-    }
-}
-
-/// [`is_ours`] of a frame with a VLAN tag, of IPv6, or of neither.
-#[cold]
-fn is_ours_elsewhere(frame: &[u8]) -> bool {
     let port = tag::offset(frame) - TO_PORT;
     let header = |kind: [u8; 2], (version, before, protocol): (u8, usize, usize)| {
         let Some(at) = port.checked_sub(before) else { return false };
