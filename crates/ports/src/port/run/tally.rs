@@ -329,6 +329,17 @@ mod tests {
         streams.take(&[0; 10]);
         streams.take(&good);
         assert_eq!((streams.corrupted, streams.others, streams.unique()), (4, 2, 1));
+        // Cut before the end of the tag, and of other headers.
+        for cut in [good[..59].to_vec(), good[..38].to_vec(), good[..37].to_vec(), good[..17].to_vec()] {
+            streams.take(&cut);
+        }
+        assert_eq!((streams.corrupted, streams.others, streams.unique()), (6, 4, 1));
+        for (ipv6, vlan) in [(false, Some(7)), (true, None), (true, Some(7))] {
+            let mut bad = of_flow(0, 1, ipv6, vlan);
+            bad[tag::offset(&of_flow(0, 1, ipv6, vlan))] ^= 1;
+            streams.take(&bad);
+        }
+        assert_eq!((streams.corrupted, streams.others, streams.unique()), (9, 4, 1));
     }
 
     proptest! {
