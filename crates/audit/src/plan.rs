@@ -191,23 +191,47 @@ impl Plan {
         let settings = Settings([rings.map_err(Error::Input)?, self.settings.0.clone()].concat());
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
-        let start = || -> Result<(Server, Guest)> {
+        let start = || -> Result<(Guest, Server)> {
             let cables = [Cable::Open, Cable::To(PAIR[1]), Cable::To(PAIR[0]), Cable::Open];
             let cards: Vec<_> = cables.into_iter().enumerate().map(|(i, cable)| (cable, mac(i))).collect();
             let server = Server::start(Cards::new(&params, &bus, &cards))?;
             let options = Options { served: server.sockets(), ..options.clone() };
             let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
             guest.interruptible(go_on.clone());
-            Ok((server, guest))
+            Ok((guest, server))
         };
         observer.begins(&format!("booting {} with a model of the {}", self.kernel, audit.chip), None);
         // The guest ends before what serves its cards.
-        let (mut server, mut guest) = start()?;
+        let (mut guest, server) = start()?;
         audit.qemu = guest.qemu_version()?;
+        let mut running = Some((guest, server));
         for task in tasks {
             observer.begins(&task.name(), None);
-            match self.audit((&mut guest, &server), task, &settings, go_on.as_ref()) {
-                Ok(row) => audit.rows.push(row),
+            if running.is_none() {
+                match start() {
+                    Ok(again) => running = Some(again),
+                    Err(error) => {
+                        audit.complete = false;
+                        audit
+                            .failures
+                            .push(format!("{}: the guest does not start again: {error}", task.name()));
+                        break;
+                    }
+                }
+            }
+            let Some((guest, server)) = &mut running else { break };
+            match self.audit((guest, server), task, &settings, go_on.as_ref()) {
+                Ok(row) => {
+                    if let Some(count) = self.count.filter(|count| row.frames < *count) {
+                        let what = format!(
+                            "only {} of {count} frames, none in the last {} s",
+                            row.frames,
+                            STALLED.as_secs()
+                        );
+                        audit.failures.push(format!("{}: {what}", task.name()));
+                    }
+                    audit.rows.push(row);
+                }
                 Err(Error::Interrupted) => {
                     audit.complete = false;
                     break;
@@ -216,15 +240,12 @@ impl Plan {
                     audit.complete = false;
                     audit.failures.push(format!("{}: {error}", task.name()));
                     // A driver that still runs would disturb the next one.
-                    drop(guest);
-                    drop(server);
-                    (server, guest) = start()?;
+                    running = None;
                 }
             }
             observer.done();
         }
-        drop(guest);
-        drop(server);
+        drop(running);
         Ok(audit)
     }
 

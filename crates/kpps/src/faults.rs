@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-A world is one random run. In each, every frame and buffer must be accounted for, and 15 s after the last fault
+A world is one random run. In each, every frame and buffer must be accounted for, and 15 s (50 s at 10 Mb/s) after the last fault
 all frames must arrive. If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
