@@ -94,7 +94,7 @@ struct Guests {
 
 kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
 frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
-manual forbids. Guest and card have clocks of their own: there are no rates, no losses and no CPU time.
+manual forbids. Guest and card do not share a clock: the load only says how fast this host emulates.
 Interrupts for each frame depend on the load and on how fast this host emulates. The bridge gets numbered
 frames of all sizes, and all must come back whole. A QEMU with vfio-user is fetched once (36 MB).")]
 pub struct AuditArguments {
