@@ -143,7 +143,7 @@ mod tests {
         let audit = Audit { rows: vec![row, other], failures: vec!["x: y".into()], ..Audit::default() };
         let text = screen(&audit);
         for part in [
-            "clocks of their own",
+            "do not share a clock",
             "1.5k   2.960",
             "1 lost, 0 changed",
             "all came back whole",
