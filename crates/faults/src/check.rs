@@ -196,6 +196,14 @@ impl Check {
         self.trace.as_ref().map(|trace| trace.borrow().iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// Something that began then must not have taken longer than this.
+    pub(crate) fn bounded(&self, begun_ps: u64, most_ps: u64) {
+        let took_ps = self.now_ps.get() - begun_ps;
+        if took_ps > most_ps {
+            self.breach(Breach::Endless { took_ps });
+        }
+    }
+
     /// Something that must not happen did. The first one counts.
     pub(crate) fn breach(&self, breach: Breach) {
         let mut first = self.breach.borrow_mut();
