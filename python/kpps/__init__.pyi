@@ -126,7 +126,7 @@ def curve(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -506,7 +506,7 @@ def ndr(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -886,7 +886,7 @@ def trial(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
         strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
@@ -1390,7 +1390,7 @@ def simulate_faults(
 
     Args:
         worlds (WORLDS): Number of random worlds [default: 200]
-        trace (True or False): Print the last thousand events of one world; if it fails, of the smallest with the same failure
+        trace (True or False): Print the last thousand events of the world of seed=. If it fails, kpps looks for the smallest world that fails in the same way, and prints its events
         seed (SEED): The seed of the first world [default: 1]
         duration (TIME): Run worlds for this long (60s) instead of a fixed number
         results (FILE): Write the results as a JSON document to this file

@@ -103,7 +103,7 @@ impl fmt::Display for Breach {
                 write!(f, "the card handed over {card} frames, and the driver accounts for {driver}")
             }
             Self::DriverCounters(which) => write!(f, "the driver has miscounted: {which}"),
-            Self::Exam(what) => write!(f, "the driver says something wrong {what}"),
+            Self::Exam(what) => write!(f, "asked {what}, the driver gave a wrong answer"),
             Self::AppLedger => f.write_str("the application's ledger does not close"),
             Self::Refused(reason) => write!(f, "the driver refused to send a frame: {reason:?}"),
             Self::Parts => f.write_str("the parts of a long frame do not fit together"),
