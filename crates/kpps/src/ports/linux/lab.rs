@@ -94,9 +94,8 @@ struct Guests {
 
 kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
 frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
-manual forbids. Guest and card do not share a clock: the load only says how fast this host emulates.
-Interrupts for each frame depend on the load and on how fast this host emulates. The bridge gets numbered
-frames of all sizes, and all must come back whole. A QEMU with vfio-user is fetched once (36 MB).")]
+manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
+The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
     /// The chip's profile (`kpps list chips`), but for the 82542
     #[arg(long, default_value = "82540em")]
@@ -194,10 +193,9 @@ fn measure<D: Forms>(
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
+    let rows = results.rows().rows.len();
     match session.is_interrupted() {
-        true => {
-            Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows().rows.len())))
-        }
+        true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured"))),
         false => Ok(results),
     }
 }
