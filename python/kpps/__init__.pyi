@@ -126,7 +126,7 @@ def curve(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -506,7 +506,7 @@ def ndr(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -886,7 +886,7 @@ def trial(
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if no place accounts for more of the frames: 0 if watch= shows all of the path
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
         calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
         strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
@@ -1074,6 +1074,7 @@ def lab(
     *,
     device: _Values | None = None,
     backend: _Values | None = None,
+    profile: bool | None = None,
     dpdk: _Value | None = None,
     rounds: _Value | None = None,
     under_test: _Values | None = None,
@@ -1095,11 +1096,12 @@ def lab(
     Args:
         device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L) [default: e1000,e1000e]
         backend (BACKEND,…): How kpps' and DPDK's drivers access the cards: uio, vfio [default: uio,vfio]
+        profile (True or False): Tell where the instructions go, by function; report= draws flame graphs
         dpdk (FOLDER): Use the DPDK in this folder, where it was built or installed, in place of Debian's
         rounds (ROUNDS): Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
-        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own [default: linux-6.1]
+        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
         driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
         clock (CLOCK): The guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
@@ -1137,7 +1139,7 @@ def audit(
         max (NAME=VALUE): End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
-        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own [default: linux-6.1]
+        kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
         driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
         chip (CHIP): The chip's profile (`kpps list chips`), but for the 82542 [default: 82540em]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
@@ -1388,7 +1390,7 @@ def simulate_faults(
 
     Args:
         worlds (WORLDS): Number of random worlds [default: 200]
-        trace (True or False): Print the last thousand events of one world; if it fails, of the smallest with the same failure
+        trace (True or False): Print the last thousand events of the world of seed=. If it fails, kpps looks for the smallest world that fails in the same way, and prints its events
         seed (SEED): The seed of the first world [default: 1]
         duration (TIME): Run worlds for this long (60s) instead of a fixed number
         results (FILE): Write the results as a JSON document to this file

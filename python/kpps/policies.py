@@ -49,5 +49,6 @@ class Policy:
             # Typed into an interpreter: only its name is known.
             text = cls.__qualname__
         about = (inspect.getdoc(cls) if "__doc__" in vars(cls) and cls.__doc__ else None) or "a policy in Python"
-        _kpps.register_policy(cls.__name__, about.splitlines()[0], text, cls.base, cls.budget, cls)
+        if not _kpps.register_policy(cls.__name__, about.splitlines()[0], text, cls.base, cls.budget, cls):
+            raise InputError(f"{cls.__name__} is the name of a driver preset: rename the class")
         return cls.__name__

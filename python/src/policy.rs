@@ -101,7 +101,7 @@ impl ServicePolicy for InPython {
 }
 
 /// Makes a class known as a driver of this name: the preset `base` with the class's policy. A poll takes
-/// `budget` frames at most.
+/// `budget` frames at most. Returns false if the name is a preset's.
 #[pyfunction]
 pub fn register_policy(
     name: String,
@@ -110,10 +110,10 @@ pub fn register_policy(
     base: String,
     budget: u16,
     class: Py<PyAny>,
-) {
+) -> bool {
     let class = Arc::new(class);
     let of_class = name.clone();
     let make =
         move || -> Box<dyn ServicePolicy> { Box::new(InPython::start(of_class.clone(), class.clone())) };
-    OwnPolicy { name, description, text, base, budget, make: Arc::new(make) }.register();
+    OwnPolicy { name, description, text, base, budget, make: Arc::new(make) }.register()
 }

@@ -128,7 +128,7 @@ def test_other_threads_run_meanwhile():
     other = threading.Thread(target=count)
     other.start()
     before = len(counted)
-    kpps.curve(driver="kpps", load="500kpps,1000kpps", duration="100ms")
+    kpps.curve(driver="kpps", load="500kpps,1000kpps", duration="1s")
     during = len(counted) - before
     stop.set()
     other.join()

@@ -50,6 +50,11 @@ def test_the_same_policy_has_the_same_result():
     assert kpps.curve(driver=Napi, **SHORT).to_json() == kpps.curve(driver=Napi, **SHORT).to_json()
 
 
+def test_a_class_does_not_replace_a_preset():
+    with pytest.raises(kpps.InputError, match="kpps is the name of a driver preset: rename the class"):
+        kpps.curve(driver=type("kpps", (kpps.Policy,), {}), **SHORT)
+
+
 def test_a_policy_that_never_polls_loses_everything():
     class Deaf(kpps.Policy):
         def on_interrupt(self, now_us):

@@ -115,21 +115,9 @@ struct Around {
     sent: VecDeque<(u64, Vec<u8>)>,
 }
 
-/// What a burst is on the bus.
-const fn what(purpose: Purpose) -> What {
-    match purpose {
-        Purpose::RxDescriptorFetch => What::RxDescriptorFetch,
-        Purpose::RxData => What::RxData,
-        Purpose::RxWriteBack => What::RxWriteBack,
-        Purpose::TxDescriptorFetch => What::TxDescriptorFetch,
-        Purpose::TxData => What::TxData,
-        Purpose::TxWriteBack => What::TxWriteBack,
-    }
-}
-
 impl Host for Around {
     fn burst(&mut self, now_ps: u64, _: BurstKind, purpose: Purpose, address: u64, bytes: u32) -> u64 {
-        let what = what(purpose);
+        let what = What::from(purpose);
         self.bursts[what as usize] += 1;
         self.bus.transfer(now_ps, Request { master: Master::Card(0), what, address, bytes })
     }

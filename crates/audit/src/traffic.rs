@@ -84,7 +84,11 @@ impl Numbered {
         self.build(number, &mut expected);
         let mut state = self.state();
         state.returned += 1;
-        state.changed += u64::from(expected != frame || number >= state.offered);
+        // The place of a frame whose number was damaged is not known.
+        if expected != frame || number >= state.offered {
+            state.changed += 1;
+            return;
+        }
         state.out_of_order += u64::from(number < state.next);
         state.next = state.next.max(number.wrapping_add(1));
     }
@@ -138,6 +142,11 @@ mod tests {
         frames.swap(2, 3);
         frames.iter().for_each(|frame| numbered.returned(frame));
         assert_eq!(numbered.damage(), (1, 1));
+        // A damaged number is no later frame's.
+        let (numbered, mut frames) = some(4);
+        frames[1][HEADER_BYTES + 7] ^= 0x80;
+        frames.iter().for_each(|frame| numbered.returned(frame));
+        assert_eq!(numbered.damage(), (1, 0));
         let (numbered, frames) = some(3);
         numbered.returned(&frames[0]);
         numbered.returned(&frames[2]);

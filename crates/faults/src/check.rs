@@ -103,7 +103,7 @@ impl fmt::Display for Breach {
                 write!(f, "the card handed over {card} frames, and the driver accounts for {driver}")
             }
             Self::DriverCounters(which) => write!(f, "the driver has miscounted: {which}"),
-            Self::Exam(what) => write!(f, "the driver says something wrong {what}"),
+            Self::Exam(what) => write!(f, "asked {what}, the driver gave a wrong answer"),
             Self::AppLedger => f.write_str("the application's ledger does not close"),
             Self::Refused(reason) => write!(f, "the driver refused to send a frame: {reason:?}"),
             Self::Parts => f.write_str("the parts of a long frame do not fit together"),
@@ -194,6 +194,14 @@ impl Check {
     /// The events noted.
     pub(crate) fn events(&self) -> Vec<String> {
         self.trace.as_ref().map(|trace| trace.borrow().iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Something that began then must not have taken longer than this.
+    pub(crate) fn bounded(&self, begun_ps: u64, most_ps: u64) {
+        let took_ps = self.now_ps.get() - begun_ps;
+        if took_ps > most_ps {
+            self.breach(Breach::Endless { took_ps });
+        }
     }
 
     /// Something that must not happen did. The first one counts.

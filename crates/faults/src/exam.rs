@@ -31,14 +31,14 @@ pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
         return;
     }
     let in_order = port.pool.is_in_order();
-    demand(port, in_order, "of a pool of buffers");
+    demand(port, in_order, "about a pool of buffers");
     step(port, hears);
     // Nobody knows whether the transmitter of a device that sends nothing works.
     let Some(device) = &mut port.device else { return };
     let started = device.reset().is_ok();
     port.slot.wait_ns(LINK_NS);
     let up = device.control.update_link().is_ok_and(|link| link.up);
-    demand(port, started && up, "of a device that is reset");
+    demand(port, started && up, "about a device that is reset");
     sending(port);
     asking(port, plan);
     again(port, plan);
@@ -91,7 +91,7 @@ fn sending(port: &mut Port) {
         let reports = [rest, unknown, known, sent, end];
         format!("queued {queued}, pending {pending}, asked {asked}, reclaimed {reclaimed}: {reports:?}")
     });
-    demand(port, good, "of a frame that is sent");
+    demand(port, good, "about a frame that is sent");
 }
 
 /// A queue that is polled asks for a report only when it is told to, or in the second poll without a frame.
@@ -119,7 +119,7 @@ fn asking(port: &mut Port, plan: &Plan) {
     port.check.note(|| format!("queued {queued}, alone {alone}, reclaimed {reclaimed}: {reports:?}"));
     let good =
         queued && reclaimed == 1 && (!alone || reports == [false, false, true]) && (can_wait || reports[0]);
-    demand(port, good, "of a queue that is polled");
+    demand(port, good, "about a queue that is polled");
 
     let Some((buffer, bytes)) = frame(port) else { return };
     let Some(Device { tx, .. }) = &mut port.device else { return };
@@ -129,7 +129,7 @@ fn asking(port: &mut Port, plan: &Plan) {
     let waiting = tx.progress().waiting;
     port.slot.wait_ns(SENT_NS);
     let good = queued && waiting && tx.reclaim(usize::MAX) == 1;
-    demand(port, good, "of a queue that is not polled");
+    demand(port, good, "about a queue that is not polled");
 }
 
 /// A buffer that was sent can be sent again, by chips that send each buffer with one descriptor; of those
@@ -151,7 +151,7 @@ fn again(port: &mut Port, plan: &Plan) {
     port.check.note(|| format!("queued {queued}, sent again {sent:?} {refused}, reclaimed {reclaimed}"));
     let one = usize::from(!splits);
     let good = queued && asked && sent == [one; 2] && refused == 0 && reclaimed == 2 - one;
-    demand(port, good, "of a buffer that is sent again");
+    demand(port, good, "about a buffer that is sent again");
 }
 
 /// A burst with a frame that is longer than its buffer.
@@ -160,7 +160,7 @@ fn burst(port: &mut Port) {
     let bytes = buffer.capacity() as u16 + 1;
     let Some(Device { tx, .. }) = &mut port.device else { return };
     let answer = tx.send_burst(&mut iter::once(Fragment { buffer, bytes })).map_err(|refused| refused.reason);
-    demand(port, answer == Err(Refusal::Invalid), "of a frame that is longer than its buffer");
+    demand(port, answer == Err(Refusal::Invalid), "about a frame that is longer than its buffer");
 }
 
 /// A chip without checksums is asked for one.
@@ -172,7 +172,7 @@ fn unsupported(port: &mut Port, plan: &Plan) {
     let Some(Device { tx, .. }) = &mut port.device else { return };
     let meta = TxMeta { vlan: None, offload: Offload::Checksum(Checksums::default()) };
     let answer = tx.enqueue(iter::once(Fragment { buffer, bytes }), &meta).map_err(|refused| refused.reason);
-    demand(port, answer == Err(Refusal::Unsupported), "of a checksum that the chip does not have");
+    demand(port, answer == Err(Refusal::Unsupported), "about a checksum that the chip does not have");
 }
 
 /// A ring takes all but one descriptor.
@@ -204,7 +204,7 @@ fn full(port: &mut Port) {
     }
     let descriptors = tx.progress().reported.wrapping_sub(before) as usize;
     let good = (asked || free == 0) && reclaimed == frames && descriptors >= pending && tx.pending() == 0;
-    demand(port, good, "of a full ring");
+    demand(port, good, "about a full ring");
 }
 
 /// Whether the receiver has lost its ring: twice in a row, and not because a read failed.
@@ -215,10 +215,10 @@ fn step(port: &mut Port, hears: bool) {
         let Some(Device { control, rx, .. }) = &mut port.device else { return None };
         control.has_lost_receiver(rx).ok()
     };
-    demand(port, !out_of_step(port), "of a receiver that is well");
+    demand(port, !out_of_step(port), "about a receiver that is well");
     for _ in 0..3 {
         let well = lost(port) == Some(false);
-        demand(port, well, "of a receiver that is well");
+        demand(port, well, "about a receiver that is well");
     }
     // Frames that nobody has taken yet are no sign of it. (A port without frames in the proof may have a
     // receiver that stands still: only frames show that.)
@@ -227,12 +227,12 @@ fn step(port: &mut Port, hears: bool) {
         card.borrow_mut().cable.start(port.slot.now_ps.get(), Pace::Every { gap_ps }, 3);
         port.slot.wait_ns(UNREAD_NS);
         let well = lost(port) == Some(false);
-        demand(port, well, "of a receiver whose frames nobody takes");
+        demand(port, well, "about a receiver whose frames nobody takes");
     }
     card.borrow_mut().set_gone(true);
-    demand(port, !out_of_step(port), "of a device that does not answer");
+    demand(port, !out_of_step(port), "about a device that does not answer");
     let gone = lost(port).is_none();
-    demand(port, gone, "of a device that does not answer");
+    demand(port, gone, "about a device that does not answer");
     card.borrow_mut().set_gone(false);
 
     let size = port.device.as_ref().map_or(8, |device| u64::from(device.control.config().rx_ring));
@@ -245,10 +245,10 @@ fn step(port: &mut Port, hears: bool) {
     for harm in 0..3 {
         let Some(device) = &mut port.device else { return };
         if device.reset().is_err() {
-            return demand(port, false, "of a device that is reset");
+            return demand(port, false, "about a device that is reset");
         }
         port.slot.wait_ns(MS / 1000);
-        demand(port, !out_of_step(port), "of a receiver after a reset");
+        demand(port, !out_of_step(port), "about a receiver after a reset");
         let at = head(port);
         match harm {
             0 => card.borrow_mut().poke(reg::RDH, ((at + 2) % size) as u32),
@@ -258,8 +258,8 @@ fn step(port: &mut Port, hears: bool) {
                 card.borrow_mut().scribble(0, (at + 2) % size * desc::BYTES as u64 + 12, &done);
             }
         }
-        demand(port, out_of_step(port), "of a receiver that is out of step");
+        demand(port, out_of_step(port), "about a receiver that is out of step");
         let twice = [lost(port), lost(port)];
-        demand(port, twice == [Some(false), Some(true)], "of a receiver that is out of step");
+        demand(port, twice == [Some(false), Some(true)], "about a receiver that is out of step");
     }
 }

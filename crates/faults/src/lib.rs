@@ -20,6 +20,7 @@ mod check;
 mod exam;
 mod fault;
 mod host;
+mod host_faults;
 pub mod hostile;
 mod plan;
 mod port;

@@ -4,11 +4,12 @@ use crate::buffers::{Buf, Pool};
 use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
+use crate::host_faults::{Disturbed, change_moderation};
 use crate::plan::{Plan, SMALL_RING, Use};
 use crate::send::{Sender, Sent};
 use crate::traffic::{self, Looks, TOO_LONG_BYTES};
 use fastrand::Rng;
-use kpps_driver::config::{Itr, Service};
+use kpps_driver::config::Service;
 use kpps_driver::service::{InterruptLoop, Napi, NextPoll, Polling, SelfPacing};
 use kpps_driver::{Checksum, Config, Device, Error, Health, Received, RxCounters, probe};
 use kpps_machine::{MS, US};
@@ -163,9 +164,7 @@ pub(crate) struct Port {
     retry_at: Option<u64>,
     /// The operator starts the stopped device then.
     start_at: Option<u64>,
-    /// The driver gets no processor until then; another device holds the interrupt line until then.
-    starved_until: u64,
-    neighbour_until: u64,
+    disturbed: Disturbed,
     edges: u64,
     /// Descriptors taken from all receive queues so far; frames that former drivers counted; and those that
     /// resets dropped.
@@ -236,8 +235,7 @@ impl Port {
             watch_at: u64::MAX,
             retry_at: Some(0),
             start_at: None,
-            starved_until: 0,
-            neighbour_until: 0,
+            disturbed: Disturbed::default(),
             edges: 0,
             taken: 0,
             got_before: 0,
@@ -288,7 +286,7 @@ impl Port {
     /// When the processor has something to do for this port, in ps.
     pub(crate) fn next_ps(&self) -> u64 {
         let at = [self.interrupt_at, self.poll_at].into_iter().flatten().min().unwrap_or(u64::MAX);
-        let at = at.max(self.starved_until);
+        let at = at.max(self.disturbed.starved_until);
         at.min(self.watch_at).min(self.retry_at.unwrap_or(u64::MAX)).min(self.start_at.unwrap_or(u64::MAX))
     }
 
@@ -298,7 +296,7 @@ impl Port {
         let rose = edges != self.edges;
         self.edges = edges;
         let now = self.now();
-        let raised = rose || self.level && (line || now < self.neighbour_until);
+        let raised = rose || self.level && (line || now < self.disturbed.neighbour_until);
         if raised {
             self.hear();
         }
@@ -338,7 +336,7 @@ impl Port {
             self.reset("the operator starts it again");
         } else if self.watch_at <= now {
             self.watch();
-        } else if self.starved_until > now {
+        } else if self.disturbed.starved_until > now {
             return false;
         } else if self.interrupt_at.is_some_and(|at| at <= now) {
             self.interrupt_at = None;
@@ -360,7 +358,7 @@ impl Port {
         let begun = self.now();
         self.slot.misfits.set(false);
         let started = probe(self.slot.clone(), self.chip, self.config.clone(), self.pool.clone());
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         match started {
             Ok(_) if self.slot.misfits.get() => {
                 self.check.breach(Breach::DriverCounters("ring memory that is none"));
@@ -604,17 +602,10 @@ impl Port {
         if done.is_ok() && before != in_ring(device) {
             self.check.breach(Breach::DriverCounters("buffers abandoned by a reset"));
         }
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         match done {
             Ok(()) => self.begin(),
             Err(error) => self.failed(error),
-        }
-    }
-
-    fn bounded(&self, begun: u64, most_ps: u64) {
-        let took_ps = self.now() - begun;
-        if took_ps > most_ps {
-            self.check.breach(Breach::Endless { took_ps });
         }
     }
 
@@ -629,7 +620,7 @@ impl Port {
         let now_ns = (begun + self.slot.ahead_ps.get()) / 1000;
         let health = device.control.watchdog(now_ns, device.tx.progress());
         let lost = device.control.has_lost_receiver(&mut device.rx);
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         self.note(|| format!("watchdog: {health:?}, receiver lost: {lost:?}"));
         match (health, lost) {
             (Ok(Health::Hung), _) => {
@@ -686,7 +677,7 @@ impl Port {
         } else if let Some(device) = self.device.as_mut().filter(|_| self.returns) {
             device.rx.flush();
         }
-        self.bounded(begun, LONGEST_CALL_PS);
+        self.check.bounded(begun, LONGEST_CALL_PS);
         match result {
             Ok(poll) => {
                 if let Some(after_ps) = poll {
@@ -741,7 +732,7 @@ impl Port {
         }
         let begun = self.now_ps.get();
         let link = device.control.update_link();
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         if let Err(error) = link {
             self.reached.errors += 1;
             self.reset(&format!("the link cannot be read: {error}"));
@@ -798,7 +789,7 @@ impl Port {
             self.check.breach(Breach::DriverCounters("more frames than asked for"));
         }
         self.received(before, polled.received, budget.min(most));
-        self.bounded(begun, LONGEST_CALL_PS);
+        self.check.bounded(begun, LONGEST_CALL_PS);
         self.poll_at = next.map(|after_ps| self.now() + after_ps);
         self.look();
     }
@@ -810,16 +801,7 @@ impl Port {
         if self.dice.throws(InterruptSpurious) && self.device.is_some() && self.interrupt_at.is_none() {
             self.interrupt_at = Some(now);
         }
-        if self.dice.throws(Starved) {
-            self.starved_until = now + self.dice.below(Starved, 20 * MS);
-        }
-        if self.level && self.dice.throws(LineShared) {
-            self.neighbour_until = now + self.dice.below(LineShared, MS);
-        }
-        if self.dice.throws(ClockStep) {
-            let ahead = self.slot.ahead_ps.get();
-            self.slot.ahead_ps.set(ahead + self.dice.below(ClockStep, 3000 * MS));
-        }
+        self.disturbed.tick(&self.dice, now, self.level, &self.slot);
         if self.device.is_none() || self.start_at.is_some() {
             return;
         }
@@ -848,11 +830,7 @@ impl Port {
             self.start_at = Some(self.now() + self.dice.below(StopStart, 5 * MS));
         }
         let Some(Device { control, .. }) = &mut self.device else { return };
-        if self.dice.throws(OtherModeration) {
-            let rate = self.dice.below(OtherModeration, 100_000) as u32;
-            // Chips without ITR refuse.
-            let _ = control.set_itr(if rate < 60 { Itr::Off } else { Itr::Fixed(rate.max(4_000)) });
-        }
+        change_moderation(&self.dice, control);
         if self.dice.throws(OtherFilters) {
             let group = [1, 0, 0x5E, 0, 0, self.dice.below(OtherFilters, 250) as u8];
             control.set_multicast(&[group, [3, 0, 0, 0, 0, 1], GROUP]);
@@ -914,13 +892,13 @@ impl Port {
 
     /// After the last fault: the driver gets its processor back.
     pub(crate) fn settle(&mut self) {
-        (self.starved_until, self.neighbour_until) = (0, 0);
+        self.disturbed = Disturbed::default();
         self.look();
     }
 }
 
 /// Frames that the driver got, good or not.
-fn got(counters: &RxCounters) -> u64 {
+pub(crate) fn got(counters: &RxCounters) -> u64 {
     counters.frames + counters.frame_errors + counters.nonsense
 }
 

@@ -7,10 +7,10 @@ use crate::buffers::Pool;
 use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
+use crate::host_faults::{Disturbed, change_moderation};
 use crate::plan::{Plan, SMALL_RING};
-use crate::port::{LONGEST_CALL_PS, LONGEST_START_PS, RETRY_PS, Reached};
+use crate::port::{LONGEST_CALL_PS, LONGEST_START_PS, RETRY_PS, Reached, got};
 use crate::traffic;
-use kpps_driver::config::Itr;
 use kpps_driver::{Config, Error, probe};
 use kpps_machine::{MS, US};
 use kpps_netstack::smoltcp::Nic;
@@ -209,9 +209,7 @@ pub(crate) struct Station {
     poll_at: u64,
     interrupt_at: u64,
     edges: u64,
-    starved_until: u64,
-    /// Another device on the same line asserts it until then.
-    neighbour_until: u64,
+    disturbed: Disturbed,
     /// The driver is started then; the operator starts the stopped device then.
     retry_at: u64,
     start_at: u64,
@@ -268,8 +266,7 @@ impl Station {
             poll_at: u64::MAX,
             interrupt_at: u64::MAX,
             edges: 0,
-            starved_until: 0,
-            neighbour_until: 0,
+            disturbed: Disturbed::default(),
             retry_at: 0,
             start_at: u64::MAX,
             begun: [0; 4],
@@ -288,7 +285,7 @@ impl Station {
 
     /// When there is something to do, in ps.
     pub(crate) fn next_ps(&self) -> u64 {
-        let own = self.poll_at.min(self.interrupt_at).max(self.starved_until);
+        let own = self.poll_at.min(self.interrupt_at).max(self.disturbed.starved_until);
         own.min(self.retry_at).min(self.start_at).min(self.far.next_ps)
     }
 
@@ -298,7 +295,7 @@ impl Station {
             self.far.next_ps = self.far.next_ps.min(self.now() + US);
         }
         let (line, edges) = self.card.borrow().interrupts();
-        let line = line || self.now() < self.neighbour_until;
+        let line = line || self.now() < self.disturbed.neighbour_until;
         let rose = edges != self.edges;
         self.edges = edges;
         if self.interrupt_at != u64::MAX || self.nic.is_none() || !(rose || self.plan.level && line) {
@@ -333,7 +330,7 @@ impl Station {
             for frame in self.far.device.sent.drain(..) {
                 card.cable.post(now, frame);
             }
-        } else if self.starved_until > now {
+        } else if self.disturbed.starved_until > now {
             return;
         } else if self.interrupt_at <= now {
             self.interrupt_at = u64::MAX;
@@ -356,7 +353,7 @@ impl Station {
         let begun = self.now();
         self.slot.misfits.set(false);
         let started = probe(self.slot.clone(), self.plan.chip, self.config.clone(), self.pool.clone());
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         match started {
             Ok(_) if self.slot.misfits.get() => {
                 self.check.breach(Breach::DriverCounters("ring memory that is none"))
@@ -398,17 +395,10 @@ impl Station {
         let Some(nic) = &mut self.nic else { return };
         let begun = self.now_ps.get();
         let done = nic.endpoint.reset();
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         match done {
             Ok(()) => self.begin(),
             Err(error) => self.failed(&error),
-        }
-    }
-
-    fn bounded(&self, begun: u64, most_ps: u64) {
-        let took_ps = self.now() - begun;
-        if took_ps > most_ps {
-            self.check.breach(Breach::Endless { took_ps });
         }
     }
 
@@ -417,7 +407,7 @@ impl Station {
         let Some(nic) = self.nic.as_mut().filter(|_| self.start_at == u64::MAX) else { return false };
         let (begun, set_up) = (self.now_ps.get(), self.card.borrow().set_up);
         let looked = nic.endpoint.look_after();
-        self.bounded(begun, LONGEST_START_PS);
+        self.check.bounded(begun, LONGEST_START_PS);
         if let Err(error) = looked {
             self.reached.errors += 1;
             self.failed(&error);
@@ -454,7 +444,7 @@ impl Station {
         let moved = self.echo.iter().filter(|server| echo(sockets.get_mut(**server))).count() > 0;
         let discarded = discard(self.sockets.get_mut(self.discard), &self.check);
         let worked = frames(nic) - before;
-        self.bounded(begun, LONGEST_CALL_PS);
+        self.check.bounded(begun, LONGEST_CALL_PS);
         self.now_ps.set(self.now_ps.get() + worked * self.plan.frame_ps);
         if moved || discarded {
             self.poll_at = self.now();
@@ -476,11 +466,7 @@ impl Station {
 
     /// Frames that the driver got, good or not.
     fn got(&self) -> u64 {
-        let got = self.nic.as_ref().map_or(0, |nic| {
-            let rx = nic.endpoint.driver_counters().0;
-            rx.frames + rx.frame_errors + rx.nonsense
-        });
-        self.got_before + got
+        self.got_before + self.nic.as_ref().map_or(0, |nic| got(&nic.endpoint.driver_counters().0))
     }
 
     /// Tail writes: as the card saw them, and as the driver counted them.
@@ -514,16 +500,7 @@ impl Station {
         if self.dice.throws(InterruptSpurious) && self.nic.is_some() {
             self.interrupt_at = self.interrupt_at.min(now);
         }
-        if self.dice.throws(Starved) {
-            self.starved_until = now + self.dice.below(Starved, 20 * MS);
-        }
-        if self.plan.level && self.dice.throws(LineShared) {
-            self.neighbour_until = now + self.dice.below(LineShared, MS);
-        }
-        if self.dice.throws(ClockStep) {
-            let ahead = self.slot.ahead_ps.get();
-            self.slot.ahead_ps.set(ahead + self.dice.below(ClockStep, 3000 * MS));
-        }
+        self.disturbed.tick(&self.dice, now, self.plan.level, &self.slot);
         if self.nic.is_none() || self.start_at != u64::MAX {
             return;
         }
@@ -548,11 +525,7 @@ impl Station {
             control.stop();
             self.start_at = now + self.dice.below(StopStart, 5 * MS);
         }
-        if self.dice.throws(OtherModeration) {
-            let rate = self.dice.below(OtherModeration, 100_000) as u32;
-            // Chips without ITR refuse.
-            let _ = control.set_itr(if rate < 60 { Itr::Off } else { Itr::Fixed(rate.max(4_000)) });
-        }
+        change_moderation(&self.dice, control);
         if self.dice.throws(OtherFilters) {
             control.set_promiscuous(self.dice.below(OtherFilters, 2) == 1);
             control.set_promiscuous(self.config.promiscuous);
@@ -567,7 +540,7 @@ impl Station {
 
     /// After the last fault: the driver gets its processor back.
     pub(crate) fn settle(&mut self) {
-        self.starved_until = 0;
+        self.disturbed.starved_until = 0;
         self.look();
     }
 

@@ -24,7 +24,7 @@
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
 
 use crate::checksum::Sum;
-use crate::ethernet::{HEADER_BYTES, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};
+use crate::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, VLAN_BYTES};
 use crate::{Error, field, ipv4, ipv6, udp};
 
 /// Bytes of a tag.
@@ -114,7 +114,12 @@ impl Tag {
 /// The position of the tag in this frame.
 #[inline]
 pub fn offset(frame: &[u8]) -> usize {
-    let is = |at: usize, kind: u16| frame.get(at..at + 2).is_some_and(|bytes| bytes == kind.to_be_bytes());
+    // A shorter frame has no room for a tag.
+    let Some(head) = frame.first_chunk::<{ HEADER_BYTES + VLAN_BYTES }>() else { return OFFSET };
+    let is = |at: usize, kind: u16| [head[at], head[at + 1]] == kind.to_be_bytes();
+    if is(12, TYPE_IPV4) {
+        return OFFSET; // Most frames, for which one comparison is enough.
+    }
     let vlan = if is(12, TYPE_VLAN) { VLAN_BYTES } else { 0 };
     vlan + if is(12 + vlan, TYPE_IPV6) { OFFSET_IPV6 } else { OFFSET }
 }
@@ -244,6 +249,12 @@ impl Place {
     pub const fn bytes(self) -> usize {
         if self.balanced_at.is_some() { BALANCED_BYTES } else { BYTES }
     }
+}
+
+/// Reads a tag from its bytes, if it is valid.
+#[inline]
+pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<Tag> {
+    Tag::from_bytes(0, bytes)
 }
 
 /// Reads the tag of a received frame; `None` without a valid one.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-A world is one random run. In each, every frame and buffer must be accounted for, and 15 s after the last fault
-all frames must arrive. If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
+A world is one random run. In each, every frame and buffer must be accounted for, and all frames must arrive
+15 s after the last fault (50 s on a link of 10 Mb/s). If not, the exit code is 1, and kpps looks for the
+smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
     #[arg(long, default_value_t = 1)]
@@ -25,7 +26,8 @@ pub struct Arguments {
     /// Run worlds for this long (60s) instead of a fixed number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
     duration: Option<Duration>,
-    /// Print the last thousand events of one world; if it fails, of the smallest with the same failure
+    /// Print the last thousand events of the world of --seed. If it fails, kpps looks for the smallest world
+    /// that fails in the same way, and prints its events
     #[arg(long, conflicts_with_all = ["worlds", "duration"])]
     trace: bool,
     #[command(flatten)]

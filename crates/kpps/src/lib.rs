@@ -1,9 +1,8 @@
 //! The command `kpps`, for a process of its own ([`process`]) and for a program that calls it ([`call`]).
 //!
 //! ```
-//! let session = kpps::Session::default();
 //! let words = ["kpps", "curve", "--load", "100kpps", "--duration", "1ms"];
-//! assert_eq!(kpps::process(words.map(Into::into), &session), 0);
+//! assert_eq!(kpps::process(words.map(Into::into), &kpps::Session::default()), 0);
 //! ```
 
 mod compare;

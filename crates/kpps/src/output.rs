@@ -79,7 +79,8 @@ pub struct BoundArguments {
     /// End with exit code 1 if 99 % of the frames take longer: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
     max_p99: Option<Duration>,
-    /// End with exit code 1 if no place accounts for more of the frames: 0 if --watch shows all of the path
+    /// End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that
+    /// --watch shows as a whole
     #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
     max_unexplained: Option<f64>,
 }

@@ -1,6 +1,6 @@
 //! Everything outside the CPU: bus, memory, cards and their wires, advanced in time order.
 
-use crate::bus::{self, Bus, EventKind, Master, Request, What};
+use crate::bus::{self, Bus, EventKind, Master, Request};
 use crate::memory::Memory;
 use crate::wire::{Receiver, Traffic};
 use kpps_model::rate_limited::RateLimitedNic;
@@ -137,16 +137,8 @@ struct Side<'a> {
 impl Host for Side<'_> {
     #[inline]
     fn burst(&mut self, now_ps: u64, _kind: BurstKind, purpose: Purpose, address: u64, bytes: u32) -> u64 {
-        let what = match purpose {
-            Purpose::RxDescriptorFetch => What::RxDescriptorFetch,
-            Purpose::RxData => What::RxData,
-            Purpose::RxWriteBack => What::RxWriteBack,
-            Purpose::TxDescriptorFetch => What::TxDescriptorFetch,
-            Purpose::TxData => What::TxData,
-            Purpose::TxWriteBack => What::TxWriteBack,
-        };
         self.memory.channel().transfer(now_ps, bytes.into());
-        self.bus.transfer(now_ps, Request { master: self.master, what, address, bytes })
+        self.bus.transfer(now_ps, Request { master: self.master, what: purpose.into(), address, bytes })
     }
     #[inline]
     fn load(&mut self, address: u64, into: &mut [u8]) -> bool {

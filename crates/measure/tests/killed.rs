@@ -8,6 +8,7 @@ use kpps_results::file::WholeFile;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A test itself is the process that is killed, if this names its journal or its file.
@@ -15,6 +16,10 @@ const WRITES: &str = "KPPS_TEST_WRITES";
 /// Kills, and those of one journal.
 const KILLS: usize = 200;
 const KILLS_OF_ONE: usize = 20;
+
+/// One test at a time: a process that the other one starts has its parent's journal, locked, until it
+/// executes its program.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A result that takes several pages, so that a kill can tear it.
 fn result(number: usize) -> String {
@@ -79,6 +84,7 @@ fn what_was_kept_survives_a_kill() {
     if let Some(path) = std::env::var_os(WRITES) {
         write_until_killed(Path::new(&path));
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let (mut random, mut torn, mut all) = (1, 0, 0);
     for number in 0..KILLS / KILLS_OF_ONE {
@@ -116,6 +122,7 @@ fn a_file_is_whole_after_a_kill() {
             std::io::stdout().write_all(format!("written {number}\n").as_bytes()).unwrap();
         }
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.json");
     std::fs::write(&path, contents(0)).unwrap();

@@ -9,7 +9,7 @@
 //! use kpps_qemu::qtest::{Model, Options, Qemu};
 //!
 //! // QEMU's card: `qemu-system-x86_64` must be installed.
-//! let qemu = Qemu::start(&Options::new(Model::E1000))?;
+//! let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
 //! println!("QEMU {}", qemu.version()?);
 //! qemu.set_link(true)?;
 //! qemu.inject(&[0xff; 60])?;

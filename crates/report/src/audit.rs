@@ -10,8 +10,8 @@ const SHOWN_PER_FRAME: f64 = 0.01;
 pub fn screen(audit: &Audit) -> String {
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu), cards: our model of the {} on {}{}\n\
-         Guest and card have clocks of their own: counts for each frame under the load that is told, no rates and no\n\
-         losses of any machine. Interrupts for each frame depend on that load.\n\n",
+         Guest and card do not share a clock: counts for each frame hold at the load beside them, which says only how\n\
+         fast this host emulated. Interrupts for each frame depend on it.\n\n",
         audit.kernel,
         audit.kernel_version,
         audit.qemu,
@@ -143,7 +143,7 @@ mod tests {
         let audit = Audit { rows: vec![row, other], failures: vec!["x: y".into()], ..Audit::default() };
         let text = screen(&audit);
         for part in [
-            "clocks of their own",
+            "do not share a clock",
             "1.5k   2.960",
             "1 lost, 0 changed",
             "all came back whole",

@@ -3,6 +3,9 @@
 use kpps_results::faults::{FaultCount, Faults};
 use std::fmt::Write;
 
+/// The most faults that are named because they never happened under a policy.
+const MOST_NAMED: usize = 10;
+
 /// The table of faults by service policy, what was reached, and the failures.
 pub fn screen(faults: &Faults) -> String {
     let Faults { seeds: [first, last], worlds, frames, virtual_s, failures, .. } = faults;
@@ -54,7 +57,14 @@ pub fn screen(faults: &Faults) -> String {
             }
         })
         .collect();
-    if !never.is_empty() {
+    if never.len() > MOST_NAMED {
+        let (count, all) = (never.len(), faults.faults.len());
+        let _ = writeln!(
+            text,
+            "\n{count} of {all} faults did not happen under every service policy (0 in the table): more worlds \
+             would have them"
+        );
+    } else if !never.is_empty() {
         let _ = writeln!(text, "\nnever happened: {}; more worlds would have them", never.join(", "));
     }
     for failure in failures {

@@ -55,7 +55,7 @@ pub fn groups(about: impl Fn(&str) -> Option<String>) -> String {
         if !commands.is_empty() {
             let _ = writeln!(text, "{heading}:");
             for (name, about) in commands {
-                let _ = writeln!(text, "  {name:<12} {about}");
+                let _ = writeln!(text, "  {name:<15} {about}");
             }
             text.push('\n');
         }
@@ -80,6 +80,6 @@ mod tests {
     #[test]
     fn a_group_without_commands_is_left_out() {
         let text = groups(|name| (name == "lab").then(|| "Compare drivers".into()));
-        assert_eq!(text, "Measure:\n  lab          Compare drivers\n\n");
+        assert_eq!(text, "Measure:\n  lab             Compare drivers\n\n");
     }
 }

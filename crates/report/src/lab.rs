@@ -1,7 +1,11 @@
 //! The lab's results on a terminal.
 
-use kpps_results::lab::{Clock, Lab, Ratio, Row, median};
+use kpps_results::lab::{Clock, Function, Lab, Profile, Ratio, Row, median};
 use std::fmt::Write;
+
+/// The most functions of a profile that are shown, and the least share of one.
+const SHOWN: usize = 15;
+const LEAST_SHARE: f64 = 0.005;
 
 /// A line for each driver at each workload, and kpps against the others.
 pub fn table(lab: &Lab) -> String {
@@ -62,8 +66,46 @@ pub fn table(lab: &Lab) -> String {
             most.instructions, most.error
         );
     }
+    lab.profiles.iter().for_each(|profile| text += &where_to(profile));
+    if !lab.profiles.is_empty() {
+        text += "\nShares are of the stretches, ± twice the standard error of their mean. Instructions/pkt are shares of the\n\
+                 row's, and of its source's. A file's code without symbols is one line; what no file has is (unknown).\n\
+                 CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release builds a kpps with symbols.\n";
+    }
     for failure in &lab.failures {
         let _ = write!(text, "\nNot measured: {failure}");
+    }
+    text
+}
+
+/// The functions of a profile, those with the most instructions first, and what the others have together.
+fn where_to(profile: &Profile) -> String {
+    let Profile { device, workload, driver, backend, instructions, stretches, functions, .. } = profile;
+    let mut text = format!(
+        "\nWhere the instructions of {device} {workload} {driver} {backend} go: all {instructions} of {stretches} stretches\n\
+         {:>16} {:>7} {:>6}  function\n",
+        "instructions/pkt", "share", "±"
+    );
+    let mut line = |each: Option<f64>, share: f64, error: Option<f64>, what: &str| {
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
+        let each = or_dash(each.map(|each| format!("{each:.1}")));
+        let error = or_dash(error.map(|error| format!("{:.1}", error * 100.0)));
+        let _ = writeln!(text, "{each:>16} {:>6.1}% {error:>6}  {what}", share * 100.0);
+    };
+    let is_shown = |(index, it): &(usize, &Function)| *index < SHOWN && it.share >= LEAST_SHARE;
+    let (shown, rest): (Vec<_>, Vec<_>) = functions.iter().enumerate().partition(is_shown);
+    for (_, function) in shown {
+        let Function { name, of, share, error, instructions_per_frame } = function;
+        let what = match of.as_deref().filter(|of| !name.starts_with(&format!("{of} ("))) {
+            Some(of) => format!("{name} ({of})"),
+            None => name.clone(),
+        };
+        line(*instructions_per_frame, *share, *error, &what);
+    }
+    if !rest.is_empty() {
+        let each = rest.iter().map(|(_, it)| it.instructions_per_frame).sum();
+        let share = rest.iter().map(|(_, it)| it.share).sum();
+        line(each, share, None, &format!("{} others", rest.len()));
     }
     text
 }
@@ -165,5 +207,26 @@ mod tests {
             assert!(table.contains(part), "{part}: {table}");
         }
         assert!(!table.contains("wire limit"), "{table}");
+    }
+
+    #[test]
+    fn a_profile_has_its_functions_and_the_sum_of_those_that_are_not_shown() {
+        let function = |name: &str, of: Option<&str>, share: f64| Function {
+            name: name.into(),
+            of: of.map(Into::into),
+            share,
+            error: (share > 0.5).then_some(0.0123),
+            instructions_per_frame: Some(share * 100.0),
+        };
+        let mut functions =
+            vec![function("e1000_clean", Some("e1000"), 0.9), function("(unknown)", None, 0.06)];
+        functions.extend((0..20).map(|index| function(&format!("f{index}"), Some("kernel"), 0.002)));
+        let profile = Profile { instructions: 5000, stretches: 16, functions, ..Profile::default() };
+        let table = table(&Lab { profiles: vec![profile], ..Lab::default() });
+        let has = |line: &str| assert!(table.contains(line), "{line}: {table}");
+        has("all 5000 of 16 stretches");
+        has("90.0   90.0%    1.2  e1000_clean (e1000)");
+        has(" 6.0    6.0%      –  (unknown)\n");
+        has(" 4.0    4.0%      –  20 others");
     }
 }

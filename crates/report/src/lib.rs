@@ -27,6 +27,7 @@ mod drawing;
 mod environment;
 pub mod faults;
 pub mod files;
+mod flame;
 mod format;
 mod forms;
 pub mod grid;

@@ -37,8 +37,6 @@ pub struct Audit {
     /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
     /// guest takes.
     pub load_pps: Option<f64>,
-    /// Whether guest and card have one clock: they do not.
-    pub synchronised: bool,
     /// Settings of drivers, and what else was not as usual.
     pub settings: Vec<String>,
     /// Whether all requested rows are there.

@@ -83,6 +83,9 @@ pub struct Lab {
     pub rows: Vec<Row>,
     /// kpps against the others.
     pub ratios: Vec<Ratio>,
+    /// Where the instructions of each row go, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
     /// Failed measurements, with reasons.
     pub failures: Vec<String>,
 }
@@ -141,6 +144,56 @@ pub struct SourceCost {
     pub instructions: f64,
     /// By how much that may be wrong: it is the difference of two ways to measure it.
     pub error: f64,
+}
+
+/// Where the guest's instructions go while a driver works: all that were executed in some stretches of its
+/// time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// The workload.
+    pub workload: String,
+    /// The driver.
+    pub driver: String,
+    /// The backend by which it accessed the card.
+    pub backend: String,
+    /// The card.
+    pub device: String,
+    /// Whether the machine has an IOMMU.
+    pub iommu: bool,
+    /// The instructions that were looked at, those of the frames' source among them.
+    pub instructions: u64,
+    /// The stretches of time that they are of.
+    pub stretches: u32,
+    /// Functions, with the most instructions first.
+    pub functions: Vec<Function>,
+    /// Functions with those that called them, but for rare ones. Calls are those that the order of addresses
+    /// shows.
+    pub stacks: Vec<Stack>,
+}
+
+/// A function in a profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Function {
+    /// Its name; in parts of a file without symbols the file's.
+    pub name: String,
+    /// The kernel, a module, a program or a library; null if there is no file at its addresses.
+    pub of: Option<String>,
+    /// Its share of the instructions, without those of what it calls.
+    pub share: f64,
+    /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of
+    /// the stretches.
+    pub error: Option<f64>,
+    /// The same of the row's instructions for each frame.
+    pub instructions_per_frame: Option<f64>,
+}
+
+/// A function with those that called it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// Functions, outermost first.
+    pub functions: Vec<String>,
+    /// The share of the last one, without those of what it calls.
+    pub share: f64,
 }
 
 /// kpps against another driver, in the same boot.

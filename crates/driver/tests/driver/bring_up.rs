@@ -378,6 +378,21 @@ fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
     }
 }
 
+/// A frame that arrives during a look excuses the device only for that look: it is looked at again.
+#[test]
+fn frames_in_step_with_the_watchdog_do_not_excuse_a_receiver() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    nic.read_ns.set(100);
+    nic.scribble(0, 2 * 13 + 1, desc::RX_DD);
+    for found in [false, true] {
+        // During each of the five reads of a look without doubt.
+        nic.due_ns.borrow_mut().extend((1..=5).map(|read| nic.now_ns.get() + 100 * read));
+        assert_eq!(lost(&mut dev), Ok(found));
+        assert_eq!(dev.rx.receive(9, |frame| Some(frame.buffer)), 5);
+    }
+}
+
 /// One read may fail on its way. Only a device that is all ones a second time, and in another register, is
 /// gone; and causes that a failed read has cleared are not forgotten.
 #[test]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Arguments of `kpps send`.
 #[derive(Args)]
-#[command(mut_arg("encap", |encap| encap.value_name("LAYERS").help("What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, \
+#[command(mut_arg("encap", |encap| encap.value_delimiter(None).value_name("LAYERS").help("What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, \
     vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges")),
     after_help = format!("Examples:
   kpps send packet:veth0 --load 10kpps --count 1000

@@ -408,6 +408,32 @@ fn lines_without_tests(folder: &Path) -> usize {
     lines.sum()
 }
 
+/// The curve of the README, and the table of `make run` among the figures, are those of this build.
+#[test]
+fn the_published_curve_is_todays() {
+    let run = Command::new(assert_cmd::cargo::cargo_bin("kpps")).arg("curve").output().unwrap();
+    let screen = String::from_utf8(run.stdout).unwrap();
+    let in_one_space = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let figures = fs::read_to_string(root().join("docs/src/figures.md")).unwrap();
+    let readme = in_one_space(&fs::read_to_string(root().join("README.md")).unwrap());
+    let peaks: Vec<_> = screen.lines().filter(|line| line.contains(" peak ")).map(in_one_space).collect();
+    assert_eq!(peaks.len(), 5, "{screen}");
+    for peak in &peaks {
+        let words: Vec<_> = peak.split(' ').collect();
+        // ▲ NAME peak 659 at 700, 659 at line rate
+        let [_, name, _, most, _, _, last, ..] = words[..] else { panic!("{peak}") };
+        let row = format!("| {name} | {most} | {last} |");
+        assert!(figures.contains(&row), "docs/src/figures.md lacks {row}");
+        if ["intel-5.7.6", "kpps"].contains(&name) {
+            let of_name = peak.split_once(' ').unwrap().1;
+            assert!(readme.contains(of_name), "README.md lacks {of_name}");
+        }
+        if name == "kpps" {
+            assert!(readme.contains(&format!("line rate, kpps | {last} |")), "README.md: {last}");
+        }
+    }
+}
+
 #[test]
 fn the_command_stays_small() {
     let lines = lines_without_tests(&root().join("crates/kpps/src"));

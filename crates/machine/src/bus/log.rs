@@ -1,6 +1,7 @@
 //! What happened on a bus and around it: a ring of transactions and one of events, filled only while a log is
 //! wanted.
 
+use kpps_model::Purpose;
 use std::collections::VecDeque;
 
 /// Who uses the bus.
@@ -37,6 +38,20 @@ pub enum What {
     TailWrite,
     /// A background device writes memory.
     Background,
+}
+
+impl From<Purpose> for What {
+    #[inline]
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::RxDescriptorFetch => Self::RxDescriptorFetch,
+            Purpose::RxData => Self::RxData,
+            Purpose::RxWriteBack => Self::RxWriteBack,
+            Purpose::TxDescriptorFetch => Self::TxDescriptorFetch,
+            Purpose::TxData => Self::TxData,
+            Purpose::TxWriteBack => Self::TxWriteBack,
+        }
+    }
 }
 
 impl What {

@@ -5,15 +5,17 @@ use crate::lab::console::{Console, Output};
 use crate::lab::initrd::Contents;
 use crate::lab::kernel::Kernel;
 use crate::lab::options::{Options, Paced};
-use crate::lab::userland::Userland;
+use crate::lab::userland::{Userland, host_libraries};
 use crate::lab::{Error, Result, qemu};
 use crate::process::Process;
 use crate::qmp::Monitor;
 use kpps_results::lab::Clock;
+use rustix::fs::FallocateFlags;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,7 +50,8 @@ pub struct Guest {
     /// The card whose cable the guest may control.
     linked: usize,
     kernel: Kernel,
-    dpdk_drivers: Vec<String>,
+    userland: Userland,
+    kpps: Option<PathBuf>,
     loaded: BTreeSet<String>,
     go_on: GoOn,
     clock: Clock,
@@ -85,7 +88,8 @@ impl Guest {
             trace: started.trace,
             linked: 0,
             kernel: kernel.clone(),
-            dpdk_drivers: userland.dpdk_drivers().to_vec(),
+            userland: userland.clone(),
+            kpps: kpps.map(Path::to_owned),
             loaded: BTreeSet::new(),
             go_on: GoOn(Arc::new(|| true)),
             clock: options.clock,
@@ -141,7 +145,25 @@ impl Guest {
 
     /// The drivers that testpmd loads.
     pub(crate) fn dpdk_drivers(&self) -> &[String] {
-        &self.dpdk_drivers
+        self.userland.dpdk_drivers()
+    }
+
+    /// The file of the host that a program or library of the guest is, by its path there.
+    pub(crate) fn host_file(&self, path: &str) -> Option<PathBuf> {
+        match (path, &self.kpps, self.userland.own_dpdk()) {
+            ("/kpps/kpps", Some(kpps), _) => return Some(kpps.clone()),
+            ("/dpdk/testpmd", _, Some(own)) => return Some(own.testpmd.clone()),
+            _ => {}
+        }
+        let (folder, name) = path.rsplit_once('/')?;
+        let own = self.userland.own_dpdk().map_or(&[][..], |own| &own.libraries);
+        let places = match folder {
+            "/kpps" => host_libraries(),
+            "/dpdk" => [own, &host_libraries()].concat(),
+            _ => self.userland.libraries(),
+        };
+        let found = places.iter().map(|place| place.join(name)).find(|file| file.is_file());
+        found.or_else(|| self.userland.program(&format!("/usr/bin/dpdk-{name}")).ok())
     }
 
     /// QEMU's version.
@@ -195,8 +217,10 @@ impl Guest {
 
     fn command(&mut self, command: &str, at_once: bool, patience: Duration) -> Result<Output> {
         let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
-        let Self { process, commands, link_control, monitor, linked, wires, go_on, .. } = self;
+        let Self { process, commands, console, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
+            // A kernel that complains waits for its serial port, and one that waits complains.
+            console.lines()?;
             if !(go_on.0)() {
                 return Err(Error::Interrupted);
             }
@@ -299,12 +323,14 @@ impl Guest {
     /// Returns the log. Nothing is asked of the guest meanwhile: it would be in it.
     ///
     /// # Errors
-    /// If the monitor does not answer, or the guest executes nothing.
-    pub fn executed(&mut self, count: u64) -> Result<Vec<u8>> {
-        use std::io::{Read, Seek};
+    /// If the monitor does not answer, QEMU has no such log, or the guest executes nothing.
+    pub(crate) fn executed(&mut self, count: u64) -> Result<Vec<u8>> {
         let begin = self.trace.metadata()?.len();
-        let (single, log) = (self.single_step(), ["log exec,nochain", "log none"]);
-        for command in [single[0], log[0]] {
+        // The command of QEMU 8.1 and later, and that of those before.
+        let version = self.monitor.version()?;
+        let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
+        let single = if numbers[..] < [8, 1][..] { "singlestep" } else { "one-insn-per-tb" };
+        for command in [&format!("{single} on"), "log exec,nochain"] {
             self.monitor.human(command)?;
         }
         let since = Instant::now();
@@ -313,18 +339,16 @@ impl Guest {
             self.process.check()?;
             std::thread::sleep(Duration::from_millis(1));
         }
-        for command in [log[1], single[1]] {
+        for command in ["log none", &format!("{single} off")] {
             self.monitor.human(command)?;
         }
-        let mut bytes = Vec::new();
-        self.trace.seek(std::io::SeekFrom::Start(begin))?;
-        self.trace.read_to_end(&mut bytes)?;
+        let length = self.trace.metadata()?.len() - begin;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.trace.read_exact_at(&mut bytes, begin)?;
+        // Its room on the disk is given back, where the file system can.
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.trace, hole, begin, length);
         Ok(bytes)
-    }
-
-    /// The monitor's commands that begin and end blocks of one instruction each.
-    fn single_step(&self) -> [&'static str; 2] {
-        ["singlestep on", "singlestep off"]
     }
 
     /// Lets QEMU trace every register access while `during` runs. Returns the trace.

@@ -3,6 +3,7 @@
 use crate::lab::counters::{Snapshot, accesses};
 use crate::lab::feed::Feed;
 use crate::lab::load::{Counts, Rate};
+use crate::lab::profile::{self, Executed, Symbols};
 use crate::lab::source::{Cost, Sent, Source};
 use crate::lab::workload::{
     self, Backend, Count, Driver, LOADED, OPEN, PBA, Register, Running, Settings, Work,
@@ -22,6 +23,10 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 pub(crate) const DEAF: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
+/// A profile is of so many stretches of so many instructions, with so much of the host's time in between.
+const STRETCHES: usize = 16;
+const EXECUTED: u64 = 30_000;
+const APART: Duration = Duration::from_millis(10);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
 
@@ -46,6 +51,8 @@ pub struct Job<'a> {
     pub window: Duration,
     /// Whether register accesses are traced afterwards.
     pub traced: bool,
+    /// Whether it is told where the instructions go.
+    pub profiled: bool,
 }
 
 /// One window. A rate is `None` if the clock that it is measured by did not advance.
@@ -80,6 +87,8 @@ pub struct Measured {
     pub surplus: u64,
     /// What the source of frames costs, which is not part of the instructions.
     pub source: Option<SourceCost>,
+    /// Where the instructions went, if that was to be told.
+    pub(crate) executed: Option<Executed>,
 }
 
 impl Job<'_> {
@@ -109,7 +118,8 @@ impl Job<'_> {
         let begin = Observation::take(guest, running.as_ref(), &Feed::None)?;
         let feed = if self.work.is_loaded() { Feed::start(guest, self.rate, frame)? } else { Feed::None };
         let result = self.observe(guest, running.as_ref(), &feed);
-        let mut measured = Measured::default();
+        let executed = if self.profiled && result.is_ok() { Some(profiled(guest)?) } else { None };
+        let mut measured = Measured { executed, ..Measured::default() };
         let mut dealt_with = 0;
         let fed = feed.stop(guest)?;
         (measured.sent, measured.shortfall) = (fed.sent, fed.shortfall);
@@ -186,6 +196,23 @@ impl Measured {
             self.source = Some(SourceCost { instructions, error });
         }
     }
+}
+
+/// Where the guest's instructions go now, those of the source of frames among them.
+fn profiled(guest: &mut Guest) -> Result<Executed> {
+    let kernel = guest.run("cat /proc/kallsyms")?;
+    let mut symbols = Symbols::of_kernel(&kernel);
+    // Copies of one program have the same addresses: nothing is random in this guest.
+    let maps = guest.run("for id in $(pidof kpps source testpmd); do cat /proc/$id/maps; done")?;
+    symbols.add_process(&maps, |path| std::fs::read(guest.host_file(path)?).ok());
+    let logs: Result<Vec<_>> = (0..STRETCHES)
+        .map(|_| {
+            // Not of the guest's time, so that stretches do not keep step with what it does at regular times.
+            std::thread::sleep(APART);
+            guest.executed(EXECUTED)
+        })
+        .collect();
+    Ok(profile::executed(&logs?, &symbols))
 }
 
 /// Register reads and writes for each frame that `running` processes, by tracing them for a moment.

@@ -24,6 +24,7 @@ mod measure;
 pub mod newer;
 mod options;
 mod plan;
+mod profile;
 mod qemu;
 mod source;
 mod testbed;

@@ -5,11 +5,12 @@
 
 use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
+use crate::lab::profile::Executed;
 use crate::lab::workload::{self, Backend, Driver, Settings, Work};
 use crate::lab::{Cache, Clock, Error, Guest, Kernel, Machine, Model, Result, Userland};
 use kpps_measure::Observer;
 use kpps_results::Registers;
-use kpps_results::lab::{Lab, Ratio, Row, median};
+use kpps_results::lab::{Lab, Profile, Ratio, Row, median};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Plan {
     pub rate: Rate,
     /// Settings of the kernel's driver.
     pub settings: Settings,
+    /// Whether it is told where the instructions go. That takes the clock of instructions.
+    pub profile: bool,
     /// The time limit. No job begins after it.
     pub at_most: Option<Duration>,
     /// The program that is kpps in the guest.
@@ -99,6 +102,9 @@ impl Plan {
         observer: &dyn Observer,
         go_on: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Lab> {
+        if self.profile && self.clock == Clock::Wall {
+            return Err(Error::Input("--profile is of instructions: --clock instructions".into()));
+        }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();
         let boots = self.boots();
@@ -214,6 +220,7 @@ impl Plan {
                     windows: self.windows,
                     window: self.window,
                     traced: round == 0,
+                    profiled: self.profile && round == 0,
                 };
                 let begun = Instant::now();
                 match job.run(guest) {
@@ -308,7 +315,10 @@ impl Found {
     /// Rows and ratios of the measurements.
     fn conclude(&mut self) {
         for (&(model, iommu, task), rounds) in &self.measured {
-            self.lab.rows.push(row(model, iommu, task, rounds));
+            let row = row(model, iommu, task, rounds);
+            let executed = rounds.values().find_map(|measured| measured.executed.clone());
+            self.lab.profiles.extend(executed.map(|executed| profile(&row, executed)));
+            self.lab.rows.push(row);
         }
         for (&(model, iommu, task), ours) in &self.measured {
             if task.driver != Driver::Kpps {
@@ -321,6 +331,32 @@ impl Found {
                 self.lab.ratios.extend(Ratio::of(&row(model, iommu, task, ours), over.name(), &ratios));
             }
         }
+    }
+}
+
+/// The profile of a row: functions have their shares of the row's instructions per frame, and of those of the
+/// source of frames, which were executed, too.
+fn profile(row: &Row, executed: Executed) -> Profile {
+    let Executed { instructions, stretches, mut functions, mut stacks } = executed;
+    let source = row.source_per_frame.map_or(0.0, |source| source.instructions);
+    let each = median(row.instructions_per_frame.iter().copied()).map(|each| each + source);
+    let rounded = |value: f64, digits: f64| (value * digits).round() / digits;
+    for function in &mut functions {
+        function.instructions_per_frame = each.map(|each| rounded(each * function.share, 100.0));
+        function.share = rounded(function.share, 1e6);
+        function.error = function.error.map(|error| rounded(error, 1e6));
+    }
+    stacks.iter_mut().for_each(|stack| stack.share = rounded(stack.share, 1e6));
+    Profile {
+        workload: row.workload.clone(),
+        driver: row.driver.clone(),
+        backend: row.backend.clone(),
+        device: row.device.clone(),
+        iommu: row.iommu,
+        instructions,
+        stretches,
+        functions,
+        stacks,
     }
 }
 
@@ -394,6 +430,7 @@ mod tests {
             window: Duration::from_millis(1),
             rate: Rate::Flood,
             settings: Settings::default(),
+            profile: false,
             at_most: None,
             kpps: PathBuf::new(),
         }

@@ -1,6 +1,7 @@
 //! Service policies that a program brings along, to try an idea or to teach. A policy decides when the driver
 //! looks at its card; the driver does the rest. Its driver is a preset with another service.
 
+use kpps_profiles::{Kind, Profile};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -55,11 +56,16 @@ impl fmt::Debug for OwnPolicy {
 static KNOWN: RwLock<Vec<OwnPolicy>> = RwLock::new(Vec::new());
 
 impl OwnPolicy {
-    /// Makes it known in this process; it replaces another of its name.
-    pub fn register(self) {
+    /// Makes it known in this process; it replaces another policy of its name. Returns false if the name is a
+    /// preset's.
+    pub fn register(self) -> bool {
+        if Profile::named(Kind::Driver, &self.name).is_ok() {
+            return false;
+        }
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|other| other.name != self.name);
         known.push(self);
+        true
     }
 
     /// The one with this name.

@@ -20,8 +20,7 @@ use std::time::Duration;
   kpps lab --quick                                  takes at most three minutes
   kpps lab --device e1000e --workload transmit,loop
   kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
-  kpps lab --under-test linux --set napi.defer_hard_irqs=2 --set napi.gro_flush_timeout=20000
-  kpps lab --json | jq '.ratios[]'
+  kpps lab --profile --workload transmit --report lab.html    where the instructions go
   kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
 
 kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
@@ -37,6 +36,9 @@ pub struct Arguments {
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
     backend: Vec<Backend>,
+    /// Tell where the instructions go, by function; --report draws flame graphs
+    #[arg(long)]
+    profile: bool,
     /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
     #[arg(long, value_name = "FOLDER")]
     dpdk: Option<PathBuf>,
@@ -64,7 +66,8 @@ struct Guests {
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
     workload: Vec<Work>,
-    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports, or a folder with your own
+    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
+    /// with your own vmlinux and modules
     #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
     kernel: String,
     /// Load this e1000.ko or e1000e.ko in place of the kernel's own
@@ -86,15 +89,13 @@ struct Guests {
     mut_arg("load", |load| load.default_value("1kpps")),
     after_help = "Examples:
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
-  kpps audit --chip 82543gc --under-test linux --load 30kpps
   kpps audit --under-test linux --driver-module ./e1000.ko --max reads-per-frame=0.1
   kpps audit --under-test linux --workload bridge --count 1000000 --load max --max lost=0
 
 kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
 frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
-manual forbids. Guest and card have clocks of their own: there are no rates, no losses and no CPU time.
-Interrupts for each frame depend on the load and on how fast this host emulates. The bridge gets numbered
-frames of all sizes, and all must come back whole. A QEMU with vfio-user is fetched once (36 MB).")]
+manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
+The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
     /// The chip's profile (`kpps list chips`), but for the 82542
     #[arg(long, default_value = "82540em")]
@@ -145,6 +146,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         window: arguments.duration.unwrap_or(Duration::from_millis(if by_wall { 1000 } else { 200 })),
         rate: guests.load,
         settings: Settings(guests.set.clone()),
+        profile: arguments.profile,
         at_most: None,
         kpps: program()?,
     };
@@ -191,10 +193,9 @@ fn measure<D: Forms>(
     drop(view);
     let results = results?;
     files.publish(&results, "")?;
+    let rows = results.rows().rows.len();
     match session.is_interrupted() {
-        true => {
-            Err(Failure::Interrupted(format!("interrupted: {} rows measured", results.rows().rows.len())))
-        }
+        true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured"))),
         false => Ok(results),
     }
 }

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The window in which a late frame is told from a duplicate, in frames of its stream.
 const WINDOW: u64 = 4096;
+/// The words of its bits.
+const WORDS: usize = WINDOW as usize / 64;
 
 /// The counts of one stream.
 #[derive(Clone, Debug)]
@@ -20,7 +22,7 @@ pub struct Tally {
     first: u64,
     next: u64,
     /// Which of the last `WINDOW` numbers have arrived, by their low bits.
-    seen: Box<[u64]>,
+    seen: Box<[u64; WORDS]>,
 }
 
 impl Tally {
@@ -31,7 +33,7 @@ impl Tally {
             reordered: 0,
             first: sequence,
             next: sequence,
-            seen: vec![0; WINDOW as usize / 64].into(),
+            seen: Box::new([0; WORDS]),
         }
     }
 
@@ -46,9 +48,24 @@ impl Tally {
         ((place / 64) as usize, 1 << (place % 64))
     }
 
-    /// Counts a frame, but not its order. Returns whether it comes after one sent later.
+    /// Counts a frame if it is the next of its stream. Returns whether it is.
     #[inline]
+    fn take_next(&mut self, sequence: u64) -> bool {
+        if sequence != self.next {
+            return false;
+        }
+        self.received += 1;
+        let (word, bit) = Self::bit(sequence);
+        self.seen[word] |= bit;
+        self.next = sequence + 1;
+        true
+    }
+
+    /// Counts a frame, but not its order. Returns whether it comes after one sent later.
     fn take(&mut self, sequence: u64) -> bool {
+        if self.take_next(sequence) {
+            return false;
+        }
         self.received += 1;
         let (word, bit) = Self::bit(sequence);
         if sequence < self.next {
@@ -81,17 +98,17 @@ struct Flows(HashMap<(u16, [u8; 36]), u64>);
 
 impl Flows {
     /// Whether a tagged frame comes after one of its flow that was sent later.
-    fn is_late(&mut self, frame: &[u8], tag: Tag) -> bool {
+    fn is_late(&mut self, frame: &[u8], stream: u16, sequence: u64) -> bool {
         let ports = tag::offset(frame) - udp::HEADER_BYTES;
         // Addresses end where ports begin. Only an IPv6 header is long enough for IPv6 addresses.
         let is_ipv6 = ports >= ethernet::HEADER_BYTES + ipv6::HEADER_BYTES;
         let from = ports - if is_ipv6 { 32 } else { 8 };
         let mut key = [0; 36];
         key.iter_mut().zip(&frame[from..ports + 4]).for_each(|(to, byte)| *to = *byte);
-        let latest = self.0.entry((tag.stream, key)).or_insert(tag.sequence);
-        let late = tag.sequence < *latest;
+        let latest = self.0.entry((stream, key)).or_insert(sequence);
+        let late = sequence < *latest;
         if !late {
-            *latest = tag.sequence;
+            *latest = sequence;
         }
         late
     }
@@ -130,48 +147,66 @@ impl Streams {
     /// Counts a frame, without FCS.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) {
-        match tag::read(frame) {
-            Some(tag) if is_clean(frame) => {
-                let of_flow = self.flows.as_mut().map(|flows| flows.is_late(frame, tag));
-                let tally = self.of(tag);
-                let late = tally.take(tag.sequence);
-                tally.reordered += u64::from(late && of_flow.unwrap_or(true));
-            }
+        // Most frames: all places are known, and one without a tag saves no registers.
+        let head = frame.first_chunk::<{ tag::OFFSET + tag::BYTES }>();
+        let Some(head) = head.filter(|head| [head[12], head[13]] == TYPE_IPV4.to_be_bytes()) else {
+            return self.take_elsewhere(frame);
+        };
+        const PORT: usize = tag::OFFSET - TO_PORT;
+        let (version, before, protocol) = IPV4;
+        let tag = head.last_chunk().and_then(tag::from_bytes);
+        let ip = &head[PORT - before..];
+        let is_ours =
+            ip[0] == version && ip[protocol] == PROTOCOL_UDP && [head[PORT], head[PORT + 1]] == DISCARD;
+        self.take_read(frame, tag, |_| is_ours);
+    }
+
+    /// [`take`](Self::take) for a frame with a VLAN tag, of another type, or a short one.
+    #[inline(never)]
+    fn take_elsewhere(&mut self, frame: &[u8]) {
+        self.take_read(frame, tag::read(frame), is_ours);
+    }
+
+    /// Counts a frame of which the tag was read.
+    #[inline(always)]
+    fn take_read(&mut self, frame: &[u8], tag: Option<Tag>, is_ours: impl Fn(&[u8]) -> bool) {
+        match tag {
+            Some(tag) if is_clean(frame) => self.take_tagged(frame, tag.stream, tag.sequence),
             Some(_) => self.corrupted += 1,
-            None => self.take_untagged(frame),
+            // A damaged tag follows good headers. Anything else is another frame.
+            None if is_ours(frame) => self.corrupted += 1,
+            None => self.others += 1,
         }
     }
 
-    /// The counts of a tag's stream.
     #[inline]
-    fn of(&mut self, tag: Tag) -> &mut Tally {
-        if self.current.as_ref().is_none_or(|(stream, _)| *stream != tag.stream) {
-            self.change_to(tag);
+    fn take_tagged(&mut self, frame: &[u8], stream: u16, sequence: u64) {
+        let current = self.current.as_mut().filter(|(current, _)| *current == stream);
+        let is_next = self.flows.is_none() && current.is_some_and(|(_, tally)| tally.take_next(sequence));
+        if !is_next {
+            self.take_unusual(frame, stream, sequence);
         }
-        &mut self.current.get_or_insert_with(|| (tag.stream, Box::new(Tally::new(tag.sequence)))).1
+    }
+
+    /// Counts a tagged frame that is not the next of the last frame's stream, or of which the flow is to be
+    /// told. Apart, so that others need not save the registers that this takes.
+    #[inline(never)]
+    fn take_unusual(&mut self, frame: &[u8], stream: u16, sequence: u64) {
+        let of_flow = self.flows.as_mut().map(|flows| flows.is_late(frame, stream, sequence));
+        if self.current.as_ref().is_none_or(|(current, _)| *current != stream) {
+            self.change_to(stream);
+        }
+        let (_, tally) = self.current.get_or_insert_with(|| (stream, Box::new(Tally::new(sequence))));
+        let late = tally.take(sequence);
+        tally.reordered += u64::from(late && of_flow.unwrap_or(true));
     }
 
     #[cold]
-    fn change_to(&mut self, tag: Tag) {
+    fn change_to(&mut self, to: u16) {
         if let Some((stream, tally)) = self.current.take() {
             self.streams.insert(stream, *tally);
         }
-        self.current = self.streams.remove(&tag.stream).map(|tally| (tag.stream, Box::new(tally)));
-    }
-
-    #[cold]
-    fn take_untagged(&mut self, frame: &[u8]) {
-        // A damaged tag follows good headers. Anything else is another frame.
-        let port = tag::offset(frame) - TO_PORT;
-        let header = |kind: [u8; 2], (version, before, protocol): (u8, usize, usize)| {
-            let Some(at) = port.checked_sub(before) else { return false };
-            frame.get(at - 2..at) == Some(&kind)
-                && frame.get(at) == Some(&version)
-                && frame.get(at + protocol) == Some(&PROTOCOL_UDP)
-        };
-        let ip = header(TYPE_IPV4.to_be_bytes(), IPV4) || header(TYPE_IPV6.to_be_bytes(), IPV6);
-        let ours = ip && frame.get(port..port + 2) == Some(&DISCARD);
-        *(if ours { &mut self.corrupted } else { &mut self.others }) += 1;
+        self.current = self.streams.remove(&to).map(|tally| (to, Box::new(tally)));
     }
 
     /// The streams by number.
@@ -184,6 +219,19 @@ impl Streams {
     pub fn unique(&self) -> u64 {
         self.all().values().map(|tally| tally.received - tally.duplicated).sum()
     }
+}
+
+/// Whether a frame's headers are those of a test frame.
+fn is_ours(frame: &[u8]) -> bool {
+    let port = tag::offset(frame) - TO_PORT;
+    let header = |kind: [u8; 2], (version, before, protocol): (u8, usize, usize)| {
+        let Some(at) = port.checked_sub(before) else { return false };
+        frame.get(at - 2..at) == Some(&kind)
+            && frame.get(at) == Some(&version)
+            && frame.get(at + protocol) == Some(&PROTOCOL_UDP)
+    };
+    let ip = header(TYPE_IPV4.to_be_bytes(), IPV4) || header(TYPE_IPV6.to_be_bytes(), IPV6);
+    ip && frame.get(port..port + 2) == Some(&DISCARD)
 }
 
 /// Whether the bytes behind the tag are zero, as in test frames.
@@ -281,6 +329,17 @@ mod tests {
         streams.take(&[0; 10]);
         streams.take(&good);
         assert_eq!((streams.corrupted, streams.others, streams.unique()), (4, 2, 1));
+        // Cut before the end of the tag, and of other headers.
+        for cut in [good[..59].to_vec(), good[..38].to_vec(), good[..37].to_vec(), good[..17].to_vec()] {
+            streams.take(&cut);
+        }
+        assert_eq!((streams.corrupted, streams.others, streams.unique()), (6, 4, 1));
+        for (ipv6, vlan) in [(false, Some(7)), (true, None), (true, Some(7))] {
+            let mut bad = of_flow(0, 1, ipv6, vlan);
+            bad[tag::offset(&of_flow(0, 1, ipv6, vlan))] ^= 1;
+            streams.take(&bad);
+        }
+        assert_eq!((streams.corrupted, streams.others, streams.unique()), (9, 4, 1));
     }
 
     proptest! {

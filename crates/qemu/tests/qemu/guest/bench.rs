@@ -28,6 +28,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         windows: 1,
         window: Duration::from_millis(100),
         rate: Rate::Pps(20_000.0),
+        profile: false,
         settings: Settings(vec![
             "linux.RxIntDelay=10".parse().unwrap(),
             "sysctl.net.core.netdev_budget=100".parse().unwrap(),
@@ -50,6 +51,59 @@ fn every_driver_does_every_workload_and_has_a_row() {
     assert_eq!(lab.ratios.len(), 8, "{:?}", lab.ratios);
 }
 
+#[test]
+#[ignore = "`make lab` runs it"]
+fn where_the_instructions_go_is_told_by_function() {
+    if !is_wanted() {
+        return;
+    }
+    let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let plan = Plan {
+        kernel: "linux-6.1".into(),
+        driver_module: None,
+        dpdk: None,
+        models: vec![Model::E1000],
+        backends: vec![Backend::Uio],
+        drivers: vec![Driver::Kpps, Driver::Linux],
+        works: vec![Work::Transmit],
+        clock: Clock::Instructions,
+        rounds: 1,
+        windows: 1,
+        window: Duration::from_millis(50),
+        rate: Rate::Flood,
+        profile: true,
+        settings: Settings::default(),
+        at_most: None,
+        kpps: kpps(),
+    };
+    let lab = plan.run(&(), || true).unwrap();
+    println!("{}", kpps_report::lab::table(&lab));
+    assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
+    assert_eq!(lab.profiles.len(), 2);
+    for profile in &lab.profiles {
+        let all: f64 = profile.functions.iter().map(|function| function.share).sum();
+        assert!((all - 1.0).abs() < 1e-3 && profile.instructions > 100_000, "{all}: {profile:?}");
+        let row = lab.rows.iter().find(|row| row.driver == profile.driver).unwrap();
+        let each: f64 = profile.functions.iter().filter_map(|it| it.instructions_per_frame).sum();
+        assert!((each / row.instructions_per_frame[0] - 1.0).abs() < 0.02, "{each} of {row:?}");
+    }
+    let share = |driver: &str, name: &str, of: &str| {
+        let profile = lab.profiles.iter().find(|profile| profile.driver == driver).unwrap();
+        let functions = profile.functions.iter().filter(|it| it.name.contains(name));
+        functions.filter(|it| it.of.as_deref() == Some(of)).map(|it| it.share).sum::<f64>()
+    };
+    // pktgen calls the driver's function for each frame, and of kpps everything is in its own program.
+    assert!(share("linux", "e1000_xmit_frame", "e1000") > 0.1);
+    assert!(share("linux", "pktgen_xmit", "pktgen") > 0.01);
+    assert!(share("kpps", "", "kpps") > 0.9);
+    let stacks = &lab.profiles.iter().find(|profile| profile.driver == "linux").unwrap().stacks;
+    let is_called = |stack: &kpps_results::lab::Stack| {
+        let at = |name: &str| stack.functions.iter().position(|it| it == name);
+        at("pktgen_xmit").zip(at("e1000_xmit_frame")).is_some_and(|(caller, called)| caller < called)
+    };
+    assert!(stacks.iter().any(is_called), "{stacks:?}");
+}
+
 /// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per
 /// second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
@@ -66,6 +120,7 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
         windows: 1,
         window: Duration::from_millis(500),
         rate,
+        profile: false,
         settings: Settings::default(),
         at_most: None,
         kpps: kpps(),

@@ -272,7 +272,8 @@ fn a_sender_goes_on_after_its_link_was_down() {
     // 300 ms are 1500 frames. The port's queue keeps 64 of them, and 32 may be late.
     assert!(sent.shortfall >= 1390, "{sent:?}");
     assert!(port.burst.0 > Duration::from_millis(350), "the last frame left after {:?}", port.burst.0);
-    assert!(port.largest_burst <= 72, "a burst of {} frames", port.largest_burst);
+    // Both together, if the sender had to wait for its CPU.
+    assert!(port.largest_burst <= 64 + 32, "a burst of {} frames", port.largest_burst);
 }
 
 /// What became due while the sender did not run is not sent at once afterwards, but for 32 frames.

@@ -1,0 +1,120 @@
+//! Instructions of counting a received frame: `cargo bench -p kpps-ports --bench instructions`.
+//!
+//! For each kind of frame the program runs itself under callgrind four times: N and 2N frames, counted and
+//! not. What is left of the differences is [`Streams::take`]. It fails above the kind's limit, or without
+//! valgrind.
+//! Without `--bench` (as `cargo test` calls it) each loop runs once.
+
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, Tag, tag};
+use kpps_ports::port::run::Streams;
+use std::hint::black_box;
+use std::net::Ipv6Addr;
+use std::process::{Command, ExitCode};
+
+/// A kind of frame, and the most instructions that counting it may take.
+const KINDS: [(&str, u32); 5] =
+    [("test", 80), ("test IPv6", 110), ("untagged", 65), ("TCP", 65), ("other type", 110)];
+/// Frames in the shorter of the two runs.
+const FRAMES: u64 = 20_000;
+/// Where an IPv4 header tells the protocol, and TCP.
+const PROTOCOL: (usize, u8) = (23, 6);
+/// Where a frame's type is, and PPP over Ethernet's.
+const TYPE: (usize, [u8; 2]) = (12, [0x88, 0x64]);
+
+/// A frame of a kind. What is untagged has bytes where a tag would be.
+fn frame(kind: &str) -> Result<Vec<u8>, kpps_frames::Error> {
+    let address = |last| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);
+    let flow = Flow::default();
+    let mut frame = match kind {
+        "test IPv6" => {
+            let Flow { from_mac, to_mac, vlan, .. } = flow;
+            let (from, to) = ((address(1), 49152), (address(2), 9));
+            udp_test(&Flow { from_mac, to_mac, vlan, from, to }, Size::with_fcs(84))?
+        }
+        _ => udp_test(&flow, Size::MIN)?,
+    };
+    if !kind.starts_with("test") {
+        frame[tag::OFFSET..].iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
+    }
+    match kind {
+        "TCP" => frame[PROTOCOL.0] = PROTOCOL.1,
+        "other type" => frame[TYPE.0..TYPE.0 + 2].copy_from_slice(&TYPE.1),
+        _ => {}
+    }
+    Ok(frame)
+}
+
+/// The measured process.
+fn run(kind: &str, frames: u64, is_counted: bool) -> Result<(), kpps_frames::Error> {
+    let mut frame = frame(kind)?;
+    let mut streams = Streams::default();
+    for sequence in 0..frames {
+        if kind.starts_with("test") {
+            tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 0 })?;
+        }
+        let frame = black_box(&frame);
+        if is_counted {
+            streams.take(frame);
+        }
+    }
+    let counted = streams.unique() + streams.corrupted + streams.others;
+    assert_eq!(counted, if is_counted { frames } else { 0 });
+    Ok(())
+}
+
+/// Instructions of a whole run, counted by callgrind.
+fn count(kind: &str, frames: u64, is_counted: bool) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["run", kind, &frames.to_string(), &is_counted.to_string()])
+        .output()
+        .map_err(|error| format!("cannot run valgrind ({error}); it is needed to count instructions"))?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    let collected = report.lines().find_map(|line| line.split_once("Collected : "));
+    match collected.and_then(|(_, number)| number.trim().parse().ok()) {
+        Some(number) if output.status.success() => Ok(number),
+        _ => Err(format!("valgrind failed:\n{report}")),
+    }
+}
+
+fn table() -> Result<bool, String> {
+    println!("instructions of counting a received frame (callgrind; the loop subtracted)\n");
+    let mut good = true;
+    for (kind, limit) in KINDS {
+        let slope = |is_counted| -> Result<f64, String> {
+            let (once, twice) = (count(kind, FRAMES, is_counted)?, count(kind, 2 * FRAMES, is_counted)?);
+            Ok((twice as f64 - once as f64) / FRAMES as f64)
+        };
+        let each = slope(true)? - slope(false)?;
+        let above = each > f64::from(limit);
+        println!("{kind:<11}{each:>7.1}{}", if above { format!("  above {limit}") } else { String::new() });
+        good &= !above;
+    }
+    Ok(good)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let strings: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let run = |kind: &str, frames, is_counted| {
+        run(kind, frames, is_counted).map(|()| true).map_err(|error| error.to_string())
+    };
+    let result = match strings[..] {
+        ["run", kind, frames, is_counted] => match (frames.parse(), is_counted.parse()) {
+            (Ok(frames), Ok(is_counted)) => run(kind, frames, is_counted),
+            _ => Err("run KIND FRAMES COUNTED".into()),
+        },
+        _ if strings.contains(&"--bench") => table(),
+        _ => KINDS.iter().try_fold(true, |_, (kind, _)| run(kind, 100, true)),
+    };
+    match result {
+        Ok(good) => ExitCode::from(u8::from(!good)),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The calls in a trace of instructions.
+//!
+//! A trace has addresses only. An instruction that is the first of another function is a call of it; any
+//! other instruction of another function is a return to it, if it is under way. Without that function under
+//! way the trace is of another thread, or begins within calls: a new stack begins.
+
+use super::symbols::{At, Place};
+use std::collections::HashMap;
+
+/// The deepest stack. What is called from there counts as of its last function.
+const DEEPEST: usize = 64;
+
+/// A function that is under way: a node of the tree of all stacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) place: Place,
+    parent: Option<usize>,
+    depth: usize,
+    count: u64,
+}
+
+/// All stacks of a trace, as a tree.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    nodes: Vec<Entry>,
+    children: HashMap<(Option<usize>, Place), usize>,
+    now: Option<usize>,
+}
+
+impl Stacks {
+    /// The next instruction.
+    pub(crate) fn step(&mut self, at: At) {
+        let node = match self.now {
+            Some(now) if self.nodes[now].place == at.place && !at.is_first => now,
+            Some(now) if at.is_first && self.nodes[now].depth < DEEPEST => self.child(Some(now), at.place),
+            Some(now) => match self.under_way(now, at.place) {
+                Some(node) => node,
+                None => self.child(None, at.place),
+            },
+            None => self.child(None, at.place),
+        };
+        self.nodes[node].count += 1;
+        self.now = Some(node);
+    }
+
+    /// What comes next has no connection to what was before.
+    pub(crate) fn elsewhere(&mut self) {
+        self.now = None;
+    }
+
+    /// The function at `place`, if it is under way.
+    fn under_way(&self, now: usize, place: Place) -> Option<usize> {
+        let mut node = Some(now);
+        while let Some(index) = node.filter(|index| self.nodes[*index].place != place) {
+            node = self.nodes[index].parent;
+        }
+        node
+    }
+
+    fn child(&mut self, parent: Option<usize>, place: Place) -> usize {
+        let (nodes, next) = (&mut self.nodes, self.children.len());
+        *self.children.entry((parent, place)).or_insert_with(|| {
+            let depth = parent.map_or(0, |parent| nodes[parent].depth + 1);
+            nodes.push(Entry { place, parent, depth, count: 0 });
+            next
+        })
+    }
+
+    /// Each stack, outermost function first, with the instructions of its last function.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Vec<Entry>, u64)> {
+        self.nodes.iter().map(|node| {
+            let mut stack = vec![*node];
+            let mut parent = node.parent;
+            while let Some(index) = parent {
+                stack.push(self.nodes[index]);
+                parent = self.nodes[index].parent;
+            }
+            stack.reverse();
+            (stack, node.count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(steps: &[(u32, bool)]) -> Vec<(Vec<u32>, u64)> {
+        let mut stacks = Stacks::default();
+        for &(place, is_first) in steps {
+            stacks.step(At { place: Place(place), is_first });
+        }
+        let of = |(stack, count): (Vec<Entry>, u64)| (stack.iter().map(|it| it.place.0).collect(), count);
+        stacks.counts().map(of).filter(|(_, count)| *count > 0).collect()
+    }
+
+    #[test]
+    fn calls_and_returns() {
+        // 1 calls 2, which calls 3, which returns to 1 at once: a tail call.
+        let steps = [(1, false), (2, true), (2, false), (3, true), (1, false), (2, true)];
+        assert_eq!(told(&steps), [(vec![1], 2), (vec![1, 2], 3), (vec![1, 2, 3], 1)]);
+    }
+
+    #[test]
+    fn an_unknown_function_begins_a_stack_and_recursion_is_bounded() {
+        assert_eq!(told(&[(1, true), (9, false), (1, true)]), [(vec![1], 1), (vec![9], 1), (vec![9, 1], 1)]);
+        let deep = told(&[(1, true); 1000]);
+        assert_eq!((deep.len(), deep.last().map(|(stack, _)| stack.len())), (DEEPEST + 1, Some(DEEPEST + 1)));
+    }
+}
