@@ -39,9 +39,16 @@ impl Nic {
 
     /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
     pub(crate) fn rdtr_radv_expired<H: Host>(&mut self, now: u64, host: &mut H) {
-        // With RDTR 0, each write-back of a packet interrupts; the timer itself does not.
-        let causes = if self.rx.rdtr == 0 { 0 } else { cause::RXT0 };
-        self.expire_rdtr_radv(now, causes, host);
+        if self.rx.rdtr == 0 {
+            // The time after which an incomplete cache line is written back if no frame follows. One that waits
+            // in the FIFO for the bus follows, and starts the time again when it is in memory. Each write-back
+            // of a packet interrupts; the timer itself does not.
+            if self.rx.is_idle() {
+                self.expire_rdtr_radv(now, 0, host);
+            }
+            return;
+        }
+        self.expire_rdtr_radv(now, cause::RXT0, host);
     }
 
     /// Expires both timers, also for RDTR.FPD (SDM 3.2.7.1.1): writes back all that is done, then sets

@@ -236,8 +236,7 @@ impl Nic {
                 // SDM 13.4.46: 1 means as soon as one cache line is available. With RDTR 0 a packet is
                 // reported at once (SDM 3.2.7.1) if no other follows.
                 1 => {
-                    let idle = rx.transfer.is_none() && (rx.fifo.is_empty() || rx.queue.cached() == 0);
-                    if rx.rdtr == 0 && idle && self.params.rx_idle_report_ps == 0 {
+                    if rx.rdtr == 0 && rx.is_idle() && self.params.rx_idle_report_ps == 0 {
                         unwritten
                     } else {
                         rx.queue.whole_lines(line)

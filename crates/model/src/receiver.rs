@@ -127,4 +127,9 @@ impl Receive {
     pub(crate) fn waits_for_descriptors(&self) -> bool {
         !self.fifo.is_empty() && self.queue.starved()
     }
+
+    /// No frame is being moved, and none that waits can be: it has no descriptor on chip.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.transfer.is_none() && (self.fifo.is_empty() || self.queue.cached() == 0)
+    }
 }

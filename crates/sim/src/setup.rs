@@ -368,6 +368,8 @@ struct NicProfile {
     #[serde(default = "weight")]
     weight: u32,
     #[serde(default)]
+    refill_every: u32,
+    #[serde(default)]
     header_bytes: u32,
 }
 
@@ -402,6 +404,7 @@ impl NicProfile {
             moderation_frames: self.moderation_frames,
             polling: self.polling,
             weight: self.weight,
+            refill_every: self.refill_every,
             header_bytes: self.header_bytes,
         };
         (card, config)

@@ -130,6 +130,9 @@ pub struct Claim {
     /// Of `document` the figures that constants are fitted on, if they are not all of a claim of kind *fit*.
     #[serde(default)]
     pub fits: Vec<String>,
+    /// How exactly the document's figures are known, as a share of them: what an error counts in a fit.
+    #[serde(default = "tenth")]
+    pub tolerance: f64,
     /// Of `values` the ones that were predicted blind, as commit f8f085d had them: before anybody here knew
     /// the document's. They are a record and never change.
     #[serde(default)]
@@ -141,6 +144,10 @@ pub struct Claim {
     /// A comment on the outcome, above all the mechanism behind a miss.
     #[serde(default)]
     pub why: String,
+}
+
+fn tenth() -> f64 {
+    0.1
 }
 
 /// A line of a figure.

@@ -3,13 +3,14 @@
 //! A constant that was fitted names its claims and its bounds, which are the literature's. Constants of
 //! several profiles that have the same name, value, claims and bounds are one. Constants that share a claim
 //! are found together, all others apart. What is minimal is the sum of squares of the relative errors of the
-//! document's figures in those claims.
+//! document's figures in those claims, each in units of the claim's tolerance.
 //!
 //! The procedure is deterministic and does not begin at the committed values: every constant begins in the
 //! middle of its bounds, geometrically. One after the other is searched over its bounds in [`POINTS`] steps,
-//! then [`ROUNDS`] times between the neighbours of the best in [`FINER`] steps; where several values in a
-//! row are equally good, the middle one is taken. Constants that depend on each other have [`SWEEPS`] turns.
-//! At the end each has three significant digits.
+//! then between the neighbours of the best in [`FINER`] steps, until the neighbours are three digits apart
+//! that cannot be divided ([`ROUNDS`] times at most); where several values in a row are equally good, the
+//! middle one is taken. Constants that depend on each other have turns until none moves any more, at most
+//! [`SWEEPS`]. All values have three significant digits.
 
 use crate::metric::Context;
 use crate::{Claim, Kind, Outcomes, Study, measure};
@@ -22,10 +23,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const POINTS: usize = 9;
 /// Values in a later round.
 pub const FINER: usize = 7;
-/// Later rounds.
-pub const ROUNDS: usize = 3;
-/// Turns of constants that share a claim.
-pub const SWEEPS: usize = 2;
+/// Later rounds, at most: each divides what is left by three.
+pub const ROUNDS: usize = 8;
+/// Turns of constants that share a claim, at most.
+pub const SWEEPS: usize = 4;
 
 /// A constant that is to be found.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +121,7 @@ struct Target<'a> {
     figures: Vec<(&'a str, f64)>,
 }
 
-/// The *fit* claims that have figures of the document.
+/// The *fit* claims that have figures of the document, and others of which a part may be fitted on.
 fn targets(studies: &[Study]) -> Vec<Target<'_>> {
     let mut all = Vec::new();
     for study in studies {
@@ -131,7 +132,7 @@ fn targets(studies: &[Study]) -> Vec<Target<'_>> {
             };
             let figures = claim.document.iter().filter(|(name, _)| fits(name));
             let figures: Vec<_> = figures.map(|(name, figure)| (name.as_str(), *figure)).collect();
-            if claim.kind == Kind::Fit && !figures.is_empty() {
+            if (claim.kind == Kind::Fit || !claim.fits.is_empty()) && !figures.is_empty() {
                 all.push(Target { study, id, claim, figures });
             }
         }
@@ -140,6 +141,12 @@ fn targets(studies: &[Study]) -> Vec<Target<'_>> {
 }
 
 impl Target<'_> {
+    /// The relative errors of the model's figures, in tolerances.
+    fn weighted(&self, outcomes: &Outcomes) -> Option<Vec<f64>> {
+        let errors = self.errors(outcomes)?;
+        Some(errors.into_iter().map(|error| error / self.claim.tolerance).collect())
+    }
+
     /// The relative errors of the model's figures.
     fn errors(&self, outcomes: &Outcomes) -> Option<Vec<f64>> {
         let judged = outcomes.verdict(self.study, self.id, self.claim)?;
@@ -186,7 +193,7 @@ fn squares(
             let context = Context { changes, go_on };
             let wanted = targets.iter().flat_map(|target| target.claim.measure.values());
             let outcomes = measure(wanted, &context, &|_, _| ());
-            let errors: Option<Vec<_>> = targets.iter().map(|target| target.errors(&outcomes)).collect();
+            let errors: Option<Vec<_>> = targets.iter().map(|target| target.weighted(&outcomes)).collect();
             let square = errors.map(|errors| errors.into_iter().flatten().map(|error| error * error).sum());
             if let Ok(mut found) = found.lock() {
                 found.insert(at, square);
@@ -211,14 +218,18 @@ fn least(squares: &[Option<f64>]) -> Option<usize> {
     Some(first + (run - 1) / 2)
 }
 
+/// Sums of squares that are known, by the values of a group's constants.
+type Known = BTreeMap<Vec<u64>, Option<f64>>;
+
 /// Searches one constant of a group, the others being as in `values`.
 fn search(
     free: &[&Free],
     targets: &[&Target],
-    values: &mut [f64],
+    (values, known): (&mut [f64], &mut Known),
     which: usize,
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<()> {
+    let key = |set: &Vec<f64>| set.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     let [mut low, mut high] = free[which].bounds;
     for round in 0..=ROUNDS {
         let points = if round == 0 { POINTS } else { FINER };
@@ -237,11 +248,15 @@ fn search(
                 set
             })
             .collect();
-        let squares = squares(free, targets, &sets, go_on);
+        let new: Vec<Vec<f64>> = sets.iter().filter(|set| !known.contains_key(&key(set))).cloned().collect();
+        known.extend(new.iter().map(key).zip(squares(free, targets, &new, go_on)));
+        let squares: Vec<Option<f64>> =
+            sets.iter().map(|set| known.get(&key(set)).copied().flatten()).collect();
         let best = least(&squares)?;
         values[which] = tried[best];
         (low, high) = (tried[best.saturating_sub(1)], tried[(best + 1).min(tried.len() - 1)]);
-        if low >= high {
+        // Neighbours of three digits.
+        if tried.len() <= 3 {
             break;
         }
     }
@@ -250,13 +265,18 @@ fn search(
 
 fn fit_group(free: &[&Free], targets: &[&Target], go_on: &(dyn Fn() -> bool + Sync)) -> Option<Vec<f64>> {
     let mut values: Vec<f64> = free.iter().map(|free| free.middle()).collect();
+    let mut known = Known::new();
     let sweeps = if free.len() > 1 { SWEEPS } else { 1 };
     for _ in 0..sweeps {
+        let before = values.clone();
         for which in 0..free.len() {
             // Without a claim there is nothing to find it by.
             if targets.iter().any(|target| free[which].claims.iter().any(|id| id == target.id)) {
-                search(free, targets, &mut values, which, go_on)?;
+                search(free, targets, (&mut values, &mut known), which, go_on)?;
             }
+        }
+        if values == before {
+            break;
         }
     }
     Some(values)

@@ -511,8 +511,11 @@ fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N
             machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
             machine.enter_interrupt();
             machine.spend(shared.params.clock_cycles * machine.host().cycle_ps);
-            if polled && shared.polling.clock() {
-                shared.schedule_netisr(machine);
+            if polled {
+                machine.spend(shared.params.polling.clock_read_ps);
+                if shared.polling.clock() {
+                    shared.schedule_netisr(machine);
+                }
             }
             machine.leave_interrupt();
         }
@@ -529,12 +532,21 @@ fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<
                 machine.wait();
                 spend(machine, Function::Softirq, stack.params.netisr_cycles);
             }
+            let read_clock = || {
+                if stack.polling.is_between_ticks() {
+                    machine.spend_on(Function::Softirq, stack.params.polling.clock_read_ps);
+                }
+            };
+            if stack.polling.is_scheduled() {
+                read_clock();
+            }
             let poll = stack.polling.begin(machine.now_ps(), &stack.params.polling);
             if let Some(poll) = &poll {
                 stack.poll(machine, poll.frames, poll.check_status);
             }
             stack.run_input(machine);
             if poll.is_some() {
+                read_clock();
                 stack.polling.end(machine.now_ps(), &stack.params.polling, stack.params.tick_ps());
             }
         }

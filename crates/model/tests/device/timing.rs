@@ -361,3 +361,17 @@ fn an_incomplete_line_waits_for_the_next_frame_or_for_its_time() {
     assert_eq!((b.visible(), b.nic.interrupt_line()), (5, true));
     assert_eq!(b.nic.tally().rx_write_backs, 2);
 }
+
+#[test]
+fn a_frame_that_waits_for_the_bus_completes_the_line() {
+    // Each burst takes longer than an incomplete line is waited for.
+    let params = Params { rx_idle_report_ps: 1_024 * NS, ..chip_with(0, 0) };
+    let mut b = Bench::ready(params, 64);
+    b.m.burst_ps = 1_500 * NS;
+    for i in 0..9 {
+        b.arrive(&frame(i, 60));
+    }
+    b.pass(100 * US);
+    let descriptors: Vec<u32> = b.m.bursts(Purpose::RxWriteBack).iter().map(|w| w.bytes / 16).collect();
+    assert_eq!(descriptors, [4, 4, 1]);
+}

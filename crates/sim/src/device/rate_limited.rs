@@ -33,6 +33,8 @@ pub struct Config {
     pub polling: bool,
     /// Frames that a poll takes from a queue (NAPI).
     pub weight: u32,
+    /// Frames of a poll after which the ring is refilled (NAPI); 0: when the poll ends.
+    pub refill_every: u32,
     /// Bytes of a separate buffer for headers; 0: they stay with the rest of the frame. With NAPI only.
     pub header_bytes: u32,
 }
@@ -48,6 +50,7 @@ impl Config {
             ("moderation_us", self.moderation_us, 0..=100_000),
             ("ticks_per_us", self.ticks_per_us, 1..=1000),
             ("weight", self.weight, 1..=4096),
+            ("refill_every", self.refill_every, 0..=4096),
             ("header_bytes", self.header_bytes, 0..=1024),
         ])
     }

@@ -53,6 +53,7 @@ pub(crate) struct QueueDevice {
     /// The offset of its registers.
     registers: u32,
     weight: usize,
+    refill_every: usize,
     rx: RefCell<Queue>,
     headers: Option<Headers>,
     source: Allocator,
@@ -85,11 +86,13 @@ impl QueueDevice {
         card.write(registers + reg::RX_FRAMES, config.moderation_frames[1]);
         card.write(registers + reg::AUTO, 1);
         let weight = config.weight as usize;
+        let refill_every = if config.refill_every == 0 { usize::MAX } else { config.refill_every as usize };
         let device = Self {
             card,
             number,
             registers,
             weight,
+            refill_every,
             rx: RefCell::new(rx),
             headers,
             source,
@@ -151,15 +154,21 @@ impl Netdev for QueueDevice {
     }
 
     fn poll(&self, budget: usize, up: &mut dyn FnMut(Frame) -> Option<Buf>) -> Polled {
-        let mut frames = 0;
+        // `taken`: since the ring was refilled.
+        let (mut frames, mut taken) = (0, 0);
         while frames < budget {
             let Some(frame) = self.take() else { break };
             if let Some(buffer) = up(frame) {
                 self.free(buffer);
             }
             frames += 1;
+            taken += 1;
+            if taken >= self.refill_every {
+                self.refill();
+                taken = 0;
+            }
         }
-        if frames > 0 {
+        if taken > 0 {
             self.refill();
         }
         let next = if frames < budget {

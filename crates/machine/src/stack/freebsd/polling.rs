@@ -3,7 +3,9 @@
 //! At each tick of the clock a device may hand up *burst* frames, in polls of at most `each_burst`, between
 //! which the protocols have their turn. If polls and protocols of a tick took more than the share that is not
 //! reserved for processes, the burst becomes one smaller, otherwise one larger. A tick that comes before the
-//! work of the last one is done makes the burst an eighth smaller.
+//! work of the last one is done makes the burst an eighth smaller. To know all this the kernel reads its clock
+//! three times for each tick (`microuptime` in `hardclock_device_poll`, `netisr_poll` and `netisr_pollmore` of
+//! FreeBSD's `kern_poll.c`).
 
 use super::{Handler, Netdev, Shared, spend};
 use crate::cpu::{Function, Level, Machine};
@@ -26,6 +28,10 @@ pub struct Polling {
     pub reg_frac: u64,
     /// Poll whenever the CPU is idle, too.
     pub idle_poll: bool,
+    /// Reading the time of day, which is done at each tick of the clock, before a tick's first poll, and after
+    /// its last one.
+    #[serde(default)]
+    pub clock_read_ps: u64,
 }
 
 impl Polling {
@@ -35,6 +41,7 @@ impl Polling {
             ("polling.each_burst", self.each_burst, 1..=10_000),
             ("polling.user_frac", self.user_frac, 1..=99),
             ("polling.reg_frac", self.reg_frac, 1..=100_000),
+            ("polling.clock_read_ps", self.clock_read_ps, 0..=100_000_000),
         ])
     }
 }
@@ -90,6 +97,11 @@ impl State {
 
     pub fn is_scheduled(&self) -> bool {
         self.scheduled.get()
+    }
+
+    /// Whether the next poll is the first of a tick, or the last one was its last.
+    pub fn is_between_ticks(&self) -> bool {
+        self.residual.get() == 0
     }
 
     /// The poll that is due now, if one is.
@@ -173,8 +185,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const RULES: Polling =
-        Polling { burst_max: 150, each_burst: 5, user_frac: 50, reg_frac: 20, idle_poll: false };
+    const RULES: Polling = Polling {
+        burst_max: 150,
+        each_burst: 5,
+        user_frac: 50,
+        reg_frac: 20,
+        idle_poll: false,
+        clock_read_ps: 0,
+    };
 
     /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it
     /// looked at the status.
