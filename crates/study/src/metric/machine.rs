@@ -69,13 +69,6 @@ impl Taken {
         let Accounted { useful, looking, idle } = self.accounted;
         per((useful + looking + idle - spent).abs(), spent)
     }
-
-    /// The same of what is not an idle poll.
-    fn useful_misstated(&self) -> Option<f64> {
-        let Cpu { thread, hardirq, .. } = self.cpu;
-        let Accounted { useful, looking, .. } = self.accounted;
-        per((useful + looking - thread - hardirq).abs(), thread + hardirq)
-    }
 }
 
 /// What a frame may have to wait for: a wake-up and a poll, and the frames of a burst.
@@ -191,7 +184,7 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
 /// CPU that they take.
 ///
 /// What the driver reports of its CPU time: `misstated`, the largest difference from the machine's account,
-/// at 50,000 frames/s and more; `useful_misstated`, that of all but idle polls; `useful_ratio`, useful time of a frame at the lowest such load over that at
+/// at 50,000 frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at
 /// the last load.
 ///
 /// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most of
@@ -244,7 +237,6 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         ),
         ("process_of_reserve", per(process, setup.reserve())),
         ("misstated", most_of(polled(), Taken::misstated)),
-        ("useful_misstated", most_of(polled(), Taken::useful_misstated)),
     ];
     let mut values: Values = [
         ("seed", of.seed as f64),
