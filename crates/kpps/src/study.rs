@@ -115,10 +115,7 @@ fn answer(studies: &[Study], question: Question, session: &Session) -> Result<()
             printed = session.print(line);
         }
     })?;
-    printed?;
-    session.print(&format!("{last}\n"))?;
-    match session.is_interrupted() {
-        true => Err(Failure::Interrupted(format!("interrupted: {last}"))),
-        false => Ok(()),
-    }
+    printed.and_then(|()| session.print(&format!("{last}\n")))?;
+    let whole = (!session.is_interrupted()).then_some(());
+    whole.ok_or_else(|| Failure::Interrupted(format!("interrupted: {last}")))
 }

@@ -276,14 +276,14 @@ impl Pool {
         } else {
             // One after the other, as the cost of each depends on where it was.
             for _ in 0..self.rules.batch {
-                let Some(buffer) = self.from_lists(machine) else { break };
+                let Some(buffer) = self.take_listed(machine) else { break };
                 self.array(cpu).borrow_mut().push_back(buffer);
             }
         }
         self.first(cpu)
     }
 
-    fn from_lists(&self, machine: &Machine) -> Option<Buf> {
+    fn take_listed(&self, machine: &Machine) -> Option<Buf> {
         let host = machine.host();
         machine.spend_on(Function::Allocate, host.list_ps);
         let listed = self.lists.borrow_mut().pop_back();

@@ -27,7 +27,8 @@ fn four_digits(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
-/// Claims for fitting on which no constant is fitted, since the document's figures disagree: see their reasons.
+/// Claims for fitting on which no constant is fitted, since the document's figures disagree: see their
+/// reasons.
 const NOT_FITTED: [&str; 1] = ["R18"];
 
 /// Exactly these are missed, all of them orderings, results that were predicted, or [`NOT_FITTED`], and it is

@@ -3,9 +3,9 @@
 //! At each tick of the clock a device may hand up *burst* frames, in polls of at most `each_burst`, between
 //! which the protocols have their turn. If polls and protocols of a tick took more than the share that is not
 //! reserved for processes, the burst becomes one smaller, otherwise one larger. A tick that comes before the
-//! work of the last one is done makes the burst an eighth smaller. To know all this the kernel reads its clock
-//! three times for each tick (`microuptime` in `hardclock_device_poll`, `netisr_poll` and `netisr_pollmore` of
-//! FreeBSD's `kern_poll.c`).
+//! work of the last one is done makes the burst an eighth smaller. To know all this the kernel reads its
+//! clock three times for each tick (`microuptime` in `hardclock_device_poll`, `netisr_poll` and
+//! `netisr_pollmore` of FreeBSD's `kern_poll.c`).
 
 use super::{Handler, Netdev, Shared, spend};
 use crate::cpu::{Function, Level, Machine};
@@ -28,8 +28,8 @@ pub struct Polling {
     pub reg_frac: u64,
     /// Poll whenever the CPU is idle, too.
     pub idle_poll: bool,
-    /// Reading the time of day, which is done at each tick of the clock, before a tick's first poll, and after
-    /// its last one.
+    /// Reading the time of day, which is done at each tick of the clock, before a tick's first poll, and
+    /// after its last one.
     #[serde(default)]
     pub clock_read_ps: u64,
 }
