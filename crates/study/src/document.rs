@@ -43,9 +43,11 @@ pub fn pages(studies: &[Study]) -> Vec<String> {
 /// The claims that were missed although they are arithmetic or constants were fitted on them, and those that
 /// could not be judged.
 pub fn bad(study: &report::Study) -> Vec<&str> {
+    let constants = crate::fit::free_constants().unwrap_or_default();
+    let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));
     let bad = study.claims.iter().filter(|claim| match claim.verdict {
         Verdict::Failed => true,
-        Verdict::Miss => matches!(claim.kind.as_str(), "exact" | "fit"),
+        Verdict::Miss => claim.kind == "exact" || is_fitted(&claim.id),
         Verdict::Pass | Verdict::Predicted => false,
     });
     bad.map(|claim| claim.id.as_str()).collect()

@@ -29,7 +29,7 @@ fn with(buffers: Buffers, refill: Refill) -> Config {
 /// The longest frame must find room in what the device has: it completes no group before it has arrived.
 #[test]
 fn a_group_leaves_the_descriptors_of_the_longest_frame() {
-    let refill = Refill { when: RefillWhen::EachFrame, group: 32 };
+    let refill = Refill { when: RefillWhen::EachFrame, group: 32, aligned: false };
     for (max_frame_bytes, held_back) in [(1522, 3), (9018, 1), (10_240, 1), (12_288, 0)] {
         let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
         let config = Config { rx_ring: 8, max_frame_bytes, refill, ..small() };

@@ -105,11 +105,17 @@ fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
     let recycled = profile(&["--load", "300kpps", "--driver", "rdr"]);
     let shares = stock["functions"].as_array().unwrap().iter().map(|row| row["share"].as_f64().unwrap());
     assert!((shares.sum::<f64>() - 1.0).abs() < 1e-3, "all of the time: {stock}");
-    assert_eq!(stock["functions"][0]["function"], "allocate a buffer");
+    let first: Vec<_> = (0..3).map(|k| stock["functions"][k]["function"].as_str().unwrap()).collect();
+    assert!(first.contains(&"allocate a buffer") && first[0] == "free a buffer", "{first:?}");
     assert!((each(&stock, "allocations") - 1.0).abs() < 0.05, "{stock}");
     assert_eq!(each(&recycled, "allocations"), 0.0);
-    // Five lines of the allocator's, and those of frame and descriptor, which the card has written.
-    assert!(each(&stock, "cache_misses") - each(&recycled, "cache_misses") > 4.5, "{stock} {recycled}");
+    // Those of frame and descriptor, which the card has written. The allocator's are in the cache: a buffer
+    // that was freed just now is taken first.
+    assert!(
+        (each(&stock, "cache_misses") - each(&recycled, "cache_misses")).abs() < 0.1,
+        "{stock} {recycled}"
+    );
+    assert!((1.0..1.5).contains(&each(&stock, "cache_misses")), "{stock}");
     // A frame crosses the bus, and at this pace each descriptor goes back alone; they come in bursts. Few
     // registers.
     assert!((2.0..2.5).contains(&each(&stock, "bus_transactions")), "{stock}");
