@@ -45,8 +45,8 @@ pub(super) struct WholeLimits {
 }
 
 impl WholeLimits {
-    /// The length in the second descriptor word; `None` unless the device has written the descriptor back, and
-    /// it is a good frame in one buffer.
+    /// The length in the second descriptor word; `None` unless the device has written the descriptor back
+    /// and it is a good frame in one buffer.
     #[inline]
     pub(super) fn check(self, word: u64) -> Option<Whole> {
         const WHOLE: u64 = ((rx_status::DD | rx_status::EOP) as u64) << 32;

@@ -155,8 +155,8 @@ impl Buffer for PoolBuffer {
 
 /// A handle to a pool of [`PoolBuffer`]s: last in, first out.
 ///
-/// Each handle may hold up to 128 buffers in its stack (none if the pool has fewer than 512). So a pool should
-/// have 128 more buffers for each handle after the first.
+/// Each handle may hold up to 128 buffers in its stack (none if the pool has fewer than 512). So a pool
+/// should have 128 more buffers for each handle after the first.
 #[derive(Debug)]
 pub struct BufferPool {
     /// This handle's stack, which never grows beyond its capacity.
