@@ -7,12 +7,11 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::Session;
 use kpps_report::live::Progress;
-use kpps_study::{Context, InJournal, Kept, Study};
-use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
+use kpps_study::{Context, bad, choose, document, drawn, measure_or_find, pages, perturb};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "resume"])), after_help = "Examples:
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study morris2000 --report .        also a page, morris2000.html
@@ -22,7 +21,6 @@ use kpps_study::{bad, choose, document, drawn, measure_or_find, pages};
   kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
   kpps study --claim M14                  one claim
   kpps study --perturb 10%                which verdicts change when fitted constants change
-  kpps study --perturb 10% --claim R16
   kpps study rdr2007 --set 'host.interrupt_ps=*1.1'
 
 Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
@@ -35,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     claim: Vec<String>,
     /// Change each fitted constant up and down by this share and list the verdicts that change
-    #[arg(long, value_name = "SHARE", value_parser = units::share, conflicts_with_all = ["json", "results", "csv", "report"])]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
     perturb: Option<f64>,
     #[command(flatten)]
     resume: Resume,
@@ -43,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, conflicts_with = "perturb")]
     seeds: Option<(u32, u32)>,
     /// Print the constants of the random machine with this seed; nothing is measured
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "json", "results", "csv", "report", "resume"])]
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "resume"])]
     drawn: Option<u32>,
     #[command(flatten)]
     constants: Constants,
@@ -56,67 +54,44 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     kpps_measure::refuse_twice(arguments.studies.iter().map(String::as_str))?;
     let mut studies =
         choose(&arguments.studies, &arguments.claim).map_err(|e| Failure::Input(e.to_string()))?;
-    if let Some(seed) = arguments.drawn.or(arguments.seeds.map(|(first, _)| first)) {
-        let lines = drawn(&studies, seed).map_err(Failure::Input)?;
-        let nothing = "nothing is drawn at random in these studies; only in study beyond";
-        match (lines.is_empty(), arguments.drawn) {
-            (true, _) => return Err(Failure::Input(nothing.into())),
-            (false, Some(_)) => return Ok(session.print(&lines.join("\n"))?),
-            (false, None) => (),
-        }
+    if let Some(seed) = arguments.drawn {
+        let constants = drawn(&studies, seed).map_err(Failure::Input)?;
+        return Ok(arguments.outputs.open(session, "drawn")?.publish(&constants, "")?);
     }
     if let Some((first, last)) = arguments.seeds {
+        drawn(&studies, first).map_err(Failure::Input)?;
         studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));
     }
     session.watch();
-    if let Some(share) = arguments.perturb {
-        return perturb(&studies, share, session);
-    }
-    let mut files = arguments.outputs.open_pages(session, &pages(&studies))?;
     let go_on = || session.goes_on();
     let context = Context { changes: arguments.constants.changes()?, go_on: &go_on };
+    let kept = arguments.resume.finished(session)?;
+    let progress = Progress::default();
+    let show = |done, of| progress.stands_at(done, of);
+    if let Some(share) = arguments.perturb {
+        let mut files = arguments.outputs.open(session, "perturbation")?;
+        let view = session.line(progress.clone());
+        let results = perturb(&studies, share, &context, &show, &kept)?;
+        drop(view);
+        files.publish(&results, "")?;
+        let tried = format!("{} of {} changes tried", results.rows.len(), results.requested);
+        return arguments.resume.end(kept, session, &tried);
+    }
+    let mut files = arguments.outputs.open_pages(session, &pages(&studies))?;
     let wanted = studies.iter().flat_map(|study| match arguments.claim.is_empty() {
         true => study.measurements(None),
         false => study.claims.values().flat_map(|claim| claim.measure.values()).collect(),
     });
-    let journal = arguments.resume.open(session)?.map(InJournal::new);
-    let kept = journal.as_ref().map_or(&() as &dyn Kept, |journal| journal);
-    let progress = Progress::default();
     let view = session.line(progress.clone());
-    let show = |done, of| {
-        progress.wants(of);
-        progress.stands_at(done);
-    };
-    let outcomes = measure_or_find(wanted, &context, &show, kept);
+    let outcomes = measure_or_find(wanted, &context, &show, &kept);
     drop(view);
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
-    journal.map_or(Ok(()), InJournal::close).map_err(kpps_measure::Error::from)?;
-    if session.is_interrupted() {
-        let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
-        let done = results.claims.len();
-        let kept = arguments.resume.kept();
-        return Err(Failure::Interrupted(format!("interrupted: {done} of {requested} claims judged{kept}")));
-    }
+    let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
+    let judged = format!("{} of {requested} claims judged", results.claims.len());
+    arguments.resume.end(kept, session, &judged)?;
     match bad(&results) {
         bad if bad.is_empty() => Ok(()),
         bad => Err(Failure::Check(format!("missed or failed: {}", bad.join(", ")))),
-    }
-}
-
-fn perturb(studies: &[Study], share: f64, session: &Session) -> Result<(), Failure> {
-    let context = Context { changes: Vec::new(), go_on: &|| session.goes_on() };
-    let mut printed = Ok(());
-    let done = kpps_study::perturb(studies, share, &context, |line| {
-        if printed.is_ok() {
-            printed = session.print(line);
-        }
-    })?;
-    printed?;
-    let tried = format!("{} of {} changes tried", done.tried, done.changes);
-    session.print(&format!("{tried}, {} verdicts changed\n", done.turned))?;
-    match session.is_interrupted() {
-        true => Err(Failure::Interrupted(format!("interrupted: {tried}"))),
-        false => Ok(()),
     }
 }

@@ -29,7 +29,6 @@
 mod choose;
 mod data;
 mod document;
-mod journal;
 mod judge;
 pub mod metric;
 mod perturb;
@@ -38,8 +37,7 @@ mod run;
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
 pub use document::{bad, document, pages};
-pub use journal::InJournal;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
-pub use perturb::{Nudge, Perturbed, Turn, fitted_constants, perturb, turns};
-pub use run::{Kept, Outcomes, Progress, judge_blind, measure, measure_or_find};
+pub use perturb::{Nudge, fitted_constants, perturb, turns};
+pub use run::{Outcomes, Progress, judge_blind, measure, measure_or_find};

@@ -117,6 +117,20 @@ impl PoolBuffer {
         // outside (`Home::leave`), and this one is.
         unsafe { self.0.as_ref() }
     }
+
+    /// Takes the eight bytes before the buffer, and leaves 0 there: what a device or a kernel has written into
+    /// the headroom, about the frame. 0 if there is no headroom ([`Memory::chunks`]).
+    #[inline]
+    pub fn take_word_before(&mut self) -> u64 {
+        let span = &self.slot().span;
+        if span.hidden() < size_of::<u64>() {
+            return 0;
+        }
+        // SAFETY: the headroom is part of the span, eight bytes at least, and aligned to a cache line, as the
+        // buffer is. The device does not write it while it is lent out (contract of `Buffer::bytes`), and
+        // `self` is borrowed exclusively.
+        unsafe { span.start().cast::<u64>().sub(1).replace(0) }
+    }
 }
 
 impl Drop for PoolBuffer {
@@ -323,6 +337,9 @@ mod tests {
             for (index, buffer) in all.iter_mut().enumerate() {
                 assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
                 buffer.bytes_mut().fill(index as u8);
+                let word = 0x0102_0304_0506_0708_u64 + index as u64;
+                assert!(memory.device_write(buffer.bus() - 8, &word.to_ne_bytes()));
+                assert_eq!([(); 2].map(|()| buffer.take_word_before()), [word, 0]);
             }
             // Miri takes a microsecond for each byte.
             let each = if cfg!(miri) { 500 } else { 1 };
