@@ -118,8 +118,8 @@ impl PoolBuffer {
         unsafe { self.0.as_ref() }
     }
 
-    /// Takes the eight bytes before the buffer, and leaves 0 there: what a device or a kernel has written into
-    /// the headroom, about the frame. 0 if there is no headroom ([`Memory::chunks`]).
+    /// Takes the eight bytes before the buffer, and leaves 0 there: what a device or a kernel has written
+    /// into the headroom, about the frame. 0 if there is no headroom ([`Memory::chunks`]).
     #[inline]
     pub fn take_word_before(&mut self) -> u64 {
         let span = &self.slot().span;

@@ -330,7 +330,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             return Ok(());
         }
         self.checked_ns = now_ns;
-        let hung = control.watchdog(now_ns, self.device.tx.progress())? == Health::Hung;
+        let hung = control.watchdog(now_ns, self.device.tx.look_after())? == Health::Hung;
         if hung || control.has_lost_receiver(&mut self.device.rx)? {
             self.resets += 1;
             self.device.reset()?;

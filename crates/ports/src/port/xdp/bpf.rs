@@ -22,8 +22,8 @@ const MODE_DRIVER: u32 = 1 << 2;
 /// Queues that the map has entries for.
 const QUEUES: u32 = 1024;
 
-/// Writes the time (`CLOCK_MONOTONIC`, ns) into the eight bytes before the frame, if the driver leaves room there,
-/// as metadata, which the kernel copies with the frame; and
+/// Writes the time (`CLOCK_MONOTONIC`, ns) into the eight bytes before the frame, if the driver leaves room
+/// there, as metadata, which the kernel copies with the frame; and
 /// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`.
 fn program(map: i32) -> [Instruction; 17] {
     const DATA: i16 = 0;
