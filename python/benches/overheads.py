@@ -77,6 +77,13 @@ def main() -> None:
 
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
         engine("Dask", grids.Dask(client), cells, work_us)
+    try:
+        ray = grids.Ray()
+    except ImportError:
+        print("Ray         not installed: pip install ray", flush=True)
+    else:
+        engine("Ray", ray, cells, work_us)
+        ray.shutdown()
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(1) as executor:

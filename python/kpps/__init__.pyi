@@ -267,6 +267,7 @@ def transmit(
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
+    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Measure the highest transmit rate of each driver.
@@ -286,6 +287,7 @@ def transmit(
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -304,6 +306,7 @@ def scale(
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
+    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Measure packets per second against CPUs, with receive side scaling, and find the limit.
@@ -322,6 +325,7 @@ def scale(
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1089,6 +1093,7 @@ def lab(
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
+    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels.
@@ -1111,6 +1116,7 @@ def lab(
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 

@@ -65,8 +65,9 @@ def test_results_are_compared_without_files(command, tmp_path):
     assert kpps.compare(path, better[0]).rows.columns == same.rows.columns
 
 
-def test_what_is_no_document_is_text():
-    assert kpps.study("beyond", drawn=44).count("=") > 5
+def test_what_is_not_measured_is_returned_too():
+    drawn = kpps.study("beyond", drawn=44)
+    assert drawn.kind == "drawn" and drawn.to_json().count("--set ") > 5
     assert kpps.schema()["$id"] == "urn:kpps:schema:2"
 
 

@@ -79,3 +79,30 @@ def test_an_error_of_a_policy_is_one_line(wrong, line):
     with pytest.raises(kpps.Error) as raised:
         kpps.curve(driver=type("Wrong", (kpps.Policy,), wrong), **SHORT)
     assert line in str(raised.value) and "\n" not in str(raised.value)
+
+
+GAP_US = 50
+
+
+def gap_us():
+    return GAP_US
+
+
+class Spaced(Napi):
+    """Polls at the distance that a function of this module tells."""
+
+    def on_poll(self, received, reclaimed, now_us):
+        return gap_us() if received else None
+
+
+def test_kept_results_are_of_a_policy_with_all_that_it_uses(tmp_path, monkeypatch):
+    def measured():
+        grid = kpps.grid(vary={"load": ["100kpps"]}, driver=Spaced, duration="2ms", resume=tmp_path / "kept")
+        return len((tmp_path / "kept").read_text().splitlines()), grid
+
+    assert measured()[0] == 1
+    assert measured()[0] == 1, "nothing is measured again"
+    monkeypatch.setitem(globals(), "GAP_US", 100)
+    assert measured()[0] == 2, "a constant that a function of the policy uses"
+    monkeypatch.setattr(Napi, "on_interrupt", lambda self, now_us: False)
+    assert measured()[0] == 3, "a method of its base"

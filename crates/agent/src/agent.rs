@@ -8,6 +8,7 @@ use crate::proto::agent_server::{self, AgentServer};
 use crate::proto::{Answer, Question};
 use crate::session::{self, LEASE, Shared, Tester};
 use crate::{Error, Rules, Security};
+use kpps_ports::port::run::prefer;
 use kpps_tester::clock::Clock;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -51,8 +52,7 @@ impl Agent {
         let socket =
             UdpSocket::bind(address).or_else(|_| UdpSocket::bind((address.ip(), 0))).map_err(cannot)?;
         let responder = Responder::start(socket, clock.clone()).map_err(cannot)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(cannot)?;
+        let runtime = crate::runtime().map_err(cannot)?;
         let mut server = Server::builder()
             .tcp_nodelay(true)
             .http2_keepalive_interval(Some(KEEP_ALIVE))
@@ -130,6 +130,7 @@ impl agent_server::Agent for Service {
         let (shared, questions) = (self.shared.clone(), call.into_inner());
         // The stream of a tester that vanished ends, too, when keep-alives are not answered.
         let session = move || {
+            prefer(true);
             session::run(&shared, &client.peer.to_string(), Tester { questions, answers: &answers });
             drop(place);
         };

@@ -44,6 +44,13 @@ pub use remote::{Host, PORT, connect};
 pub use rules::{Kind, Network, Rules, TEST_NETWORKS};
 pub use security::{Security, Token, exposed};
 
+/// What talks to the other side. A busy host must not delay it: silence of [`LEASE`](session::LEASE) ends a
+/// trial.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).on_thread_start(|| kpps_ports::port::run::prefer(true)).enable_all().build()
+}
+
 /// Why there is no agent, or no session with one; in one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

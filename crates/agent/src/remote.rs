@@ -10,7 +10,7 @@ use crate::session::LEASE;
 use crate::{Error, Security, convert, pings};
 use kpps_frames::Mac;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Timetable};
+use kpps_ports::port::run::{Load, Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_results::detail::RateChange;
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
@@ -101,8 +101,7 @@ pub fn connect(
     security: &Security,
 ) -> Result<(impl TestPort + use<>, impl kpps_tester::Host + use<>), Error> {
     let cannot = |error: &dyn std::error::Error| Error::because(format!("agent {host}"), error);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|e| cannot(&e))?;
+    let runtime = crate::runtime().map_err(|e| cannot(&e))?;
     let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|e| cannot(&e))?;
     let mut last = Error(format!("agent {host}: the name has no address"));
     let mut found = None;
@@ -388,6 +387,8 @@ impl TestPort for RemotePort {
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
+        // It is a thread of this trial's own.
+        prefer(true);
         let begin = Instant::now();
         let mut timetable = task.plan.as_ref().and_then(|plan| match plan.load {
             Load::Pps(pps) => Some(Timetable::new(pps, plan.shape)),

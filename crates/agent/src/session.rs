@@ -11,7 +11,7 @@ use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
 use kpps_ports::Spec;
-use kpps_ports::port::run::Shape;
+use kpps_ports::port::run::{Shape, prefer};
 use kpps_ports::port::{AnyPort, Options, ready};
 use kpps_tester::clock::{Clock, Gain};
 use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, Task, TestPort, TrialState, interface};
@@ -193,7 +193,12 @@ impl OpenPort {
             }
             let (port, used) = (&mut self.port, &self.used);
             let worker = Builder::new().name("port".into());
-            let thread = match worker.spawn_scoped(scope, || port.work(task, state)) {
+            let work = || {
+                // As in a trial without agents: a sender takes what it needs itself.
+                prefer(false);
+                port.work(task, state)
+            };
+            let thread = match worker.spawn_scoped(scope, work) {
                 Ok(thread) => thread,
                 Err(error) => return no_thread(error),
             };

@@ -2,6 +2,7 @@
 
 use crate::cards::Next;
 use kpps_frames::Mac;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The shortest and the longest frame in bytes, without FCS.
@@ -14,10 +15,11 @@ const HEADER_BYTES: usize = 14;
 const TYPE: [u8; 2] = [0x88, 0xB5];
 
 /// What became of numbered frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     offered: u64,
-    returned: u64,
+    /// The numbers of those that have not come back.
+    missing: BTreeSet<u64>,
     /// The number after the greatest that has come back.
     next: u64,
     changed: u64,
@@ -58,16 +60,18 @@ impl Numbered {
         frame.extend(filling(number).take(bytes as usize - frame.len()));
     }
 
-    /// Builds the next frame, unless too many are under way.
+    /// Builds the next frame, unless too many are under way: those after the last that came back.
     pub fn next(&self, frame: &mut Vec<u8>) -> Next {
         let mut state = self.state();
         if state.offered >= self.count {
             return Next::End;
         }
-        if state.offered.saturating_sub(state.returned) >= UNDER_WAY {
+        if state.offered.saturating_sub(state.next) >= UNDER_WAY {
             return Next::Later;
         }
-        self.build(state.offered, frame);
+        let number = state.offered;
+        self.build(number, frame);
+        state.missing.insert(number);
         state.offered += 1;
         Next::Frame
     }
@@ -83,20 +87,24 @@ impl Numbered {
         let mut expected = Vec::new();
         self.build(number, &mut expected);
         let mut state = self.state();
-        state.returned += 1;
         // The place of a frame whose number was damaged is not known.
-        if expected != frame || number >= state.offered {
+        if number >= state.offered {
+            state.changed += 1;
+            return;
+        }
+        state.missing.remove(&number);
+        if expected != frame {
             state.changed += 1;
             return;
         }
         state.out_of_order += u64::from(number < state.next);
-        state.next = state.next.max(number.wrapping_add(1));
+        state.next = state.next.max(number + 1);
     }
 
-    /// Frames so far: offered, and returned.
+    /// Frames so far: offered, and those of them that came back, changed or not.
     pub fn so_far(&self) -> (u64, u64) {
         let state = self.state();
-        (state.offered, state.returned)
+        (state.offered, state.offered - state.missing.len() as u64)
     }
 
     /// Frames that came back with other contents, and those that came after a later one, or twice.
@@ -143,18 +151,33 @@ mod tests {
         frames.iter().for_each(|frame| numbered.returned(frame));
         assert_eq!(numbered.damage(), (1, 1));
         // A damaged number is no later frame's.
+        assert_eq!(numbered.so_far(), (4, 4), "a changed frame is not lost");
         let (numbered, mut frames) = some(4);
         frames[1][HEADER_BYTES + 7] ^= 0x80;
         frames.iter().for_each(|frame| numbered.returned(frame));
-        assert_eq!(numbered.damage(), (1, 0));
+        assert_eq!((numbered.so_far(), numbered.damage()), ((4, 3), (1, 0)), "nobody knows which it was");
         let (numbered, frames) = some(3);
         numbered.returned(&frames[0]);
         numbered.returned(&frames[2]);
         assert_eq!((numbered.so_far(), numbered.damage()), ((3, 2), (0, 0)));
         numbered.returned(&frames[2]);
-        assert_eq!(numbered.damage(), (0, 1), "twice");
+        assert_eq!((numbered.so_far(), numbered.damage()), ((3, 2), (0, 1)), "twice is not for a lost one");
         numbered.returned(&[0; 60]);
         numbered.returned(&[0; 5]);
-        assert_eq!(numbered.so_far(), (3, 3), "frames of others");
+        assert_eq!(numbered.so_far(), (3, 2), "frames of others");
+    }
+
+    #[test]
+    fn lost_frames_do_not_stop_the_source() {
+        let (numbered, frames) = some(1000);
+        frames.iter().skip(1).step_by(2).for_each(|frame| numbered.returned(frame));
+        let mut frame = Vec::new();
+        while numbered.next(&mut frame) == Next::Frame {
+            let number = numbered.so_far().0;
+            if number.is_multiple_of(2) {
+                numbered.returned(&frame);
+            }
+        }
+        assert_eq!((numbered.so_far(), numbered.damage()), ((1000, 500), (0, 0)));
     }
 }

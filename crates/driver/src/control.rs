@@ -322,8 +322,9 @@ impl<P: Platform> Control<P> {
         Ok(())
     }
 
-    /// Checks the link and the transmitter; call it about every two seconds. Recomputes [`Itr::Ratio`], and
-    /// raises RXDMT0 with [`Config::rescue`].
+    /// Checks the link and the transmitter; call it about every two seconds, with what
+    /// [`TxQueue::look_after`](crate::TxQueue::look_after) returns. Recomputes [`Itr::Ratio`], and raises
+    /// RXDMT0 with [`Config::rescue`].
     ///
     /// # Errors
     /// [`Error::Gone`] if the device has vanished.

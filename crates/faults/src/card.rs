@@ -72,6 +72,8 @@ struct Bus {
     /// Descriptors with errors so far, and receive descriptors written back.
     errors: usize,
     written: u64,
+    /// Receive descriptors without the end of a frame that were written since the ring was set up.
+    unended: u64,
     /// Ring memory that the driver has now: of the receive ring, then of the transmit ring.
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     later: Vec<Later>,
@@ -115,11 +117,18 @@ impl Bus {
     }
 
     /// Writes, if the card may write there.
-    fn write(&self, address: u64, bytes: &[u8]) -> bool {
-        if self.ring_at(address).is_none() && !self.rights.may_write(address, bytes.len()) {
-            self.check.harm(Breach::WroteElsewhere(address));
-            // The world stays as the driver knows it: only the card is wrong.
-            return false;
+    fn write(&mut self, address: u64, bytes: &[u8]) -> bool {
+        match self.ring_at(address) {
+            Some((0, _)) => {
+                let is_last = bytes.get(12).is_some_and(|status| status & rx_status::EOP != 0);
+                self.unended += u64::from(!is_last);
+            }
+            None if !self.rights.may_write(address, bytes.len()) => {
+                self.check.harm(Breach::WroteElsewhere(address));
+                // The world stays as the driver knows it: only the card is wrong.
+                return false;
+            }
+            _ => {}
         }
         self.memory.device_write(address, bytes)
     }
@@ -303,6 +312,7 @@ impl Card {
                 lengths: Lengths::of(plan),
                 errors: 0,
                 written: 0,
+                unended: 0,
                 rings: Rc::default(),
                 later: Vec::new(),
                 leaving,
@@ -417,6 +427,11 @@ impl Card {
     /// Receive descriptors that were written back so far.
     pub(crate) fn written(&self) -> u64 {
         self.bus.written
+    }
+
+    /// Receive descriptors without the end of a frame that were written since the driver set up the ring.
+    pub(crate) fn unended(&self) -> u64 {
+        self.bus.unended
     }
 
     /// Writes a register behind the driver's back.
@@ -576,7 +591,7 @@ impl Card {
             self.audit.restart(&self.bus.memory, ring(1));
         } else if offset == self.chip.offset(reg::RDH) {
             self.audit.restart_receiver(&self.bus.memory, ring(0));
-            self.set_up += 1;
+            (self.set_up, self.bus.unended) = (self.set_up + 1, 0);
         } else if offset == self.chip.offset(reg::RCTL) && self.stores_bad {
             value |= rctl::SBP;
         }

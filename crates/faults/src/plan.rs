@@ -16,6 +16,9 @@ use std::fmt;
 /// Buffers for each port; few, which suffice for small rings.
 const BUFFERS: usize = 2200;
 const FEW_BUFFERS: usize = 480;
+/// Without interrupts, as many frames of a proof may come for a port between two of its polls: one each
+/// 100 µs, in a pause of 200 µs and in one of the port that they come from.
+const BETWEEN_POLLS: u16 = 6;
 pub(crate) const SMALL_RING: u16 = 128;
 
 /// What the driver's user does with frames.
@@ -336,13 +339,19 @@ impl Plan {
         // delay of the driver.
         let receive = 4 * self.config.max_frame_bytes.div_ceil(self.config.rx_buffer_bytes) + 2;
         let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
-        // On PCI-X its errata may split each buffer into four.
+        // On PCI-X its errata may split each buffer into four; elsewhere into two.
         let splits = self.pcix && self.chip == Chip::I82544;
+        let pieces = if self.chip.has(Erratum::No64KCrossing) { 2 } else { 1 };
         let send = if parts {
             64
         } else if splits || matches!(self.config.service, Service::SelfPacing { .. }) {
             // While it sleeps, frames to send wait.
             32
+        } else if let Service::Polling { .. } = self.config.service {
+            // Beside them, frames for which no report was asked, a request for one, and what a full ring
+            // keeps.
+            let unreported = self.config.completion.report_every.min(8) - 1;
+            (BETWEEN_POLLS * pieces + unreported + 2).next_multiple_of(8)
         } else {
             8
         };
@@ -432,5 +441,25 @@ impl fmt::Display for Plan {
              sends {sending:?}, interrupts as {line}, {episodes} episodes of {frames} frames, {kinds} kinds of faults",
             usage.name()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_polled_transmit_ring_has_room_for_what_comes_between_two_polls() {
+        // In a ring of 8 descriptors that are reported by fours, three waited for a fourth one, one asked for
+        // a report, and four frames came (82544, and 82545EM).
+        for seed in [700_061_453, 700_093_899] {
+            let mut plan = Plan::random(seed);
+            plan.config.completion.report_every = 4;
+            let [_, least] = plan.least_rings();
+            assert!(least > 3 + 1 + 4, "{plan}: {least}");
+            assert!(plan.config.tx_ring >= least);
+            plan.config.service = Service::InterruptLoop { max_loops: 1, mask: true, again: Again::Work };
+            assert_eq!(plan.least_rings()[1], plan.chip.min_ring().max(8));
+        }
     }
 }

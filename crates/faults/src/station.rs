@@ -118,6 +118,8 @@ struct FarEnd {
     client: SocketHandle,
     device: FarDevice,
     next_port: u16,
+    /// It should have a connection.
+    connects: bool,
     /// Bytes of this connection that were sent, and that have come back.
     sent: u64,
     echoed: u64,
@@ -131,20 +133,35 @@ impl FarEnd {
         let interface = interface(&mut device, HardwareAddress::Ethernet(address), THERE);
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let client = sockets.add(tcp_socket());
-        Self { interface, sockets, client, device, next_port: 49_152, sent: 0, echoed: 0, next_ps: u64::MAX }
+        Self {
+            interface,
+            sockets,
+            client,
+            device,
+            next_port: 49_152,
+            connects: false,
+            sent: 0,
+            echoed: 0,
+            next_ps: u64::MAX,
+        }
+    }
+
+    /// Ends the connection.
+    fn hang_up(&mut self, now_ps: u64) {
+        self.sockets.get_mut::<tcp::Socket<'_>>(self.client).abort();
+        self.interface.poll(at(now_ps), &mut self.device, &mut self.sockets);
+        (self.connects, self.next_ps) = (false, now_ps);
     }
 
     /// Ends the connection, and makes another one.
     fn connect(&mut self, now_ps: u64) {
-        let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.client);
-        socket.abort();
-        self.interface.poll(at(now_ps), &mut self.device, &mut self.sockets);
+        self.hang_up(now_ps);
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.client);
         self.next_port = self.next_port.wrapping_add(1).max(49_152);
         let remote = (IpAddress::Ipv4(HERE), ECHO_PORT);
         // A closed socket connects anywhere.
         let _ = socket.connect(self.interface.context(), remote, self.next_port);
-        (self.sent, self.echoed) = (0, 0);
+        (self.sent, self.echoed, self.connects) = (0, 0, true);
         self.next_ps = now_ps;
     }
 
@@ -157,7 +174,7 @@ impl FarEnd {
         let mut chunk = [0; 1024];
         let mut come = 0;
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.client);
-        if !socket.is_open() && self.next_ps != u64::MAX && self.echoed < ECHOED_BYTES {
+        if !socket.is_open() && self.connects && self.echoed < ECHOED_BYTES {
             // It was refused, or reset.
             return self.connect(now_ps + RECONNECT_PS);
         }
@@ -538,6 +555,21 @@ impl Station {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
 
+    /// Writes down how far the connections are.
+    pub(crate) fn tell_connections(&self) {
+        self.check.note(|| {
+            let state = |socket: &tcp::Socket<'_>| {
+                format!("{} ({} to send, {} received)", socket.state(), socket.send_queue(), socket.recv_queue())
+            };
+            let echo = self.echo.map(|socket| state(self.sockets.get(socket)));
+            let client = state(self.far.sockets.get(self.far.client));
+            let FarEnd { sent, echoed, .. } = self.far;
+            let dropped = self.card.borrow().dropped();
+            let driver = self.nic.as_ref().map(|nic| nic.endpoint.driver_counters());
+            format!("client: {client}, sent {sent}, echoed {echoed}; servers: {echo:?}; {dropped}, driver: {driver:?}")
+        });
+    }
+
     /// After the last fault: the driver gets its processor back.
     pub(crate) fn settle(&mut self) {
         self.disturbed.starved_until = 0;
@@ -547,6 +579,11 @@ impl Station {
     /// The far end begins a new connection.
     pub(crate) fn connect(&mut self) {
         self.far.connect(self.now());
+    }
+
+    /// The far end ends the connection: nothing moves any more.
+    pub(crate) fn hang_up(&mut self) {
+        self.far.hang_up(self.now());
     }
 
     /// Whether all bytes of the connection have come back.

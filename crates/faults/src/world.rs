@@ -39,6 +39,8 @@ pub const SLOW_RECOVERY_PS: u64 = 50_000 * MS;
 const PROOF_FRAMES: u64 = 200;
 const PROOF_GAP_PS: u64 = 100 * US;
 const PROOF_END_PS: u64 = 2500 * MS;
+/// Time for the last frames of a connection that has ended: RDTR may delay one by 67 ms.
+const HANG_UP_PS: u64 = 200 * MS;
 /// The frames that come meanwhile, how far apart.
 const TRICKLE_GAP_PS: u64 = 20 * MS;
 /// So much happens at the same time at most.
@@ -446,6 +448,14 @@ impl<'p> World<'p> {
         port.look();
     }
 
+    /// The far end of a station's cable ends its connection. A connection sends frames as it likes, and one
+    /// under way is in the card's account and not yet in the driver's.
+    fn hang_up(&mut self) {
+        let Some(station) = &mut self.station else { return };
+        station.hang_up();
+        self.run(self.now_ps.get() + HANG_UP_PS);
+    }
+
     /// The far end of a station's cable begins a new connection.
     fn connect(&mut self) {
         if let Some(station) = &mut self.station {
@@ -558,6 +568,16 @@ impl<'p> World<'p> {
         check
     }
 
+    /// Writes down what ports, application and station have counted.
+    fn tell_counters(&self) {
+        self.ports.iter().for_each(Port::tell_counters);
+        self.station.iter().for_each(Station::tell_connections);
+        if let Some(ledger) = self.program.ledger() {
+            let ended: Vec<_> = ledger.reasons().collect();
+            self.check.note(|| format!("application: {ledger:?}, ended: {ended:?}"));
+        }
+    }
+
     /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take.
     fn prove(&mut self) {
         self.check.begin_proof();
@@ -566,8 +586,9 @@ impl<'p> World<'p> {
             let station = world.station.as_ref().map(Station::account);
             world.ports.iter().map(Port::account).chain(station).collect()
         };
+        self.hang_up();
         let before = accounts(self);
-        self.ports.iter().for_each(Port::tell_counters);
+        self.tell_counters();
         self.connect();
         self.ports.iter_mut().for_each(|port| port.set_judges_filters(true));
         let longest = self.plan.sizes.iter().copied().fold(self.plan.own_bytes, u16::max);
@@ -577,7 +598,7 @@ impl<'p> World<'p> {
         let offered = self.now_ps.get() + PROOF_FRAMES * gap_ps + 100 * MS;
         self.run(offered);
         self.run_quietly(offered + PROOF_END_PS);
-        self.ports.iter().for_each(Port::tell_counters);
+        self.tell_counters();
         for port in 0..self.plan.usage.ports() {
             let (sent, arrived) = self.check.proof(port);
             if sent != arrived && !self.check.is_broken() {
@@ -587,6 +608,7 @@ impl<'p> World<'p> {
         if self.station.as_ref().is_some_and(|station| !station.has_echoed()) {
             self.check.breach(Breach::NotEchoed);
         }
+        self.hang_up();
         for (now, before) in accounts(self).into_iter().zip(before) {
             let (card, driver) = (now.0 - before.0, now.1 - before.1);
             if card != driver {
@@ -689,4 +711,33 @@ pub fn live(plan: &Plan, trace: bool) -> Outcome {
     };
     let check = world.end();
     Outcome { breach: check.first_breach(), events: check.events(), ..outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_frame_of_a_station_is_under_way_when_accounts_are_compared() {
+        // 82545EM at 10 Mb/s with RDTR.
+        let plan = Plan::random(700_057_638);
+        assert_eq!(plan.usage, Use::Station);
+        let mut world = World::new(&plan, false).expect("memory");
+        let agree = |world: &World<'_>| {
+            let (card, driver) = world.station.as_ref().map(Station::account).expect("a station");
+            card == driver
+        };
+        world.run_quietly(5000 * MS);
+        world.connect();
+        for _ in 0..10_000 {
+            world.run(world.now_ps.get() + 10 * US);
+            if !agree(&world) {
+                break;
+            }
+        }
+        assert!(!agree(&world), "no frame is under way");
+        world.hang_up();
+        assert!(agree(&world));
+        assert_eq!(world.check.first_breach(), None);
+    }
 }

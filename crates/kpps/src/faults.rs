@@ -46,8 +46,8 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     } else {
         let progress = Progress::default();
         let _view = session.line(progress.clone());
-        progress.wants(worlds as usize);
-        kpps_faults::campaign(arguments.seed, worlds, &go_on, &|ended| progress.stands_at(ended))
+        let show = |ended| progress.stands_at(ended, worlds as usize);
+        kpps_faults::campaign(arguments.seed, worlds, &go_on, &show)
     };
     files.publish(&document, "")?;
     match (document.failed(), session.is_interrupted()) {

@@ -152,8 +152,8 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let CellResults { cells, measured, failed } = measured;
     let grid = Grid::new(environment, arguments.vary.clone(), cells);
     let points = grid.cells.iter().filter(|cell| cell.point.is_some()).count();
-    let found = points.saturating_sub(measured);
-    let found = if found > 0 { format!(", {found} resumed") } else { String::new() };
+    let found = points.checked_sub(measured).filter(|&found| found > 0);
+    let found = found.map_or_else(String::new, |found| format!(", {found} resumed"));
     let took = began.elapsed().as_secs_f64();
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
     let done = grid.cells.len();

@@ -5,7 +5,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Id};
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
-use kpps_measure::resume;
+use kpps_measure::{Finished, resume};
 use kpps_report::Session;
 use kpps_report::files::Destinations;
 use serde::Serialize;
@@ -117,6 +117,26 @@ impl Resume {
     /// Opens it for trials, whose time may be virtual.
     pub fn trials(&self, session: &Session, is_simulated: bool) -> Result<Option<resume::Resume>, Failure> {
         Ok(self.open(session)?.map(|journal| resume::Resume::new(journal, is_simulated)))
+    }
+
+    /// Opens it for simulations, whose equals have equal results.
+    pub fn finished<T>(&self, session: &Session) -> Result<Finished<T>, Failure>
+    where
+        T: Clone + Serialize + DeserializeOwned,
+    {
+        Ok(Finished::new(self.open(session)?, kpps_profiles::program()))
+    }
+
+    /// Ends the use of the file; `so_far` is what there is if the user interrupted the run.
+    pub fn end<T>(&self, finished: Finished<T>, session: &Session, so_far: &str) -> Result<(), Failure>
+    where
+        T: Clone + Serialize,
+    {
+        finished.close()?;
+        match session.is_interrupted() {
+            true => Err(Failure::Interrupted(format!("interrupted: {so_far}{}", self.kept()))),
+            false => Ok(()),
+        }
     }
 
     /// The file in a sentence about an interrupted run.

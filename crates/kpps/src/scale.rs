@@ -1,7 +1,7 @@
 //! `kpps scale`: packets per second against CPUs, and what limits them.
 
 use crate::error::Failure;
-use crate::output::Outputs;
+use crate::output::{Outputs, Resume};
 use crate::simulator::Constants;
 use clap::Args;
 use kpps_frames::{Size, rate};
@@ -57,6 +57,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    resume: Resume,
+    #[command(flatten)]
     outputs: Outputs,
 }
 
@@ -65,21 +67,15 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let changes = arguments.constants.changes()?;
     let setup = RateLimitedSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
     let millis = units::millis(arguments.duration);
-    let load = Load {
-        offered_pps: arguments.load.pps(
-            rate::line_rate_pps(setup.link_bits_per_s(), arguments.size),
-            arguments.size.bytes_with_fcs().into(),
-        ),
-        size: arguments.size,
-        warmup_ms: millis,
-        duration_ms: millis,
-        seed: arguments.seed,
-    };
+    let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), arguments.size);
+    let load = Load::of(arguments.load, line_pps, arguments.size, (millis, millis), arguments.seed);
     let mut files = arguments.outputs.open(session, "scale")?;
     session.watch();
-    let what = Scaling { load, flows: arguments.flows, cpus: 1, shared_lines: arguments.shared_lines };
-    let trial = |&cpus: &usize| scale(&setup, &Scaling { cpus, ..what }, &|| session.goes_on());
-    let rows = arguments.cpu_counts.0.iter().map(trial).collect::<Result<Vec<_>, _>>()?;
-    let document = documents::scale(&setup, &what, &rows);
-    Ok(files.publish(&document, "")?)
+    let (flows, shared_lines) = (arguments.flows, arguments.shared_lines);
+    let with = |&cpus: &usize| (&setup, Scaling { load, flows, cpus, shared_lines });
+    let trials: Vec<_> = arguments.cpu_counts.0.iter().map(with).collect();
+    let finished = arguments.resume.finished(session)?;
+    let rows = finished.each(&trials, |(setup, what)| scale(setup, what, &|| session.goes_on()))?;
+    files.publish(&documents::scale(&trials, &rows), "")?;
+    arguments.resume.end(finished, session, &format!("{} of {} trials measured", rows.len(), trials.len()))
 }

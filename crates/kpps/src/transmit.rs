@@ -1,13 +1,13 @@
 //! `kpps transmit`: how many frames each driver sends.
 
 use crate::error::Failure;
-use crate::output::Outputs;
+use crate::output::{Outputs, Resume};
 use crate::simulator::Machine;
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
 use kpps_report::Session;
-use kpps_sim::{By, Features, Pieces, Setup, Transmit, documents, transmit_with};
+use kpps_sim::{By, Features, Pieces, Setup, documents, transmit_with};
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
@@ -57,6 +57,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
     duration: Duration,
     #[command(flatten)]
+    resume: Resume,
+    #[command(flatten)]
     outputs: Outputs,
 }
 
@@ -74,10 +76,12 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let mut files = arguments.outputs.open(session, "transmit")?;
     kpps_measure::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = units::millis(arguments.duration);
-    let rows: Vec<(&Setup, Transmit)> = setups
-        .iter()
-        .map(|setup| Ok((setup, transmit_with(setup, arguments.size, &features, (10, millis), &|| true)?)))
-        .collect::<Result<_, Failure>>()?;
-    let document = documents::transmit(&rows, arguments.size, millis.into());
-    Ok(files.publish(&document, "")?)
+    session.watch();
+    let finished = arguments.resume.finished(session)?;
+    let trials: Vec<_> = setups.iter().map(|setup| (setup, arguments.size, features, (10, millis))).collect();
+    let sent = finished.each(&trials, |(setup, size, features, times_ms)| {
+        transmit_with(setup, *size, features, *times_ms, &|| session.goes_on())
+    })?;
+    files.publish(&documents::transmit(&setups, &sent, arguments.size, millis.into()), "")?;
+    arguments.resume.end(finished, session, &format!("{} of {} drivers measured", sent.len(), setups.len()))
 }

@@ -2,6 +2,7 @@
 //! machines, resumed from an earlier run.
 
 use crate::error::Error;
+use crate::finished::digest;
 use crate::observer::{Observer, in_words};
 use crate::points::{Points, of_frames};
 use crate::resume::Resume;
@@ -10,7 +11,6 @@ use crate::units::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell, Setting};
 use kpps_results::{Environment, Trial};
-use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,13 +73,9 @@ impl<'a> Combinations<'a> {
             let values = self.axes.iter().zip(self.values(outcome.cell));
             values.map(|(axis, value)| format!("{}={value} ", axis.parameter)).collect::<String>()
         };
-        let hash = Sha256::digest(outcome.key.clone().unwrap_or_else(settings));
-        hash.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect()
+        digest(outcome.key.clone().unwrap_or_else(settings).as_bytes())
     }
 }
-
-/// Bytes of a cell's name.
-const NAME_BYTES: usize = 16;
 
 /// A share of the cells, for one of several runs: `2/8` is every eighth cell from the second on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -563,7 +559,7 @@ mod tests {
         let axes = axes();
         let all = Combinations::of(&axes).unwrap();
         let names: Vec<_> = outcomes(&all, &[0, 1, 4, 5], job).iter().map(|it| all.name(it)).collect();
-        assert!(names.iter().all(|name| name.len() == 2 * NAME_BYTES), "{names:?}");
+        assert!(names.iter().all(|name| name.len() == 32), "{names:?}");
         let turned = [axes[1].clone(), axes[0].clone()];
         let turned = Combinations::of(&turned).unwrap();
         let first = outcomes(&turned, &[0], |at| job(&[at[1], at[0]]));

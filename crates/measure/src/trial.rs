@@ -1,5 +1,6 @@
 //! One trial: a load for a time, and the fate of every frame.
 
+use crate::units::Rate;
 use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
@@ -24,6 +25,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// A load on a wire with this line rate, for these times in ms: the warm-up and the measurement.
+    pub fn of(rate: Rate, line_pps: f64, size: Size, times_ms: (u32, u32), seed: u64) -> Self {
+        let offered_pps = rate.pps(line_pps, size.bytes_with_fcs().into());
+        Self { offered_pps, size, warmup_ms: times_ms.0, duration_ms: times_ms.1, seed }
+    }
+
     /// Refuses a rate at which no frame is sent in this load's time.
     ///
     /// # Errors

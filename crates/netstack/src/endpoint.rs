@@ -140,7 +140,7 @@ impl<P: Platform, S: BufferSource> Endpoint<P, S> {
         let down = !self.control.link().up;
         if event || passed >= WATCHDOG_NS || down && passed >= LINK_DOWN_NS {
             self.watched_at_ns = Some(now);
-            let hung = self.control.watchdog(now, self.sender.queue.progress())? == Health::Hung;
+            let hung = self.control.watchdog(now, self.sender.queue.look_after())? == Health::Hung;
             if hung || self.control.has_lost_receiver(&mut self.receiver.queue)? {
                 self.reset()?;
             }

@@ -317,6 +317,11 @@ pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
     hash_of(&built_in(), own)
 }
 
+/// What every simulation depends on, beside its settings: the version of kpps, and its built-in profiles.
+pub fn program() -> String {
+    format!("{} {}", env!("CARGO_PKG_VERSION"), hash([]))
+}
+
 /// The paths and contents of all built-in profiles.
 fn built_in() -> Vec<(String, &'static [u8])> {
     let paths = Kind::ALL

@@ -19,7 +19,7 @@ use kpps_results::provenance::Published;
 use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
 use kpps_results::simulation::{BusTrace, Profile, Scale, Transmit};
-use kpps_results::study::Study;
+use kpps_results::study::{Drawn, Perturbation, Study};
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -196,6 +196,33 @@ impl Forms for Study {
     }
 }
 
+impl Forms for Perturbation {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        study::perturbation(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        study::perturbation_rows(self)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Fitted constants, moved by {:.0} %", self.share * 100.0), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Drawn {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        study::drawn(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Constants of the machine of seed {}", self.seed), self))
+    }
+}
+
 impl Forms for Comparison {
     fn screen(&self, _: Look, notes: &str) -> String {
         comparison::screen(self) + notes
@@ -276,6 +303,9 @@ impl Forms for Transmit {
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Transmit rates on {}", self.environment.machine), self))
     }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
 }
 
 impl Forms for Profile {
@@ -299,6 +329,9 @@ impl Forms for Scale {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Packets per second against CPUs on {}", self.environment.machine), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 }
 

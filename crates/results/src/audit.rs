@@ -81,7 +81,7 @@ pub struct Row {
     pub registers: BTreeMap<String, Accesses>,
     /// Numbered frames that did not come back, of those that the bridge got; null for other workloads.
     pub lost: Option<u64>,
-    /// Numbered frames that came back with other contents, or in another order.
+    /// Numbered frames that came back with other contents, in another order, or twice.
     pub changed: Option<u64>,
     /// What the manual forbids and was done, from the driver's start to its end.
     pub violations: Vec<Violation>,

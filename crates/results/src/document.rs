@@ -11,6 +11,8 @@ enum Document {
     Curve(crate::Curve),
     Run(crate::run::Run),
     Study(crate::study::Study),
+    Perturbation(crate::study::Perturbation),
+    Drawn(crate::study::Drawn),
     Grid(crate::grid::Grid),
     Trial(Box<crate::detail::DetailedTrial>),
     Ndr(crate::ndr::Ndr),

@@ -70,6 +70,8 @@ pub struct Transmit {
     pub environment: SimulatedEnvironment,
     /// The drivers.
     pub rows: Vec<TransmitRow>,
+    /// Whether every driver is there; false after an interruption.
+    pub complete: bool,
 }
 
 /// The transmit rate of one driver.
@@ -167,6 +169,8 @@ pub struct Scale {
     pub stops_at_cpus: Option<usize>,
     /// The limit and its reason, in a sentence.
     pub summary: String,
+    /// Whether every number of CPUs is there; false after an interruption.
+    pub complete: bool,
 }
 
 /// The result with a number of CPUs.

@@ -229,3 +229,92 @@ impl Study {
         to_json(self)
     }
 }
+
+/// The kind of a [`Perturbation`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PerturbationKind {
+    /// Verdicts that change with fitted constants.
+    #[default]
+    Perturbation,
+}
+
+/// How much verdicts depend on fitted constants: each constant is moved down and up, one at a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Perturbation {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: PerturbationKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// The share by which each constant is moved.
+    pub share: f64,
+    /// The changes.
+    pub rows: Vec<MovedConstant>,
+    /// Changes that were requested.
+    pub requested: usize,
+    /// Whether all of them are there; false after an interruption.
+    pub complete: bool,
+}
+
+/// A fitted constant, moved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedConstant {
+    /// The constant: its profile's kind and name, and its own name, with dots between them.
+    pub constant: String,
+    /// Its change, as a share of its value.
+    pub change: f64,
+    /// Whether that moves it: a small whole number may be rounded to its old value.
+    pub moves: bool,
+    /// The claims that it was fitted on.
+    pub fitted: Vec<String>,
+    /// The claims whose verdict changes.
+    pub turns: Vec<Turn>,
+}
+
+/// A claim whose verdict changes with a constant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Turn {
+    /// The study.
+    pub study: String,
+    /// The claim, by id.
+    pub claim: String,
+    /// Its verdict without the change.
+    pub from: Verdict,
+    /// Its verdict with the constant moved.
+    pub to: Verdict,
+}
+
+/// The kind of a [`Drawn`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DrawnKind {
+    /// Constants of random machines.
+    #[default]
+    Drawn,
+}
+
+/// The constants that a seed draws for random machines; nothing is measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drawn {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: DrawnKind,
+    /// The seed.
+    pub seed: u32,
+    /// A row for each measurement whose machine is another one.
+    pub rows: Vec<DrawnConstants>,
+}
+
+/// The constants that are drawn for a measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DrawnConstants {
+    /// The measurement.
+    pub measurement: String,
+    /// Arguments of `kpps grid` that give a machine these constants.
+    pub arguments: String,
+}

@@ -9,9 +9,10 @@ use kpps_machine::bus::{Event, EventKind, Master, Transaction};
 use kpps_measure::Load;
 use kpps_results::{Registers, known, rounded, simulation as report};
 
-/// What drivers send, for frames of this size, measured for this many ms.
-pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> report::Transmit {
-    let environment = rows.first().map(|(setup, _)| report::SimulatedEnvironment {
+/// What drivers send, for frames of this size, measured for this many ms. There are fewer results than
+/// drivers after an interruption.
+pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> report::Transmit {
+    let environment = setups.first().map(|setup| report::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
@@ -24,7 +25,7 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
         ..report::SimulatedEnvironment::default()
     });
-    let row = |(setup, sent): &(&Setup, Transmit)| report::TransmitRow {
+    let row = |(setup, sent): (&Setup, &Transmit)| report::TransmitRow {
         name: setup.driver.clone(),
         sent_pps: rounded(sent.pps),
         card_idle: rounded(sent.card_idle),
@@ -40,7 +41,8 @@ pub fn transmit(rows: &[(&Setup, Transmit)], size: Size, duration_ms: u64) -> re
     };
     report::Transmit {
         environment: environment.unwrap_or_default(),
-        rows: rows.iter().map(row).collect(),
+        rows: setups.iter().zip(sent).map(row).collect(),
+        complete: sent.len() == setups.len(),
         ..report::Transmit::default()
     }
 }
@@ -67,8 +69,10 @@ fn sentence(rows: &[Scaled]) -> String {
     }
 }
 
-/// Packets per second against CPUs.
-pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> report::Scale {
+/// Packets per second against CPUs. There is at least one trial, and there are fewer results than trials
+/// after an interruption.
+pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report::Scale {
+    let Some((setup, what)) = trials.first() else { return report::Scale::default() };
     let environment = report::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
@@ -92,7 +96,7 @@ pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> repor
             offered_pps: rounded(row.offered_pps),
             delivered_pps: rounded(row.delivered_pps),
             stopped_by: row.limit.to_string(),
-            latency_p50_ns: row.latency.quantiles().p50,
+            latency_p50_ns: row.latency_ns.p50,
             busy: report::ScaleBusy {
                 wire: rounded(busy.wire),
                 card: rounded(busy.card),
@@ -113,6 +117,7 @@ pub fn scale(setup: &RateLimitedSetup, what: &Scaling, rows: &[Scaled]) -> repor
         rows: rows.iter().map(each).collect(),
         stops_at_cpus: stop(rows).map(|(cpus, _)| cpus),
         summary: sentence(rows),
+        complete: rows.len() == trials.len(),
         ..report::Scale::default()
     }
 }

@@ -1,7 +1,9 @@
 //! What a frame costs, counted.
 
+use serde::{Deserialize, Serialize};
+
 /// How often a frame made the machine do what is expensive, on average over the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerFrame {
     /// Interrupt handlers entered.
     pub interrupts: f64,

@@ -1,6 +1,7 @@
 //! Which studies and claims are judged, and the random constants of one machine.
 
 use crate::data::{Error, Study, documents, named};
+use kpps_results::study::{Drawn, DrawnConstants};
 
 /// The studies with these names, or those of documents if there are none; with these claims only, if there
 /// are any.
@@ -22,22 +23,25 @@ pub fn choose(names: &[String], claims: &[String]) -> Result<Vec<Study>, Error> 
     Ok(studies)
 }
 
-/// The constants that are drawn with a seed for the measurements of these studies, a line for each, as
-/// arguments of `kpps grid`.
+/// The constants that are drawn with a seed for the measurements of these studies.
 ///
 /// # Errors
-/// A measurement whose constants cannot be drawn, in one line.
-pub fn drawn(studies: &[Study], seed: u32) -> Result<Vec<String>, String> {
-    let mut lines: Vec<String> = Vec::new();
+/// A measurement whose constants cannot be drawn, or nothing is drawn at random; in one line.
+pub fn drawn(studies: &[Study], seed: u32) -> Result<Drawn, String> {
+    let mut rows: Vec<DrawnConstants> = Vec::new();
     for study in studies {
         for (name, measurement) in study.claims.values().flat_map(|claim| &claim.measure) {
             let drawn = measurement.drawn(seed.into())?;
-            let constants = drawn.iter().flatten().map(|constant| format!(" --set {constant}"));
-            let line = format!("{name}:{}", constants.collect::<String>());
-            if drawn.is_some() && !lines.contains(&line) {
-                lines.push(line);
+            let constants = drawn.iter().flatten().map(|constant| format!("--set {constant}"));
+            let arguments = constants.collect::<Vec<_>>().join(" ");
+            let row = DrawnConstants { measurement: name.clone(), arguments };
+            if drawn.is_some() && !rows.contains(&row) {
+                rows.push(row);
             }
         }
     }
-    Ok(lines)
+    if rows.is_empty() {
+        return Err("nothing is drawn at random in these studies; only in study beyond".into());
+    }
+    Ok(Drawn { seed, rows, ..Drawn::default() })
 }

@@ -1,9 +1,11 @@
 //! How much verdicts depend on fitted constants: each constant is moved a little, and the claims whose
 //! verdict changes are listed.
 
-use crate::{Context, Outcomes, Study, measure, metric};
+use crate::{Context, Outcomes, Progress, Study, Values, measure_or_find, metric};
+use kpps_measure::Finished;
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
-use kpps_results::study::Verdict;
+use kpps_results::rounded;
+use kpps_results::study::{MovedConstant, Perturbation, Turn, Verdict};
 use std::collections::BTreeMap;
 
 /// A fitted constant, moved.
@@ -18,36 +20,23 @@ pub struct Nudge {
 }
 
 impl Nudge {
-    /// The constant, the change, and the verdicts that change with it, in a line.
-    fn line(&self, turns: &[Turn]) -> String {
+    /// The same for a document, with what it changed.
+    fn published(&self, turns: &[Turn]) -> MovedConstant {
         let change = &self.change;
-        let by = match &change.to {
-            kpps_profiles::To::Scale(factor) => format!("{:+.0} %", (factor - 1.0) * 100.0),
-            kpps_profiles::To::Set(value) => value.to_string(),
-        };
-        let name =
-            format!("{} {}.{}", change.kind, change.profile.as_deref().unwrap_or("*"), change.constant);
-        let list: Vec<_> = turns.iter().map(|t| format!("{} {} -> {}", t.id, t.from, t.to)).collect();
-        let list = match (self.moves, list.is_empty()) {
-            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
-            (true, true) => "no verdict changes".to_owned(),
-            (true, false) => list.join(", "),
-        };
-        format!("{name:<48} {by:>6}  {list}")
+        let factor = if let To::Scale(factor) = change.to { factor } else { 1.0 };
+        MovedConstant {
+            constant: format!(
+                "{}.{}.{}",
+                change.kind.word(),
+                change.profile.as_deref().unwrap_or("*"),
+                change.constant
+            ),
+            change: rounded(factor - 1.0),
+            moves: self.moves,
+            fitted: self.fitted.clone(),
+            turns: turns.to_vec(),
+        }
     }
-}
-
-/// A claim whose verdict changes with a constant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// The study.
-    pub study: String,
-    /// The claim.
-    pub id: String,
-    /// Its verdict without the change.
-    pub from: Verdict,
-    /// Its verdict with the constant moved.
-    pub to: Verdict,
 }
 
 /// Every constant of the built-in profiles that was fitted, moved by `factor`.
@@ -79,19 +68,8 @@ pub fn fitted_constants(factor: f64) -> Result<Vec<Nudge>, Error> {
     Ok(nudges)
 }
 
-/// What [`perturb`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Perturbed {
-    /// Changes in all.
-    pub changes: usize,
-    /// Changes that were tried: fewer if `context` ended it.
-    pub tried: usize,
-    /// Verdicts that changed.
-    pub turned: usize,
-}
-
-/// Moves each fitted constant up and down by `share`, and calls `report` with a line for each change as it
-/// ends.
+/// Moves each fitted constant down and up by `share`, one at a time, and finds the claims of `studies` whose
+/// verdict changes. Ends early when `context` says so; measurements that are `kept` are not taken again.
 ///
 /// # Errors
 /// If a profile is bad.
@@ -99,17 +77,25 @@ pub fn perturb(
     studies: &[Study],
     share: f64,
     context: &Context,
-    mut report: impl FnMut(&str),
-) -> Result<Perturbed, Error> {
+    progress: Progress,
+    kept: &Finished<Values>,
+) -> Result<Perturbation, Error> {
     let mut nudges = fitted_constants(1.0 - share)?;
     nudges.extend(fitted_constants(1.0 + share)?);
-    let mut done = Perturbed { changes: nudges.len(), ..Perturbed::default() };
-    turns(studies, &nudges, context, |nudge, turns| {
-        done.tried += 1;
-        done.turned += turns.len();
-        report(&nudge.line(turns));
+    let mut rows = Vec::new();
+    turns(studies, &nudges, context, kept, |nudge, turns| {
+        rows.push(nudge.published(turns));
+        progress(rows.len(), nudges.len());
     });
-    Ok(done)
+    Ok(Perturbation {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        profiles_hash: kpps_profiles::hash([]),
+        share,
+        complete: rows.len() == nudges.len(),
+        requested: nudges.len(),
+        rows,
+        ..Perturbation::default()
+    })
 }
 
 type Verdicts = BTreeMap<(String, String), Verdict>;
@@ -131,16 +117,18 @@ pub fn turns(
     studies: &[Study],
     nudges: &[Nudge],
     context: &Context,
+    kept: &Finished<Values>,
     mut report: impl FnMut(&Nudge, &[Turn]),
 ) {
     let claims = || studies.iter().flat_map(|study| study.claims.values());
     let wanted: Vec<_> = claims().flat_map(|claim| claim.measure.values()).collect();
-    let outcomes = measure(wanted.iter().copied(), context, &|_, _| ());
+    let outcomes = measure_or_find(wanted.iter().copied(), context, &|_, _| (), kept);
     let before = verdicts(studies, &outcomes);
     for nudge in nudges {
         let touched = wanted.iter().filter(|m| nudge.moves && metric::depends(m, &nudge.change));
         let changed = Context { changes: vec![nudge.change.clone()], go_on: context.go_on };
-        let after = verdicts(studies, &measure(touched.copied(), &changed, &|_, _| ()).or(&outcomes));
+        let moved = measure_or_find(touched.copied(), &changed, &|_, _| (), kept);
+        let after = verdicts(studies, &moved.or(&outcomes));
         if !(context.go_on)() {
             return;
         }
@@ -148,7 +136,7 @@ pub fn turns(
             .iter()
             .filter_map(|((study, id), &from)| {
                 let to = *after.get(&(study.clone(), id.clone()))?;
-                (from != to).then(|| Turn { study: study.clone(), id: id.clone(), from, to })
+                (from != to).then(|| Turn { study: study.clone(), claim: id.clone(), from, to })
             })
             .collect();
         report(nudge, &turns);

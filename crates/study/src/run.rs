@@ -3,6 +3,7 @@
 use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
+use kpps_measure::Finished;
 use kpps_results::study as report;
 use kpps_results::study::Verdict;
 use std::collections::BTreeMap;
@@ -11,23 +12,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Called when a measurement ends: how many have ended, of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
-
-/// Where results are kept beyond a run, by a name that contains everything they depend on, except this
-/// program and its profiles.
-pub trait Kept: Sync {
-    /// The result of this name, if there is one.
-    fn find(&self, name: &str) -> Option<Values>;
-    /// Keeps a result.
-    fn keep(&self, name: &str, values: &Values);
-}
-
-/// Keeps nothing.
-impl Kept for () {
-    fn find(&self, _: &str) -> Option<Values> {
-        None
-    }
-    fn keep(&self, _: &str, _: &Values) {}
-}
 
 /// What was measured: a result, or why there is none, for each measurement.
 #[derive(Debug, Default)]
@@ -40,16 +24,15 @@ pub fn measure<'a>(
     context: &Context,
     progress: Progress,
 ) -> Outcomes {
-    measure_or_find(wanted, context, progress, &())
+    measure_or_find(wanted, context, progress, &Finished::default())
 }
 
-/// The same, but measurements that are `kept` already are not taken again. `context` must not change any
-/// constant.
+/// The same, but measurements that are `kept` already are not taken again.
 pub fn measure_or_find<'a>(
     wanted: impl IntoIterator<Item = &'a Measurement>,
     context: &Context,
     progress: Progress,
-    kept: &dyn Kept,
+    kept: &Finished<Values>,
 ) -> Outcomes {
     let distinct: IndexMap<String, &Measurement> =
         wanted.into_iter().map(|measurement| (measurement.key(), measurement)).collect();
@@ -63,7 +46,10 @@ pub fn measure_or_find<'a>(
         while (context.go_on)() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((_, measurement)) = work.get(index) else { break };
-            let name = measurement.key();
+            let name = match &context.changes[..] {
+                [] => measurement.key(),
+                changes => format!("{} {changes:?}", measurement.key()),
+            };
             let result = match kept.find(&name) {
                 Some(values) => Ok(values),
                 None => {

@@ -1,6 +1,7 @@
 //! Every study: its file makes sense, its verdicts and figures are as they were, and what must hold does.
 #![allow(clippy::unwrap_used)]
 
+use kpps_measure::Finished;
 use kpps_results::study::{Claim, Verdict};
 use kpps_study::{Context, Kind, fitted_constants, measure, metric::METRICS, named, names, turns};
 use std::collections::BTreeSet;
@@ -324,11 +325,11 @@ fn a_verdict_turns_with_the_constant_it_was_fitted_with_and_no_other() {
     let nudges: Vec<_> = nudges.into_iter().filter(sends).collect();
     assert_eq!(nudges.len(), 5, "two chips' and three rate-limited NICs'");
     let mut turned = Vec::new();
-    turns(&[study], &nudges, &context, |nudge, turns| {
+    turns(&[study], &nudges, &context, &Finished::default(), |nudge, turns| {
         turned.extend(turns.iter().map(|turn| {
             assert_eq!((turn.from, turn.to), (Verdict::Pass, Verdict::Miss));
-            assert!(nudge.fitted.contains(&turn.id), "{} turns with {:?}", turn.id, nudge.change);
-            turn.id.clone()
+            assert!(nudge.fitted.contains(&turn.claim), "{} turns with {:?}", turn.claim, nudge.change);
+            turn.claim.clone()
         }));
     });
     turned.sort();

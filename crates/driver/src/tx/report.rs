@@ -188,8 +188,16 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         Some(start..end)
     }
 
-    /// The progress of the queue, for the watchdog. It looks at each report that was not reclaimed yet: a
-    /// user may reclaim late.
+    /// The [`progress`](Self::progress), for the [watchdog](crate::Control::watchdog). The next frame whose
+    /// checksums the device computes brings its context again: a device whose head has jumped may have missed
+    /// it. All such frames would leave with wrong checksums, and be reported as sent.
+    pub fn look_after(&mut self) -> Progress {
+        self.context = None;
+        self.progress()
+    }
+
+    /// The progress of the queue. It looks at each report that was not reclaimed yet: a user may reclaim
+    /// late.
     pub fn progress(&self) -> Progress {
         let known = self.ring.distance(self.clean, self.tail_written);
         let (mut done, mut waiting) = (self.done, false);

@@ -120,7 +120,7 @@ fn a_vanished_or_stuck_device_is_an_error() {
     let mut dev = start(&nic, &counts, small(), &pool);
     nic.gone.set(true);
     assert_eq!(dev.control.causes(), Err(Error::Gone));
-    assert_eq!(dev.control.watchdog(0, dev.tx.progress()), Err(Error::Gone));
+    assert_eq!(dev.control.watchdog(0, dev.tx.look_after()), Err(Error::Gone));
     assert_eq!(dev.control.update_stats().err(), Some(Error::Gone));
     assert_eq!(dev.reset(), Err(Error::Gone));
     nic.gone.set(false);
@@ -267,7 +267,7 @@ fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     const SECOND: u64 = 1_000_000_000;
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
-    let look = |dev: &mut Dev<'_>, s: u64| dev.control.watchdog(s * SECOND, dev.tx.progress()).unwrap();
+    let look = |dev: &mut Dev<'_>, s: u64| dev.control.watchdog(s * SECOND, dev.tx.look_after()).unwrap();
     assert_eq!(look(&mut dev, 1), Health::Well);
     assert_eq!(look(&mut dev, 9), Health::Well, "an idle device does not hang");
     let buffer = dev.tx.source_mut_take();

@@ -88,6 +88,12 @@ fn a_context_is_sent_once_and_again_only_when_it_changes() {
     send(&mut dev, &pool, &[100], &tcp).unwrap();
     dev.tx.flush();
     assert_eq!(picture(&nic), "100.");
+    // After each look of the watchdog a context is sent again: the device may have lost it.
+    dev.tx.look_after();
+    send(&mut dev, &pool, &[100], &tcp).unwrap();
+    send(&mut dev, &pool, &[100], &tcp).unwrap();
+    dev.tx.flush();
+    assert_eq!(picture(&nic), "C 100. 100.");
     // After a reset the device holds no context.
     dev.reset().unwrap();
     send(&mut dev, &pool, &[100], &tcp).unwrap();

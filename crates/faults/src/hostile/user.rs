@@ -550,7 +550,7 @@ impl User {
     fn watch(&mut self, driver: &mut Driver) {
         let world = self.world.clone();
         let device = &mut driver.device;
-        let (now_ns, progress) = (world.now_ns(), device.pairs[0].tx.progress());
+        let (now_ns, progress) = (world.now_ns(), device.pairs[0].tx.look_after());
         let health = self.call("watchdog", CALL, |_| device.control.watchdog(now_ns, progress));
         let rx = &mut device.pairs[0].rx;
         let lost = self.call("has_lost_receiver", SERVICE, |_| device.control.has_lost_receiver(rx));

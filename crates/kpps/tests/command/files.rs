@@ -142,6 +142,8 @@ fn a_journal_on_a_full_disk_loses_no_result() {
         ("grid --testbed known:700kpps --vary load=100kpps..1Mpps/100kpps --duration 10ms", "/cells"),
         ("ndr --testbed known:700kpps", "/trials"),
         ("study --claim M2,M4,R2", "/claims"),
+        ("transmit --duration 1ms", "/rows"),
+        ("scale --duration 1ms", "/rows"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let words = format!("{words} --json --resume kept");

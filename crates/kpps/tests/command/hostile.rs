@@ -276,7 +276,6 @@ const SIMULATED: &[(&str, &str)] = &[
     ("study morris2000 morris2000", "'morris2000' is given twice"),
     ("study --claim Z99", "no claim 'Z99'"),
     ("study --perturb NaN", "'NaN' is not a share: give 10% or 0.1"),
-    ("study --perturb 5% --json", "cannot be used with '--json'"),
     ("study morris2000 --seeds 1..2", "only in study beyond"),
     ("study morris2000 --drawn 5", "only in study beyond"),
     ("study beyond --seeds 0..4294967295", "more than 100000 seeds"),

@@ -49,3 +49,31 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         assert_eq!(message.trim_end().lines().count(), 1, "{arguments:?}: {message}");
     }
 }
+
+/// What was measured is found again, an interrupted run says what there is, and the end is that of a run that
+/// was not interrupted.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_is_resumed() {
+    for (words, what) in [
+        (&["scale", "--json", "--duration", "40ms"][..], "of 8 trials measured"),
+        (&["transmit", "--json", "--duration", "500ms"], "of 5 drivers measured"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let interrupted = crate::interrupt_after_a_measurement(folder.path(), words);
+        let said = String::from_utf8(interrupted.stderr).unwrap();
+        assert_eq!(interrupted.status.code(), Some(130), "{said}");
+        assert!(said.contains(what) && said.contains("resumes from kept"), "{said}");
+        let part: Value = serde_json::from_slice(&interrupted.stdout).unwrap();
+        assert_eq!(part["complete"], false);
+        let kept = std::fs::read_to_string(folder.path().join("kept")).unwrap().lines().count();
+        assert_eq!(part["rows"].as_array().unwrap().len(), kept);
+        let run = |more: &[&str]| {
+            let mut command = Command::cargo_bin("kpps").unwrap();
+            let output = command.current_dir(folder.path()).args(words).args(more).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            output.stdout
+        };
+        assert_eq!(run(&["--resume", "kept"]), run(&[]), "the same bytes");
+    }
+}

@@ -145,13 +145,30 @@ fn a_few_claims_can_be_perturbed() {
     let output = kpps(&here, &["study", "--perturb", "50%", "--claim", "M2,M19"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let shown = text(&output.stdout);
-    for line in ["chip 82542.tx_engine_ps", "nic tigon-2.tx_descriptor_ps"] {
+    for line in ["chip.82542.tx_engine_ps", "nic.tigon-2.tx_descriptor_ps"] {
         let turned = shown.lines().filter(|told| told.starts_with(line) && told.contains("pass -> miss"));
         assert_eq!(turned.count(), 2, "{line}, down and up:\n{shown}");
     }
     let other =
-        shown.lines().filter(|told| told.starts_with("chip 82543gc") && told.contains("no verdict changes"));
+        shown.lines().filter(|told| told.starts_with("chip.82543gc") && told.contains("no verdict changes"));
     assert_eq!(other.count(), 4, "{shown}");
+
+    // As a document, resumed from a file, with the same result.
+    let words = ["study", "--perturb", "50%", "--claim", "M2,M19", "--json", "--resume", "kept"];
+    let [first, again] = [(); 2].map(|()| kpps(&here, &words));
+    assert!(first.status.success() && first.stdout == again.stdout, "{}", text(&again.stderr));
+    let document: Value = serde_json::from_slice(&first.stdout).unwrap();
+    jsonschema::validate(&schema(&here), &document).unwrap();
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(
+        (document["requested"].as_u64(), &document["complete"]),
+        (Some(rows.len() as u64), &true.into())
+    );
+    let turned = rows.iter().filter(|row| row["constant"] == "chip.82542.tx_engine_ps");
+    let turned: Vec<_> = turned.map(|row| (&row["change"], &row["turns"][0]["claim"])).collect();
+    assert_eq!(turned, [(&(-0.5).into(), &"M2".into()), (&0.5.into(), &"M2".into())]);
+    let csv = kpps(&here, &["study", "beyond", "--claim", "W11", "--drawn", "44", "--csv", "-"]);
+    assert!(text(&csv.stdout).starts_with("measurement,arguments\n"), "{}", text(&csv.stdout));
 }
 
 #[test]

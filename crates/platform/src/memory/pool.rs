@@ -17,18 +17,19 @@ use std::sync::{Arc, PoisonError, Weak};
 /// A cache line: packet buffers start on one.
 const CACHE_LINE: usize = 64;
 
-/// The number of buffers that a handle trades at once with the pool; its own stack holds twice as many.
+/// The number of buffers that a handle trades at once with the pool. Its own stack holds twice as many: those
+/// of a burst of 64 frames may come while as many are there, and nothing is traded.
 const BATCH: usize = if cfg!(all(test, kpps_loom)) {
     1
 } else if cfg!(miri) {
     2
 } else {
-    32
+    64
 };
 
 /// In pools with fewer buffers than this, handles have no stacks, because buffers in a stack are missing
 /// elsewhere.
-const SMALL: usize = 16 * BATCH;
+const SMALL: usize = if cfg!(any(miri, all(test, kpps_loom))) { 16 * BATCH } else { 512 };
 
 impl Memory {
     /// A pool of `count` buffers of `bytes` each. With `boundary`, none crosses a multiple of it (errata of
@@ -116,6 +117,20 @@ impl PoolBuffer {
         // outside (`Home::leave`), and this one is.
         unsafe { self.0.as_ref() }
     }
+
+    /// Takes the eight bytes before the buffer, and leaves 0 there: what a device or a kernel has written
+    /// into the headroom, about the frame. 0 if there is no headroom ([`Memory::chunks`]).
+    #[inline]
+    pub fn take_word_before(&mut self) -> u64 {
+        let span = &self.slot().span;
+        if span.hidden() < size_of::<u64>() {
+            return 0;
+        }
+        // SAFETY: the headroom is part of the span, eight bytes at least, and aligned to a cache line, as the
+        // buffer is. The device does not write it while it is lent out (contract of `Buffer::bytes`), and
+        // `self` is borrowed exclusively.
+        unsafe { span.start().cast::<u64>().sub(1).replace(0) }
+    }
 }
 
 impl Drop for PoolBuffer {
@@ -154,8 +169,8 @@ impl Buffer for PoolBuffer {
 
 /// A handle to a pool of [`PoolBuffer`]s: last in, first out.
 ///
-/// Each handle may hold up to 64 buffers in its stack (none if the pool has fewer than 512). So a pool should
-/// have 64 more buffers for each handle after the first.
+/// Each handle may hold up to 128 buffers in its stack (none if the pool has fewer than 512). So a pool
+/// should have 128 more buffers for each handle after the first.
 #[derive(Debug)]
 pub struct BufferPool {
     /// This handle's stack, which never grows beyond its capacity.
@@ -322,6 +337,9 @@ mod tests {
             for (index, buffer) in all.iter_mut().enumerate() {
                 assert_eq!((buffer.capacity(), buffer.bus() % 2048), (2048 - 256, 256));
                 buffer.bytes_mut().fill(index as u8);
+                let word = 0x0102_0304_0506_0708_u64 + index as u64;
+                assert!(memory.device_write(buffer.bus() - 8, &word.to_ne_bytes()));
+                assert_eq!([(); 2].map(|()| buffer.take_word_before()), [word, 0]);
             }
             // Miri takes a microsecond for each byte.
             let each = if cfg!(miri) { 500 } else { 1 };

@@ -236,6 +236,11 @@ impl Span {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
+    /// How many bytes before the start are hidden.
+    #[inline]
+    pub(super) fn hidden(&self) -> usize {
+        self.before
+    }
 }
 
 impl Drop for Span {

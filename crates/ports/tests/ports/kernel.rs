@@ -398,8 +398,18 @@ fn packet_overflow() {
 /// A packet socket knows when the kernel had a frame, long before it is read.
 #[test]
 fn packet_stamps_are_of_the_arrival() {
-    with_cable(|| {
-        let [mut near, mut far] = ports(["packet", "packet"]);
+    stamps_are_of_the_arrival(["packet", "packet"]);
+}
+
+/// So does an XDP program.
+#[test]
+fn xdp_stamps_are_of_the_arrival() {
+    stamps_are_of_the_arrival(["packet", "xdp"]);
+}
+
+fn stamps_are_of_the_arrival(kinds: [&'static str; 2]) {
+    with_cable(move || {
+        let [mut near, mut far] = ports(kinds);
         let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
         let begin = now();
         send_one(&mut near, &frame(60, 0, false));

@@ -11,6 +11,7 @@ use crate::lab::workload::{
 use crate::lab::{Clock, Error, Guest, Model, Result};
 use kpps_frames::Size;
 use kpps_results::lab::SourceCost;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,7 @@ pub struct Job<'a> {
 }
 
 /// One window. A rate is `None` if the clock that it is measured by did not advance.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Frames per second that the workload processed.
     pub pps: Option<f64>,
@@ -71,7 +72,7 @@ pub struct Sample {
 }
 
 /// The results of a job.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The windows.
     pub samples: Vec<Sample>,

@@ -3,12 +3,14 @@
 //! There is one boot for each card and PC. Within it the drivers take turns, in rounds, so that drifts of the
 //! host affect all of them. A ratio is the median of the rounds' ratios.
 
+use crate::lab::initrd::Contents;
 use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
 use crate::lab::profile::Executed;
 use crate::lab::workload::{self, Backend, Driver, Settings, Work};
-use crate::lab::{Cache, Clock, Error, Guest, Kernel, Machine, Model, Result, Userland};
+use crate::lab::{Cache, Clock, Error, Guest, Kernel, Machine, Model, Result, Userland, qemu};
 use kpps_measure::Observer;
+use kpps_measure::finished::{self, Finished, digest};
 use kpps_results::Registers;
 use kpps_results::lab::{Lab, Profile, Ratio, Row, median};
 use std::collections::BTreeMap;
@@ -92,7 +94,8 @@ impl Plan {
         Self { rounds: 1, windows: 4, window, at_most, ..self }
     }
 
-    /// Runs all jobs, or as many as the time limit allows. The results have what was measured in any case.
+    /// Runs all jobs that are not `finished`, or as many as the time limit allows. The results have what was
+    /// measured in any case.
     ///
     /// # Errors
     /// If a kernel or package cannot be fetched or a guest does not boot. A driver that fails is a row
@@ -101,9 +104,15 @@ impl Plan {
         &self,
         observer: &dyn Observer,
         go_on: impl Fn() -> bool + Send + Sync + 'static,
+        finished: &Finished<Measured>,
     ) -> Result<Lab> {
         if self.profile && self.clock == Clock::Wall {
             return Err(Error::Input("--profile is of instructions: --clock instructions".into()));
+        }
+        if finished.is_kept() && self.clock == Clock::Wall {
+            let why =
+                "--resume takes --clock instructions: by the wall clock, drivers are compared within one run";
+            return Err(Error::Input(why.into()));
         }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();
@@ -141,6 +150,8 @@ impl Plan {
             ..Lab::default()
         };
         let mut found = Found { lab, ..Found::default() };
+        let version = qemu::version()?;
+        found.lab.qemu.clone_from(&version);
         for boot in boots {
             if !go_on() {
                 found.lab.complete = false;
@@ -150,23 +161,29 @@ impl Plan {
                 boot.tasks.iter().for_each(|task| found.leave_out(boot.name(task), self.rounds, observer));
                 continue;
             }
-            observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
             let options = workload::pc(boot.machine, boot.model, self.clock, self.rate);
             let dpdk = self.drivers.contains(&Driver::Dpdk);
             // The source of frames is kpps, too.
             let is_fed = self.works.iter().any(|work| work.is_loaded()) && self.clock == Clock::Instructions;
             let kpps = (is_fed || self.drivers.contains(&Driver::Kpps)).then_some(self.kpps.as_path());
             let start = || {
+                observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
                 let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
                 guest.interruptible(go_on.clone());
                 Ok(guest)
             };
-            let again = |guest: &mut Guest| start().map(|fresh| *guest = fresh);
-            let mut guest = start()?;
-            if found.lab.qemu.is_empty() {
-                found.lab.qemu = guest.qemu_version()?;
-            }
-            if !self.rounds(&mut guest, &boot, since, &mut found, observer, &again) {
+            // Whatever runs in the guest has an influence.
+            let contents = || Contents { kernel: &kernel, userland: &userland, dpdk, kpps }.build();
+            let system = match finished.is_kept() {
+                true => finished::name(&(
+                    &version,
+                    digest(&std::fs::read(&kernel.image)?),
+                    digest(&contents()?),
+                    &options,
+                )),
+                false => String::new(),
+            };
+            if !self.rounds(&start, &boot, since, &mut found, observer, (finished, &system))? {
                 found.lab.complete = false;
                 break;
             }
@@ -192,16 +209,21 @@ impl Plan {
         Ok(kernel)
     }
 
-    /// Runs the jobs of one boot. Returns whether to go on.
+    /// Runs the jobs of one boot that are not finished, in guests that are this `system`. Returns whether to
+    /// go on.
+    ///
+    /// # Errors
+    /// If the first guest does not boot.
     fn rounds(
         &self,
-        guest: &mut Guest,
+        start: &dyn Fn() -> Result<Guest>,
         boot: &Boot,
         since: Instant,
         found: &mut Found,
         observer: &dyn Observer,
-        again: &dyn Fn(&mut Guest) -> Result<()>,
-    ) -> bool {
+        (finished, system): (&Finished<Measured>, &str),
+    ) -> Result<bool> {
+        let mut guest = None;
         for round in 0..self.rounds {
             for task in &boot.tasks {
                 let name = boot.name(task);
@@ -209,7 +231,6 @@ impl Plan {
                     found.leave_out(name, 1, observer);
                     continue;
                 }
-                observer.begins(&name, None);
                 let job = Job {
                     model: boot.model,
                     driver: task.driver,
@@ -222,18 +243,35 @@ impl Plan {
                     traced: round == 0,
                     profiled: self.profile && round == 0,
                 };
+                let key = finished::name(&(system, job, round));
+                if let Some(measured) = finished.find(&key) {
+                    found.add(boot, task, round, measured);
+                    observer.done();
+                    continue;
+                }
+                let guest = match &mut guest {
+                    Some(guest) => guest,
+                    none => none.insert(start()?),
+                };
+                observer.begins(&name, None);
                 let begun = Instant::now();
                 match job.run(guest) {
-                    Ok(measured) => found.add(boot, task, round, measured),
-                    Err(Error::Interrupted) => return false,
+                    Ok(measured) => {
+                        finished.keep(&key, &measured);
+                        found.add(boot, task, round, measured);
+                    }
+                    Err(Error::Interrupted) => return Ok(false),
                     Err(error) => {
                         found.lab.complete = false;
                         let why: String = error.to_string().chars().take(LONGEST_REASON).collect();
                         found.lab.failures.push(format!("{name}: {why}"));
                         // A program that still runs would disturb the next measurement.
-                        if let Err(error) = again(guest) {
-                            found.lab.failures.push(format!("{name}: no guest any more: {error}"));
-                            return true;
+                        match start() {
+                            Ok(fresh) => *guest = fresh,
+                            Err(error) => {
+                                found.lab.failures.push(format!("{name}: no guest any more: {error}"));
+                                return Ok(true);
+                            }
                         }
                     }
                 }
@@ -241,7 +279,7 @@ impl Plan {
                 observer.done();
             }
         }
-        true
+        Ok(true)
     }
 
     /// The boots, and the jobs of each.

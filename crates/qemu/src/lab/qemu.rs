@@ -1,13 +1,15 @@
 //! The guest's PC: its QEMU arguments.
 
 use crate::Wire;
-use crate::lab::Result;
 use crate::lab::options::{Cable, FIRST_SLOT, Machine, Options, Paced, mac};
+use crate::lab::{Error, Result};
 use crate::process::{Launch, PROGRAM, Process};
 use kpps_results::lab::Clock;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 
 /// Bytes that may wait between host and QEMU on a cable, the kernel's bookkeeping included. QEMU takes all
 /// waiting bytes at once and gives them to the card as one burst. This limits a burst to some 150 small
@@ -25,6 +27,18 @@ pub(super) struct Started {
     pub(super) wires: Vec<Wire>,
     /// Where QEMU writes traced register accesses.
     pub(super) trace: File,
+}
+
+/// The version of the host's QEMU, as "7.2.22".
+pub(super) fn version() -> Result<String> {
+    let output = Command::new(PROGRAM).arg("--version").output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
+        _ => Error::from(error),
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".
+    let number = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    number.map(str::to_owned).ok_or_else(|| Error::Input(format!("{PROGRAM} --version told none: {text}")))
 }
 
 pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<Started> {

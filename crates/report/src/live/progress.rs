@@ -144,9 +144,10 @@ impl Progress {
         self.state().notices.push(what.into());
     }
 
-    /// The number of trials done. Threads may report in any order.
-    pub fn stands_at(&self, done: usize) {
+    /// The number of trials done, of how many. Threads may report in any order.
+    pub fn stands_at(&self, done: usize, of: usize) {
         let mut state = self.state();
+        state.wanted = Some(of);
         state.done = state.done.max(done);
     }
 }

@@ -1,8 +1,10 @@
 //! Studies: claims and verdicts.
 
+mod constants;
 mod page;
 mod screen;
 pub(crate) mod value;
 
+pub use constants::{drawn, perturbation, perturbation_rows};
 pub use page::{overview, page};
 pub use screen::{figure, screen};

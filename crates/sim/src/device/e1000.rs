@@ -700,7 +700,7 @@ impl Netdev for E1000 {
 
     /// Checks the link, and recomputes throttling that follows the traffic.
     fn tick(&self) {
-        let progress = self.tx.with(&self.machine, |tx| tx.progress());
+        let progress = self.tx.with(&self.machine, |tx| tx.look_after());
         let now_ns = self.machine.now_ps() / NS;
         // The stack's own watchdog checks whether the transmit queue hangs.
         self.note(Controls(self).with(|control| control.watchdog(now_ns, progress)).err());

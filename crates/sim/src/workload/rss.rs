@@ -22,9 +22,10 @@ use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{self, Attach, Stack};
 use kpps_machine::stack::{Handler, IntoBuffer, Work};
 use kpps_machine::wire::Count;
-use kpps_measure::{Latency, Load, TrialError};
+use kpps_measure::{Load, TrialError};
 use kpps_model::rate_limited::Tally;
-use kpps_results::{Cpu, Ledger};
+use kpps_results::{Cpu, Latency, Ledger};
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -53,7 +54,7 @@ pub struct Scaling {
 }
 
 /// How much of its time each part was in use: 1 is all of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
     /// The wire.
     pub wire: f64,
@@ -72,7 +73,7 @@ pub struct Busy {
 }
 
 /// Why there are not more packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
     /// All that was offered was delivered.
     Load,
@@ -135,6 +136,7 @@ impl fmt::Display for Limit {
 }
 
 /// What so many CPUs did with a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
     /// CPUs.
     pub cpus: usize,
@@ -143,7 +145,7 @@ pub struct Scaled {
     /// Of these, frames that reached their end.
     pub delivered_pps: f64,
     /// Their latency.
-    pub latency: Latency,
+    pub latency_ns: Latency,
     /// Counts for each frame that the driver took; `None` if it took none.
     pub per_frame: Option<PerFrame>,
     /// Cache lines fetched to read headers, for each of these frames.
@@ -342,7 +344,7 @@ pub fn scale(
         cpus: what.cpus,
         offered_pps: load.offered_pps,
         delivered_pps: delivered as f64 / seconds,
-        latency,
+        latency_ns: latency.quantiles(),
         per_frame: interval.per_frame(taken),
         header_misses: interval.per(taken, |s| s.own.header_misses),
         cpu_time,

@@ -16,9 +16,10 @@ use kpps_machine::stack::linux22::{Attach, Stack};
 use kpps_measure::TrialError;
 use kpps_model::Tally;
 use kpps_results::Cpu;
+use serde::{Deserialize, Serialize};
 
 /// What a driver sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transmit {
     /// Frames per second on the wire.
     pub pps: f64,

@@ -76,7 +76,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("cpus", Some(it.cpus as f64)),
             ("offered_pps", Some(it.offered_pps)),
             ("delivered_pps", Some(it.delivered_pps)),
-            ("latency_p50_ns", it.latency.quantiles().p50.map(|ns| ns as f64)),
+            ("latency_p50_ns", it.latency_ns.p50.map(|ns| ns as f64)),
             ("header_misses", it.header_misses),
             ("cache_misses", each(|frame| frame.cache_misses)),
             ("bus_transactions", each(|frame| frame.bus_transactions)),

@@ -2,7 +2,7 @@
 //! do to our model of a card.
 
 use crate::error::Failure;
-use crate::output::Outputs;
+use crate::output::{Outputs, Resume};
 use clap::Args;
 use kpps_audit::Bound;
 use kpps_measure::units;
@@ -53,6 +53,8 @@ pub struct Arguments {
     duration: Option<Duration>,
     #[command(flatten)]
     guests: Guests,
+    #[command(flatten)]
+    resume: Resume,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -151,7 +153,10 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         kpps: program()?,
     };
     let plan = if arguments.quick { plan.quick() } else { plan };
-    let results = measure(&arguments.outputs, session, "lab", |progress, go_on| plan.run(progress, go_on))?;
+    let finished = arguments.resume.finished(session)?;
+    let lab = |progress: &Progress, go_on| plan.run(progress, go_on, &finished);
+    let results = measure(&arguments.outputs, session, "lab", &arguments.resume.kept(), lab)?;
+    finished.close()?;
     failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }
 
@@ -171,16 +176,19 @@ pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failur
         settings: Settings(guests.set.clone()),
         kpps: program()?,
     };
-    let results = measure(&arguments.outputs, session, "audit", |progress, go_on| plan.run(progress, go_on))?;
+    let results =
+        measure(&arguments.outputs, session, "audit", "", |progress, go_on| plan.run(progress, go_on))?;
     let exceeded = arguments.max.iter().find_map(|bound| bound.exceeded(&results));
     exceeded.or(results.failures.first().cloned()).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }
 
-/// Measures in guests, with a line on the screen meanwhile, and publishes the results.
+/// Measures in guests, with a line on the screen meanwhile, and publishes the results. An interrupted run
+/// says what is `kept`.
 fn measure<D: Forms>(
     outputs: &Outputs,
     session: &Session,
     name: &str,
+    kept: &str,
     measure: impl FnOnce(&Progress, Box<dyn Fn() -> bool + Send + Sync>) -> Result<D, Error>,
 ) -> Result<D, Failure> {
     let mut files = outputs.open(session, name)?;
@@ -195,7 +203,7 @@ fn measure<D: Forms>(
     files.publish(&results, "")?;
     let rows = results.rows().rows.len();
     match session.is_interrupted() {
-        true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured"))),
+        true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured{kept}"))),
         false => Ok(results),
     }
 }

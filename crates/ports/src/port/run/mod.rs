@@ -27,7 +27,7 @@ pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
-pub use steady::{Aside, Near, Steady, restore_priority, use_cpus, waited};
+pub use steady::{Aside, Near, Steady, prefer, restore_priority, use_cpus, waited};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, wait};

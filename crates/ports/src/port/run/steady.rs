@@ -16,7 +16,7 @@ use super::cpus::{self, members, only};
 pub use super::cpus::{Near, use_cpus};
 use super::gaps::Got;
 use crate::sys::{Policy, schedule};
-use rustix::process::setpriority_process;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,6 +109,12 @@ fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Gives this thread, and those that it starts, the highest priority of ordinary programs, if that is
+/// permitted; or takes it back. It is for threads that do little and whose lateness ends a trial.
+pub fn prefer(is_preferred: bool) {
+    let _ = setpriority_process(SELF, if is_preferred { PREFERRED } else { 0 });
+}
+
 /// Puts the session's priority back, before the process ends while senders still run.
 pub fn restore_priority() {
     shared().restore();
@@ -122,16 +128,18 @@ pub struct Steady {
     is_first: bool,
     /// The CPUs that the thread could use before; `None` if it still can.
     before: Option<CpuSet>,
+    /// The priority that it had before.
+    nice: i32,
 }
 
 impl Steady {
     /// Takes a CPU, if one is free, and priority. A thread that has them keeps them.
     pub fn now(near: &Near) -> Self {
         if let Some(got) = HELD.get() {
-            return Self { got, is_first: false, before: None };
+            return Self { got, is_first: false, before: None, nice: 0 };
         }
         let Ok(before) = sched_getaffinity(SELF) else {
-            return Self { got: Got::default(), is_first: false, before: None };
+            return Self { got: Got::default(), is_first: false, before: None, nice: 0 };
         };
         let mut shared = shared();
         shared.join(&before, near);
@@ -142,12 +150,13 @@ impl Steady {
             _ => None,
         };
         shared.taken.extend(cpu);
+        let nice = getpriority_process(SELF).unwrap_or(0);
         // Without the right to, its priority stays.
         let first = setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
         let session_first = first && shared.raise_session();
         let got = Got { cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()), first, session_first };
         HELD.set(Some(got));
-        Self { got, is_first: true, before: cpu.map(|_| before) }
+        Self { got, is_first: true, before: cpu.map(|_| before), nice }
     }
 
     /// What this thread got.
@@ -162,7 +171,7 @@ impl Drop for Steady {
             return;
         }
         HELD.set(None);
-        let _ = setpriority_process(SELF, 0);
+        let _ = setpriority_process(SELF, self.nice);
         if let Some(before) = &self.before {
             let _ = sched_setaffinity(SELF, before);
         }

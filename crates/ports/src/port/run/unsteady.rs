@@ -54,6 +54,9 @@ impl Aside {
     }
 }
 
+/// Does nothing.
+pub fn prefer(_: bool) {}
+
 /// Nothing was changed here.
 pub fn restore_priority() {}
 

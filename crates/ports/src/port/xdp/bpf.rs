@@ -1,6 +1,6 @@
 //! The XDP program that redirects an interface's frames to sockets, loaded through bpf(2).
 //!
-//! It has six instructions, which are written here: no compiler, file or library is needed.
+//! Its instructions are written here: no compiler, file or library is needed.
 
 use crate::bpf::{Instruction, Map, MapKind, load};
 use crate::interface::Interface;
@@ -22,15 +22,36 @@ const MODE_DRIVER: u32 = 1 << 2;
 /// Queues that the map has entries for.
 const QUEUES: u32 = 1024;
 
+/// Writes the time (`CLOCK_MONOTONIC`, ns) into the eight bytes before the frame, if the driver leaves room
+/// there, as metadata, which the kernel copies with the frame; and
 /// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`.
-fn program(map: i32) -> [Instruction; 6] {
+fn program(map: i32) -> [Instruction; 17] {
+    const DATA: i16 = 0;
+    const DATA_META: i16 = 8;
     const RX_QUEUE_INDEX: i16 = 16;
     const MAP_FD: u8 = 1;
     const XDP_PASS: i32 = 2;
+    const KTIME_GET_NS: i32 = 5;
     const REDIRECT_MAP: i32 = 51;
+    const XDP_ADJUST_META: i32 = 54;
     [
-        // r2 = *(u32 *)(r1 + RX_QUEUE_INDEX)
-        Instruction(0x61, 0x12, RX_QUEUE_INDEX, 0),
+        // r6 = r1, the context
+        Instruction(0xbf, 0x16, 0, 0),
+        // if (bpf_xdp_adjust_meta(r1, -8) != 0) goto redirect
+        Instruction(0xb7, 2, 0, -8),
+        Instruction(0x85, 0, 0, XDP_ADJUST_META),
+        Instruction(0x55, 0, 7, 0),
+        // r7 = the metadata; if (r7 + 8 > data) goto redirect: for the kernel's verifier
+        Instruction(0x61, 0x67, DATA_META, 0),
+        Instruction(0x61, 0x62, DATA, 0),
+        Instruction(0xbf, 0x73, 0, 0),
+        Instruction(0x07, 3, 0, 8),
+        Instruction(0x2d, 0x23, 2, 0),
+        // *(u64 *)r7 = bpf_ktime_get_ns()
+        Instruction(0x85, 0, 0, KTIME_GET_NS),
+        Instruction(0x7b, 0x07, 0, 0),
+        // redirect: r2 = *(u32 *)(r6 + RX_QUEUE_INDEX)
+        Instruction(0x61, 0x62, RX_QUEUE_INDEX, 0),
         // r1 = map, in two halves
         Instruction(0x18, MAP_FD << 4 | 1, 0, map),
         Instruction(0, 0, 0, 0),

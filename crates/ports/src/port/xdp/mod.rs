@@ -10,6 +10,7 @@
 //! stay in order, one system call sends them all, and a core does not send faster by two queues.
 
 mod bpf;
+mod day;
 mod ring;
 mod socket;
 mod wake;
@@ -20,6 +21,7 @@ use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{kick, wake_receiver};
 use bpf::Program;
+use day::Day;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use rustix::io::Errno;
@@ -129,6 +131,7 @@ pub struct XdpPort {
     pending: usize,
     next_poll: NextPoll,
     epoch: Instant,
+    day: Day,
     counters: Counters,
 }
 
@@ -181,6 +184,7 @@ impl XdpPort {
             pending: 0,
             next_poll: NextPoll::Now,
             epoch: Instant::now(),
+            day: Day::default(),
             counters: Counters::default(),
         };
         for queue in 0..port.queues.len() {
@@ -240,13 +244,37 @@ impl XdpPort {
         }
     }
 
+    /// Receives at most `budget` frames, with the times of their arrival if these are wanted (`STAMPED`).
+    #[inline]
+    fn receive_all<const STAMPED: bool>(
+        &mut self,
+        budget: usize,
+        mut sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> usize {
+        let mut taken = 0;
+        self.next_poll = NextPoll::Now;
+        // The queue polled last is the last of the next round, and has used no more than the budget: a flood
+        // on one queue does not starve the others.
+        for _ in 0..self.queues.len() {
+            let queue = self.turn;
+            self.turn = if queue + 1 < self.queues.len() { queue + 1 } else { 0 };
+            let (frames, emptied) = self.receive_by::<STAMPED>(queue, budget - taken, &mut sink);
+            taken += frames;
+            if !emptied {
+                return taken;
+            }
+        }
+        self.next_poll = NextPoll::Asleep;
+        taken
+    }
+
     /// Receives at most `budget` frames from a queue. Returns their number, and whether none is left.
     #[inline]
-    fn receive_by(
+    fn receive_by<const STAMPED: bool>(
         &mut self,
         queue: usize,
         budget: usize,
-        sink: &mut impl FnMut(Frame) -> Option<PoolBuffer>,
+        sink: &mut impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
     ) -> (usize, bool) {
         let (mut taken, mut damaged, mut emptied) = (0, 0, false);
         let Queue { socket, wanted, .. } = &mut self.queues[queue];
@@ -255,7 +283,7 @@ impl XdpPort {
                 emptied = true;
                 break;
             };
-            let Some(buffer) = self.kernel_owned.take_back(descriptor.addr) else {
+            let Some(mut buffer) = self.kernel_owned.take_back(descriptor.addr) else {
                 damaged += 1;
                 continue;
             };
@@ -272,7 +300,10 @@ impl XdpPort {
             taken += 1;
             self.counters.received += 1;
             self.counters.received_bytes += bytes as u64;
-            self.slots.extend(sink(Frame { buffer, bytes: bytes as u16 }));
+            // Without metadata there is 0: a time that was read is no later frame's.
+            let stamp = if STAMPED { buffer.take_word_before() } else { 0 };
+            let stamp = (stamp > 0).then(|| self.day.of(stamp));
+            self.slots.extend(sink(Frame { buffer, bytes: bytes as u16 }, stamp));
         }
         if taken + damaged > 0 {
             self.counters.errors += damaged as u64;
@@ -381,21 +412,16 @@ impl Port for XdpPort {
         budget: usize,
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
-        let mut taken = 0;
-        self.next_poll = NextPoll::Now;
-        // The queue polled last is the last of the next round, and has used no more than the budget: a flood
-        // on one queue does not starve the others.
-        for _ in 0..self.queues.len() {
-            let queue = self.turn;
-            self.turn = if queue + 1 < self.queues.len() { queue + 1 } else { 0 };
-            let (frames, emptied) = self.receive_by(queue, budget - taken, &mut sink);
-            taken += frames;
-            if !emptied {
-                return Ok(taken);
-            }
-        }
-        self.next_poll = NextPoll::Asleep;
-        Ok(taken)
+        Ok(self.receive_all::<false>(budget, |frame, _| sink(frame)))
+    }
+
+    #[inline]
+    fn receive_stamped(
+        &mut self,
+        budget: usize,
+        sink: impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
+    ) -> Result<usize, Trouble> {
+        Ok(self.receive_all::<true>(budget, sink))
     }
 
     #[inline]

@@ -11,6 +11,7 @@ pub(crate) use stacks::Stacks;
 pub(crate) use symbols::{Place, Symbols};
 
 use kpps_results::lab::{Function, Stack};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Stacks with a smaller share of the instructions are left out.
@@ -19,7 +20,7 @@ const LEAST_SHARE: f64 = 0.0005;
 const STANDARD_ERRORS: f64 = 2.0;
 
 /// What was executed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Executed {
     /// Instructions, and the stretches of time that they are of.
     pub(crate) instructions: u64,

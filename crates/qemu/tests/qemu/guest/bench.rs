@@ -2,7 +2,7 @@
 
 use super::{HOST, is_wanted, kpps};
 use kpps_frames::Size;
-use kpps_measure::{Load, Testbed};
+use kpps_measure::{Finished, Load, Testbed};
 use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
 use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
@@ -37,7 +37,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         at_most: None,
         kpps: kpps(),
     };
-    let lab = plan.run(&(), || true).unwrap();
+    let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     println!("{}", kpps_report::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
     let possible = Work::ALL.iter().flat_map(|work| {
@@ -76,7 +76,7 @@ fn where_the_instructions_go_is_told_by_function() {
         at_most: None,
         kpps: kpps(),
     };
-    let lab = plan.run(&(), || true).unwrap();
+    let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     println!("{}", kpps_report::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
     assert_eq!(lab.profiles.len(), 2);
@@ -125,7 +125,7 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
         at_most: None,
         kpps: kpps(),
     };
-    let lab = plan.run(&(), || true).unwrap();
+    let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     assert!(lab.failures.is_empty(), "{:?}", lab.failures);
     let best = |pps: &[f64]| pps.iter().copied().fold(0.0, f64::max);
     lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), best(&row.pps))).collect()

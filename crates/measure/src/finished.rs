@@ -1,0 +1,150 @@
+//! Measurements whose equals have equal results, kept in a journal: simulations, and guests on the clock of
+//! instructions. What may change between two runs is in [`resume`](crate::resume) instead.
+
+use crate::error::Error;
+use crate::journal::{Journal, JournalError};
+use crate::trial::TrialError;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fmt::Debug;
+use std::sync::Mutex;
+
+/// Finished measurements, found again by a name that tells all that their results depend on.
+pub struct Finished<T> {
+    journal: Option<Mutex<Journal<T>>>,
+    /// What all measurements depend on: the version of this program, its profiles.
+    program: String,
+    /// Why the last of the results that are not in the journal could not be written.
+    failed: Mutex<Option<JournalError>>,
+}
+
+impl<T> Default for Finished<T> {
+    fn default() -> Self {
+        Self { journal: None, program: String::new(), failed: Mutex::default() }
+    }
+}
+
+impl<T: Clone + Serialize> Finished<T> {
+    /// Those of a journal, if there is one; otherwise nothing is found or kept. `program` is what all
+    /// measurements depend on.
+    pub fn new(journal: Option<Journal<T>>, program: String) -> Self {
+        Self { journal: journal.map(Mutex::new), program, failed: Mutex::default() }
+    }
+
+    /// Whether there is a journal.
+    pub fn is_kept(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// The kept result of this name.
+    pub fn find(&self, name: &str) -> Option<T> {
+        let journal = self.journal.as_ref()?.lock().ok()?;
+        journal.of(&format!("{} {name}", self.program)).last().map(|kept| kept.result.clone())
+    }
+
+    /// Keeps a result. [`close`](Self::close) tells if the journal could not take it: what was measured is
+    /// worth more than its copy.
+    pub fn keep(&self, name: &str, result: &T) {
+        let Some(Ok(mut journal)) = self.journal.as_ref().map(Mutex::lock) else { return };
+        if let Err(error) = journal.keep(&format!("{} {name}", self.program), result)
+            && let Ok(mut failed) = self.failed.lock()
+        {
+            *failed = Some(error);
+        }
+    }
+
+    /// The result with each of these settings, found or measured and kept, in their order. An interruption
+    /// ends it, and those so far are returned.
+    ///
+    /// # Errors
+    /// A measurement that failed.
+    pub fn each<S: Debug>(
+        &self,
+        settings: &[S],
+        mut measure: impl FnMut(&S) -> Result<T, TrialError>,
+    ) -> Result<Vec<T>, TrialError> {
+        let mut results = Vec::with_capacity(settings.len());
+        for one in settings {
+            let name = name(one);
+            let result = match self.find(&name) {
+                Some(found) => found,
+                None => match measure(one) {
+                    Err(TrialError::Interrupted) => break,
+                    measured => measured.inspect(|result| self.keep(&name, result))?,
+                },
+            };
+            results.push(result);
+        }
+        Ok(results)
+    }
+
+    /// Ends the use of the journal.
+    ///
+    /// # Errors
+    /// A result could not be written.
+    pub fn close(self) -> Result<(), Error> {
+        match self.failed.into_inner() {
+            Ok(Some(error)) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name of a measurement with these settings: a hash, as they are long.
+pub fn name(settings: &impl Debug) -> String {
+    digest(format!("{settings:?}").as_bytes())
+}
+
+/// A hash of these bytes: 32 hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes of a name.
+const NAME_BYTES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// What was measured of settings 1 to 4, if the third measurement is interrupted or fails.
+    fn run(finished: &Finished<u32>, third: impl Fn() -> Result<u32, TrialError>) -> (Vec<u32>, Vec<u32>) {
+        let mut measured = Vec::new();
+        let results = finished.each(&[1_u32, 2, 3, 4], |&setting| {
+            let result = if setting == 3 { third() } else { Ok(10 * setting) };
+            result.inspect(|_| measured.push(setting))
+        });
+        (results.unwrap(), measured)
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_where_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        let open = |program: &str| Finished::new(Some(Journal::open(&path).unwrap()), program.to_owned());
+        let interrupted = run(&open("kpps 1"), || Err(TrialError::Interrupted));
+        assert_eq!(interrupted, (vec![10, 20], vec![1, 2]));
+        assert_eq!(run(&open("kpps 1"), || Ok(30)), (vec![10, 20, 30, 40], vec![3, 4]));
+        assert_eq!(run(&open("kpps 1"), || Ok(31)), (vec![10, 20, 30, 40], vec![]), "all are found");
+        let other = run(&open("kpps 2"), || Ok(30));
+        assert_eq!(other.1, [1, 2, 3, 4], "another program has other results");
+        assert_eq!(run(&Finished::default(), || Ok(30)).1, [1, 2, 3, 4], "without a journal none is found");
+    }
+
+    #[test]
+    fn a_result_that_the_journal_cannot_take_is_returned_all_the_same_and_told_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&folder.path().join("kept")).unwrap().on_a_full_disk();
+        let finished = Finished::new(Some(journal), String::new());
+        assert_eq!(run(&finished, || Ok(30)).0, [10, 20, 30, 40]);
+        assert!(finished.close().unwrap_err().to_string().contains("cannot write"));
+    }
+
+    #[test]
+    fn a_failed_measurement_is_no_result() {
+        let finished = Finished::<u32>::default();
+        let failed = finished.each(&[1, 2], |_| Err(TrialError::Testbed("no".into())));
+        assert!(matches!(failed, Err(TrialError::Testbed(_))));
+    }
+}
