@@ -326,9 +326,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             for (pair, shadow) in pairs.iter().zip(shadows) {
                 let slot = run.start + count;
                 ring.sync_for_cpu(slot);
-                let Some(written) = F::written(pair) else { break };
-                let Some(length) = limits.check(written.word) else {
-                    unusual = Some(written);
+                let Some((written, length)) = F::accepted(pair, |word| limits.check(word)) else {
+                    unusual = F::written(pair);
                     break;
                 };
                 let Some(buffer) = shadow.take() else { break };

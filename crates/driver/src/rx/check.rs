@@ -45,13 +45,15 @@ pub(super) struct WholeLimits {
 }
 
 impl WholeLimits {
-    /// The length in the second descriptor word; `None` unless the descriptor is a good frame in one buffer.
+    /// The length in the second descriptor word; `None` unless the device has written the descriptor back
+    /// and it is a good frame in one buffer.
     #[inline]
     pub(super) fn check(self, word: u64) -> Option<Whole> {
-        const EOP: u64 = (rx_status::EOP as u64) << 32;
+        const WHOLE: u64 = ((rx_status::DD | rx_status::EOP) as u64) << 32;
         const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
         let length = RxWriteback::unpack(word).length;
-        let good = word & (EOP | ERRORS) == EOP && u32::from(length).wrapping_sub(self.least) < self.lengths;
+        let good =
+            word & (WHOLE | ERRORS) == WHOLE && u32::from(length).wrapping_sub(self.least) < self.lengths;
         good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
     }
 }

@@ -32,6 +32,14 @@ pub(super) struct Whole {
 pub(super) trait Format {
     /// The descriptor, if the device has written it back (DD).
     fn written(pair: &[AtomicU64; 2]) -> Option<Written>;
+
+    /// The descriptor with what `check` makes of its second word, if the device has written it back and
+    /// `check` accepts it. `check` refuses a word without DD.
+    #[inline]
+    fn accepted<T>(pair: &[AtomicU64; 2], check: impl FnOnce(u64) -> Option<T>) -> Option<(Written, T)> {
+        let written = Self::written(pair)?;
+        Some((written, check(written.word)?))
+    }
 }
 
 /// The legacy format of the 8254x.
@@ -47,6 +55,16 @@ impl Format for Legacy {
         // Pairs with the order of the device's writes: data, then descriptor.
         fence(Ordering::Acquire);
         Some(Written { word, hash: 0 })
+    }
+
+    /// One test of the word, in place of one for DD and one for the rest.
+    #[inline]
+    fn accepted<T>(pair: &[AtomicU64; 2], check: impl FnOnce(u64) -> Option<T>) -> Option<(Written, T)> {
+        let word = u64::from_le(pair[1].load(Relaxed));
+        let checked = check(word)?;
+        // As above.
+        fence(Ordering::Acquire);
+        Some((Written { word, hash: 0 }, checked))
     }
 }
 

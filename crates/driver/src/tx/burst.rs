@@ -21,18 +21,20 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             // A run has no frame that asks for a report, and does not wrap around the ring.
             let reportless = if self.quirks.any() { 0 } else { self.report_every - self.unreported - 1 };
             let limit = self.free.min(reportless).min(self.ring.size() - self.next);
-            let (mut count, mut sum, mut last, mut drawn) = (0, 0, self.last, None);
+            let (mut count, mut sum, mut last) = (0, 0, self.last);
+            let (mut unusual, mut over) = (None, false);
             let run = self.next..self.next + limit;
             let pairs = self.ring.pairs().get(run.clone()).unwrap_or_default();
             let shadows = self.buffers.get_mut(run.clone()).unwrap_or_default();
             for (pair, shadow) in pairs.iter().zip(shadows) {
-                drawn = frames.next();
-                let Some(Fragment { buffer, bytes }) = drawn.take_if(|frame| {
-                    (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame.bytes)
-                        && frame.buffer.capacity() >= frame.bytes.into()
-                }) else {
+                let Some(Fragment { buffer, bytes }) = frames.next() else {
+                    over = true;
                     break;
                 };
+                if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&bytes) || buffer.capacity() < bytes.into() {
+                    unusual = Some(Fragment { buffer, bytes });
+                    break;
+                }
                 buffer.sync_for_device(bytes.into());
                 last = u64::from(bytes) | WHOLE;
                 self.ring.store_in(pair, run.start + count, [buffer.bus(), last]);
@@ -47,11 +49,10 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
             self.counters.frames += count as u64;
             self.counters.bytes += sum;
             // The next frame asks for a report or needs a check; or there is none.
-            if self.free == 0 && drawn.is_none() {
+            if over || self.free == 0 && unusual.is_none() {
                 break;
             }
-            let next = if drawn.is_some() || count < limit { drawn } else { frames.next() };
-            let Some(Fragment { buffer, bytes }) = next else { break };
+            let Some(Fragment { buffer, bytes }) = unusual.or_else(|| frames.next()) else { break };
             self.send_one(buffer, bytes)?;
         }
         Ok((self.counters.frames - before) as usize)

@@ -17,18 +17,19 @@ use std::sync::{Arc, PoisonError, Weak};
 /// A cache line: packet buffers start on one.
 const CACHE_LINE: usize = 64;
 
-/// The number of buffers that a handle trades at once with the pool; its own stack holds twice as many.
+/// The number of buffers that a handle trades at once with the pool. Its own stack holds twice as many: those
+/// of a burst of 64 frames may come while as many are there, and nothing is traded.
 const BATCH: usize = if cfg!(all(test, kpps_loom)) {
     1
 } else if cfg!(miri) {
     2
 } else {
-    32
+    64
 };
 
 /// In pools with fewer buffers than this, handles have no stacks, because buffers in a stack are missing
 /// elsewhere.
-const SMALL: usize = 16 * BATCH;
+const SMALL: usize = if cfg!(any(miri, all(test, kpps_loom))) { 16 * BATCH } else { 512 };
 
 impl Memory {
     /// A pool of `count` buffers of `bytes` each. With `boundary`, none crosses a multiple of it (errata of
@@ -168,8 +169,8 @@ impl Buffer for PoolBuffer {
 
 /// A handle to a pool of [`PoolBuffer`]s: last in, first out.
 ///
-/// Each handle may hold up to 64 buffers in its stack (none if the pool has fewer than 512). So a pool should
-/// have 64 more buffers for each handle after the first.
+/// Each handle may hold up to 128 buffers in its stack (none if the pool has fewer than 512). So a pool
+/// should have 128 more buffers for each handle after the first.
 #[derive(Debug)]
 pub struct BufferPool {
     /// This handle's stack, which never grows beyond its capacity.

@@ -43,7 +43,7 @@ fn pass<P: Port>(from: &mut P, to: &mut P) -> Result<usize, Trouble> {
         Err(refused) => Some(refused.element().buffer),
     })?;
     if taken > 0 {
-        let mut frames = batch.into_iter();
+        let mut frames = batch.drain(..);
         to.send_burst(&mut frames);
         for frame in frames {
             // The port counts refused frames.
