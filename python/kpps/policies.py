@@ -6,6 +6,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator
+from types import CellType, CodeType
 
 from . import _kpps
 from .errors import InputError
@@ -15,33 +16,51 @@ _STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
 
 
 def _texts(thing: object, seen: set[int]) -> Iterator[str]:
-    """What a policy does, as far as it is written in Python: the source of the class, of its bases, and of functions
-    that they use; and the values that these use. Kept results are those of another policy if any of it changes."""
+    """What a policy does, as far as it is written in Python: the source of the class and of its bases, of functions
+    and modules that they use, and all values that these use. Kept results are those of another policy if any of it
+    changes."""
     if id(thing) in seen or thing in (object, Policy):
         return
     seen.add(id(thing))
-    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
-        # Of a module, its name. What shows only its address is another one in each run, and measured again.
+    if isinstance(thing, property):
+        for part in (thing.fget, thing.fset, thing.fdel):
+            yield from _texts(part, seen)
+        return
+    if not (inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing)):
+        # What shows only its address is another one in each run, and measured again.
         yield repr(thing)
         return
-    if (thing.__module__ or "").partition(".")[0] in _STANDARD:
-        yield f"{thing.__module__}.{thing.__qualname__}"
+    module = thing.__name__ if inspect.ismodule(thing) else thing.__module__
+    if (module or "").partition(".")[0] in (*_STANDARD, __package__):
+        yield f"{module}.{thing.__name__}"
         return
     try:
         yield textwrap.dedent(inspect.getsource(thing))
     except (OSError, TypeError):
-        # Typed into an interpreter: only its name is known.
-        yield thing.__qualname__
+        # Typed into an interpreter, or compiled: only its name is known.
+        yield thing.__name__
     used: dict[str, object] = {}
     if inspect.isclass(thing):
         used |= {f"base {base.__qualname__}": base for base in thing.__mro__[1:]}
-        used |= {name: value for name, value in vars(thing).items() if inspect.isroutine(value)}
-    else:
-        names = inspect.getclosurevars(thing)
-        used |= {**names.nonlocals, **names.globals}
+        used |= {name: value for name, value in vars(thing).items() if name not in _OF_EACH_CLASS}
+    elif inspect.isfunction(thing):
+        cells = zip(thing.__code__.co_freevars, thing.__closure__ or ())
+        used |= {name: cell.cell_contents for name, cell in cells if cell != CellType()}
+        used |= {name: thing.__globals__[name] for name in _names(thing.__code__) if name in thing.__globals__}
+        used |= {"defaults": thing.__defaults__, "named defaults": thing.__kwdefaults__}
     for name, value in sorted(used.items()):
         yield name
         yield from _texts(inspect.unwrap(getattr(value, "__func__", value)), seen)
+
+
+# What Python writes into each class, and what a base of all has noted of its objects.
+_OF_EACH_CLASS = {"__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__", "__static_attributes__"}
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that code uses, that of functions and comprehensions within it among it."""
+    within = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*within)
 
 
 class Policy:

@@ -95,14 +95,59 @@ class Spaced(Napi):
         return gap_us() if received else None
 
 
+def key(policy):
+    """What the results of a policy are kept by."""
+    from kpps.policies import _texts
+
+    return list(_texts(policy, set()))
+
+
 def test_kept_results_are_of_a_policy_with_all_that_it_uses(tmp_path, monkeypatch):
     def measured():
-        grid = kpps.grid(vary={"load": ["100kpps"]}, driver=Spaced, duration="2ms", resume=tmp_path / "kept")
-        return len((tmp_path / "kept").read_text().splitlines()), grid
+        kpps.grid(vary={"load": ["100kpps"]}, driver=Spaced, duration="2ms", resume=tmp_path / "kept")
+        return len((tmp_path / "kept").read_text().splitlines())
 
-    assert measured()[0] == 1
-    assert measured()[0] == 1, "nothing is measured again"
+    assert measured() == 1
+    assert measured() == 1, "nothing is measured again"
     monkeypatch.setitem(globals(), "GAP_US", 100)
-    assert measured()[0] == 2, "a constant that a function of the policy uses"
+    assert measured() == 2, "a constant that a function of the policy uses"
     monkeypatch.setattr(Napi, "on_interrupt", lambda self, now_us: False)
-    assert measured()[0] == 3, "a method of its base"
+    assert measured() == 3, "a method of its base"
+
+
+def test_whatever_changes_what_a_policy_does_changes_its_key(monkeypatch, tmp_path):
+    (tmp_path / "distances.py").write_text("def gap():\n    return 50\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import distances
+
+    def made(constant, default):
+        class Made(kpps.Policy):
+            gap = constant
+
+            def by_default(self, gap=default):
+                return gap
+
+            def within(self):
+                return [GAP_US for _ in range(2)], lambda: GAP_US, constant
+
+            @property
+            def distance(self):
+                return GAP_US
+
+            def of_module(self):
+                return distances.gap()
+
+        return Made
+
+    first = key(made(1, 2))
+    assert first == key(made(1, 2)), "the same each time"
+    assert first != key(made(3, 2)), "a value of the class, and of a closure"
+    assert first != key(made(1, 3)), "a default"
+    monkeypatch.setitem(globals(), "GAP_US", 7)
+    assert first != key(made(1, 2)), "a global in a comprehension, a lambda and a property"
+    monkeypatch.undo()
+    (tmp_path / "distances.py").write_text("def gap():\n    return 500\n")
+    import linecache
+
+    linecache.checkcache()
+    assert first != key(made(1, 2)), "a module of one's own"

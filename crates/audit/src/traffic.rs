@@ -20,7 +20,9 @@ struct State {
     offered: u64,
     /// The numbers of those that have not come back.
     missing: BTreeSet<u64>,
-    /// The number after the greatest that has come back.
+    /// The number after the greatest that has come back, changed or not: what follows is under way.
+    seen: u64,
+    /// The number after the greatest that has come back whole.
     next: u64,
     changed: u64,
     out_of_order: u64,
@@ -66,7 +68,7 @@ impl Numbered {
         if state.offered >= self.count {
             return Next::End;
         }
-        if state.offered.saturating_sub(state.next) >= UNDER_WAY {
+        if state.offered.saturating_sub(state.seen) >= UNDER_WAY {
             return Next::Later;
         }
         let number = state.offered;
@@ -93,6 +95,7 @@ impl Numbered {
             return;
         }
         state.missing.remove(&number);
+        state.seen = state.seen.max(number + 1);
         if expected != frame {
             state.changed += 1;
             return;
@@ -168,7 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn lost_frames_do_not_stop_the_source() {
+    fn lost_and_changed_frames_do_not_stop_the_source() {
+        let (numbered, _) = some(1000);
+        let mut frame = Vec::new();
+        while numbered.so_far().1 < 1000 {
+            let number = numbered.so_far().1;
+            numbered.build(number, &mut frame);
+            frame[59] ^= 1;
+            numbered.returned(&frame);
+            while numbered.next(&mut frame) == Next::Frame {}
+        }
+        assert_eq!((numbered.so_far(), numbered.damage()), ((1000, 1000), (1000, 0)));
         let (numbered, frames) = some(1000);
         frames.iter().skip(1).step_by(2).for_each(|frame| numbered.returned(frame));
         let mut frame = Vec::new();

@@ -8,7 +8,7 @@ use crate::traffic::{self, PAYLOAD};
 use fastrand::Rng;
 use kpps_datasheet::{Chip, Erratum, desc};
 use kpps_driver::{Checksums, Fragment, Offload, Refusal, Segmentation, Sum, TxMeta, TxQueue};
-use kpps_frames::{checksum, ipv4};
+use kpps_frames::{checksum, ipv4, udp};
 use kpps_platform::{Buffer, BufferSource};
 use std::cell::Cell;
 use std::iter;
@@ -335,11 +335,12 @@ impl Sender {
         }
         frame.get_mut(IP_SUM.field.into()..)?.get_mut(..2)?.fill(0);
         let is_udp = frame.get(IP + 9) == Some(&ipv4::PROTOCOL_UDP) && self.random.bool();
+        let mut transport = None;
         if is_udp {
             let length = frame.get(UDP + 4..UDP + 6)?.try_into().map(u16::from_be_bytes).ok()?;
             put_pseudo_header(frame, length)?;
+            transport = Some(datagram_sum(length, bytes));
         }
-        let transport = is_udp.then_some(UDP_SUM);
         Some(Checksums { ip: Some(IP_SUM), transport })
     }
 
@@ -483,4 +484,27 @@ fn put_pseudo_header(frame: &mut [u8], length: u16) -> Option<()> {
     let sum = checksum::Sum::pseudo_header(from, to, ipv4::PROTOCOL_UDP, length).folded();
     frame.get_mut(UDP_SUM.field.into()..)?.get_mut(..2)?.copy_from_slice(&sum.to_be_bytes());
     Some(())
+}
+
+/// The sum of a UDP datagram of this length, in a frame of so many bytes. It ends with the datagram: what
+/// follows in the frame does not count (RFC 768).
+fn datagram_sum(length: u16, bytes: u16) -> Sum {
+    let end = (UDP as u16).saturating_add(length.max(udp::HEADER_BYTES as u16));
+    Sum { end: if end < bytes { end - 1 } else { 0 }, ..UDP_SUM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_a_datagram_ends_with_it() {
+        // A datagram of 26 bytes at the beginning of a frame that is as long as a card lets pass.
+        assert_eq!(datagram_sum(26, 1522), Sum { end: 59, ..UDP_SUM });
+        assert_eq!(
+            [(26, 60), (8, 42), (u16::MAX, 60)].map(|(length, bytes)| datagram_sum(length, bytes).end),
+            [0; 3]
+        );
+        assert_eq!(datagram_sum(0, 60).end, 41);
+    }
 }

@@ -25,6 +25,7 @@ const FAILED_ONCE: &[u64] = &[
     700_057_638, // a frame of a station's connection was under way when accounts were compared
     700_061_453, // a polled transmit ring of 8 had no room for what came between two polls
     700_093_899, // the same
+    810_002_655, // a frame longer than its packet: the card was asked for a checksum to the end of the frame
     50_005_460,
     800_227,
     802_525,
@@ -87,8 +88,12 @@ fn a_world_without_a_failure_is_not_made_smaller() {
 #[ignore = "what the test of two hundred worlds does, for `make mutants`"]
 fn no_world_fails() {
     let worlds = std::env::var("KPPS_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(150);
+    let mut frames = 0;
     for seed in 1..=worlds {
         let plan = Plan::random(seed);
-        assert_eq!(live(&plan, false).breach, None, "{plan}");
+        let outcome = live(&plan, false);
+        frames += outcome.offered;
+        assert_eq!(outcome.breach, None, "after {frames} frames: {plan}");
     }
+    println!("{frames} frames in {worlds} worlds");
 }

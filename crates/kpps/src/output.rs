@@ -124,7 +124,7 @@ impl Resume {
     where
         T: Clone + Serialize + DeserializeOwned,
     {
-        Ok(Finished::new(self.open(session)?, kpps_profiles::program()))
+        Ok(Finished::new(self.open(session)?, &kpps_profiles::program()))
     }
 
     /// Ends the use of the file; `so_far` is what there is if the user interrupted the run.

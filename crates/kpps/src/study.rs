@@ -7,18 +7,15 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::Session;
 use kpps_report::live::Progress;
-use kpps_study::{
-    Context, Study, bad, choose, document, drawn, explore, measure_or_find, pages, perturb, wanted,
-};
+use kpps_study::{Context, bad, choose, document, drawn, explore, judged, measure_or_find};
+use kpps_study::{pages, perturb, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
 #[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
-  kpps study morris2000 --report .        also a page, morris2000.html
   kpps study --report pages               a page of each, and one of all: studies.html
-  kpps study beyond --resume beyond.jsonl can be resumed
   kpps study beyond --seeds 101..200      other machines
   kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
   kpps study --claim M14                  one claim
@@ -38,10 +35,10 @@ pub struct Arguments {
     /// Change each fitted constant up and down by this share and list the verdicts that change
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     perturb: Option<f64>,
-    /// Find the fitted constants from the claims of kind fit alone, and print them
+    /// Find the fitted constants again, from the claims of kind fit
     #[arg(long, conflicts_with_all = ["perturb", "json", "results", "csv", "report", "seeds", "resume"])]
     fit: bool,
-    /// Leave out each claim of kind fit in turn, fit on the others, and print the error of its prediction
+    /// Predict each claim of kind fit from the others
     #[arg(long, conflicts_with_all = ["perturb", "fit", "json", "results", "csv", "report", "seeds", "resume"])]
     cross_validate: bool,
     #[command(flatten)]
@@ -72,12 +69,13 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         studies.iter_mut().for_each(|study| study.reseed(first.into(), last.into()));
     }
     session.watch();
-    if arguments.fit || arguments.cross_validate {
-        return answer(&studies, arguments.fit, session);
-    }
     let go_on = || session.goes_on();
     let context = Context { changes: arguments.constants.changes()?, go_on: &go_on };
     let kept = arguments.resume.finished(session)?;
+    if arguments.fit || arguments.cross_validate {
+        session.print(&explore(&studies, arguments.fit, &go_on)?)?;
+        return arguments.resume.end(kept, session, "not all constants found");
+    }
     let progress = Progress::default();
     let show = |done, of| progress.stands_at(done, of);
     if let Some(share) = arguments.perturb {
@@ -90,29 +88,11 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         return arguments.resume.end(kept, session, &tried);
     }
     let mut files = arguments.outputs.open_pages(session, &pages(&studies))?;
-    let wanted = wanted(&studies, !arguments.claim.is_empty());
     let view = session.line(progress.clone());
-    let outcomes = measure_or_find(wanted, &context, &show, &kept);
+    let outcomes = measure_or_find(wanted(&studies, !arguments.claim.is_empty()), &context, &show, &kept);
     drop(view);
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());
     files.publish(&results, "")?;
-    let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
-    let judged = format!("{} of {requested} claims judged", results.claims.len());
-    arguments.resume.end(kept, session, &judged)?;
-    match bad(&results) {
-        bad if bad.is_empty() => Ok(()),
-        bad => Err(Failure::Check(format!("missed or failed: {}", bad.join(", ")))),
-    }
-}
-
-fn answer(studies: &[Study], fit: bool, session: &Session) -> Result<(), Failure> {
-    let mut printed = Ok(());
-    let last = explore(studies, fit, &|| session.goes_on(), |line| {
-        if printed.is_ok() {
-            printed = session.print(line);
-        }
-    })?;
-    printed.and_then(|()| session.print(&format!("{last}\n")))?;
-    let whole = (!session.is_interrupted()).then_some(());
-    whole.ok_or_else(|| Failure::Interrupted(format!("interrupted: {last}")))
+    arguments.resume.end(kept, session, &judged(&studies, &results))?;
+    bad(&results).map_or(Ok(()), |bad| Err(Failure::Check(bad)))
 }

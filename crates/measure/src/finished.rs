@@ -1,5 +1,6 @@
-//! Measurements whose equals have equal results, kept in a journal: simulations, and guests on the clock of
-//! instructions. What may change between two runs is in [`resume`](crate::resume) instead.
+//! Measurements that need not be repeated, kept in a journal: simulations, which are the same each time, and
+//! guests on the clock of instructions, which are nearly so. What may change between two runs is in
+//! [`resume`](crate::resume) instead.
 
 use crate::error::Error;
 use crate::journal::{Journal, JournalError};
@@ -7,12 +8,13 @@ use crate::trial::TrialError;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Debug;
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
 
 /// Finished measurements, found again by a name that tells all that their results depend on.
 pub struct Finished<T> {
     journal: Option<Mutex<Journal<T>>>,
-    /// What all measurements depend on: the version of this program, its profiles.
+    /// What all measurements depend on: this program and its profiles.
     program: String,
     /// Why the last of the results that are not in the journal could not be written.
     failed: Mutex<Option<JournalError>>,
@@ -26,8 +28,12 @@ impl<T> Default for Finished<T> {
 
 impl<T: Clone + Serialize> Finished<T> {
     /// Those of a journal, if there is one; otherwise nothing is found or kept. `program` is what all
-    /// measurements depend on.
-    pub fn new(journal: Option<Journal<T>>, program: String) -> Self {
+    /// measurements depend on, beside the build of this program.
+    pub fn new(journal: Option<Journal<T>>, program: &str) -> Self {
+        let program = match journal {
+            Some(_) => format!("{program} {}", build()),
+            None => String::new(),
+        };
         Self { journal: journal.map(Mutex::new), program, failed: Mutex::default() }
     }
 
@@ -100,6 +106,30 @@ pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The build of this program: a checksum of the file that this function is in, be it an executable or a
+/// library.
+fn build() -> &'static str {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    BUILD.get_or_init(|| {
+        let file = mapped(build as fn() -> &'static str as usize).or_else(|| std::env::current_exe().ok());
+        // A program that cannot be read has no name, and finds only what others of that kind have kept.
+        let bytes = file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
+        format!("{:08x}-{}", crc32fast::hash(&bytes), bytes.len())
+    })
+}
+
+/// The file that is mapped at an address (proc_pid_maps(5)).
+fn mapped(address: usize) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (first, end) = range.split_once('-')?;
+        let file = rest.find('/').map(|at| PathBuf::from(&rest[at..]))?;
+        (number(first)?..number(end)?).contains(&address).then_some(file)
+    })
+}
+
 /// Bytes of a name.
 const NAME_BYTES: usize = 16;
 
@@ -122,7 +152,7 @@ mod tests {
     fn an_interrupted_run_goes_on_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kept");
-        let open = |program: &str| Finished::new(Some(Journal::open(&path).unwrap()), program.to_owned());
+        let open = |program: &str| Finished::new(Some(Journal::open(&path).unwrap()), program);
         let interrupted = run(&open("kpps 1"), || Err(TrialError::Interrupted));
         assert_eq!(interrupted, (vec![10, 20], vec![1, 2]));
         assert_eq!(run(&open("kpps 1"), || Ok(30)), (vec![10, 20, 30, 40], vec![3, 4]));
@@ -136,9 +166,20 @@ mod tests {
     fn a_result_that_the_journal_cannot_take_is_returned_all_the_same_and_told_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(&folder.path().join("kept")).unwrap().on_a_full_disk();
-        let finished = Finished::new(Some(journal), String::new());
+        let finished = Finished::new(Some(journal), "kpps");
         assert_eq!(run(&finished, || Ok(30)).0, [10, 20, 30, 40]);
         assert!(finished.close().unwrap_err().to_string().contains("cannot write"));
+    }
+
+    #[test]
+    fn a_build_is_known_by_the_file_that_it_runs_from() {
+        let own = std::env::current_exe().unwrap();
+        if cfg!(target_os = "linux") {
+            assert_eq!(mapped(build as fn() -> &'static str as usize), Some(own.clone()));
+        }
+        let bytes = std::fs::read(own).unwrap();
+        assert_eq!(build(), format!("{:08x}-{}", crc32fast::hash(&bytes), bytes.len()));
+        assert_eq!(mapped(0), None);
     }
 
     #[test]

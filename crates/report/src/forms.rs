@@ -204,7 +204,7 @@ impl Forms for Perturbation {
         study::perturbation_rows(self)
     }
     fn page(&self, _: usize) -> Option<String> {
-        Some(plain(&format!("Fitted constants, moved by {:.0} %", self.share * 100.0), self))
+        Some(plain(&format!("Fitted constants, moved by {} %", (self.share * 1e5).round() / 1e3), self))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -44,10 +44,15 @@ pub fn table(lab: &Lab) -> String {
         text += &line(row);
     }
     if !lab.ratios.is_empty() {
-        text += if counts {
-            "\nInstructions of the others for each one of kpps, in the same boot: the median, and min–max\n"
-        } else {
-            "\nkpps against the others, in the same boot: the median of the rounds, and min–max\n"
+        let boot = match lab.resumed {
+            0 => "in the same boot",
+            _ => "some of them of earlier boots",
+        };
+        text += &match counts {
+            true => format!(
+                "\nInstructions of the others for each one of kpps, {boot}: the median, and min–max\n"
+            ),
+            false => format!("\nkpps against the others, {boot}: the median of the rounds, and min–max\n"),
         };
     }
     for ratio in &lab.ratios {

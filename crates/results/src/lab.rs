@@ -79,6 +79,9 @@ pub struct Lab {
     pub settings: Vec<String>,
     /// Whether all requested rows are there.
     pub complete: bool,
+    /// Measurements that an earlier run has kept: their guests were booted then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resumed: u32,
     /// The measurements.
     pub rows: Vec<Row>,
     /// kpps against the others.
@@ -88,6 +91,12 @@ pub struct Lab {
     pub profiles: Vec<Profile>,
     /// Failed measurements, with reasons.
     pub failures: Vec<String>,
+}
+
+// serde wants a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// One driver at one workload.
@@ -196,7 +205,7 @@ pub struct Stack {
     pub share: f64,
 }
 
-/// kpps against another driver, in the same boot.
+/// kpps against another driver, in the same boot unless measurements were resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The workload.

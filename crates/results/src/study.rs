@@ -268,16 +268,16 @@ pub struct MovedConstant {
     /// Its change, as a share of its value.
     pub change: f64,
     /// Whether that moves it: a small whole number may be rounded to its old value.
-    pub moves: bool,
+    pub is_moved: bool,
     /// The claims that it was fitted on.
     pub fitted: Vec<String>,
     /// The claims whose verdict changes.
-    pub turns: Vec<Turn>,
+    pub changed: Vec<ChangedVerdict>,
 }
 
 /// A claim whose verdict changes with a constant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Turn {
+pub struct ChangedVerdict {
     /// The study.
     pub study: String,
     /// The claim, by id.

@@ -40,9 +40,15 @@ pub fn pages(studies: &[Study]) -> Vec<String> {
     names.chain((studies.len() > 1).then(|| "studies".to_owned())).collect()
 }
 
-/// The claims that were missed although they are arithmetic or constants were fitted on them, and those that
-/// could not be judged.
-pub fn bad(study: &report::Study) -> Vec<&str> {
+/// How many claims were judged, in words.
+pub fn judged(studies: &[Study], results: &report::Study) -> String {
+    let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
+    format!("{} of {requested} claims judged", results.claims.len())
+}
+
+/// The claims that were missed although they are arithmetic or constants are fitted on them, and those that
+/// could not be judged; in words, if there are any.
+pub fn bad(study: &report::Study) -> Option<String> {
     let constants = crate::fit::free_constants().unwrap_or_default();
     let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));
     let bad = study.claims.iter().filter(|claim| match claim.verdict {
@@ -50,5 +56,6 @@ pub fn bad(study: &report::Study) -> Vec<&str> {
         Verdict::Miss => claim.kind == "exact" || is_fitted(&claim.id),
         Verdict::Pass | Verdict::Predicted => false,
     });
-    bad.map(|claim| claim.id.as_str()).collect()
+    let bad: Vec<_> = bad.map(|claim| claim.id.as_str()).collect();
+    (!bad.is_empty()).then(|| format!("missed or failed: {}", bad.join(", ")))
 }

@@ -38,7 +38,7 @@ mod run;
 
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
-pub use document::{bad, document, pages};
+pub use document::{bad, document, judged, pages};
 pub use explore::explore;
 pub use judge::judge;
 pub use metric::{Context, Value, Values};

@@ -5,7 +5,7 @@ use crate::{Context, Outcomes, Progress, Study, Values, measure_or_find, metric}
 use kpps_measure::Finished;
 use kpps_profiles::{Change, Error, Kind, Profile, To, names};
 use kpps_results::rounded;
-use kpps_results::study::{MovedConstant, Perturbation, Turn, Verdict};
+use kpps_results::study::{ChangedVerdict, MovedConstant, Perturbation, Verdict};
 use std::collections::BTreeMap;
 
 /// A fitted constant, moved.
@@ -21,7 +21,7 @@ pub struct Nudge {
 
 impl Nudge {
     /// The same for a document, with what it changed.
-    fn published(&self, turns: &[Turn]) -> MovedConstant {
+    fn published(&self, changed: &[ChangedVerdict]) -> MovedConstant {
         let change = &self.change;
         let factor = if let To::Scale(factor) = change.to { factor } else { 1.0 };
         MovedConstant {
@@ -32,9 +32,9 @@ impl Nudge {
                 change.constant
             ),
             change: rounded(factor - 1.0),
-            moves: self.moves,
+            is_moved: self.moves,
             fitted: self.fitted.clone(),
-            turns: turns.to_vec(),
+            changed: changed.to_vec(),
         }
     }
 }
@@ -83,9 +83,12 @@ pub fn perturb(
     let mut nudges = fitted_constants(1.0 - share)?;
     nudges.extend(fitted_constants(1.0 + share)?);
     let mut rows = Vec::new();
-    turns(studies, &nudges, context, kept, |nudge, turns| {
-        rows.push(nudge.published(turns));
-        progress(rows.len(), nudges.len());
+    // The verdicts without a change are one part of the work more.
+    let parts = nudges.len() + 1;
+    progress(0, parts);
+    turns(studies, &nudges, context, kept, |nudge, changed| {
+        rows.push(nudge.published(changed));
+        progress(rows.len() + 1, parts);
     });
     Ok(Perturbation {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -118,7 +121,7 @@ pub fn turns(
     nudges: &[Nudge],
     context: &Context,
     kept: &Finished<Values>,
-    mut report: impl FnMut(&Nudge, &[Turn]),
+    mut report: impl FnMut(&Nudge, &[ChangedVerdict]),
 ) {
     let claims = || studies.iter().flat_map(|study| study.claims.values());
     let wanted: Vec<_> = claims().flat_map(|claim| claim.measure.values()).collect();
@@ -132,11 +135,11 @@ pub fn turns(
         if !(context.go_on)() {
             return;
         }
-        let turns: Vec<Turn> = before
+        let turns: Vec<ChangedVerdict> = before
             .iter()
             .filter_map(|((study, id), &from)| {
                 let to = *after.get(&(study.clone(), id.clone()))?;
-                (from != to).then(|| Turn { study: study.clone(), claim: id.clone(), from, to })
+                (from != to).then(|| ChangedVerdict { study: study.clone(), claim: id.clone(), from, to })
             })
             .collect();
         report(nudge, &turns);

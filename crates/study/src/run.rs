@@ -3,7 +3,8 @@
 use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
-use kpps_measure::Finished;
+use kpps_measure::finished::{Finished, digest};
+use kpps_profiles::{Change, To};
 use kpps_results::study as report;
 use kpps_results::study::Verdict;
 use std::collections::BTreeMap;
@@ -12,6 +13,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Called when a measurement ends: how many have ended, of how many.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// A hash of the texts of own profiles that these changes name by their files; empty if they name none.
+fn texts(changes: &[Change]) -> String {
+    let files = changes.iter().filter_map(|change| match &change.to {
+        To::Set(toml::Value::String(path)) => std::fs::read(path).ok(),
+        _ => None,
+    });
+    let files: Vec<_> = files.collect();
+    if files.is_empty() { String::new() } else { digest(&files.concat()) }
+}
 
 /// What was measured: a result, or why there is none, for each measurement.
 #[derive(Debug, Default)]
@@ -48,7 +59,7 @@ pub fn measure_or_find<'a>(
             let Some((_, measurement)) = work.get(index) else { break };
             let name = match &context.changes[..] {
                 [] => measurement.key(),
-                changes => format!("{} {changes:?}", measurement.key()),
+                changes => format!("{} {changes:?} {}", measurement.key(), texts(changes)),
             };
             let result = match kept.find(&name) {
                 Some(values) => Ok(values),

@@ -74,6 +74,11 @@ fn an_interrupted_run_is_resumed() {
             assert!(output.status.success(), "{output:?}");
             output.stdout
         };
-        assert_eq!(run(&["--resume", "kept"]), run(&[]), "the same bytes");
+        let whole = run(&[]);
+        assert_eq!(run(&["--resume", "kept"]), whole, "the same bytes");
+        assert_eq!(run(&["--resume", "kept"]), whole);
+        let lines = std::fs::read_to_string(folder.path().join("kept")).unwrap().lines().count();
+        let rows = serde_json::from_slice::<Value>(&whole).unwrap()["rows"].as_array().unwrap().len();
+        assert_eq!(lines, rows, "each is measured once");
     }
 }

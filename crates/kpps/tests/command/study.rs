@@ -157,6 +157,11 @@ fn a_few_claims_can_be_perturbed() {
     let words = ["study", "--perturb", "50%", "--claim", "M2,M19", "--json", "--resume", "kept"];
     let [first, again] = [(); 2].map(|()| kpps(&here, &words));
     assert!(first.status.success() && first.stdout == again.stdout, "{}", text(&again.stderr));
+    // Two measurements without a change, and each again with each constant that it depends on.
+    let kept = std::fs::read_to_string(here.path().join("kept")).unwrap();
+    let name = |line| serde_json::from_str::<(String, String, Value, u64)>(line).unwrap().1;
+    let names: std::collections::BTreeSet<_> = kept.lines().map(name).collect();
+    assert_eq!(kept.lines().count(), names.len(), "nothing is measured twice");
     let document: Value = serde_json::from_slice(&first.stdout).unwrap();
     jsonschema::validate(&schema(&here), &document).unwrap();
     let rows = document["rows"].as_array().unwrap();
@@ -165,7 +170,7 @@ fn a_few_claims_can_be_perturbed() {
         (Some(rows.len() as u64), &true.into())
     );
     let turned = rows.iter().filter(|row| row["constant"] == "chip.82542.tx_engine_ps");
-    let turned: Vec<_> = turned.map(|row| (&row["change"], &row["turns"][0]["claim"])).collect();
+    let turned: Vec<_> = turned.map(|row| (&row["change"], &row["changed"][0]["claim"])).collect();
     assert_eq!(turned, [(&(-0.5).into(), &"M2".into()), (&0.5.into(), &"M2".into())]);
     let csv = kpps(&here, &["study", "beyond", "--claim", "W11", "--drawn", "44", "--csv", "-"]);
     assert!(text(&csv.stdout).starts_with("measurement,arguments\n"), "{}", text(&csv.stdout));

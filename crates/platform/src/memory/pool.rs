@@ -17,8 +17,8 @@ use std::sync::{Arc, PoisonError, Weak};
 /// A cache line: packet buffers start on one.
 const CACHE_LINE: usize = 64;
 
-/// The number of buffers that a handle trades at once with the pool. Its own stack holds twice as many: those
-/// of a burst of 64 frames may come while as many are there, and nothing is traded.
+/// The number of buffers that a handle trades at once with the pool. Its own stack holds twice as many: a
+/// burst of 64 frames can come back to a stack of 64 without a trade.
 const BATCH: usize = if cfg!(all(test, kpps_loom)) {
     1
 } else if cfg!(miri) {

@@ -227,12 +227,12 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
         mut sink: impl FnMut(Frame) -> Option<PoolBuffer>,
     ) -> Result<usize, Trouble> {
         let before = self.device.rx.counters().frames;
-        let (mut broken, mut long) = (0, 0);
+        let (mut broken, mut in_parts) = (0, 0);
         let pass = |received: Received<PoolBuffer>| {
             // A frame that is longer than a buffer comes in parts; it is not accepted.
             if !(received.first && received.last) || received.error {
                 broken += u64::from(received.last);
-                long += u64::from(received.last && !received.error);
+                in_parts += u64::from(received.last && !received.error);
                 return Some(received.buffer);
             }
             sink(Frame { buffer: received.buffer, bytes: received.bytes })
@@ -262,8 +262,8 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             }
         }
         self.errors += broken;
-        // The driver counts each good frame, those in parts, too.
-        Ok((self.device.rx.counters().frames - before - long) as usize)
+        // The driver's count has frames in parts in it, which were refused here.
+        Ok((self.device.rx.counters().frames - before - in_parts) as usize)
     }
 
     #[inline]

@@ -30,6 +30,10 @@ const EXECUTED: u64 = 30_000;
 const APART: Duration = Duration::from_millis(10);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
+/// The place of frames that never reached the card. QEMU holds 10,000 frames for a card that takes none, and
+/// drops what comes then: while a command that looks at counters has the CPU, and no driver. What it still
+/// holds at the end is dropped, too. It has no counter of them; the card's own counters tell the difference.
+const BEFORE_THE_CARD: &str = "before the card";
 
 /// A measurement to be done.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +97,9 @@ pub struct Measured {
 }
 
 impl Job<'_> {
-    /// The place of frames that were neither processed nor dropped by the card. QEMU's e1000e queues
-    /// frames without a limit while it has no descriptors; those that wait there when the load ends count as
-    /// too late.
+    /// The place of frames that were neither processed nor dropped by the card, where the card does not tell
+    /// how many it has stored. QEMU's e1000e queues frames without a limit while it has no descriptors; those
+    /// that wait there when the load ends count as too late.
     const fn place_of_rest(&self) -> &'static str {
         match (self.work, self.model) {
             (Work::Receive, Model::E1000e) => "waiting",
@@ -121,13 +125,14 @@ impl Job<'_> {
         let result = self.observe(guest, running.as_ref(), &feed);
         let executed = if self.profiled && result.is_ok() { Some(profiled(guest)?) } else { None };
         let mut measured = Measured { executed, ..Measured::default() };
-        let mut dealt_with = 0;
+        let (mut dealt_with, mut stored) = (0, None);
         let fed = feed.stop(guest)?;
         (measured.sent, measured.shortfall) = (fed.sent, fed.shortfall);
         if self.work.is_loaded() {
             guest.wait(AFTERWARDS)?;
             let end = Observation::take(guest, running.as_ref(), &Feed::None)?;
             dealt_with = end.count.frames - begin.count.frames;
+            stored = if is_fed_within { Some(running.stored(guest)?) } else { None };
             // QEMU drops frames that it holds for the card when the cable is pulled. The next driver would
             // get them.
             guest.set_link(LOADED, false)?;
@@ -139,12 +144,8 @@ impl Job<'_> {
         }
         (measured.samples, measured.registers) = result?;
         measured.drops = finished?;
-        let accounted = dealt_with + measured.drops.values().sum::<u64>();
         if self.work.is_loaded() {
-            measured.surplus = accounted.saturating_sub(measured.sent);
-            if let Some(rest @ 1..) = measured.sent.checked_sub(accounted) {
-                measured.drops.insert(self.place_of_rest().into(), rest);
-            }
+            measured.account(dealt_with, stored, self.place_of_rest());
         }
         if let Some(paced) = guest.paced().filter(|_| is_fed_within) {
             let starved = fed.source.is_some_and(|source| source.starved > 0);
@@ -183,6 +184,23 @@ impl Job<'_> {
 }
 
 impl Measured {
+    /// Accounts for each frame that was sent: `dealt_with` are those that the driver has processed, `stored`
+    /// those that the card has stored, if it tells.
+    fn account(&mut self, dealt_with: u64, stored: Option<u64>, place_of_rest: &str) {
+        if let Some(stored) = stored {
+            let reached = stored + self.drops.get("ring").copied().unwrap_or_default();
+            if let Some(before @ 1..) = self.sent.checked_sub(reached) {
+                self.drops.insert(BEFORE_THE_CARD.into(), before);
+            }
+        }
+        let accounted = dealt_with + self.drops.values().sum::<u64>();
+        self.surplus = accounted.saturating_sub(self.sent);
+        if let Some(rest @ 1..) = self.sent.checked_sub(accounted) {
+            let place = if stored.is_some() { kpps_results::UNEXPLAINED } else { place_of_rest };
+            self.drops.insert(place.into(), rest);
+        }
+    }
+
     /// Takes off what the source of frames costs each time that it takes the CPU.
     fn take_off(&mut self, cost: Cost, sent: Sent) {
         let refills_per_frame = sent.refills as f64 / sent.frames.max(1) as f64;
@@ -303,5 +321,29 @@ impl Observation {
             // An instruction takes a nanosecond.
             instructions: pps.filter(|_| self.clock == Clock::Instructions).and_then(per_frame),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frame_has_one_place() {
+        let after = |dealt_with, stored| {
+            let drops = [("ring".to_owned(), 20)].into();
+            let mut measured = Measured { sent: 100, drops, ..Measured::default() };
+            measured.account(dealt_with, stored, "waiting");
+            let places = measured.drops.into_iter().filter(|(place, _)| place != "ring");
+            (places.collect::<Vec<_>>(), measured.surplus)
+        };
+        let place = |name: &str, frames| (name.to_owned(), frames);
+        assert_eq!(after(80, Some(80)), (vec![], 0));
+        assert_eq!(after(70, Some(70)), (vec![place(BEFORE_THE_CARD, 10)], 0));
+        // The card has stored more than the driver has seen: not the rest of those before the card.
+        let both = vec![place(BEFORE_THE_CARD, 10), place(kpps_results::UNEXPLAINED, 3)];
+        assert_eq!(after(67, Some(70)), (both, 0));
+        assert_eq!(after(70, None), (vec![place("waiting", 10)], 0));
+        assert_eq!(after(81, Some(80)), (vec![], 1));
     }
 }

@@ -110,8 +110,7 @@ impl Plan {
             return Err(Error::Input("--profile is of instructions: --clock instructions".into()));
         }
         if finished.is_kept() && self.clock == Clock::Wall {
-            let why =
-                "--resume takes --clock instructions: by the wall clock, drivers are compared within one run";
+            let why = "--resume needs --clock instructions: what the wall clock measured in another run cannot be compared";
             return Err(Error::Input(why.into()));
         }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
@@ -150,16 +149,12 @@ impl Plan {
             ..Lab::default()
         };
         let mut found = Found { lab, ..Found::default() };
-        let version = qemu::version()?;
-        found.lab.qemu.clone_from(&version);
+        let (number, version) = qemu::version()?;
+        found.lab.qemu = number;
         for boot in boots {
             if !go_on() {
                 found.lab.complete = false;
                 break;
-            }
-            if found.is_late(self, since) {
-                boot.tasks.iter().for_each(|task| found.leave_out(boot.name(task), self.rounds, observer));
-                continue;
             }
             let options = workload::pc(boot.machine, boot.model, self.clock, self.rate);
             let dpdk = self.drivers.contains(&Driver::Dpdk);
@@ -227,10 +222,6 @@ impl Plan {
         for round in 0..self.rounds {
             for task in &boot.tasks {
                 let name = boot.name(task);
-                if found.is_late(self, since) {
-                    found.leave_out(name, 1, observer);
-                    continue;
-                }
                 let job = Job {
                     model: boot.model,
                     driver: task.driver,
@@ -246,7 +237,12 @@ impl Plan {
                 let key = finished::name(&(system, job, round));
                 if let Some(measured) = finished.find(&key) {
                     found.add(boot, task, round, measured);
+                    found.lab.resumed += 1;
                     observer.done();
+                    continue;
+                }
+                if found.is_late(self, since) {
+                    found.leave_out(name, 1, observer);
                     continue;
                 }
                 let guest = match &mut guest {

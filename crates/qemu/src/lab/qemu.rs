@@ -29,16 +29,18 @@ pub(super) struct Started {
     pub(super) trace: File,
 }
 
-/// The version of the host's QEMU, as "7.2.22".
-pub(super) fn version() -> Result<String> {
+/// The version of the host's QEMU: its number, as "7.2.22", and the line that it tells.
+pub(super) fn version() -> Result<(String, String)> {
     let output = Command::new(PROGRAM).arg("--version").output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
         _ => Error::from(error),
     })?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".
-    let number = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
-    number.map(str::to_owned).ok_or_else(|| Error::Input(format!("{PROGRAM} --version told none: {text}")))
+    let line = text.lines().next().unwrap_or_default();
+    let number = line.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let both = number.map(|number| (number.to_owned(), line.to_owned()));
+    both.ok_or_else(|| Error::Input(format!("{PROGRAM} --version told none: {line}")))
 }
 
 pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<Started> {

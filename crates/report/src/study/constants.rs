@@ -1,17 +1,18 @@
 //! Fitted constants that were moved, and constants that were drawn.
 
 use crate::rows::{Column, Field, Rows};
-use kpps_results::study::{Drawn, MovedConstant, Perturbation};
+use kpps_results::study::{ChangedVerdict, Drawn, MovedConstant, Perturbation};
 use std::fmt::Write;
 
-/// The verdicts that change with a constant, in words.
-fn turned(row: &MovedConstant) -> String {
-    let list: Vec<_> = row.turns.iter().map(|it| format!("{} {} -> {}", it.claim, it.from, it.to)).collect();
-    match (row.moves, list.is_empty()) {
-        (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
-        (true, true) => "no verdict changes".to_owned(),
-        (true, false) => list.join(", "),
-    }
+/// The verdicts that change with a constant.
+fn changed(row: &MovedConstant) -> String {
+    let one = |it: &ChangedVerdict| format!("{} {} -> {}", it.claim, it.from, it.to);
+    row.changed.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A share in per cent, with a sign.
+fn percent(share: f64) -> String {
+    format!("{:+} %", (share * 1e5).round() / 1e3)
 }
 
 /// A line for each change, and how many verdicts changed.
@@ -19,9 +20,14 @@ pub fn perturbation(document: &Perturbation) -> String {
     let mut text = String::new();
     for row in &document.rows {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<48} {:>+5.0} %  {}", row.constant, row.change * 100.0, turned(row));
+        let what = match (row.is_moved, changed(row)) {
+            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
+            (true, none) if none.is_empty() => "no verdict changes".to_owned(),
+            (true, changed) => changed,
+        };
+        let _ = writeln!(text, "{:<48} {:>7}  {what}", row.constant, percent(row.change));
     }
-    let verdicts: usize = document.rows.iter().map(|row| row.turns.len()).sum();
+    let verdicts: usize = document.rows.iter().map(|row| row.changed.len()).sum();
     let _ = writeln!(
         text,
         "\n{} of {} changes tried, {verdicts} verdicts changed",
@@ -37,12 +43,12 @@ pub fn perturbation_rows(document: &Perturbation) -> Rows {
         vec![
             Field::Text(row.constant.clone()),
             Field::Number(row.change),
-            Field::Switch(row.moves),
-            Field::Whole(row.turns.len() as i64),
-            Field::Text(turned(row)),
+            Field::Switch(row.is_moved),
+            Field::Whole(row.changed.len() as i64),
+            Field::Text(changed(row)),
         ]
     };
-    let columns = ["constant", "change", "moves", "verdicts_changed", "verdicts"];
+    let columns = ["constant", "change", "is_moved", "verdicts_changed", "changed"];
     Rows { columns: columns.map(Column::from).into(), rows: document.rows.iter().map(row).collect() }
 }
 

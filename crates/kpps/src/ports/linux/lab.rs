@@ -155,8 +155,9 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let plan = if arguments.quick { plan.quick() } else { plan };
     let finished = arguments.resume.finished(session)?;
     let lab = |progress: &Progress, go_on| plan.run(progress, go_on, &finished);
-    let results = measure(&arguments.outputs, session, "lab", &arguments.resume.kept(), lab)?;
+    let results = measure(&arguments.outputs, session, "lab", &arguments.resume.kept(), lab);
     finished.close()?;
+    let results = results?;
     failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }
 

@@ -19,6 +19,7 @@ use crate::sys::{Policy, schedule};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -112,7 +113,14 @@ fn shared() -> MutexGuard<'static, Shared> {
 /// Gives this thread, and those that it starts, the highest priority of ordinary programs, if that is
 /// permitted; or takes it back. It is for threads that do little and whose lateness ends a trial.
 pub fn prefer(is_preferred: bool) {
-    let _ = setpriority_process(SELF, if is_preferred { PREFERRED } else { 0 });
+    /// The priority of threads that are not preferred.
+    static ORDINARY: AtomicI32 = AtomicI32::new(0);
+    match getpriority_process(SELF) {
+        Ok(nice) if is_preferred && nice != PREFERRED => ORDINARY.store(nice, Ordering::Relaxed),
+        _ => {}
+    }
+    let nice = if is_preferred { PREFERRED } else { ORDINARY.load(Ordering::Relaxed) };
+    let _ = setpriority_process(SELF, nice);
 }
 
 /// Puts the session's priority back, before the process ends while senders still run.

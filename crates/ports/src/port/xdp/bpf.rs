@@ -22,35 +22,42 @@ const MODE_DRIVER: u32 = 1 << 2;
 /// Queues that the map has entries for.
 const QUEUES: u32 = 1024;
 
-/// Writes the time (`CLOCK_MONOTONIC`, ns) into the eight bytes before the frame, if the driver leaves room
-/// there, as metadata, which the kernel copies with the frame; and
-/// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`.
-fn program(map: i32) -> [Instruction; 17] {
+const RX_QUEUE_INDEX: i16 = 16;
+const MAP_FD: u8 = 1;
+const XDP_PASS: i32 = 2;
+const REDIRECT_MAP: i32 = 51;
+const XDP_ADJUST_META: i32 = 54;
+const KTIME_GET_TAI_NS: i32 = 208;
+
+/// `r6 = r1`: the context.
+const CONTEXT: [Instruction; 1] = [Instruction(0xbf, 0x16, 0, 0)];
+
+/// Writes the time (`CLOCK_TAI`, ns; Linux 6.1) into the eight bytes before the frame, as metadata, which the
+/// kernel copies with the frame. Does nothing if the driver leaves no room there.
+const STAMP: [Instruction; 10] = {
     const DATA: i16 = 0;
     const DATA_META: i16 = 8;
-    const RX_QUEUE_INDEX: i16 = 16;
-    const MAP_FD: u8 = 1;
-    const XDP_PASS: i32 = 2;
-    const KTIME_GET_NS: i32 = 5;
-    const REDIRECT_MAP: i32 = 51;
-    const XDP_ADJUST_META: i32 = 54;
     [
-        // r6 = r1, the context
-        Instruction(0xbf, 0x16, 0, 0),
-        // if (bpf_xdp_adjust_meta(r1, -8) != 0) goto redirect
+        // if (bpf_xdp_adjust_meta(r1, -8) != 0) goto end
         Instruction(0xb7, 2, 0, -8),
         Instruction(0x85, 0, 0, XDP_ADJUST_META),
         Instruction(0x55, 0, 7, 0),
-        // r7 = the metadata; if (r7 + 8 > data) goto redirect: for the kernel's verifier
+        // r7 = the metadata; if (r7 + 8 > data) goto end: for the kernel's verifier
         Instruction(0x61, 0x67, DATA_META, 0),
         Instruction(0x61, 0x62, DATA, 0),
         Instruction(0xbf, 0x73, 0, 0),
         Instruction(0x07, 3, 0, 8),
         Instruction(0x2d, 0x23, 2, 0),
-        // *(u64 *)r7 = bpf_ktime_get_ns()
-        Instruction(0x85, 0, 0, KTIME_GET_NS),
+        // *(u64 *)r7 = bpf_ktime_get_tai_ns()
+        Instruction(0x85, 0, 0, KTIME_GET_TAI_NS),
         Instruction(0x7b, 0x07, 0, 0),
-        // redirect: r2 = *(u32 *)(r6 + RX_QUEUE_INDEX)
+    ]
+};
+
+/// `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`.
+fn redirect(map: i32) -> [Instruction; 6] {
+    [
+        // r2 = *(u32 *)(r6 + RX_QUEUE_INDEX)
         Instruction(0x61, 0x62, RX_QUEUE_INDEX, 0),
         // r1 = map, in two halves
         Instruction(0x18, MAP_FD << 4 | 1, 0, map),
@@ -104,7 +111,10 @@ impl Program {
 
     fn load(interface: &Interface) -> io::Result<Self> {
         let sockets = Map::new(MapKind::Sockets, QUEUES)?;
-        let program = load(PROG_TYPE_XDP, 0, 0, &program(sockets.number()))?;
+        let redirect = redirect(sockets.number());
+        // Older kernels do not tell an XDP program that time: the frames have none then.
+        let program = load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &STAMP, &redirect].concat())
+            .or_else(|_| load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &redirect].concat()))?;
         let attach = |flags| {
             let link = LinkCreate {
                 program: program.as_raw_fd() as u32,

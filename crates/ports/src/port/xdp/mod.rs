@@ -10,7 +10,6 @@
 //! stay in order, one system call sends them all, and a core does not send faster by two queues.
 
 mod bpf;
-mod day;
 mod ring;
 mod socket;
 mod wake;
@@ -21,11 +20,11 @@ use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::{kick, wake_receiver};
 use bpf::Program;
-use day::Day;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions, XdpStatistics};
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 use socket::{Outlet, SENDING, Socket};
 use std::io;
 use std::ops::Range;
@@ -43,6 +42,9 @@ const RECEIVING: u32 = 2048;
 const RECEIVING_IN_ALL: u32 = 4 * RECEIVING;
 /// Entries of a queue's receive rings at least: as many as a driver takes at once.
 const RECEIVING_LEAST: u32 = 64;
+/// How long a frame may wait in a receive ring, and how long the program may take for a burst, in ns.
+const LONGEST_WAIT_NS: u64 = 10_000_000_000;
+const BURST_NS: u64 = 1_000_000_000;
 /// How long a closed socket may still occupy its queue.
 const LET_GO: Duration = Duration::from_secs(2);
 /// System calls that send a whole ring, with 32 frames each.
@@ -131,7 +133,8 @@ pub struct XdpPort {
     pending: usize,
     next_poll: NextPoll,
     epoch: Instant,
-    day: Day,
+    /// What International Atomic Time is ahead of the time of day, in s: XDP programs know the former only.
+    tai_ahead_s: u64,
     counters: Counters,
 }
 
@@ -184,7 +187,7 @@ impl XdpPort {
             pending: 0,
             next_poll: NextPoll::Now,
             epoch: Instant::now(),
-            day: Day::default(),
+            tai_ahead_s: tai_ahead_s(),
             counters: Counters::default(),
         };
         for queue in 0..port.queues.len() {
@@ -276,7 +279,7 @@ impl XdpPort {
         budget: usize,
         sink: &mut impl FnMut(Frame, Option<u64>) -> Option<PoolBuffer>,
     ) -> (usize, bool) {
-        let (mut taken, mut damaged, mut emptied) = (0, 0, false);
+        let (mut taken, mut damaged, mut emptied, mut now_ns) = (0, 0, false, None);
         let Queue { socket, wanted, .. } = &mut self.queues[queue];
         for _ in 0..budget {
             let Some(descriptor) = socket.received.take() else {
@@ -300,9 +303,12 @@ impl XdpPort {
             taken += 1;
             self.counters.received += 1;
             self.counters.received_bytes += bytes as u64;
-            // Without metadata there is 0: a time that was read is no later frame's.
-            let stamp = if STAMPED { buffer.take_word_before() } else { 0 };
-            let stamp = (stamp > 0).then(|| self.day.of(stamp));
+            let stamp = if STAMPED {
+                let now = *now_ns.get_or_insert_with(|| in_ns(clock_gettime(ClockId::Realtime)));
+                stamp(buffer.take_word_before(), self.tai_ahead_s, now)
+            } else {
+                None
+            };
             self.slots.extend(sink(Frame { buffer, bytes: bytes as u16 }, stamp));
         }
         if taken + damaged > 0 {
@@ -359,6 +365,30 @@ impl XdpPort {
             Err(buffer) => Err(Frame { buffer, bytes }),
         }
     }
+}
+
+/// A time in ns.
+fn in_ns(time: Timespec) -> u64 {
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// What International Atomic Time is ahead of the time of day, in whole s: 37 since 2017, and 0 where nobody
+/// has told the kernel (clock_gettime(2)).
+fn tai_ahead_s() -> u64 {
+    let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
+    let ahead_ns = in_ns(tai).saturating_sub(in_ns(clock_gettime(ClockId::Realtime)));
+    (ahead_ns + 500_000_000) / 1_000_000_000
+}
+
+/// The time of day of a frame's arrival, in ns since 1970, by the word before it; `now_ns` is the time of day
+/// of the program. `None` if it is no time of the last seconds: the driver leaves no room for metadata, and
+/// whatever is in the word was not written for this frame.
+#[inline]
+fn stamp(tai_ns: u64, tai_ahead_s: u64, now_ns: u64) -> Option<u64> {
+    let came_ns = tai_ns.wrapping_sub(tai_ahead_s.wrapping_mul(1_000_000_000));
+    // A burst goes on to arrive while it is taken.
+    let age_ns = (now_ns + BURST_NS).wrapping_sub(came_ns);
+    (age_ns <= BURST_NS + LONGEST_WAIT_NS).then_some(came_ns)
 }
 
 /// Binds a socket. The kernel takes some time to release the queue of a closed socket.
@@ -555,6 +585,21 @@ mod tests {
         };
         assert_eq!(statistics(Some(20), Some(30)), (Some(31), Some(32)));
         assert_eq!(statistics(None, None), (Some(11), None));
+    }
+
+    #[test]
+    fn a_word_that_is_no_recent_time_is_none_of_the_frame() {
+        const S: u64 = 1_000_000_000;
+        let now = 1_700_000_000 * S;
+        for ahead in [0, 37] {
+            let of = |came: u64| stamp(came.wrapping_add(ahead * S), ahead, now);
+            assert_eq!(of(now - 5_000), Some(now - 5_000));
+            assert_eq!(of(now + 5_000), Some(now + 5_000), "it came after the burst was begun");
+            for other in [0, 1, now - 11 * S, now + 2 * S, u64::MAX, 0u64.wrapping_sub(ahead * S)] {
+                assert_eq!(of(other), None, "{other}");
+            }
+        }
+        assert!(tai_ahead_s() < 100);
     }
 
     #[test]

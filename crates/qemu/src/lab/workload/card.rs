@@ -51,6 +51,23 @@ impl Register {
     }
 }
 
+/// Frames that a card has stored in memory.
+pub(crate) struct StoredFrames(Register);
+
+impl StoredFrames {
+    /// Counts from now on. Nobody else may read the register.
+    pub(crate) fn of(guest: &mut Guest, index: usize) -> Result<Self> {
+        let register = Register::of(guest, index, STORED)?;
+        register.read(guest)?;
+        Ok(Self(register))
+    }
+
+    /// Frames since the last call.
+    pub(crate) fn take(&self, guest: &mut Guest) -> Result<u64> {
+        self.0.read(guest)
+    }
+}
+
 /// Frames that found a card's ring full.
 pub(crate) struct MissedFrames {
     register: Register,

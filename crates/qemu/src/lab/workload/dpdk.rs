@@ -3,7 +3,7 @@
 use super::{Backend, Count, LOADED, Running, Work, bind, involved, load_backend, stand_in};
 use crate::lab::counters::Snapshot;
 use crate::lab::options::address;
-use crate::lab::workload::card::{MissedFrames, Register, SENT, STORED};
+use crate::lab::workload::card::{MissedFrames, Register, SENT, STORED, StoredFrames};
 use crate::lab::{Error, Guest, Result};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,12 +22,14 @@ const LCORES: &str = "0@0,1@0";
 const BUFFERS: u32 = 17408;
 
 struct Testpmd {
+    work: Work,
     /// The cards' counters of its frames. Asking testpmd itself would take as much of its only CPU as sending
     /// thousands of frames.
     counters: Vec<Register>,
     /// Their sum so far: a read clears them.
     frames: Cell<u64>,
     missed: MissedFrames,
+    stored: StoredFrames,
 }
 
 pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) -> Result<Box<dyn Running>> {
@@ -70,12 +72,13 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) 
         // must not be lost.
         guest.run("sleep 1.2")?;
     }
-    let missed = MissedFrames::of(guest, *cards.first().unwrap_or(&LOADED))?;
+    let card = *cards.first().unwrap_or(&LOADED);
+    let (missed, stored) = (MissedFrames::of(guest, card)?, StoredFrames::of(guest, card)?);
     guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)?;
     // Other drivers may have used the cards: their counts are cleared.
     let offset = if work == Work::Receive { STORED } else { SENT };
     let counters = cards.iter().map(|index| Register::of(guest, *index, offset)).collect::<Result<_>>()?;
-    let testpmd = Testpmd { counters, frames: Cell::new(0), missed };
+    let testpmd = Testpmd { work, counters, frames: Cell::new(0), missed, stored };
     guest.at_once(&testpmd.counter())?;
     Ok(Box::new(testpmd))
 }
@@ -93,6 +96,12 @@ impl Running for Testpmd {
 
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
         Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
+    fn stored(&self, guest: &mut Guest) -> Result<u64> {
+        let since = self.stored.take(guest)?;
+        // The counter of received frames is the same register, and has cleared it each time.
+        Ok(if self.work == Work::Receive { self.frames.get() + since } else { since })
     }
 
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {

@@ -3,7 +3,7 @@
 use super::{Backend, Count, LOADED, OPEN, PAIR, Running, Work, bind, involved, load_backend, stand_in};
 use crate::lab::counters::Snapshot;
 use crate::lab::options::address;
-use crate::lab::workload::card::MissedFrames;
+use crate::lab::workload::card::{MissedFrames, StoredFrames};
 use crate::lab::{Error, Guest, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ const PRIME: u32 = 64;
 struct Kpps {
     work: Work,
     missed: MissedFrames,
+    stored: StoredFrames,
 }
 
 pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) -> Result<Box<dyn Running>> {
@@ -43,8 +44,9 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) 
         Error::Command { output, .. } => Error::Input(format!("kpps does not start: {output}")),
         other => other,
     })?;
-    let missed = MissedFrames::of(guest, *involved(work).first().unwrap_or(&LOADED))?;
-    Ok(Box::new(Kpps { work, missed }))
+    let card = *involved(work).first().unwrap_or(&LOADED);
+    let (missed, stored) = (MissedFrames::of(guest, card)?, StoredFrames::of(guest, card)?);
+    Ok(Box::new(Kpps { work, missed, stored }))
 }
 
 impl Running for Kpps {
@@ -64,6 +66,10 @@ impl Running for Kpps {
 
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
         Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
+    fn stored(&self, guest: &mut Guest) -> Result<u64> {
+        self.stored.take(guest)
     }
 
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {

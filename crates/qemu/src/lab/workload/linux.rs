@@ -51,6 +51,8 @@ struct Linux {
     /// The commands that undo the setup.
     undo: String,
     missed: MissedFrames,
+    /// The watched interface, and frames that its card had stored at the start.
+    stored: (String, u64),
 }
 
 pub(super) fn start(
@@ -119,7 +121,16 @@ pub(super) fn start(
     guest.run(&setup)?;
     let undo = format!("{undo}; for name in {}; do ip link set $name down; done", names.join(" "));
     let missed = MissedFrames::of(guest, watched)?;
-    Ok(Box::new(Linux { work, counter, undo, missed }))
+    let stored = (first.clone(), stored(guest, &first)?);
+    Ok(Box::new(Linux { work, counter, undo, missed, stored }))
+}
+
+/// Frames that a card has stored, as its driver sums them up: reading the register clears it, and the driver
+/// reads it every two seconds.
+fn stored(guest: &mut Guest, interface: &str) -> Result<u64> {
+    let answer = guest.run(&format!("/bin/ethtool -S {interface}"))?;
+    number(&answer, &[" rx_packets:"])
+        .ok_or_else(|| Error::Protocol { what: "the driver's counters".into(), answer })
 }
 
 /// The kernel's packet generator, without end: setup, counter, undo.
@@ -155,6 +166,11 @@ impl Running for Linux {
 
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
         Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+    }
+
+    fn stored(&self, guest: &mut Guest) -> Result<u64> {
+        let (interface, before) = &self.stored;
+        Ok(stored(guest, interface)?.saturating_sub(*before))
     }
 
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {

@@ -162,6 +162,12 @@ pub trait Running {
     /// # Errors
     /// If the guest does not answer.
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>>;
+    /// Frames that the card has stored in memory since the start, by its own count. Called once, after the
+    /// last frame; of no meaning without a load.
+    ///
+    /// # Errors
+    /// If the guest does not answer.
+    fn stored(&self, guest: &mut Guest) -> Result<u64>;
     /// Ends the workload. Returns the losses, by place.
     ///
     /// # Errors
