@@ -17,8 +17,8 @@ _STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
 
 def _texts(thing: object, seen: set[int]) -> Iterator[str]:
     """What a policy does, as far as it is written in Python: the source of the class and of its bases, of functions
-    and modules that they use, and all values that these use. Kept results are those of another policy if any of it
-    changes."""
+    and modules that they use, and all values that these use, but for objects that show no more than an address. Kept
+    results are those of another policy if any of it changes."""
     if id(thing) in seen or thing in (object, Policy):
         return
     seen.add(id(thing))
@@ -27,8 +27,9 @@ def _texts(thing: object, seen: set[int]) -> Iterator[str]:
             yield from _texts(part, seen)
         return
     if not (inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing)):
-        # What shows only its address is another one in each run, and measured again.
-        yield repr(thing)
+        # What shows an address would be another one in each run: its class must do.
+        text = repr(thing)
+        yield type(thing).__qualname__ if " at 0x" in text else text
         return
     module = thing.__name__ if inspect.ismodule(thing) else thing.__module__
     if (module or "").partition(".")[0] in (*_STANDARD, __package__):
