@@ -1356,6 +1356,8 @@ def study(
     *studies: _Value,
     claim: _Values | None = None,
     perturb: _Value | None = None,
+    fit: bool | None = None,
+    cross_validate: bool | None = None,
     seeds: _Value | None = None,
     drawn: _Value | None = None,
     set: _Pairs | None = None,
@@ -1371,6 +1373,8 @@ def study(
         studies (NAME): Studies, by name [default: those of papers]
         claim (ID,…): Only these claims, by id
         perturb (SHARE): Change each fitted constant up and down by this share and list the verdicts that change
+        fit (True or False): Find the fitted constants again, from the claims of kind fit
+        cross_validate (True or False): Predict each claim of kind fit from the others
         seeds (FIRST..LAST): Draw the random machines with these seeds instead
         drawn (SEED): Print the constants of the random machine with this seed; nothing is measured
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
