@@ -3,7 +3,7 @@
 
 .PHONY: run test test-built machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
 	sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
-	install-peers install-python wheel overheads
+	install-peers install-python wheel overheads fit
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -169,6 +169,12 @@ peers: install-build-tools install-peers
 systems: install-build-tools
 	@$(call install,ip:iproute2 ethtool:ethtool)
 	cargo bench --package kpps --bench systems
+
+# The fitted constants, found again from the claims of kind fit: the profiles must hold them. Two minutes.
+fit: install-build-tools
+	cargo build --release --package kpps
+	$(TARGET)/release/kpps study --fit | tee $(TARGET)/fit.txt
+	grep -q ', 0 of them not as in the profiles' $(TARGET)/fit.txt
 
 # The code of the agents' protocol, from its definition.
 protocol: install-build-tools
