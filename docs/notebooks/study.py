@@ -24,7 +24,7 @@ table.groupby(["kind", "verdict"]).size()
 
 # %%
 try:
-    moved = kpps.study("morris2000", claim=["M14"], set={"host.interrupt_entry_ps": "*1.1"})
+    moved = kpps.study("morris2000", claim=["M14"], set={"host.interrupt_cycles": "*1.1"})
 except kpps.CheckFailed as error:
     # A claim is missed now; the error has what was measured.
     moved = error.result

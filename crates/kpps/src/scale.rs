@@ -20,7 +20,6 @@ use std::time::Duration;
   kpps scale --nic 82598                             10 gigabit
   kpps scale --nic 82598 --set machine.bus.any=pcie-x1 --set machine.bus.82598=pcie-x1
   kpps scale --nic 82598 --shared-lines 4            all flows end in one socket
-  kpps scale --flows 1                               one flow uses one queue
   kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
 Each CPU has its own receive queue with its own interrupt (receive side scaling). The limit is the part that

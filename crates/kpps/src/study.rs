@@ -7,20 +7,17 @@ use clap::Args;
 use kpps_measure::units;
 use kpps_report::Session;
 use kpps_report::live::Progress;
-use kpps_study::{Context, bad, choose, document, drawn, explore, judged, measure_or_find};
+use kpps_study::{Context, bad, choose, cross_validate, document, drawn, fit, judged, measure_or_find};
 use kpps_study::{pages, perturb, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn"])), after_help = "Examples:
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study --report pages               a page of each, and one of all: studies.html
-  kpps study beyond --seeds 101..200      other machines
-  kpps study beyond --drawn 44            the constants of one of them, as arguments of kpps grid
-  kpps study --claim M14                  one claim
   kpps study --perturb 10%                which verdicts change when fitted constants change
-  kpps study --fit                        find the fitted constants again; --cross-validate tests that
+  kpps study --fit                        find the fitted constants again
   kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
 
 Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
@@ -36,10 +33,10 @@ pub struct Arguments {
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     perturb: Option<f64>,
     /// Find the fitted constants again, from the claims of kind fit
-    #[arg(long, conflicts_with_all = ["perturb", "json", "results", "csv", "report", "seeds", "resume"])]
+    #[arg(long, conflicts_with_all = ["perturb", "seeds", "resume"])]
     fit: bool,
     /// Predict each claim of kind fit from the others
-    #[arg(long, conflicts_with_all = ["perturb", "fit", "json", "results", "csv", "report", "seeds", "resume"])]
+    #[arg(long, conflicts_with_all = ["perturb", "fit", "seeds", "resume"])]
     cross_validate: bool,
     #[command(flatten)]
     resume: Resume,
@@ -72,23 +69,29 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let go_on = || session.goes_on();
     let context = Context { changes: arguments.constants.changes()?, go_on: &go_on };
     let kept = arguments.resume.finished(session)?;
-    if arguments.fit || arguments.cross_validate {
-        session.print(&explore(&studies, arguments.fit, &go_on)?)?;
-        return arguments.resume.end(kept, session, "not all constants found");
-    }
+    let Arguments { fit: is_fit, cross_validate: is_cross, perturb: share, .. } = *arguments;
+    let alone = [(is_fit, "fit"), (is_cross, "cross-validation"), (share.is_some(), "perturbation")];
+    let mut files = arguments.outputs.open_pages(session, &pages(&studies, &alone))?;
     let progress = Progress::default();
     let show = |done, of| progress.stands_at(done, of);
-    if let Some(share) = arguments.perturb {
-        let mut files = arguments.outputs.open(session, "perturbation")?;
-        let view = session.line(progress.clone());
-        let results = perturb(&studies, share, &context, &show, &kept)?;
+    let view = session.line(progress.clone());
+    if is_fit {
+        let found = fit(&studies, &go_on, &show)?;
         drop(view);
-        files.publish(&results, "")?;
-        let tried = format!("{} of {} changes tried", results.rows.len(), results.requested);
+        files.publish(&found, "")?;
+        return arguments.resume.end(kept, session, "not all constants found");
+    } else if is_cross {
+        let found = cross_validate(&studies, &go_on, &show)?;
+        drop(view);
+        files.publish(&found, "")?;
+        return arguments.resume.end(kept, session, "not all claims predicted");
+    } else if let Some(share) = share {
+        let found = perturb(&studies, share, &context, &show, &kept)?;
+        drop(view);
+        files.publish(&found, "")?;
+        let tried = format!("{} of {} changes tried", found.rows.len(), found.requested);
         return arguments.resume.end(kept, session, &tried);
     }
-    let mut files = arguments.outputs.open_pages(session, &pages(&studies))?;
-    let view = session.line(progress.clone());
     let outcomes = measure_or_find(wanted(&studies, !arguments.claim.is_empty()), &context, &show, &kept);
     drop(view);
     let results = document(&studies, &outcomes, !arguments.claim.is_empty());

@@ -64,9 +64,8 @@ pub struct Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let machine = &arguments.machine;
-    let setups = machine.driver.iter().map(|driver| machine.with(Some(driver.clone()), None).setup());
-    let setups: Vec<Setup> = setups.collect::<Result<_, _>>()?;
+    let with = |driver: &String| arguments.machine.with(Some(driver.clone()), None).setup();
+    let setups = arguments.machine.driver.iter().map(with).collect::<Result<Vec<Setup>, _>>()?;
     let features = Features {
         pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
         checksum: arguments.checksum,

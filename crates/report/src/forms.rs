@@ -19,7 +19,7 @@ use kpps_results::provenance::Published;
 use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
 use kpps_results::simulation::{BusTrace, Profile, Scale, Transmit};
-use kpps_results::study::{Drawn, Perturbation, Study};
+use kpps_results::study::{CrossValidation, Drawn, Fit, Perturbation, Study};
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -205,6 +205,36 @@ impl Forms for Perturbation {
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Fitted constants, moved by {} %", (self.share * 1e5).round() / 1e3), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Fit {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        study::fit(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Fitted constants, found again", self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for CrossValidation {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        study::cross_validation(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Claims, each predicted from the others", self))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()

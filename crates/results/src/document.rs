@@ -13,6 +13,8 @@ enum Document {
     Study(crate::study::Study),
     Perturbation(crate::study::Perturbation),
     Drawn(crate::study::Drawn),
+    Fit(crate::study::Fit),
+    CrossValidation(crate::study::CrossValidation),
     Grid(crate::grid::Grid),
     Trial(Box<crate::detail::DetailedTrial>),
     Ndr(crate::ndr::Ndr),

@@ -318,3 +318,87 @@ pub struct DrawnConstants {
     /// Arguments of `kpps grid` that give a machine these constants.
     pub arguments: String,
 }
+
+/// The kind of a [`Fit`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FitKind {
+    /// Fitted constants.
+    #[default]
+    Fit,
+}
+
+/// The fitted constants, found again from the claims of kind *fit*.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fit {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: FitKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// The constants.
+    pub rows: Vec<FittedConstant>,
+    /// Whether all of them are there; false after an interruption.
+    pub complete: bool,
+}
+
+/// A constant that a fit found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FittedConstant {
+    /// The constant, in all profiles that have it.
+    pub constant: String,
+    /// The value that was found.
+    pub value: f64,
+    /// The value that the profiles hold.
+    pub committed: f64,
+    /// The least value that literature and hardware allow.
+    pub least: f64,
+    /// The greatest one.
+    pub most: f64,
+    /// The claims that it was fitted on.
+    pub claims: Vec<String>,
+}
+
+/// The kind of a [`CrossValidation`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CrossValidationKind {
+    /// Claims, each predicted from the others.
+    #[default]
+    CrossValidation,
+}
+
+/// How well each claim of kind *fit* is predicted by constants that were fitted on the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CrossValidation {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: CrossValidationKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// Hash of the profiles, with all their constants, that were in force.
+    pub profiles_hash: String,
+    /// The claims.
+    pub rows: Vec<PredictedClaim>,
+    /// The median of their errors; null without a claim.
+    pub median_error: Option<f64>,
+    /// Whether all of them are there; false after an interruption.
+    pub complete: bool,
+}
+
+/// A claim that was predicted from the others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictedClaim {
+    /// The claim, by id.
+    pub claim: String,
+    /// The greatest relative error of its figures.
+    pub error: f64,
+    /// The constants that were found without it, with their values.
+    pub without: BTreeMap<String, f64>,
+    /// Of these, ones that no other claim tells: they are in the middle of their bounds.
+    pub untold: usize,
+}

@@ -34,8 +34,12 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
     }
 }
 
-/// The names of the pages of a [`document`]: those of its studies, and one of all if there are several.
-pub fn pages(studies: &[Study]) -> Vec<String> {
+/// The names of the pages of a [`document`]: those of its studies, and one of all if there are several. If
+/// one of `others` was asked for, which have a page each, it is the only one.
+pub fn pages(studies: &[Study], others: &[(bool, &str)]) -> Vec<String> {
+    if let Some((_, name)) = others.iter().find(|(is_wanted, _)| *is_wanted) {
+        return vec![(*name).to_owned()];
+    }
     let names = studies.iter().map(|study| study.name.clone());
     names.chain((studies.len() > 1).then(|| "studies".to_owned())).collect()
 }

@@ -13,8 +13,9 @@
 //! [`SWEEPS`]. All values have three significant digits.
 
 use crate::metric::Context;
-use crate::{Claim, Kind, Outcomes, Study, measure};
+use crate::{Claim, Kind, Outcomes, Progress, Study, measure};
 use kpps_profiles::{Change, Error, Profile, To, names};
+use kpps_results::study::{CrossValidation, Fit, FittedConstant, PredictedClaim};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -282,43 +283,13 @@ fn fit_group(free: &[&Free], targets: &[&Target], go_on: &(dyn Fn() -> bool + Sy
     Some(values)
 }
 
-/// What a fit found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The constant.
-    pub free: Free,
-    /// Its value.
-    pub value: f64,
-}
-
-impl Found {
-    /// Whether the profiles hold it.
-    pub fn is_committed(&self) -> bool {
-        self.value == self.free.committed
-    }
-
-    /// In a line.
-    pub fn line(&self) -> String {
-        let [low, high] = self.free.bounds;
-        let committed =
-            if self.is_committed() { String::new() } else { format!(", not {}", self.free.committed) };
-        let on = self.free.claims.join(", ");
-        format!("{:<72} {:>10}{committed}  within {low} to {high}, on {on}", self.free.name(), self.value)
-    }
-}
-
-/// Finds the constants whose claims are all in `studies`, and calls `report` with each group as it is found.
-/// Ends early when `context` says so.
+/// Finds the constants whose claims are all in `studies`. Ends early when `go_on` says so.
 ///
 /// # Errors
 /// If a profile is bad.
-pub fn fit(
-    studies: &[Study],
-    go_on: &(dyn Fn() -> bool + Sync),
-    mut report: impl FnMut(&[Found]),
-) -> Result<Vec<Found>, Error> {
+pub fn fit(studies: &[Study], go_on: &(dyn Fn() -> bool + Sync), progress: Progress) -> Result<Fit, Error> {
     let (free, targets) = (free_constants()?, targets(studies));
-    let mut all = Vec::new();
+    let (mut rows, mut complete) = (Vec::new(), true);
     for group in groups(&free, &targets) {
         let known = |id: &String| targets.iter().any(|target| target.id == id);
         if !group.free.iter().all(|&at| free[at].claims.iter().all(known)) {
@@ -326,41 +297,37 @@ pub fn fit(
         }
         let of: Vec<&Free> = group.free.iter().map(|&at| &free[at]).collect();
         let on: Vec<&Target> = group.targets.iter().map(|&at| &targets[at]).collect();
-        let Some(values) = fit_group(&of, &on, go_on).filter(|_| go_on()) else { break };
-        let found: Vec<Found> =
-            of.iter().zip(values).map(|(free, value)| Found { free: (*free).clone(), value }).collect();
-        report(&found);
-        all.extend(found);
+        let Some(values) = fit_group(&of, &on, go_on).filter(|_| go_on()) else {
+            complete = false;
+            break;
+        };
+        rows.extend(of.iter().zip(values).map(|(free, value)| FittedConstant {
+            constant: free.name(),
+            value,
+            committed: free.committed,
+            least: free.bounds[0],
+            most: free.bounds[1],
+            claims: free.claims.clone(),
+        }));
+        progress(rows.len(), free.len());
     }
-    Ok(all)
+    let (kpps_version, profiles_hash) = (env!("CARGO_PKG_VERSION").into(), kpps_profiles::hash([]));
+    Ok(Fit { kpps_version, profiles_hash, rows, complete, ..Fit::default() })
 }
 
-/// How well a claim is predicted by constants that were not fitted on it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Predicted {
-    /// The claim.
-    pub id: String,
-    /// The greatest of the relative errors of its figures.
-    pub error: f64,
-    /// The constants that were found again without it, with their values.
-    pub without: Vec<(String, f64)>,
-    /// Of these, ones that no other claim tells: they are in the middle of their bounds.
-    pub untold: usize,
-}
-
-/// Leaves out each *fit* claim in turn, fits its constants on the others, and predicts it. Calls `report` as
-/// each ends. Ends early when `context` says so.
+/// Leaves out each *fit* claim in turn, fits its constants on the others, and predicts it. Ends early when
+/// `go_on` says so.
 ///
 /// # Errors
 /// If a profile is bad.
 pub fn cross_validate(
     studies: &[Study],
     go_on: &(dyn Fn() -> bool + Sync),
-    mut report: impl FnMut(&Predicted),
-) -> Result<Vec<Predicted>, Error> {
+    progress: Progress,
+) -> Result<CrossValidation, Error> {
     let (free, targets) = (free_constants()?, targets(studies));
     let groups = groups(&free, &targets);
-    let mut all = Vec::new();
+    let mut rows = Vec::new();
     for (left_out, target) in targets.iter().enumerate() {
         let group = groups.iter().find(|group| group.targets.contains(&left_out));
         let of: Vec<&Free> = group.iter().flat_map(|group| &group.free).map(|&at| &free[at]).collect();
@@ -376,20 +343,22 @@ pub fn cross_validate(
         let context = Context { changes, go_on };
         let outcomes = measure(target.claim.measure.values(), &context, &|_, _| ());
         let Some(errors) = target.errors(&outcomes).filter(|_| go_on()) else { break };
-        let predicted = Predicted {
-            id: target.id.to_owned(),
+        rows.push(PredictedClaim {
+            claim: target.id.to_owned(),
             error: errors.into_iter().map(f64::abs).fold(0.0, f64::max),
             untold: of.iter().filter(|free| !told(free)).count(),
             without: of.iter().map(|free| free.name()).zip(values).collect(),
-        };
-        report(&predicted);
-        all.push(predicted);
+        });
+        progress(rows.len(), targets.len());
     }
-    Ok(all)
+    let (kpps_version, profiles_hash) = (env!("CARGO_PKG_VERSION").into(), kpps_profiles::hash([]));
+    let (median_error, complete) = (median(&rows), rows.len() == targets.len());
+    let empty = CrossValidation::default();
+    Ok(CrossValidation { kpps_version, profiles_hash, rows, median_error, complete, ..empty })
 }
 
 /// The median error.
-pub fn median(predicted: &[Predicted]) -> Option<f64> {
+fn median(predicted: &[PredictedClaim]) -> Option<f64> {
     let mut errors: Vec<f64> = predicted.iter().map(|predicted| predicted.error).collect();
     errors.sort_by(f64::total_cmp);
     errors.get(errors.len() / 2).copied()

@@ -29,8 +29,7 @@
 mod choose;
 mod data;
 mod document;
-mod explore;
-pub mod fit;
+mod fit;
 mod judge;
 pub mod metric;
 mod perturb;
@@ -39,7 +38,7 @@ mod run;
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
 pub use document::{bad, document, judged, pages};
-pub use explore::explore;
+pub use fit::{cross_validate, fit};
 pub use judge::judge;
 pub use metric::{Context, Value, Values};
 pub use perturb::{Nudge, fitted_constants, perturb, turns};

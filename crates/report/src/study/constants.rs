@@ -1,7 +1,7 @@
-//! Fitted constants that were moved, and constants that were drawn.
+//! Fitted constants that were moved or found again, and constants that were drawn.
 
 use crate::rows::{Column, Field, Rows};
-use kpps_results::study::{ChangedVerdict, Drawn, MovedConstant, Perturbation};
+use kpps_results::study::{ChangedVerdict, CrossValidation, Drawn, Fit, MovedConstant, Perturbation};
 use std::fmt::Write;
 
 /// The verdicts that change with a constant.
@@ -57,4 +57,44 @@ pub fn drawn(document: &Drawn) -> String {
     let line =
         |row: &kpps_results::study::DrawnConstants| format!("{}: {}\n", row.measurement, row.arguments);
     document.rows.iter().map(line).collect()
+}
+
+/// A line for each constant, and how many are not as in the profiles.
+pub fn fit(document: &Fit) -> String {
+    let mut text = String::new();
+    for row in &document.rows {
+        let other = row.value != row.committed;
+        let committed = if other { format!(", not {}", row.committed) } else { String::new() };
+        let (name, value, on) = (&row.constant, row.value, row.claims.join(", "));
+        let _ = writeln!(
+            text,
+            "{name:<72} {value:>10}{committed}  within {} to {}, on {on}",
+            row.least, row.most
+        );
+    }
+    let other = document.rows.iter().filter(|row| row.value != row.committed).count();
+    let _ =
+        writeln!(text, "\n{} constants found, {other} of them not as in the profiles", document.rows.len());
+    text
+}
+
+/// A line for each claim, and the median error.
+pub fn cross_validation(document: &CrossValidation) -> String {
+    let mut text = String::new();
+    for row in &document.rows {
+        let without: Vec<_> = row.without.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let untold = match row.untold {
+            0 => String::new(),
+            count => format!(", {count} in the middle of their bounds"),
+        };
+        let (claim, error) = (&row.claim, row.error * 100.0);
+        let _ = writeln!(text, "{claim:<4} {error:>6.1} %  {}{untold}", without.join(", "));
+    }
+    let _ = match document.median_error {
+        Some(error) => {
+            writeln!(text, "\n{} claims predicted, median error {:.1} %", document.rows.len(), error * 100.0)
+        }
+        None => writeln!(text, "no claim could be predicted"),
+    };
+    text
 }

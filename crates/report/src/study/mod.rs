@@ -5,6 +5,6 @@ mod page;
 mod screen;
 pub(crate) mod value;
 
-pub use constants::{drawn, perturbation, perturbation_rows};
+pub use constants::{cross_validation, drawn, fit, perturbation, perturbation_rows};
 pub use page::{overview, page};
 pub use screen::{figure, screen};

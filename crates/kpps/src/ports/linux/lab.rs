@@ -18,7 +18,6 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps lab --quick                                  takes at most three minutes
-  kpps lab --device e1000e --workload transmit,loop
   kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
   kpps lab --profile --workload transmit --report lab.html    where the instructions go
   kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
