@@ -78,24 +78,32 @@ fn copies_of_hostile_stations_take_nothing_from_what_arrived() {
 #[test]
 fn a_link_that_changes_makes_a_trial_invalid() {
     let Some(net) = Net::bridge() else { return };
-    std::thread::scope(|scope| {
-        let flap = scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(1500));
-            net.run(&["ip", "link", "set", "dev", "pb", "down"]);
-            std::thread::sleep(Duration::from_millis(200));
-            net.run(&["ip", "link", "set", "dev", "pb", "up"]);
-        });
-        let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "8s"]].concat());
-        flap.join().unwrap();
-        let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(said.contains("no valid measurement of the device under test: "), "{said}");
-        assert!(said.contains("the link of b went down or up 2 times during the trial"), "{said}");
-        let doubts = trial["doubts"].as_array().unwrap();
-        let is_b = |doubt: &&serde_json::Value| doubt["what"] == "link-changed" && doubt["interface"] == "b";
-        assert_eq!(doubts.iter().find(is_b).unwrap()["times"], 2, "{trial}");
-        assert!(trial["lost"].as_u64().unwrap() > 0, "{trial}");
-    });
+    let changes = || {
+        std::thread::scope(|scope| {
+            let flap = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(1500));
+                net.run(&["ip", "link", "set", "dev", "pb", "down"]);
+                std::thread::sleep(Duration::from_millis(200));
+                net.run(&["ip", "link", "set", "dev", "pb", "up"]);
+            });
+            let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "8s"]].concat());
+            flap.join().unwrap();
+            let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            assert!(said.contains("no valid measurement of the device under test: "), "{said}");
+            // On a busy machine the trial may begin only after the link went down.
+            if !said.contains("the link of b went down or up 2 times during the trial") {
+                return false;
+            }
+            let doubts = trial["doubts"].as_array().unwrap();
+            let is_b =
+                |doubt: &&serde_json::Value| doubt["what"] == "link-changed" && doubt["interface"] == "b";
+            assert_eq!(doubts.iter().find(is_b).unwrap()["times"], 2, "{trial}");
+            assert!(trial["lost"].as_u64().unwrap() > 0, "{trial}");
+            true
+        })
+    };
+    in_six_tries("the link changes within the trial", changes);
     // Afterwards it is valid again.
     in_six_tries("the machine manages the load", || {
         let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "500ms"]].concat());
@@ -125,7 +133,10 @@ fn a_sender_whose_link_was_down_goes_on() {
         let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
         let number = |name: &str| trial[name].as_u64().unwrap();
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(said.contains("the link of a went down or up 2 times during the trial"), "{said}");
+        // On a busy machine the trial may begin only after the link went down.
+        if !said.contains("the link of a went down or up 2 times during the trial") {
+            return false;
+        }
         assert_eq!(number("intended"), number("sent") + number("shortfall"), "{trial}");
         assert_eq!(number("sent"), number("received") + number("lost"), "{trial}");
         assert!(number("shortfall") > 0, "{trial}");
