@@ -390,4 +390,25 @@ impl Bus {
 }
 
 #[cfg(test)]
+impl Params {
+    /// A bus of 64 bits with a clock of 15 ns, without latencies, gaps and limits.
+    pub(crate) fn plain() -> Self {
+        Self {
+            clock_ps: 15_000,
+            width_bytes: 8,
+            overhead_clocks: 4,
+            gap_clocks: 0,
+            write_disconnect_bytes: 0,
+            read_disconnect_bytes: 0,
+            read_latency_ps: 0,
+            split_reads: false,
+            duplex: false,
+            register_read_ps: 0,
+            register_write_ps: 0,
+            posted_writes: 0,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests;

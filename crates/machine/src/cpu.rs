@@ -798,20 +798,7 @@ mod tests {
     }
 
     pub(super) fn machine_with(cpus: usize) -> Machine {
-        let bus = bus::Params {
-            clock_ps: 15_000,
-            width_bytes: 8,
-            overhead_clocks: 4,
-            gap_clocks: 0,
-            write_disconnect_bytes: 0,
-            read_disconnect_bytes: 0,
-            read_latency_ps: 0,
-            split_reads: false,
-            duplex: false,
-            register_read_ps: 0,
-            register_write_ps: 0,
-            posted_writes: 0,
-        };
+        let bus = bus::Params::plain();
         let host = host::Params {
             cache_line_bytes: 32,
             cache_miss_ps: 110 * NS,

@@ -452,7 +452,7 @@ mod tests {
     const LINE: usize = 32;
 
     fn machine() -> Machine {
-        let bus: bus::Params = toml_bus();
+        let bus: bus::Params = bus::Params::plain();
         let host = Params {
             cache_line_bytes: LINE,
             cache_miss_ps: 100_000,
@@ -472,23 +472,6 @@ mod tests {
             ..Params::default()
         };
         Machine::new(host, World::new(Memory::new(1 << 20, LINE), bus))
-    }
-
-    fn toml_bus() -> bus::Params {
-        bus::Params {
-            clock_ps: 15_000,
-            width_bytes: 8,
-            overhead_clocks: 4,
-            gap_clocks: 0,
-            write_disconnect_bytes: 0,
-            read_disconnect_bytes: 0,
-            read_latency_ps: 0,
-            split_reads: false,
-            duplex: false,
-            register_read_ps: 0,
-            register_write_ps: 0,
-            posted_writes: 0,
-        }
     }
 
     /// What some work takes.
@@ -560,7 +543,7 @@ mod tests {
     fn an_interrupt_long_ago_finds_its_lines_gone() {
         let mut host = machine().host().clone();
         (host.interrupt_entry_ps, host.interrupt_exit_ps, host.interrupt_lines) = (50, 30, 3);
-        let machine = Machine::new(host, World::new(Memory::new(1 << 20, LINE), toml_bus()));
+        let machine = Machine::new(host, World::new(Memory::new(1 << 20, LINE), bus::Params::plain()));
         let interrupt = || {
             machine.enter_interrupt();
             machine.leave_interrupt();

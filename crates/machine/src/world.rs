@@ -409,21 +409,7 @@ mod tests {
 
     #[test]
     fn cards_take_turns_in_the_order_of_time() {
-        let bus = bus::Params {
-            clock_ps: 15_000,
-            width_bytes: 8,
-            overhead_clocks: 4,
-            gap_clocks: 0,
-            write_disconnect_bytes: 0,
-            read_disconnect_bytes: 0,
-            read_latency_ps: 0,
-            split_reads: false,
-            duplex: false,
-            register_read_ps: 0,
-            register_write_ps: 0,
-            posted_writes: 0,
-        };
-        let mut world = World::new(Memory::new(4096, 32), bus);
+        let mut world = World::new(Memory::new(4096, 32), bus::Params::plain());
         let log = Rc::default();
         for times_ps in [vec![10, 40, 50], vec![20, 30, 60], vec![35]] {
             let traffic = Timed { times_ps, log: Rc::clone(&log) };

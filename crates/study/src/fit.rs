@@ -14,6 +14,7 @@
 
 use crate::metric::Context;
 use crate::{Claim, Kind, Outcomes, Progress, Study, measure};
+use kpps_measure::statistics::median;
 use kpps_profiles::{Change, Error, Profile, To, names};
 use kpps_results::study::{CrossValidation, Fit, FittedConstant, PredictedClaim};
 use std::collections::BTreeMap;
@@ -352,16 +353,10 @@ pub fn cross_validate(
         progress(rows.len(), targets.len());
     }
     let (kpps_version, profiles_hash) = (env!("CARGO_PKG_VERSION").into(), kpps_profiles::hash([]));
-    let (median_error, complete) = (median(&rows), rows.len() == targets.len());
+    let errors: Vec<f64> = rows.iter().map(|row| row.error).collect();
+    let (median_error, complete) = (median(&errors), rows.len() == targets.len());
     let empty = CrossValidation::default();
     Ok(CrossValidation { kpps_version, profiles_hash, rows, median_error, complete, ..empty })
-}
-
-/// The median error.
-fn median(predicted: &[PredictedClaim]) -> Option<f64> {
-    let mut errors: Vec<f64> = predicted.iter().map(|predicted| predicted.error).collect();
-    errors.sort_by(f64::total_cmp);
-    errors.get(errors.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub struct Nudge {
     /// The change.
     pub change: Change,
+    /// The factor by which it changes the constant.
+    pub factor: f64,
     /// The claims that the constant was fitted on.
     pub fitted: Vec<String>,
     /// Whether it moves at all: a small whole number may be rounded to its old value.
@@ -23,7 +25,6 @@ impl Nudge {
     /// The same for a document, with what it changed.
     fn published(&self, changed: &[ChangedVerdict]) -> MovedConstant {
         let change = &self.change;
-        let factor = if let To::Scale(factor) = change.to { factor } else { 1.0 };
         MovedConstant {
             constant: format!(
                 "{}.{}.{}",
@@ -31,7 +32,7 @@ impl Nudge {
                 change.profile.as_deref().unwrap_or("*"),
                 change.constant
             ),
-            change: rounded(factor - 1.0),
+            change: rounded(self.factor - 1.0),
             is_moved: self.moves,
             fitted: self.fitted.clone(),
             changed: changed.to_vec(),
@@ -56,6 +57,7 @@ pub fn fitted_constants(factor: f64) -> Result<Vec<Nudge>, Error> {
                         constant: constant.name.clone(),
                         to: To::Scale(factor),
                     },
+                    factor,
                     fitted: constant.fitted.clone(),
                     moves: constant
                         .value

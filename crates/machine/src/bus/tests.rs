@@ -6,17 +6,10 @@ const CLOCK: u64 = 15_000;
 fn params() -> Params {
     Params {
         clock_ps: CLOCK,
-        width_bytes: 8,
-        overhead_clocks: 4,
-        gap_clocks: 0,
         read_latency_ps: 100_000,
-        split_reads: false,
-        duplex: false,
-        write_disconnect_bytes: 0,
-        read_disconnect_bytes: 0,
         register_read_ps: 400_000,
         register_write_ps: 100_000,
-        posted_writes: 0,
+        ..Params::plain()
     }
 }
 

@@ -15,7 +15,7 @@ pub use polling::Polling;
 pub use process::{Calls, OnFull, Program, Sender};
 
 use super::handler::{Handler, Work, supply};
-use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service};
+use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{ContextId, Function, Level, Machine};
 use crate::limits::{QUEUE, check};
@@ -268,14 +268,9 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     pub fn start_timers(&self, machine: &Machine, first_ps: u64) {
         for index in 0..self.shared.ports.len() {
             let shared = Rc::clone(&self.shared);
-            machine.spawn(Level::Softirq, move |machine| {
-                let mut next_ps = first_ps;
-                loop {
-                    machine.wait_until(next_ps);
-                    machine.without_interrupts(|| shared.ports[index].device.tick());
-                    next_ps += 2 * crate::S;
-                }
-            });
+            let tick =
+                move |machine: &Machine| machine.without_interrupts(|| shared.ports[index].device.tick());
+            machine.spawn(Level::Softirq, timer(first_ps, tick));
         }
     }
 

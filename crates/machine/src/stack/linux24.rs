@@ -11,7 +11,7 @@ mod port;
 mod softirq;
 
 use super::handler::{Handler, Work, supply};
-use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service};
+use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{Function, Level, Line, Machine};
 use crate::limits::{QUEUE, STEP_PS, check};
@@ -228,9 +228,6 @@ pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
 
-/// How often a driver's timer ticks.
-const TICK_PS: u64 = 2 * crate::S;
-
 /// Lets the cycles of a function pass.
 fn spend(machine: &Machine, function: Function, cycles: u64) {
     machine.spend_on(function, cycles * machine.host().cycle_ps);
@@ -297,14 +294,9 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     pub fn start_timers(&self, machine: &Machine, first_ps: u64) {
         for index in 0..self.shared.ports.len() {
             let shared = Rc::clone(&self.shared);
-            machine.spawn_on(shared.ports[index].cpu, Level::Softirq, move |machine| {
-                let mut next_ps = first_ps;
-                loop {
-                    machine.wait_until(next_ps);
-                    shared.ports[index].device.tick();
-                    next_ps += TICK_PS;
-                }
-            });
+            let cpu = shared.ports[index].cpu;
+            let tick = move |_: &Machine| shared.ports[index].device.tick();
+            machine.spawn_on(cpu, Level::Softirq, timer(first_ps, tick));
         }
     }
 

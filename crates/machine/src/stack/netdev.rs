@@ -1,5 +1,22 @@
 //! A network device as an operating-system stack sees it.
 
+use crate::cpu::Machine;
+
+/// How often a driver's timer ticks, in ps.
+const TICK_PS: u64 = 2 * crate::S;
+
+/// What a driver's timer does: `tick` at `first_ps`, and every two seconds from then on.
+pub(super) fn timer(first_ps: u64, tick: impl Fn(&Machine)) -> impl FnOnce(&Machine) {
+    move |machine| {
+        let mut next_ps = first_ps;
+        loop {
+            machine.wait_until(next_ps);
+            tick(machine);
+            next_ps += TICK_PS;
+        }
+    }
+}
+
 /// A driver bound to its card. An interrupt, or another CPU, may call it while it is being called.
 ///
 /// Callers pass closures as `dyn`, so that a driver is compiled once and not for each of its callers.

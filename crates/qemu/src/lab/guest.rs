@@ -74,8 +74,22 @@ impl Guest {
         kpps: Option<&Path>,
     ) -> Result<Self> {
         let initrd = Contents { kernel, userland, dpdk, kpps }.build()?;
+        Self::boot_with(options, kernel, userland, kpps, &initrd)
+    }
+
+    /// The same with a file system that was built before.
+    ///
+    /// # Errors
+    /// Those of [`boot`](Self::boot).
+    pub(crate) fn boot_with(
+        options: &Options,
+        kernel: &Kernel,
+        userland: &Userland,
+        kpps: Option<&Path>,
+        initrd: &[u8],
+    ) -> Result<Self> {
         let since = Instant::now();
-        let started = qemu::start(options, &kernel.image, &initrd)?;
+        let started = qemu::start(options, &kernel.image, initrd)?;
         let mut process = started.process;
         let monitor = Monitor::new(started.monitor).map_err(|error| process.cause(error))?;
         let mut guest = Self {

@@ -151,33 +151,29 @@ impl Plan {
         let mut found = Found { lab, ..Found::default() };
         let (number, version) = qemu::version()?;
         found.lab.qemu = number;
+        let dpdk = self.drivers.contains(&Driver::Dpdk);
+        // The source of frames is kpps, too.
+        let is_fed = self.works.iter().any(|work| work.is_loaded()) && self.clock == Clock::Instructions;
+        let kpps = (is_fed || self.drivers.contains(&Driver::Kpps)).then_some(self.kpps.as_path());
+        let initrd = Contents { kernel: &kernel, userland: &userland, dpdk, kpps }.build()?;
+        // Whatever runs in a guest has an influence.
+        let runs = match finished.is_kept() {
+            true => [version, digest(&std::fs::read(&kernel.image)?), digest(&initrd)],
+            false => Default::default(),
+        };
         for boot in boots {
             if !go_on() {
                 found.lab.complete = false;
                 break;
             }
             let options = workload::pc(boot.machine, boot.model, self.clock, self.rate);
-            let dpdk = self.drivers.contains(&Driver::Dpdk);
-            // The source of frames is kpps, too.
-            let is_fed = self.works.iter().any(|work| work.is_loaded()) && self.clock == Clock::Instructions;
-            let kpps = (is_fed || self.drivers.contains(&Driver::Kpps)).then_some(self.kpps.as_path());
             let start = || {
                 observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
-                let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
+                let mut guest = Guest::boot_with(&options, &kernel, &userland, kpps, &initrd)?;
                 guest.interruptible(go_on.clone());
                 Ok(guest)
             };
-            // Whatever runs in the guest has an influence.
-            let contents = || Contents { kernel: &kernel, userland: &userland, dpdk, kpps }.build();
-            let system = match finished.is_kept() {
-                true => finished::name(&(
-                    &version,
-                    digest(&std::fs::read(&kernel.image)?),
-                    digest(&contents()?),
-                    &options,
-                )),
-                false => String::new(),
-            };
+            let system = finished::name(&(&runs, &options));
             if !self.rounds(&start, &boot, since, &mut found, observer, (finished, &system))? {
                 found.lab.complete = false;
                 break;

@@ -2,6 +2,7 @@
 
 use crate::net::{Net, document, is_short_of_cpu};
 use kpps_namespaces::in_six_tries;
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -74,36 +75,43 @@ fn copies_of_hostile_stations_take_nothing_from_what_arrived() {
     assert!(sent > 5000, "{sent}");
 }
 
+/// A trial in which the bridge's port at this end goes down for a while: an invalid one. Returns its document
+/// and what was said. `None` if it began only after the link went down, as on a busy machine.
+fn with_a_flap(net: &Net, end: &str, down: Duration, words: &[&str]) -> Option<(Value, String)> {
+    let port = format!("p{end}");
+    let output = std::thread::scope(|scope| {
+        let flap = scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1500));
+            net.run(&["ip", "link", "set", "dev", &port, "down"]);
+            std::thread::sleep(down);
+            net.run(&["ip", "link", "set", "dev", &port, "up"]);
+        });
+        let output = net.kpps(&[&TRIAL[..], words].concat());
+        flap.join().unwrap();
+        output
+    });
+    let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let twice = format!("the link of {end} went down or up 2 times during the trial");
+    said.contains(&twice).then_some((trial, said))
+}
+
 /// A link that goes down and comes up again: the result is printed and says so, and the exit code is 3.
 #[test]
 fn a_link_that_changes_makes_a_trial_invalid() {
     let Some(net) = Net::bridge() else { return };
-    let changes = || {
-        std::thread::scope(|scope| {
-            let flap = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(1500));
-                net.run(&["ip", "link", "set", "dev", "pb", "down"]);
-                std::thread::sleep(Duration::from_millis(200));
-                net.run(&["ip", "link", "set", "dev", "pb", "up"]);
-            });
-            let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "8s"]].concat());
-            flap.join().unwrap();
-            let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
-            assert_eq!(output.status.code(), Some(3), "{said}");
-            assert!(said.contains("no valid measurement of the device under test: "), "{said}");
-            // On a busy machine the trial may begin only after the link went down.
-            if !said.contains("the link of b went down or up 2 times during the trial") {
-                return false;
-            }
-            let doubts = trial["doubts"].as_array().unwrap();
-            let is_b =
-                |doubt: &&serde_json::Value| doubt["what"] == "link-changed" && doubt["interface"] == "b";
-            assert_eq!(doubts.iter().find(is_b).unwrap()["times"], 2, "{trial}");
-            assert!(trial["lost"].as_u64().unwrap() > 0, "{trial}");
-            true
-        })
-    };
-    in_six_tries("the link changes within the trial", changes);
+    in_six_tries("the link changes within the trial", || {
+        let words = ["--load", "1kpps", "--duration", "8s"];
+        let Some((trial, said)) = with_a_flap(&net, "b", Duration::from_millis(200), &words) else {
+            return false;
+        };
+        assert!(said.contains("no valid measurement of the device under test: "), "{said}");
+        let doubts = trial["doubts"].as_array().unwrap();
+        let is_b = |doubt: &&Value| doubt["what"] == "link-changed" && doubt["interface"] == "b";
+        assert_eq!(doubts.iter().find(is_b).unwrap()["times"], 2, "{trial}");
+        assert!(trial["lost"].as_u64().unwrap() > 0, "{trial}");
+        true
+    });
     // Afterwards it is valid again.
     in_six_tries("the machine manages the load", || {
         let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "500ms"]].concat());
@@ -119,24 +127,11 @@ fn a_link_that_changes_makes_a_trial_invalid() {
 fn a_sender_whose_link_was_down_goes_on() {
     let Some(net) = Net::bridge() else { return };
     in_six_tries("the machine manages the load", || {
-        let output = std::thread::scope(|scope| {
-            let flap = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(1500));
-                net.run(&["ip", "link", "set", "dev", "pa", "down"]);
-                std::thread::sleep(Duration::from_millis(400));
-                net.run(&["ip", "link", "set", "dev", "pa", "up"]);
-            });
-            let output = net.kpps(&[&TRIAL[..], &["--load", "5kpps", "--duration", "6s"]].concat());
-            flap.join().unwrap();
-            output
-        });
-        let (trial, said) = (document(&output), String::from_utf8_lossy(&output.stderr).into_owned());
-        let number = |name: &str| trial[name].as_u64().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        // On a busy machine the trial may begin only after the link went down.
-        if !said.contains("the link of a went down or up 2 times during the trial") {
+        let words = ["--load", "5kpps", "--duration", "6s"];
+        let Some((trial, _)) = with_a_flap(&net, "a", Duration::from_millis(400), &words) else {
             return false;
-        }
+        };
+        let number = |name: &str| trial[name].as_u64().unwrap();
         assert_eq!(number("intended"), number("sent") + number("shortfall"), "{trial}");
         assert_eq!(number("sent"), number("received") + number("lost"), "{trial}");
         assert!(number("shortfall") > 0, "{trial}");
