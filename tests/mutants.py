@@ -19,7 +19,9 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import resource
+import select
 import shutil
 import subprocess
 import sys
@@ -28,10 +30,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TREE = TARGET / "mutants-tree"
 BUILD = TARGET / "mutants-build"
-# A mutant that never ends is killed after so many seconds of processor time, however busy the machine is; and one
-# that waits for itself, when none of its threads has run or wanted to run for so long.
-LONGEST_CPU_S = 60
+# A mutant that never ends is killed after the processor time that all programs take without a mutant, so many times
+# over and this many seconds, however busy the machine is; and one that waits for itself, when none of its threads
+# has run or wanted to run for so long.
+CPU_TIMES = 10
+CPU_MORE_S = 5
 LONGEST_WAIT_S = 30
+# What a test program says of a test that failed. The other tests need not end then.
+FAILED = b"... FAILED\n"
+# Comments and attributes above a function, which belong to it.
+ABOVE = re.compile(r"(\s*(//|#).*\n)*")
 ENVIRONMENT = dict(os.environ, CARGO_TARGET_DIR=str(BUILD), RUSTFLAGS="--cap-lints allow", RUST_BACKTRACE="0")
 
 # Says which mutant is wanted. Put at the end of each changed crate.
@@ -79,7 +87,7 @@ def write_file(path, mutants, left_out):
         return sum(part.count("\n") for part in result) + 1
 
     for start, end, numbers in found:
-        body = text.index("{", start)
+        body = text.index("{", ABOVE.match(text, start).end())
         if "const fn" in text[start:body]:
             left_out.update({number: "in a const fn" for number in numbers})
             continue
@@ -150,26 +158,33 @@ def build(arguments):
             if message.get("executable") and message["profile"]["test"]]
 
 
-def passes(number, programs, arguments):
-    """Whether all programs pass with this mutant."""
+def passes(number, programs, arguments, longest_cpu_s=600):
+    """Whether all programs pass with this mutant, each within this much processor time."""
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (longest_cpu_s, longest_cpu_s))
         resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
     for program, folder in programs:
         run = subprocess.Popen([program, *arguments], cwd=folder, env=dict(ENVIRONMENT, KPPS_MUTANT=str(number)),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limit)
-        before = None
-        while run.poll() is None:
-            try:
-                run.wait(LONGEST_WAIT_S)
-            except subprocess.TimeoutExpired:
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=limit)
+        before, said = None, b""
+        while FAILED not in said:
+            if select.select([run.stdout], [], [], LONGEST_WAIT_S)[0]:
+                more = os.read(run.stdout.fileno(), 1 << 16)
+                if not more:
+                    break
+                said = said[-len(FAILED):] + more
+            else:
                 now = threads(run.pid)
                 if now == before and not any(state == "R" for state, _ in now):
                     run.kill()
+                    break
                 before = now
-        if run.returncode != 0:
+        if FAILED in said:
+            run.kill()
+        run.stdout.close()
+        if run.wait() != 0:
             return False
     return True
 
@@ -186,16 +201,24 @@ def threads(process):
     return found
 
 
+def cpu_s():
+    """The processor time of the programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def survivors(numbers, mutants, programs, arguments, what):
     """The mutants that these programs do not notice. Prints each."""
+    before = cpu_s()
     if not passes(0, programs, arguments):
         sys.exit(f"{what} fail without a mutant")
+    longest_cpu_s = CPU_MORE_S + round(CPU_TIMES * (cpu_s() - before))
     left = []
     # Each eighth after the other: a run that is interrupted has tried a fair sample.
     numbers = sorted(numbers, key=lambda number: (number % 8, number))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for done, (number, alive) in enumerate(
-                zip(numbers, pool.map(lambda number: passes(number, programs, arguments), numbers)), 1):
+                zip(numbers, pool.map(lambda number: passes(number, programs, arguments, longest_cpu_s), numbers)), 1):
             if alive:
                 left.append(number)
                 print(f"{what} do not notice {number}: {mutants[number]['name']}", flush=True)

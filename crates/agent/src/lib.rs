@@ -21,7 +21,7 @@ mod abuse;
 mod agent;
 mod clients;
 mod convert;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 pub mod keys;
 mod loads;

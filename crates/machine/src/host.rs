@@ -233,7 +233,7 @@ impl Params {
     /// What `work` takes on `host`.
     pub fn new(host: &Host, work: &Work) -> Self {
         let own = |cycles: u64| cycles * host.cycle_ps;
-        let ps = |cycles: u64| (cycles as f64 * host.cycles_ratio * host.cycle_ps as f64).round() as u64;
+        let ps = |cycles| pentium_iii_ps(cycles, host.cycles_ratio, host.cycle_ps);
         let locks = |locks: u64| own(locks * host.lock_cycles);
         let line = host.cache_line_bytes.max(1) as u32;
         let fetch = host.fetch_bytes as u32;
@@ -278,8 +278,14 @@ impl Params {
     /// The time of so many cycles of a Pentium III.
     #[inline]
     pub fn pentium_iii_ps(&self, cycles: u64) -> u64 {
-        (cycles as f64 * self.cycles_ratio * self.cycle_ps as f64).round() as u64
+        pentium_iii_ps(cycles, self.cycles_ratio, self.cycle_ps)
     }
+}
+
+/// The time of so many cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
+#[inline]
+fn pentium_iii_ps(cycles: u64, cycles_ratio: f64, cycle_ps: u64) -> u64 {
+    (cycles as f64 * cycles_ratio * cycle_ps as f64).round() as u64
 }
 
 impl Host {

@@ -41,7 +41,7 @@ mod checksum;
 #[cfg(feature = "embassy")]
 pub mod embassy;
 mod endpoint;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod layout;
 mod receiver;

@@ -44,5 +44,5 @@ pub fn read(bytes: &[u8]) {
     }
     let _ = (elf::needed(bytes), elf::module_depends(bytes), elf::module_parameters(bytes));
     let _ = (elf::without_debug(bytes.to_vec()), elf::with_loader(bytes.to_vec(), "/loader"));
-    let _ = (Snapshot::parse(&String::from_utf8_lossy(bytes)), accesses(bytes));
+    let _ = (Snapshot::parse(&String::from_utf8_lossy(bytes)), accesses(bytes, "0xfeb81000"));
 }

@@ -18,7 +18,7 @@
 //! ```
 
 mod error;
-#[cfg(all(fuzzing, feature = "lab"))]
+#[cfg(all(any(fuzzing, test), feature = "lab"))]
 pub mod fuzzing;
 #[cfg(feature = "lab")]
 pub mod lab;

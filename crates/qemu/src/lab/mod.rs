@@ -13,7 +13,7 @@ mod compressed;
 pub(crate) mod console;
 pub mod counters;
 mod cpio;
-mod elf;
+pub(crate) mod elf;
 mod error;
 mod feed;
 pub mod guest;
