@@ -74,8 +74,8 @@ plant "a length of 0 is a frame" rx/check.rs \
     '        let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;' \
     '        let nonsense = !fits || total > self.max_frame_bytes || short && bytes > 0;'
 plant "a length beyond the buffer is a frame" rx/check.rs \
-    '            word & (WHOLE | ERRORS) == WHOLE && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
-    '            word & (WHOLE | ERRORS) == WHOLE;'
+    '        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
+    '        let good = is_whole;'
 plant "a reset forgets the buffers that were being sent" tx.rs \
     '                self.counters.abandoned += 1;' \
     '                if true { core::mem::forget(buffer); continue; }'

@@ -265,7 +265,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             };
             let Some(written) = next else { break };
             taken += 1;
-            self.take(written, sink);
+            self.take::<F>(written, sink);
         }
         if taken > 0 || self.cursor.filled < size {
             self.end_of_burst();
@@ -291,14 +291,18 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     }
 
     /// Takes the next descriptor.
-    fn take(&mut self, written: Written, sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>) {
+    fn take<F: Format>(
+        &mut self,
+        written: Written,
+        sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
+    ) {
         let slot = self.cursor.next;
         self.cursor.next = self.ring.after(slot);
         self.cursor.filled -= 1;
         let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
             return; // Not reached: `filled` counts it.
         };
-        let refill = match self.checker.whole_limits().check(written.word) {
+        let refill = match F::whole_length(written.second, self.checker.whole_limits()) {
             Some(length) => self.feed.pass_whole(written, length, buffer, sink),
             None => self.feed.pass_unusual(&mut self.checker, written, buffer, sink),
         };
@@ -333,7 +337,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             for (pair, shadow) in pairs.iter().zip(shadows) {
                 let slot = run.start + count;
                 ring.sync_for_cpu(slot);
-                let Some((written, length)) = F::accepted(pair, |word| limits.check(word)) else {
+                let Some((written, length)) = F::whole(pair, limits) else {
                     unusual = F::written(pair);
                     break;
                 };

@@ -45,15 +45,10 @@ pub(super) struct WholeLimits {
 }
 
 impl WholeLimits {
-    /// The length in the second descriptor word; `None` unless the device has written the descriptor back
-    /// and it is a good frame in one buffer.
+    /// The length of a frame; `None` unless it `is_whole`, good and in one buffer, and has a valid length.
     #[inline]
-    pub(super) fn check(self, word: u64) -> Option<Whole> {
-        const WHOLE: u64 = ((rx_status::DD | rx_status::EOP) as u64) << 32;
-        const ERRORS: u64 = (rx_error::FRAME as u64) << 40;
-        let length = RxWriteback::unpack(word).length;
-        let good =
-            word & (WHOLE | ERRORS) == WHOLE && u32::from(length).wrapping_sub(self.least) < self.lengths;
+    pub(super) fn check(self, is_whole: bool, length: u16) -> Option<Whole> {
+        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;
         good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
     }
 }
@@ -111,7 +106,7 @@ impl Checker {
         written: Written,
         buffer: B,
     ) -> Result<Received<B>, B> {
-        let wb = RxWriteback::unpack(written.word);
+        let wb = RxWriteback::unpack(written.word());
         match self.part(counters, wb, wb.length.into(), wb.length <= self.buffer_bytes) {
             Part::Skipped => Err(buffer),
             Part::Aborted => {

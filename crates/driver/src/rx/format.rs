@@ -1,22 +1,44 @@
 //! Formats of written-back receive descriptors.
 //!
-//! The rest of the queue knows only the legacy layout. Other formats are converted here. The code is generic
-//! over the format, so that no format pays for another.
+//! A good frame in one buffer is recognised in the format's own layout. The rest of the queue knows only the
+//! legacy layout, to which [`Written`] converts. The code is generic over the format, so that no format pays
+//! for another.
 
+use super::check::WholeLimits;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},
     fence,
 };
-use kpps_datasheet::desc::{self, extended};
+use kpps_datasheet::desc::{extended, rx_error, rx_status};
 
 /// A written-back descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
+    /// The second word, in the device's layout.
+    pub(super) second: u64,
+    /// The first word of an extended descriptor and [`EXTENDED`]; 0 in the legacy format, where the device
+    /// does not write it.
+    first: u64,
+}
+
+/// Marks an extended descriptor in [`Written::first`]. The device leaves the bit 0 (MRQ, reserved).
+const EXTENDED: u64 = 1 << 31;
+
+impl Written {
+    /// Of a frame that no device has written.
+    pub(super) const NOTHING: Self = Self { second: 0, first: 0 };
+
     /// Length, status, errors and tag: the second word of a legacy descriptor.
-    pub(super) word: u64,
-    /// The first word of an extended descriptor: type and value of the RSS hash. 0 in other formats.
-    pub(super) hash: u64,
+    #[inline]
+    pub(super) fn word(&self) -> u64 {
+        if self.first & EXTENDED == 0 { self.second } else { extended::to_legacy(self.second) }
+    }
+
+    /// The word that has type and value of the RSS hash; 0 in the legacy format.
+    pub(super) fn hash(&self) -> u64 {
+        self.first
+    }
 }
 
 /// The length of a frame in one buffer.
@@ -28,17 +50,48 @@ pub(super) struct Whole {
     pub(super) without_fcs: u16,
 }
 
-/// A descriptor format with one buffer.
+/// A descriptor format with one buffer: where its second word has what.
 pub(super) trait Format {
-    /// The descriptor, if the device has written it back (DD).
-    fn written(pair: &[AtomicU64; 2]) -> Option<Written>;
+    /// Where [`rx_status`] begins.
+    const STATUS: u32;
+    /// Where [`rx_error`] begins.
+    const ERRORS: u32;
+    /// Where the length begins, which has 16 bits.
+    const LENGTH: u32;
 
-    /// The descriptor with what `check` makes of its second word, if the device has written it back and
-    /// `check` accepts it. `check` refuses a word without DD.
+    /// The descriptor with this second word, which the device has written back.
+    fn taken(pair: &[AtomicU64; 2], second: u64) -> Written;
+
+    /// The descriptor, if the device has written it back (DD).
     #[inline]
-    fn accepted<T>(pair: &[AtomicU64; 2], check: impl FnOnce(u64) -> Option<T>) -> Option<(Written, T)> {
-        let written = Self::written(pair)?;
-        Some((written, check(written.word)?))
+    fn written(pair: &[AtomicU64; 2]) -> Option<Written> {
+        let second = u64::from_le(pair[1].load(Relaxed));
+        if second & u64::from(rx_status::DD) << Self::STATUS == 0 {
+            return None;
+        }
+        // Pairs with the order of the device's writes: data, then descriptor.
+        fence(Ordering::Acquire);
+        Some(Self::taken(pair, second))
+    }
+
+    /// The descriptor and the length of its frame, if the device has written back a good frame in one buffer.
+    /// This is one test of the word, in place of one for DD and one for the rest.
+    #[inline]
+    fn whole(pair: &[AtomicU64; 2], limits: WholeLimits) -> Option<(Written, Whole)> {
+        let second = u64::from_le(pair[1].load(Relaxed));
+        let length = Self::whole_length(second, limits)?;
+        // As above.
+        fence(Ordering::Acquire);
+        Some((Self::taken(pair, second), length))
+    }
+
+    /// The length in a second word; `None` unless the device has written it back for a good frame in one
+    /// buffer.
+    #[inline]
+    fn whole_length(second: u64, limits: WholeLimits) -> Option<Whole> {
+        let whole = u64::from(rx_status::DD | rx_status::EOP) << Self::STATUS;
+        let errors = u64::from(rx_error::FRAME) << Self::ERRORS;
+        limits.check(second & (whole | errors) == whole, (second >> Self::LENGTH) as u16)
     }
 }
 
@@ -46,25 +99,13 @@ pub(super) trait Format {
 pub(super) struct Legacy;
 
 impl Format for Legacy {
-    #[inline]
-    fn written(pair: &[AtomicU64; 2]) -> Option<Written> {
-        let word = u64::from_le(pair[1].load(Relaxed));
-        if word & desc::RX_DD == 0 {
-            return None;
-        }
-        // Pairs with the order of the device's writes: data, then descriptor.
-        fence(Ordering::Acquire);
-        Some(Written { word, hash: 0 })
-    }
+    const STATUS: u32 = 32;
+    const ERRORS: u32 = 40;
+    const LENGTH: u32 = 0;
 
-    /// One test of the word, in place of one for DD and one for the rest.
     #[inline]
-    fn accepted<T>(pair: &[AtomicU64; 2], check: impl FnOnce(u64) -> Option<T>) -> Option<(Written, T)> {
-        let word = u64::from_le(pair[1].load(Relaxed));
-        let checked = check(word)?;
-        // As above.
-        fence(Ordering::Acquire);
-        Some((Written { word, hash: 0 }, checked))
+    fn taken(_: &[AtomicU64; 2], second: u64) -> Written {
+        Written { second, first: 0 }
     }
 }
 
@@ -72,15 +113,12 @@ impl Format for Legacy {
 pub(super) struct Extended;
 
 impl Format for Extended {
+    const STATUS: u32 = 0;
+    const ERRORS: u32 = 24;
+    const LENGTH: u32 = 32;
+
     #[inline]
-    fn written(pair: &[AtomicU64; 2]) -> Option<Written> {
-        let second = u64::from_le(pair[1].load(Relaxed));
-        if second & extended::DD == 0 {
-            return None;
-        }
-        // As above; the first word is read after the fence.
-        fence(Ordering::Acquire);
-        let hash = u64::from_le(pair[0].load(Relaxed));
-        Some(Written { word: extended::to_legacy(second), hash })
+    fn taken(pair: &[AtomicU64; 2], second: u64) -> Written {
+        Written { second, first: u64::from_le(pair[0].load(Relaxed)) | EXTENDED }
     }
 }

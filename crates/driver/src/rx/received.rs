@@ -63,7 +63,7 @@ impl<B: Buffer> Received<B> {
 impl<B> Received<B> {
     /// A frame in one buffer that software made, as if it had been received. Its checksums are unknown.
     pub fn made(buffer: B, bytes: u16) -> Self {
-        Self::part(Written { word: 0, hash: 0 }, buffer, bytes, (true, true))
+        Self::part(Written::NOTHING, buffer, bytes, (true, true))
     }
 
     /// A part of a frame.
@@ -75,7 +75,7 @@ impl<B> Received<B> {
 
 impl<B> Received<B> {
     fn verdict(&self, calculated: u8, error: u8) -> Checksum {
-        let wb = RxWriteback::unpack(self.written.word);
+        let wb = RxWriteback::unpack(self.written.word());
         if !self.last || wb.status & rx_status::IXSM != 0 || wb.status & calculated == 0 {
             Checksum::Unknown
         } else if wb.errors & error != 0 {
@@ -94,20 +94,20 @@ impl<B> Received<B> {
     }
     /// The VLAN tag that the device stripped; known at the end of a frame.
     pub fn vlan(&self) -> Option<u16> {
-        let wb = RxWriteback::unpack(self.written.word);
+        let wb = RxWriteback::unpack(self.written.word());
         (self.last && wb.status & rx_status::VP != 0).then_some(wb.special)
     }
     /// The RSS hash, if the device computed one ([`Config::rss`](crate::Config::rss)); known at the end of a
     /// frame.
     pub fn hash(&self) -> Option<Hash> {
-        match RssType::of(self.written.hash) {
+        match RssType::of(self.written.hash()) {
             RssType::None | RssType::Reserved => None,
             _ if !self.last => None,
-            over => Some(Hash { value: extended::rss_hash(self.written.hash), over }),
+            over => Some(Hash { value: extended::rss_hash(self.written.hash()), over }),
         }
     }
     /// The frame passed only an inexact (multicast hash) filter; known at the end of a frame.
     pub fn is_inexact(&self) -> bool {
-        self.last && RxWriteback::unpack(self.written.word).status & rx_status::PIF != 0
+        self.last && RxWriteback::unpack(self.written.word()).status & rx_status::PIF != 0
     }
 }

@@ -138,7 +138,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         data: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> (Kept<S::Buf>, Kept<S::Buf>) {
-        let wb = RxWriteback::unpack(written.word);
+        let wb = RxWriteback::unpack(written.word());
         let [data_bytes, rest @ ..] = split.lengths;
         let header_most = self.headers.as_ref().map_or(0, |headers| headers.bytes);
         let fits = wb.length <= header_most && usize::from(data_bytes) <= self.feed.bytes() && rest == [0, 0];
