@@ -286,15 +286,36 @@ fn the_routers_own_errors_quote_the_senders_packet() {
     let last = packet(0, Proto::Udp, (THERE[0], 4000), (THERE[1], 53), 1, b"question");
     let out = push(&mut router, 0, last.clone(), S);
     assert_eq!((out[0].0, read(&out[0].1).payload), (0, last[14..14 + 36].to_vec()));
-    // A neighbour does not answer: the packet was translated while it waited.
+}
+
+/// The packet was translated while it waited for a neighbour that does not answer.
+#[test]
+fn errors_about_neighbours_that_do_not_answer_quote_the_senders_packet() {
+    let mut router = nat();
     ask(&mut router, Proto::Udp, (THERE[0], 4444), 53, S);
-    let lost = packet(0, Proto::Udp, (SECOND, 4444), ([10, 0, 1, 77].into(), 53), 64, b"hello");
-    push(&mut router, 0, lost.clone(), S);
-    let told = (2..6).flat_map(|n| tick(&mut router, n * S)).filter(|(_, f)| f[12..14] == [8, 0]);
-    let [(0, told)] = &told.collect::<Vec<_>>()[..] else { panic!("not told") };
-    assert_eq!(read(told).to.0, SECOND);
-    let (header, rest) = quote(told);
-    assert_eq!((header.source, rest), (SECOND.octets(), lost[34..34 + 13].to_vec()));
+    let server = ask(&mut router, Proto::Udp, (SECOND, 4444), 53, S);
+    assert_ne!(server, 4444);
+    // A minute later one host of each side is still there.
+    for (port, host) in [(0, THERE[0]), (1, THERE[1])] {
+        push(&mut router, port, arp(1, (HOST[port], host), (Mac::BROADCAST, HERE[port])), 61 * S);
+    }
+    let nobody = (Ipv4Addr::new(10, 0, 1, 77), 53);
+    for (begin_s, from, sender, to) in [
+        (61, 0, (THERE[0], 4444), nobody),
+        // From outside, and from inside by the outside address.
+        (71, 1, (THERE[1], 53), (HERE[1], server)),
+        (81, 0, (THERE[0], 4444), (HERE[1], server)),
+    ] {
+        let lost = packet(from, Proto::Udp, sender, to, 64, b"hello");
+        push(&mut router, from, lost.clone(), begin_s * S);
+        let told = (begin_s + 1..begin_s + 5).flat_map(|n| tick(&mut router, n * S));
+        let told: Vec<_> = told.filter(|(_, frame)| frame[12..14] == [8, 0]).collect();
+        let [(port, told)] = &told[..] else { panic!("not told: {told:?}") };
+        assert_eq!((*port, read(told).to.0), (from, sender.0));
+        let (header, rest) = quote(told);
+        assert_eq!((header.source, header.destination), (sender.0.octets(), to.0.octets()));
+        assert_eq!(rest, lost[34..34 + 13], "with its ports and its checksum");
+    }
 }
 
 #[test]

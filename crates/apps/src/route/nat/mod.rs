@@ -203,12 +203,12 @@ impl<F> Translator<F> {
     /// Undoes the translation of a packet.
     pub(super) fn restore(&mut self, from: usize, bytes: &mut [u8], now_ns: u64) {
         let Ok(Kind::Flow(flow)) = packet::read(bytes) else { return };
-        if flow.source.0 == self.address
-            && let Some(mapping) = self.mapping(flow.transport, flow.source.1, now_ns)
-        {
+        let hidden = flow.source.0 == self.address;
+        if hidden && let Some(mapping) = self.mapping(flow.transport, flow.source.1, now_ns) {
             set(bytes, Side::Source, mapping.inside);
         }
-        if from == self.plan.outside
+        // Also from inside, if an inside host reached another by the outside address.
+        if (hidden || from == self.plan.outside)
             && let Some(&port) = self.by_inside.get(&(flow.transport, flow.destination))
         {
             set(bytes, Side::Destination, (self.address, port));
