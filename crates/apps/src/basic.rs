@@ -97,9 +97,13 @@ mod tests {
     fn a_source_repeats_its_frame_but_not_into_too_small_a_buffer() {
         let mut source = InfiniteSource::new(vec![7; 60]);
         let mut buffer = [0; 64];
-        assert_eq!(source.pull(&mut buffer), Some(60));
-        assert_eq!(buffer[..60], [7; 60]);
+        for frames in 1..=3 {
+            buffer.fill(0);
+            assert_eq!(source.pull(&mut buffer), Some(60));
+            assert_eq!(buffer[..60], [7; 60]);
+            assert_eq!(source.frames(), frames);
+        }
         assert_eq!(source.pull(&mut buffer[..59]), None);
-        assert_eq!(source.frames(), 1);
+        assert_eq!((source.frames(), source.elements()), (3, 1));
     }
 }

@@ -17,6 +17,12 @@ struct Seen {
     at_ns: u64,
 }
 
+impl Seen {
+    fn is_recent(&self, now_ns: u64, age_ns: u64) -> bool {
+        now_ns.saturating_sub(self.at_ns) < age_ns
+    }
+}
+
 /// Click's `EtherSwitch`: learns the port of each station and sends frames there; floods frames to groups and
 /// unknown stations.
 ///
@@ -77,7 +83,7 @@ impl EtherSwitch {
         }
         if self.table.len() >= self.most && now_ns >= self.sweep_ns {
             let age_ns = self.age_ns;
-            self.table.retain(|_, seen| now_ns.saturating_sub(seen.at_ns) < age_ns);
+            self.table.retain(|_, seen| seen.is_recent(now_ns, age_ns));
             // A full table is not searched for every frame.
             self.sweep_ns = now_ns.saturating_add(age_ns / 64);
         }
@@ -91,7 +97,7 @@ impl EtherSwitch {
     /// The port of a station, if it is known.
     fn find(&self, destination: &[u8; 6], now_ns: u64) -> Option<usize> {
         let seen = self.table.get(destination)?;
-        (now_ns.saturating_sub(seen.at_ns) < self.age_ns).then_some(seen.port)
+        seen.is_recent(now_ns, self.age_ns).then_some(seen.port)
     }
 
     /// Learns, and decides: one port, or all others (`None`).

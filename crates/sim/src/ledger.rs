@@ -100,6 +100,7 @@ pub(crate) fn check_socket(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_model::Dropped;
 
     fn card() -> Tally {
         Tally { arrived: 10, to_host: 8, in_fifo: 2, ..Tally::default() }
@@ -117,9 +118,28 @@ mod tests {
     }
 
     #[test]
+    fn a_card_drops_each_frame_in_one_place() {
+        let dropped = Dropped {
+            fifo_engine: 1,
+            fifo_no_descriptor: 2,
+            filtered: 4,
+            bad_fcs: 8,
+            reset: 16,
+            ..Dropped::default()
+        };
+        let card = Tally { dropped, tx_discarded: 32, ..card() };
+        let mut places = Places::default();
+        places.card(&card, (0, 8), 80).unwrap();
+        let ledger = places.close(10 + 31 + 32, 8).unwrap();
+        let lost = [("fifo", 1), ("ring", 2), ("filter", 4), ("card_other", 8 + 16 + 32)];
+        assert_eq!(ledger.dropped, lost.map(|(place, frames)| (place.to_owned(), frames)).into());
+    }
+
+    #[test]
     fn what_cannot_be_is_an_error() {
         // The driver took more than there was; more is in the ring than it holds; a frame is missing.
         assert!(Places::default().card(&card(), (1, 8), 80).is_err());
+        assert!(Places::default().card(&card(), (0, 0), 8).is_ok(), "a full ring");
         assert!(Places::default().card(&card(), (0, 0), 7).is_err());
         let mut places = Places::default();
         places.card(&card(), (0, 8), 80).unwrap();

@@ -180,15 +180,18 @@ impl Between<'_> {
     fn gives_out(&self) -> bool {
         self.port.is_none_or(|port| port.sent.is_some())
     }
-    /// Drops of the disciplines at the root or at the ingress, with their kind.
-    fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = (&str, u64)> {
-        self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress).map(|qdisc| {
-            let is_it = |it: &&Qdisc| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress);
-            let before = self.before.qdiscs.iter().find(is_it);
-            // The kernel's counters have 32 bits.
-            let drops = (qdisc.drops as u32).wrapping_sub(before.map_or(0, |it| it.drops as u32));
-            (&*qdisc.kind, drops.into())
-        })
+    /// The disciplines at the root or at the ingress.
+    fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = &Qdisc> {
+        self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress)
+    }
+    /// What a discipline had counted before, if it was there.
+    fn earlier(&self, qdisc: &Qdisc) -> Option<&Qdisc> {
+        self.before.qdiscs.iter().find(|it| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress))
+    }
+    /// Frames that a discipline dropped.
+    fn drops(&self, qdisc: &Qdisc) -> u64 {
+        // The kernel's counters have 32 bits.
+        (qdisc.drops as u32).wrapping_sub(self.earlier(qdisc).map_or(0, |it| it.drops as u32)).into()
     }
     /// Whether that interface is the other end of this veth.
     fn is_peer_of(&self, other: &Self) -> bool {
@@ -236,11 +239,11 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
                 let of = if software { Counter::Software } else { Counter::Interface };
                 read.put(&label, of(counter), one.count(counter).saturating_sub(twice).min(most));
             }
-            if one.namespace.is_some() && one.after.kind.as_deref() != Some("bridge") {
+            if one.namespace.is_some() {
                 read.put(&label, Counter::Interface(FOR_OTHERS), one.count(FOR_OTHERS));
             }
-            for (kind, drops) in one.qdiscs(true) {
-                read.put(&label, Counter::Ingress(kind.to_owned()), drops);
+            for qdisc in one.qdiscs(true) {
+                read.put(&label, Counter::Ingress(qdisc.kind.clone()), one.drops(qdisc));
             }
         }
         // Transmission of the other end, over the veth.
@@ -352,9 +355,8 @@ fn interfaces<'l>(
 fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(String, u64)> {
     let port = one.port.filter(|port| port.receives)?;
     let passed_on = peer.map_or(0, |peer| {
-        let queues = peer.after.qdiscs.iter().filter(|qdisc| !qdisc.ingress);
-        let before = |of: &Qdisc| peer.before.qdiscs.iter().find(|it| !it.ingress && it.kind == of.kind);
-        let passed = queues.map(|it| it.packets.saturating_sub(before(it).map_or(0, |was| was.packets)));
+        let before = |it| peer.earlier(it).map_or(0, |was| was.packets);
+        let passed = peer.qdiscs(false).map(|it| it.packets.saturating_sub(before(it)));
         passed.sum::<u64>().max(peer.count("tx_packets"))
     });
     // If it is not known what the port missed, those may be among what it missed.
@@ -367,14 +369,14 @@ fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(Strin
 fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, u64)>) {
     let label = one.label();
     let (far, in_backlog) = behind.unwrap_or_default();
-    let mut places: Vec<(&str, Counter, u64)> =
-        one.qdiscs(false).map(|(kind, n)| (&*label, Counter::Discipline(kind.to_owned()), n)).collect();
+    let discipline = |it: &Qdisc| (&*label, Counter::Discipline(it.kind.clone()), one.drops(it));
+    let mut places: Vec<(&str, Counter, u64)> = one.qdiscs(false).map(discipline).collect();
     for counter in TRANSMIT {
         let twice = if counter == "tx_dropped" { in_backlog } else { 0 };
         places.push((&label, Counter::Interface(counter), one.count(counter) - twice));
     }
     places.push((&far, Counter::Backlog, in_backlog));
-    let is_netem = one.after.qdiscs.iter().any(|qdisc| !qdisc.ingress && qdisc.kind == "netem");
+    let is_netem = one.qdiscs(false).any(|qdisc| qdisc.kind == "netem");
     // Refused frames were sent again: what a port sent and its interface did not is lost here, and no more.
     let mut lost = match one.port.and_then(|port| port.sent) {
         Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
@@ -388,7 +390,7 @@ fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, 
     if one.port.is_some() {
         read.left.insert(label.clone(), if is_netem { 0 } else { lost });
     }
-    let queued: u64 = one.after.qdiscs.iter().filter(|qdisc| !qdisc.ingress).map(|qdisc| qdisc.queued).sum();
+    let queued: u64 = one.qdiscs(false).map(|qdisc| qdisc.queued).sum();
     if queued > 0 {
         read.in_flight_at.insert(label, queued);
     }
@@ -537,6 +539,144 @@ mod tests {
         }
     }
 
+    /// Only of a veth is it known what the port's socket should have seen.
+    #[test]
+    fn what_the_port_missed_came_to_its_interface() {
+        let mut ports = ports(100, 2);
+        ports[1].taken = Some(97);
+        for (kind, has_program, most) in
+            [(Some("veth"), false, 1), (Some("veth"), true, 5), (Some("vlan"), false, 7), (None, false, 7)]
+        {
+            let mut after = observation();
+            let interfaces = &mut after.namespaces.get_mut(&None).unwrap().interfaces;
+            (interfaces[2].kind, interfaces[2].has_program) = (kind.map(str::to_owned), has_program);
+            set(&mut after, 0, &[("tx_packets", 100)]);
+            set(&mut after, 2, &[("rx_dropped", 7), ("rx_packets", 100)]);
+            let all = all(&account(&observation(), &after, &ports));
+            let expected = [("b rx_dropped".to_owned(), most), ("packet:b missed".to_owned(), 2)];
+            assert_eq!(all, expected, "{kind:?} {has_program}");
+        }
+    }
+
+    /// Where the kernel does not tell what it dropped.
+    #[test]
+    fn what_may_be_of_others_is_not_lost_for_certain() {
+        let counters = |at: &mut Interface| {
+            let names = ["rx_dropped", "rx_errors", "rx_nohandler", FOR_OTHERS];
+            at.counters.extend(names.into_iter().zip(1..).map(|(name, n)| (name.to_owned(), n)));
+        };
+        let card = |index, name: &str| Interface { index, name: name.into(), ..Interface::default() };
+        let router = |interfaces| (Some("r".to_owned()), Namespace { interfaces, ..Namespace::default() });
+        let veth = |has_program, index, name| Interface { has_program, ..cable(index, name, 99) };
+        let mut there = vec![card(1, "eth0"), veth(false, 2, "veth0"), veth(true, 3, "veth1")];
+        let mut before = observation();
+        before.namespaces.extend([router(there.clone())]);
+        there.iter_mut().for_each(counters);
+        let mut after = observation();
+        after.namespaces.extend([router(there)]);
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        let [sender, mut receiver] = ports(100, 5);
+        receiver.errors = Some(6);
+        let of = |places: &[(&str, u64)]| -> Vec<_> {
+            places.iter().map(|(place, frames)| ((*place).to_owned(), *frames)).collect()
+        };
+        let accounts = account(&before, &after, &[sender.clone(), receiver.clone()]);
+        let certain = [
+            ("packet:b errors", 6),
+            ("r/eth0 rx_dropped", 1),
+            ("r/eth0 rx_errors", 2),
+            ("r/eth0 rx_nohandler", 3),
+            ("r/veth0 rx_errors", 2),
+            ("r/veth1 rx_dropped", 1),
+            ("r/veth1 rx_errors", 2),
+            ("r/veth1 rx_nohandler", 3),
+        ];
+        assert_eq!(accounts.dropped.clone().into_iter().collect::<Vec<_>>(), of(&certain));
+        let mut possible = accounts.possible;
+        possible.sort();
+        let others = [
+            ("packet:b missed", 5),
+            ("r/eth0 rx_otherhost_dropped", 4),
+            ("r/veth0 rx_dropped", 1),
+            ("r/veth0 rx_nohandler", 3),
+            ("r/veth0 rx_otherhost_dropped", 4),
+            ("r/veth1 rx_otherhost_dropped", 4),
+        ];
+        assert_eq!(possible, of(&others));
+        // A packet socket's queue is for all packets, an AF_XDP socket's for what its program takes.
+        receiver.port = "xdp:b".into();
+        assert_eq!(account(&before, &after, &[sender, receiver]).dropped["xdp:b missed"], 5);
+    }
+
+    /// What a port's interface received, or its last queue passed on, after the port had stopped.
+    #[test]
+    fn frames_that_arrive_later_were_under_way() {
+        let queue =
+            |kind: &str, ingress, packets| Qdisc { kind: kind.into(), ingress, packets, ..Qdisc::default() };
+        let (mut before, mut after) = (observation(), observation());
+        let to_port = |of: &mut Observation, qdiscs| {
+            of.namespaces.get_mut(&None).unwrap().interfaces[3].qdiscs = qdiscs;
+        };
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        set(&mut after, 2, &[("rx_packets", 95)]);
+        let [sender, receiver] = ports(100, 3);
+        let receiver = PortCount { taken: Some(90), errors: Some(2), ..receiver };
+        let ports = [sender, receiver];
+        let later = |before: &Observation, after: &Observation| {
+            account(before, after, &ports).in_flight_at.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(later(&before, &after), [], "all of 95 were taken, missed or damaged");
+        to_port(&mut before, vec![queue("fq", false, 1000), queue("clsact", true, 0)]);
+        to_port(&mut after, vec![queue("fq", false, 1099), queue("clsact", true, 9999)]);
+        assert_eq!(later(&before, &after), [("packet:b".to_owned(), 4)]);
+        // A new queue counts from 0.
+        to_port(&mut after, vec![queue("tbf", false, 98)]);
+        assert_eq!(later(&before, &after), [("packet:b".to_owned(), 3)]);
+    }
+
+    /// The CPUs' counter says how many of the frames that both ends of veths have counted those are.
+    #[test]
+    fn backlogs_are_attributed_no_more_than_the_cpus_dropped() {
+        let mut after = observation();
+        set(&mut after, 0, &[("tx_dropped", 5), ("tx_packets", 95)]);
+        set(&mut after, 1, &[("rx_dropped", 5)]);
+        set(&mut after, 3, &[("tx_dropped", 7)]);
+        set(&mut after, 2, &[("rx_dropped", 7)]);
+        after.softnet = Some(Softnet { dropped: 7, ..Softnet::default() });
+        let places = [("b backlog", 2), ("b rx_dropped", 5), ("pa backlog", 5), ("pb tx_dropped", 5)];
+        let places = places.map(|(place, frames)| (place.to_owned(), frames));
+        assert_eq!(dropped(&after, 100, 0), places);
+    }
+
+    /// Interfaces are numbered in each namespace; and a VLAN, too, is linked to another interface.
+    #[test]
+    fn only_two_ends_of_a_veth_share_a_backlog() {
+        let there = |name: &str, index, link, away| Interface {
+            link_is_in_other_namespace: away,
+            ..cable(index, name, link)
+        };
+        let with = |of_own: [Interface; 3], of_router: Interface| {
+            let mut observation = observation();
+            observation.namespaces.get_mut(&None).unwrap().interfaces = of_own.into();
+            let router = Namespace { interfaces: vec![of_router], ..Namespace::default() };
+            observation.namespaces.insert(Some("r".into()), router);
+            observation
+        };
+        let eth = Interface { index: 1, name: "eth0".into(), ..Interface::default() };
+        let vlan = Interface { kind: Some("vlan".into()), ..there("eth0.10", 3, 1, false) };
+        let before = with([eth, there("out", 2, 2, true), vlan], there("in", 2, 2, true));
+        let count = |at: &mut Interface, counter: &str| at.counters.insert(counter.to_owned(), 7);
+        let mut after = before.clone();
+        let own = &mut after.namespaces.get_mut(&None).unwrap().interfaces;
+        count(&mut own[0], "rx_dropped");
+        count(&mut own[1], "tx_dropped");
+        count(&mut own[2], "tx_dropped");
+        count(&mut after.namespaces.get_mut(&Some("r".into())).unwrap().interfaces[0], "rx_dropped");
+        after.softnet = None;
+        let lost = ["eth0 rx_dropped", "eth0.10 tx_dropped", "r/in backlog"];
+        assert_eq!(all(&account(&before, &after, &[])), lost.map(|place| (place.to_owned(), 7)));
+    }
+
     #[test]
     fn a_refused_frame_that_was_sent_again_is_not_lost() {
         let mut after = observation();
@@ -546,6 +686,35 @@ mod tests {
         assert_eq!(dropped(&after, 100, 0), [("pa backlog".to_owned(), 2)]);
         set(&mut after, 0, &[("tx_packets", 100)]);
         assert_eq!(dropped(&after, 100, 0), []);
+        // Whichever counters refused it: two are missing.
+        let fq = Qdisc { kind: "fq".into(), drops: 1, ..Qdisc::default() };
+        after.namespaces.get_mut(&None).unwrap().interfaces[0].qdiscs = vec![fq];
+        set(&mut after, 0, &[("tx_dropped", 70), ("tx_errors", 70), ("tx_packets", 98)]);
+        assert_eq!(dropped(&after, 100, 0), [("a fq", 1), ("a tx_dropped", 1)].map(|(at, n)| (at.into(), n)));
+    }
+
+    /// Since the observation before, in 32 bits; those at the ingress drop what an interface received.
+    #[test]
+    fn disciplines_have_counted_before() {
+        let qdisc =
+            |kind: &str, ingress, drops| Qdisc { kind: kind.into(), ingress, drops, ..Qdisc::default() };
+        let (mut before, mut after) = (observation(), observation());
+        let to = |of: &mut Observation, index: usize, qdiscs| {
+            of.namespaces.get_mut(&None).unwrap().interfaces[index].qdiscs = qdiscs;
+        };
+        to(&mut before, 1, vec![qdisc("fq", false, 0xffff_fffe), qdisc("clsact", true, 50)]);
+        to(&mut after, 1, vec![qdisc("fq", false, 3), qdisc("clsact", true, 54)]);
+        // Nothing of the trial comes to a port that only sends.
+        to(&mut after, 0, vec![qdisc("clsact", true, 9)]);
+        set(&mut after, 0, &[("tx_packets", 100)]);
+        let accounts = account(&before, &after, &ports(100, 0));
+        assert_eq!(all(&accounts), [("pa clsact", 4), ("pa fq", 5)].map(|(at, n)| (at.into(), n)));
+        let back = PortCount { receives: true, ..ports(100, 0)[0].clone() };
+        let accounts = account(&before, &after, &[back]);
+        assert_eq!(
+            all(&accounts),
+            [("a clsact", 9), ("pa clsact", 4), ("pa fq", 5)].map(|(at, n)| (at.into(), n))
+        );
     }
 
     #[test]

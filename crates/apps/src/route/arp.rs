@@ -168,13 +168,12 @@ impl<F> Arp<F> {
     }
 
     fn has_room(&mut self, now_ns: u64) -> bool {
-        if self.entries.len() < NEIGHBOURS {
-            return true;
+        if self.entries.len() >= NEIGHBOURS {
+            self.entries.retain(|_, entry| match entry.state {
+                State::Known { heard_ns, .. } => now_ns.saturating_sub(heard_ns) < FORGET_NS,
+                State::Fixed(_) | State::Wanted { .. } => true,
+            });
         }
-        self.entries.retain(|_, entry| match entry.state {
-            State::Known { heard_ns, .. } => now_ns.saturating_sub(heard_ns) < FORGET_NS,
-            State::Fixed(_) | State::Wanted { .. } => true,
-        });
         self.entries.len() < NEIGHBOURS
     }
 
@@ -226,5 +225,58 @@ impl<F> Arp<F> {
             true
         });
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: usize) -> Ipv4Addr {
+        Ipv4Addr::from(0x0a00_0000 + n as u32)
+    }
+
+    /// Whether a packet to an unknown neighbour may wait for it.
+    fn holds(arp: &mut Arp<usize>, n: usize, now_ns: u64) -> bool {
+        let held = Held { frame: n, origin: Origin::Here };
+        arp.hold(Hop { interface: 0, next: address(n) }, held, now_ns).is_ok()
+    }
+
+    fn learn(arp: &mut Arp<usize>, n: usize, now_ns: u64) -> usize {
+        arp.learn(address(n), 0, Mac::default(), true, now_ns).len()
+    }
+
+    fn knows(arp: &mut Arp<usize>, n: usize, now_ns: u64) -> bool {
+        !matches!(arp.find(address(n), now_ns), Neighbour::Unknown)
+    }
+
+    #[test]
+    fn a_scan_leaves_room_for_those_that_reply() {
+        let mut arp = Arp::default();
+        assert!((0..WANTED).all(|n| holds(&mut arp, n, 0)));
+        assert!(!holds(&mut arp, WANTED, 0));
+        assert!(holds(&mut arp, 0, 0), "another packet to one of them");
+        assert_eq!((arp.known(), arp.held()), (0, WANTED as u64 + 1));
+        // Who speaks to the router is learned at once; who replies makes room for another question.
+        assert_eq!((learn(&mut arp, WANTED, 0), learn(&mut arp, 0, 0)), (0, 2));
+        assert!(holds(&mut arp, WANTED + 1, 0) && !holds(&mut arp, WANTED + 2, 0));
+        assert_eq!(arp.known(), 2);
+    }
+
+    #[test]
+    fn neighbours_are_bounded_and_silent_ones_make_room() {
+        let mut arp = Arp::default();
+        for n in 0..NEIGHBOURS {
+            learn(&mut arp, n, n as u64);
+        }
+        // All are heard of too recently.
+        learn(&mut arp, NEIGHBOURS, FORGET_NS - 1);
+        assert!(!knows(&mut arp, NEIGHBOURS, FORGET_NS - 1));
+        assert!(!holds(&mut arp, NEIGHBOURS, FORGET_NS - 1));
+        // The first has been silent for long enough. The others stay.
+        learn(&mut arp, NEIGHBOURS, FORGET_NS);
+        assert_eq!(arp.known(), NEIGHBOURS);
+        let known = [0, 1, NEIGHBOURS].map(|n| knows(&mut arp, n, FORGET_NS));
+        assert_eq!(known, [false, true, true]);
     }
 }

@@ -1,6 +1,6 @@
 //! ICMP (RFC 792): Click's `ICMPError` and `ICMPPingResponder`.
 
-use super::{ETHERNET, check::Destination, class_of};
+use super::ETHERNET;
 use crate::Reason;
 pub(super) use kpps_frames::icmp::Problem as Trouble;
 use kpps_frames::icmp::{reply_to_echo, write_error};
@@ -52,7 +52,8 @@ impl ErrorFrame {
 }
 
 /// The error about the packet in `frame`, and its destination; `None` if there must be none (RFC 1812
-/// 4.3.2.7).
+/// 4.3.2.7). Packets to a group, or from an address that no host has, do not come here: the router refuses
+/// them first.
 pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(ErrorFrame, Ipv4Addr)> {
     let eth = ethernet::Frame::new_checked(frame).ok()?;
     let packet = ipv4::Packet::new_checked(eth.payload()).ok()?;
@@ -60,8 +61,7 @@ pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(E
     let later_piece = u16::from_be_bytes([eth.payload()[6], eth.payload()[7]]) & 0x1fff != 0;
     let about_error = packet.protocol() == ipv4::PROTOCOL_ICMP
         && !packet.payload().first().is_some_and(|kind| QUERIES.contains(kind));
-    let group = eth.destination().is_multicast() || class_of(packet.destination()) == Destination::Never;
-    if later_piece || about_error || group || class_of(to) == Destination::Never {
+    if later_piece || about_error {
         return None;
     }
     let mut error = ErrorFrame { bytes: [0; ETHERNET + MOST], length: ETHERNET };
@@ -96,4 +96,21 @@ pub(super) fn answer_echo(bytes: &mut [u8]) -> Result<(), Reason> {
     // The reply starts with a new TTL.
     packet.set_ttl(64);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_of_errors_is_allowed_and_then_the_steady_rate() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let mut icmp = Icmp::default();
+        let mut allowed = |now_ns| (0..2 * BURST).filter(|_| icmp.allows(now_ns)).count() as u64;
+        assert_eq!(allowed(SECOND_NS), BURST);
+        for n in 1..5 {
+            assert_eq!(allowed(SECOND_NS + n * SECOND_NS / RATE), 1);
+        }
+        assert_eq!(allowed(3 * SECOND_NS), BURST, "after a pause");
+    }
 }

@@ -262,7 +262,7 @@ impl<F: Resize> Router<F> {
         // Each side of a NAT has its own addresses. A reply to an address of the other side would go there.
         if let Some(nat) = &self.nat
             && let Some(back) = self.routes.find(header.source)
-            && nat.is_outside(back.interface) != nat.is_outside(from)
+            && nat.is_between(back.interface, from)
         {
             return Err(Reason::BadSource);
         }

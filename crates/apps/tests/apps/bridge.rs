@@ -85,6 +85,39 @@ fn stations_age_and_the_table_is_bounded() {
 }
 
 #[test]
+fn a_station_is_known_until_it_has_aged() {
+    let to_it = frame(station(1), station(2));
+    let heard = || {
+        let mut bridge = EtherSwitch::with_table(3, 1, 300 * S);
+        push(&mut bridge, 0, frame(station(99), station(1)), 0);
+        bridge
+    };
+    let mut bridge = heard();
+    assert_eq!(push(&mut bridge, 1, to_it.clone(), 300 * S - 1), [(0, to_it.clone())]);
+    assert_eq!(push(&mut bridge, 1, to_it.clone(), 300 * S), [(0, to_it.clone()), (2, to_it.clone())]);
+    // Then another may have its place in the table, not before.
+    for (now_ns, unlearned) in [(300 * S - 1, 1), (300 * S, 0)] {
+        let mut bridge = heard();
+        push(&mut bridge, 1, to_it.clone(), now_ns);
+        assert_eq!(bridge.unlearned(), unlearned);
+    }
+}
+
+#[test]
+fn a_full_table_is_searched_only_now_and_then() {
+    let mut bridge = EtherSwitch::with_table(2, 2, 64 * S);
+    let mut unlearned_after = |n, now_ns| {
+        push(&mut bridge, 0, frame(station(99), station(n)), now_ns);
+        bridge.unlearned()
+    };
+    assert_eq!(unlearned_after(0, 0), 0);
+    assert_eq!(unlearned_after(1, S), 0);
+    assert_eq!(unlearned_after(2, 63 * S + S / 2), 1, "both are recent");
+    assert_eq!(unlearned_after(2, 64 * S), 2, "one has aged since, but nobody has looked");
+    assert_eq!(unlearned_after(2, 64 * S + S / 2), 2, "after a 64th of the age there is another search");
+}
+
+#[test]
 fn a_copy_that_cannot_be_made_is_counted() {
     let mut bridge = EtherSwitch::new(3);
     let mut wires = Wires { no_buffers: true, ..Wires::default() };

@@ -36,15 +36,17 @@ enum Proto {
     Udp,
     Tcp {
         syn: bool,
+        fin: bool,
         rst: bool,
     },
     /// Whether it is a request; its ports are its identifier.
     Echo(bool),
 }
 
-const SYN: Proto = Proto::Tcp { syn: true, rst: false };
-const DATA: Proto = Proto::Tcp { syn: false, rst: false };
-const RST: Proto = Proto::Tcp { syn: false, rst: true };
+const SYN: Proto = Proto::Tcp { syn: true, fin: false, rst: false };
+const DATA: Proto = Proto::Tcp { syn: false, fin: false, rst: false };
+const FIN: Proto = Proto::Tcp { syn: false, fin: true, rst: false };
+const RST: Proto = Proto::Tcp { syn: false, fin: false, rst: true };
 
 type End = (Ipv4Addr, u16);
 
@@ -55,10 +57,13 @@ fn packet(port: usize, proto: Proto, from: End, to: End, ttl: u8, payload: &[u8]
     let start = start.ipv4(from.0.octets(), to.0.octets(), ttl);
     match proto {
         Proto::Udp => start.udp(from.1, to.1).write(&mut frame, payload),
-        Proto::Tcp { syn, rst } => {
+        Proto::Tcp { syn, fin, rst } => {
             let mut tcp = start.tcp(from.1, to.1, 1000, 500).ack(7);
             if syn {
                 tcp = tcp.syn();
+            }
+            if fin {
+                tcp = tcp.fin();
             }
             if rst {
                 tcp = tcp.rst();
@@ -170,24 +175,36 @@ fn unsolicited_packets_are_dropped() {
         outside(Proto::Echo(false), HERE[1], 4000),
         outside(Proto::Udp, THERE[0], 4000),
         outside(Proto::Udp, HERE[0], 4000),
+        // A protocol without ports. Nobody is told: outside, the router looks like a single host.
+        with_protocol(outside(Proto::Udp, HERE[1], 4000), 47),
     ] {
         let before = router.ledger().ended(Reason::NoMapping);
         assert_eq!(push(&mut router, 1, frame, S), []);
         assert_eq!(router.ledger().ended(Reason::NoMapping), before + 1);
     }
-    // A reply from inside without a request, and a protocol without ports.
+    // From inside: a reply without a request, and a protocol without ports.
     let reply = packet(0, Proto::Echo(false), (THERE[0], 9), (THERE[1], 9), 64, b"");
     assert_eq!(push(&mut router, 0, reply, S), []);
-    let mut gre = packet(0, Proto::Udp, (THERE[0], 9), (THERE[1], 9), 64, b"");
-    gre[23] = 47;
-    assert_eq!(push(&mut router, 0, resummed(gre), S), []);
-    assert_eq!(router.ledger().ended(Reason::NoMapping), 7);
+    let gre = with_protocol(packet(0, Proto::Udp, (THERE[0], 9), (THERE[1], 9), 64, b""), 47);
+    assert_eq!(push(&mut router, 0, gre, S), []);
+    assert_eq!(router.ledger().ended(Reason::NoMapping), 8);
+    let local = router.ledger().ended(Reason::Local);
     // The router's own address answers pings from both sides.
     for port in [0, 1] {
         let ping = packet(port, Proto::Echo(true), (THERE[port], 5), (HERE[1], 5), 64, b"!");
         let out = push(&mut router, port, ping, S);
         assert_eq!((out[0].0, read(&out[0].1).to.0), (port, THERE[port]));
     }
+    // What is neither a query nor an error is for the router, too: here a router solicitation.
+    let mut solicitation = outside(Proto::Echo(true), HERE[1], 5);
+    solicitation[34] = 10;
+    assert_eq!(push(&mut router, 1, solicitation, S), []);
+    assert_eq!(router.ledger().ended(Reason::Local), local + 1);
+}
+
+fn with_protocol(mut frame: Frame, protocol: u8) -> Frame {
+    frame[23] = protocol;
+    resummed(frame)
 }
 
 fn resummed(mut frame: Frame) -> Frame {
@@ -286,15 +303,36 @@ fn the_routers_own_errors_quote_the_senders_packet() {
     let last = packet(0, Proto::Udp, (THERE[0], 4000), (THERE[1], 53), 1, b"question");
     let out = push(&mut router, 0, last.clone(), S);
     assert_eq!((out[0].0, read(&out[0].1).payload), (0, last[14..14 + 36].to_vec()));
-    // A neighbour does not answer: the packet was translated while it waited.
+}
+
+/// The packet was translated while it waited for a neighbour that does not answer.
+#[test]
+fn errors_about_neighbours_that_do_not_answer_quote_the_senders_packet() {
+    let mut router = nat();
     ask(&mut router, Proto::Udp, (THERE[0], 4444), 53, S);
-    let lost = packet(0, Proto::Udp, (SECOND, 4444), ([10, 0, 1, 77].into(), 53), 64, b"hello");
-    push(&mut router, 0, lost.clone(), S);
-    let told = (2..6).flat_map(|n| tick(&mut router, n * S)).filter(|(_, f)| f[12..14] == [8, 0]);
-    let [(0, told)] = &told.collect::<Vec<_>>()[..] else { panic!("not told") };
-    assert_eq!(read(told).to.0, SECOND);
-    let (header, rest) = quote(told);
-    assert_eq!((header.source, rest), (SECOND.octets(), lost[34..34 + 13].to_vec()));
+    let server = ask(&mut router, Proto::Udp, (SECOND, 4444), 53, S);
+    assert_ne!(server, 4444);
+    // A minute later one host of each side is still there.
+    for (port, host) in [(0, THERE[0]), (1, THERE[1])] {
+        push(&mut router, port, arp(1, (HOST[port], host), (Mac::BROADCAST, HERE[port])), 61 * S);
+    }
+    let nobody = (Ipv4Addr::new(10, 0, 1, 77), 53);
+    for (begin_s, from, sender, to) in [
+        (61, 0, (THERE[0], 4444), nobody),
+        // From outside, and from inside by the outside address.
+        (71, 1, (THERE[1], 53), (HERE[1], server)),
+        (81, 0, (THERE[0], 4444), (HERE[1], server)),
+    ] {
+        let lost = packet(from, Proto::Udp, sender, to, 64, b"hello");
+        push(&mut router, from, lost.clone(), begin_s * S);
+        let told = (begin_s + 1..begin_s + 5).flat_map(|n| tick(&mut router, n * S));
+        let told: Vec<_> = told.filter(|(_, frame)| frame[12..14] == [8, 0]).collect();
+        let [(port, told)] = &told[..] else { panic!("not told: {told:?}") };
+        assert_eq!((*port, read(told).to.0), (from, sender.0));
+        let (header, rest) = quote(told);
+        assert_eq!((header.source, header.destination), (sender.0.octets(), to.0.octets()));
+        assert_eq!(rest, lost[34..34 + 13], "with its ports and its checksum");
+    }
 }
 
 #[test]
@@ -303,9 +341,13 @@ fn mappings_expire_unless_the_inside_renews_them() {
     let port = ask(&mut router, Proto::Udp, (THERE[0], 4000), 53, 0);
     introduce(&mut router, 299 * S);
     assert_eq!(answer(&mut router, Proto::Udp, 53, port, 299 * S), Some((THERE[0], 4000)));
+    tick(&mut router, 299 * S + S / 2);
     assert_eq!(answer(&mut router, Proto::Udp, 53, port, 300 * S), None, "a reply renews nothing");
-    tick(&mut router, 301 * S);
-    assert_eq!(router.mappings(), 0);
+    // The table is swept once a second.
+    for (now_ns, mappings) in [(300 * S, 1), (300 * S + S / 2, 0)] {
+        tick(&mut router, now_ns);
+        assert_eq!(router.mappings(), mappings, "{now_ns}");
+    }
     for (now, id) in [(400, 1), (460, 2), (510, 3)] {
         introduce(&mut router, now * S);
         tick(&mut router, now * S);
@@ -333,6 +375,29 @@ fn an_established_connection_lasts_longer() {
     assert!(!reaches(&mut router, 35));
     ask(&mut router, SYN, (THERE[0], 4000), 80, 36 * S);
     assert_eq!(router.mappings(), 1);
+    // Ended from inside. What follows does not establish it again.
+    for (end, start) in [(FIN, 36), (RST, 50)] {
+        introduce(&mut router, start * S);
+        ask(&mut router, SYN, (THERE[0], 4000), 80, start * S);
+        assert!(reaches(&mut router, start + 1));
+        ask(&mut router, end, (THERE[0], 4000), 80, (start + 2) * S);
+        ask(&mut router, DATA, (THERE[0], 4000), 80, (start + 3) * S);
+        assert!(reaches(&mut router, start + 7));
+        assert!(!reaches(&mut router, start + 8));
+    }
+    // Nothing but its end was seen.
+    introduce(&mut router, 60 * S);
+    ask(&mut router, FIN, (THERE[0], 4000), 80, 60 * S);
+    assert!(reaches(&mut router, 61));
+    ask(&mut router, DATA, (THERE[0], 4000), 80, 62 * S);
+    assert!(!reaches(&mut router, 67));
+    // Begun anew before the end of the last one is forgotten.
+    introduce(&mut router, 70 * S);
+    ask(&mut router, RST, (THERE[0], 4000), 80, 70 * S);
+    ask(&mut router, SYN, (THERE[0], 4000), 80, 71 * S);
+    assert!(reaches(&mut router, 72));
+    ask(&mut router, DATA, (THERE[0], 4000), 80, 73 * S);
+    assert!(reaches(&mut router, 92));
 }
 
 #[test]
@@ -378,6 +443,9 @@ fn one_host_cannot_take_all_mappings() {
     introduce(&mut router, 302 * S);
     ask(&mut router, Proto::Udp, (THERE[0], 4), 53, 302 * S);
     assert_eq!(router.ledger().ended(Reason::HostFull), 96);
+    // The other two still count.
+    push(&mut router, 0, packet(0, Proto::Udp, (THERE[0], 5), (THERE[1], 53), 64, b"?"), 302 * S);
+    assert_eq!(router.ledger().ended(Reason::HostFull), 97);
 }
 
 #[test]
@@ -470,6 +538,17 @@ fn fragments_follow_the_first_in_any_order() {
         let seen = read(&joined(&out));
         assert_eq!((seen.to, &seen.payload), ((THERE[0], 4000), &long));
     }
+    // Whole packets have no fragments to wait for: however many there are, they take no place of others.
+    let mut router = nat();
+    ask(&mut router, Proto::Udp, (THERE[0], 4000), 53, S);
+    for identification in 0..1000u16 {
+        let mut whole = reply.clone();
+        whole[18..20].copy_from_slice(&identification.to_be_bytes());
+        assert_eq!(push(&mut router, 1, resummed(whole), S).len(), 1);
+    }
+    let [first, second] = fragments(&reply, 8);
+    push(&mut router, 1, second, S);
+    assert_eq!(push(&mut router, 1, first, S).len(), 2);
     // The first never comes.
     let mut router = nat();
     for _ in 0..5 {

@@ -1,7 +1,7 @@
 use crate::network::{HERE, HOST, OURS, S, THERE, interfaces};
 use crate::wires::{Frame, push, tick};
 use etherparse::{Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4};
-use kpps_apps::{App, Misconfigured, Reason, Route, Router};
+use kpps_apps::{App, Misconfigured, Nat, Reason, Route, Router};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size, Tag, tag};
 use proptest::prelude::*;
@@ -117,7 +117,8 @@ fn arp_is_answered_and_only_for_us() {
     let reply = arp(2, (OURS[0], HERE[0]), (HOST[0], THERE[0]));
     assert_eq!(push(&mut router, 0, request, 0), [(0, reply)]);
     for (nobody, reason) in [
-        (arp(1, (HOST[0], THERE[0]), (Mac::BROADCAST, THERE[0])), Reason::Local),
+        // Of a stranger to another host: not learned (RFC 826).
+        (arp(1, (HOST[0], [10, 0, 0, 9].into()), (Mac::BROADCAST, THERE[0])), Reason::Local),
         (arp(1, (HOST[0], THERE[1]), (Mac::BROADCAST, HERE[0])), Reason::BadSource),
         (arp(1, (HOST[0], HERE[0]), (Mac::BROADCAST, HERE[0])), Reason::BadSource),
         (arp(3, (HOST[0], THERE[0]), (Mac::BROADCAST, HERE[0])), Reason::Malformed),
@@ -140,10 +141,11 @@ fn packets_wait_for_their_neighbour_in_a_bounded_queue() {
         assert_eq!(push(&mut router, 0, frame.clone(), 0), []);
     }
     assert_eq!((router.ledger().held, router.ledger().ended(Reason::QueueFull)), (4, 2));
+    assert_eq!(router.neighbours(), 0);
     let out = push(&mut router, 1, arp(2, (HOST[1], THERE[1]), (OURS[1], HERE[1])), 1);
     let expected: Vec<_> = frames[2..].iter().map(|f| (1, forwarded(f.clone(), OURS[1], HOST[1]))).collect();
     assert_eq!(out, expected);
-    assert_eq!(router.ledger().held, 0);
+    assert_eq!((router.ledger().held, router.neighbours()), (0, 1));
 }
 
 #[test]
@@ -155,13 +157,14 @@ fn a_neighbour_that_does_not_reply_is_unreachable() {
     assert_eq!(push(&mut router, 0, frame.clone(), 0), [(1, question.clone())]);
     assert_eq!(tick(&mut router, S / 2), []);
     assert_eq!(tick(&mut router, S), [(1, question.clone())]);
+    assert_eq!(tick(&mut router, S + S / 2), []);
     assert_eq!(tick(&mut router, 2 * S), [(1, question.clone())]);
     let out = tick(&mut router, 3 * S);
     let (kind, quoted) = icmp(&out[0].1, HERE[0], THERE[0]);
     assert_eq!((out.len(), out[0].0), (1, 0));
     assert_eq!(kind, Icmpv4Type::DestinationUnreachable(icmpv4::DestUnreachableHeader::Host));
     assert_eq!(quoted[12..], frame[26..60], "addresses on and payload");
-    assert_eq!(router.ledger().ended(Reason::NoNeighbour), 1);
+    assert_eq!((router.ledger().ended(Reason::NoNeighbour), router.neighbours()), (1, 2));
     assert_eq!(push(&mut router, 0, frame, 4 * S), [(1, question)], "the next packet asks again");
 }
 
@@ -171,11 +174,16 @@ fn a_silent_neighbour_is_requested_again_and_dropped() {
     let frame = udp(THERE[1], 64, &[1; 18]);
     let question = arp(1, (OURS[1], HERE[1]), (Mac::BROADCAST, THERE[1]));
     let on = (1, forwarded(frame.clone(), OURS[1], HOST[1]));
-    assert_eq!(push(&mut router, 0, frame.clone(), 29 * S), std::slice::from_ref(&on));
-    assert_eq!(push(&mut router, 0, frame.clone(), 31 * S), [(1, question.clone()), on.clone()]);
-    assert_eq!(push(&mut router, 0, frame.clone(), 31 * S + 1), std::slice::from_ref(&on));
-    assert_eq!(push(&mut router, 0, frame.clone(), 61 * S), [(1, question)]);
-    let out = push(&mut router, 1, arp(2, (HOST[1], THERE[1]), (OURS[1], HERE[1])), 61 * S);
+    // From 30 s on it is requested, at most once a second (RFC 1122 2.3.2.1); from 60 s on it is not used.
+    for (now_ns, asks) in
+        [(30 * S - 1, false), (30 * S, true), (31 * S - 1, false), (31 * S, true), (60 * S - 1, true)]
+    {
+        let out = push(&mut router, 0, frame.clone(), now_ns);
+        assert_eq!(out[..out.len() - 1], [(1, question.clone())][..usize::from(asks)], "{now_ns}");
+        assert_eq!(out.last(), Some(&on));
+    }
+    assert_eq!(push(&mut router, 0, frame.clone(), 60 * S), [(1, question)]);
+    let out = push(&mut router, 1, arp(2, (HOST[1], THERE[1]), (OURS[1], HERE[1])), 60 * S);
     assert_eq!(out, [on]);
 }
 
@@ -193,6 +201,48 @@ fn a_configured_neighbour_is_never_requested_or_dropped() {
         let refused = crate::router::router().with_neighbour(nowhere, HOST[1]);
         assert_eq!(refused.err(), Some(Misconfigured::Unreachable(nowhere)));
     }
+}
+
+/// Both addresses of such a network are hosts (RFC 3021).
+#[test]
+fn a_link_of_two_hosts_has_no_broadcast_address() {
+    let mut interfaces = interfaces();
+    let (ours, theirs) = (Ipv4Addr::new(10, 0, 1, 0), Ipv4Addr::new(10, 0, 1, 1));
+    interfaces[1].net = format!("{ours}/31").parse().unwrap();
+    let mut router = Router::new(interfaces, &[]).unwrap().with_neighbour(theirs, HOST[1]).unwrap();
+    let frame = udp(theirs, 64, &[1; 18]);
+    let on = forwarded(frame.clone(), OURS[1], HOST[1]);
+    assert_eq!(push(&mut router, 0, frame, S), [(1, on)]);
+}
+
+#[test]
+fn an_invalid_configuration_says_what_is_wrong_with_it() {
+    let net = |text: &str| text.parse().unwrap();
+    let (one, other) = (net("10.0.0.1/24"), net("10.0.0.200/25"));
+    for (error, named) in [
+        (Misconfigured::Address(one), &["10.0.0.1/24", "no address"][..]),
+        (Misconfigured::Vlan(4095), &["4095", "VLAN"]),
+        (Misconfigured::Shared(one, other), &["10.0.0.1/24", "10.0.0.200/25", "same port and VLAN"]),
+        (Misconfigured::Overlap(one, other), &["10.0.0.1/24", "10.0.0.200/25", "overlap"]),
+        (Misconfigured::Twice(one), &["two routes", "10.0.0.1/24"]),
+        (Misconfigured::Unreachable(THERE[1]), &["no interface", "10.0.1.2"]),
+        (Misconfigured::Outside(7), &["no interface 7", "outside"]),
+        (Misconfigured::NoMappings, &["0 mappings"]),
+    ] {
+        let said = error.to_string();
+        assert!(named.iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
+#[test]
+fn it_tells_what_it_knows_in_one_line() {
+    let mut router = acquainted();
+    push(&mut router, 0, udp(THERE[1], 1, &[1; 18]), S);
+    let known = "2 neighbours known; ICMP errors: 1 sent, 0 suppressed by the rate limit";
+    assert_eq!(router.in_words(), known);
+    let mut router = router.with_nat(Nat::new(1)).unwrap();
+    push(&mut router, 0, udp(THERE[1], 64, &[1; 18]), S);
+    assert_eq!(router.in_words(), format!("1 mappings; {known}"));
 }
 
 #[test]

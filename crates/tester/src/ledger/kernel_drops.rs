@@ -71,10 +71,10 @@ pub(super) fn compare(
         }
     };
     let Some(drops) = drops else {
-        for known in known.iter().filter(|known| known.frames > 0) {
+        for known in known {
             match known.counts_others() {
                 true => accounts.possible.push((known.to_string(), known.frames)),
-                false => put(&mut accounts.dropped, known, known.frames),
+                false => put(&mut accounts.dropped, &known, known.frames),
             }
         }
         return;
@@ -177,7 +177,9 @@ mod tests {
         let losses = accounts([101, 0, 0, 0], Some(&queue));
         assert_eq!(explaining(&losses, 100).0, [place("r/x tbf", 100)]);
         // If one more is missing, the counter may have it.
-        assert_eq!(explaining(&losses, 101).0, [place("r/x tbf", 101)]);
+        for missing in [101, 500] {
+            assert_eq!(explaining(&losses, missing).0, [place("r/x tbf", 101)]);
+        }
         // Where the kernel does not tell, counters are all there is.
         let untold = accounts([101, 0, 0, 5], None);
         assert_eq!(explaining(&untold, 100).0, [place("r/x tbf", 100)]);
@@ -228,6 +230,78 @@ mod tests {
         // A frame of others found it full, too.
         let drops = [(drop("b", "PACKET_SOCK_ERROR", "tpacket_rcv"), 9)];
         assert_eq!(explaining(&accounts([0, 0, 0, 10], Some(&drops)), 9).0, [place("packet:b missed", 9)]);
+    }
+
+    /// Each counter has its reasons, or its functions where a kernel gives no reason.
+    #[test]
+    fn a_counter_counts_what_was_dropped_there_for_its_reasons() {
+        let discipline = || Counter::Discipline("fq_codel".into());
+        let ip = |counter: &str| Counter::Ip(counter.into());
+        let ports = BTreeMap::from([("b", "packet:b"), ("c", "packet:c")]);
+        for (at, counter, reason, function, expected) in [
+            ("r/x", discipline(), "QDISC_OVERLIMIT", "f", true),
+            ("r/x", discipline(), "CAKE_FLOOD", "f", true),
+            ("r/x", discipline(), "NOT_SPECIFIED", "fq_codel_enqueue", true),
+            ("r/x", discipline(), "NOT_SPECIFIED", "ip_rcv", false),
+            ("r/x", discipline(), "NETFILTER_DROP", "__dev_queue_xmit", false),
+            ("r/x", Counter::Ingress("clsact".into()), "TC_INGRESS", "f", true),
+            ("r/x", Counter::Ingress("clsact".into()), "QDISC_OVERLIMIT", "f", false),
+            ("r/x", Counter::Backlog, "CPU_BACKLOG", "f", true),
+            ("r/x", Counter::Backlog, "XDP", "f", false),
+            ("r/x", Counter::Interface("rx_otherhost_dropped"), "OTHERHOST", "f", true),
+            ("r/x", Counter::Interface("rx_otherhost_dropped"), "XDP", "f", false),
+            ("r/x", Counter::Interface("rx_dropped"), "UNHANDLED_PROTO", "f", true),
+            ("r/x", Counter::Interface("rx_dropped"), "XDP", "f", true),
+            ("r/x", Counter::Software("rx_dropped"), "CPU_BACKLOG", "f", true),
+            ("r/x", Counter::Software("rx_dropped"), "OTHERHOST", "veth_xmit", false),
+            ("r/x", Counter::Interface("tx_dropped"), "NOT_SPECIFIED", "dev_hard_start_xmit", true),
+            ("r/x", Counter::Software("tx_dropped"), "NOT_SPECIFIED", "veth_xmit", true),
+            ("r/x", Counter::Software("tx_dropped"), "XDP", "veth_xdp_rcv", false),
+            ("r", ip("InNoRoutes"), "IP_INNOROUTES", "f", true),
+            ("r", ip("InNoRoutes"), "IP_CSUM", "f", false),
+            ("r", ip("InHdrErrors"), "IP_CSUM", "f", true),
+            ("packet:b", Counter::Port(MISSED), "PACKET_SOCK_ERROR", "tpacket_rcv", true),
+            ("packet:b", Counter::Port(MISSED), "PACKET_SOCK_ERROR", "packet_rcv", false),
+            ("packet:b", Counter::Port("errors"), "PACKET_SOCK_ERROR", "tpacket_rcv", false),
+        ] {
+            let (here, elsewhere) = if at == "packet:b" { ("b", "c") } else { ("r/x", "q/x") };
+            let known = Known { at: at.to_owned(), counter, frames: 1 };
+            let counts = |at| counts(&known, &drop(at, reason, function), &ports);
+            assert_eq!((counts(here), counts(elsewhere)), (expected, false), "{known} {reason} {function}");
+        }
+    }
+
+    /// Backlogs of interfaces that are not observed have no counter.
+    #[test]
+    fn a_backlog_is_a_place_of_its_own_where_nobody_counts_it() {
+        let here = drop("r/x", "CPU_BACKLOG", "enqueue_to_backlog");
+        let there = [
+            drop("r/y", "CPU_BACKLOG", "enqueue_to_backlog"),
+            drop("q/x", "CPU_BACKLOG", "enqueue_to_backlog"),
+            drop("r/x", "NETFILTER_DROP", "nf_hook_slow"),
+        ];
+        let drops: Vec<_> = std::iter::once(here).chain(there.clone()).zip([9, 8, 7, 6]).collect();
+        let losses = accounts([0, 0, 0, 0], Some(&drops));
+        let expected: Vec<_> = there.iter().map(KernelDrop::to_string).zip([8, 7, 6]).collect();
+        assert_eq!(losses.possible, expected);
+    }
+
+    /// What the sending port's interface was refused and has sent again is in the kernel's record, too.
+    #[test]
+    fn drops_at_the_sender_are_no_more_than_it_lacks() {
+        let observation = |sent| {
+            let counters = [("tx_packets".to_owned(), sent)].into();
+            let a = Interface { name: "a".into(), index: 1, counters, ..Interface::default() };
+            let own = Namespace { interfaces: vec![a], ..Namespace::default() };
+            Observation { namespaces: [(None, own)].into(), ..Observation::default() }
+        };
+        let a = |reason| drop("a", reason, "f");
+        let drops = [(a("ONE"), 3), (a("OTHER"), 8), (a("THIRD"), 9)];
+        let after = Observation { kernel_drops: Some(drops.into_iter().collect()), ..observation(95) };
+        let (port, interface) = ("packet:a".to_owned(), Some("a".to_owned()));
+        let port = PortCount { port, interface, sent: Some(100), ..PortCount::default() };
+        let losses = account(&observation(0), &after, &[port]);
+        assert_eq!(losses.possible, [place("a one (f)", 3), place("a other (f)", 2)]);
     }
 
     #[test]

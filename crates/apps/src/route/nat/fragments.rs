@@ -46,13 +46,13 @@ impl<F> Default for Fragments<F> {
 }
 
 impl<F> Fragments<F> {
-    /// Fragments that wait.
+    /// Fragments that wait. Those that are ready have all left when the router has taken a frame.
     pub(in crate::route) fn held(&self) -> u64 {
         let waiting = |entry: &Entry<F>| match &entry.state {
             State::Known(_) => 0,
             State::Waiting(frames) => frames.len() as u64,
         };
-        self.packets.values().map(waiting).sum::<u64>() + self.ready.len() as u64
+        self.packets.values().map(waiting).sum()
     }
 
     /// The destination of the packet's first fragment.
@@ -66,7 +66,7 @@ impl<F> Fragments<F> {
     /// Notes the destination of the first fragment; fragments that waited for it become ready.
     pub(super) fn know(&mut self, key: Key, inside: Endpoint, now_ns: u64) {
         let entry = Entry { state: State::Known(inside), until_ns: now_ns + REMEMBER_NS };
-        if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
+        if !self.has_room(&key) {
             return;
         }
         if let Some(Entry { state: State::Waiting(frames), .. }) = self.packets.insert(key, entry) {
@@ -76,7 +76,7 @@ impl<F> Fragments<F> {
 
     /// Queues a fragment that arrived at `port` until the first one arrives.
     pub(in crate::route) fn hold(&mut self, key: Key, port: usize, frame: F, now_ns: u64) -> Result<(), F> {
-        if self.packets.len() >= PACKETS && !self.packets.contains_key(&key) {
+        if !self.has_room(&key) {
             return Err(frame);
         }
         let entry = self
@@ -92,6 +92,11 @@ impl<F> Fragments<F> {
         }
     }
 
+    /// Whether the packet is known, or another one may be.
+    fn has_room(&self, key: &Key) -> bool {
+        self.packets.len() < PACKETS || self.packets.contains_key(key)
+    }
+
     /// The oldest ready fragment, with the port that it arrived at.
     pub(in crate::route) fn next_ready(&mut self) -> Option<(usize, F)> {
         (!self.ready.is_empty()).then(|| self.ready.remove(0))
@@ -105,5 +110,31 @@ impl<F> Fragments<F> {
             State::Waiting(frames) => Some(frames),
         });
         frames.flatten().map(|(_, frame)| frame).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_bounded_and_one_that_has_a_place_keeps_it() {
+        const INSIDE: Endpoint = (Ipv4Addr::new(10, 0, 0, 2), 4000);
+        let key = |id: usize| (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2), 17, id as u16);
+        let mut fragments = Fragments::default();
+        for id in 0..PACKETS {
+            assert_eq!(fragments.hold(key(id), 1, (id, 8), 0), Ok(()));
+        }
+        let more = key(PACKETS);
+        assert_eq!(fragments.hold(more, 1, (PACKETS, 8), 0), Err((PACKETS, 8)));
+        fragments.know(more, INSIDE, 0);
+        assert_eq!((fragments.find(&more), fragments.next_ready()), (None, None));
+        // Fragments of a packet that has its place, the first one among them.
+        assert_eq!(fragments.hold(key(0), 1, (0, 16), 0), Ok(()));
+        assert_eq!(fragments.held(), PACKETS as u64 + 1);
+        fragments.know(key(0), INSIDE, 0);
+        assert_eq!(fragments.find(&key(0)), Some(INSIDE));
+        assert_eq!([(); 3].map(|()| fragments.next_ready()), [Some((1, (0, 8))), Some((1, (0, 16))), None]);
+        assert_eq!(fragments.held(), PACKETS as u64 - 1);
     }
 }

@@ -21,7 +21,7 @@ pub(super) use packet::{Endpoint, Side, set};
 use super::check::Header;
 use crate::Reason;
 use foldhash::fast::RandomState;
-use kpps_frames::{ipv4, tcp};
+use kpps_frames::ipv4;
 use packet::{Flow, Kind, Transport};
 use ports::Ports;
 use std::collections::HashMap;
@@ -138,8 +138,9 @@ impl<F> Translator<F> {
         self.by_outside.len()
     }
 
-    pub(super) fn is_outside(&self, interface: usize) -> bool {
-        interface == self.plan.outside
+    /// Whether one of two interfaces is the outside, and the other is not.
+    pub(super) fn is_between(&self, one: usize, other: usize) -> bool {
+        (one == self.plan.outside) != (other == self.plan.outside)
     }
 
     /// Whether the source of a packet is translated: it leaves the inside, or returns there through the
@@ -203,12 +204,12 @@ impl<F> Translator<F> {
     /// Undoes the translation of a packet.
     pub(super) fn restore(&mut self, from: usize, bytes: &mut [u8], now_ns: u64) {
         let Ok(Kind::Flow(flow)) = packet::read(bytes) else { return };
-        if flow.source.0 == self.address
-            && let Some(mapping) = self.mapping(flow.transport, flow.source.1, now_ns)
-        {
+        let hidden = flow.source.0 == self.address;
+        if hidden && let Some(mapping) = self.mapping(flow.transport, flow.source.1, now_ns) {
             set(bytes, Side::Source, mapping.inside);
         }
-        if from == self.plan.outside
+        // Also from inside, if an inside host reached another by the outside address.
+        if (hidden || from == self.plan.outside)
             && let Some(&port) = self.by_inside.get(&(flow.transport, flow.destination))
         {
             set(bytes, Side::Destination, (self.address, port));
@@ -225,7 +226,7 @@ impl<F> Translator<F> {
         let timeouts = self.plan.timeouts;
         let mapping = self.mapping(flow.transport, flow.destination.1, now_ns)?;
         mapping.answered = true;
-        if flow.flags & (tcp::FIN | tcp::RST) != 0 {
+        if flow.closes() {
             mapping.closing = true;
             // A connection that the inside does not answer expires soon.
             mapping.until_ns = mapping.until_ns.min(now_ns + mapping.lasts_ns(flow.transport, &timeouts));
@@ -240,10 +241,10 @@ impl<F> Translator<F> {
         if let Some(port) = known
             && let Some(mapping) = self.mapping(transport, port, now_ns)
         {
-            if flow.flags & tcp::SYN != 0 {
+            if flow.opens() {
                 (mapping.answered, mapping.closing) = (false, false);
             }
-            mapping.closing |= flow.flags & (tcp::FIN | tcp::RST) != 0;
+            mapping.closing |= flow.closes();
             mapping.until_ns = now_ns.saturating_add(mapping.lasts_ns(transport, &timeouts));
             return Ok(port);
         }
@@ -262,8 +263,8 @@ impl<F> Translator<F> {
             return Err(Reason::HostFull);
         }
         let port = self.ports[transport as usize].take(flow.source.1).ok_or(Reason::TableFull)?;
-        let closing = flow.flags & (tcp::FIN | tcp::RST) != 0;
-        let mut mapping = Mapping { inside: flow.source, until_ns: 0, answered: false, closing };
+        let mut mapping =
+            Mapping { inside: flow.source, until_ns: 0, answered: false, closing: flow.closes() };
         mapping.until_ns = now_ns.saturating_add(mapping.lasts_ns(transport, &timeouts));
         self.of_host.insert(flow.source.0, of_host + 1);
         self.by_inside.insert((transport, flow.source), port);
@@ -299,5 +300,24 @@ impl<F> Translator<F> {
             self.forget(transport, port);
         }
         self.fragments.due(now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_expires_leaves_nothing_behind() {
+        let mut nat = Translator::<Vec<u8>>::new(Nat::new(1), Ipv4Addr::new(192, 0, 2, 1));
+        for (host, port) in [(2, 1), (2, 2), (3, 1)] {
+            let source = (Ipv4Addr::new(10, 0, 0, host), port);
+            let destination = (Ipv4Addr::new(192, 0, 2, 9), 53);
+            let flow = Flow { transport: Transport::Udp, source, destination, flags: 0, answers: false };
+            assert!(nat.ask(&flow, 0).is_ok());
+        }
+        assert_eq!((nat.by_inside.len(), nat.by_outside.len(), nat.of_host.len()), (3, 3, 2));
+        nat.due(Timeouts::default().udp_ns);
+        assert_eq!((nat.by_inside.len(), nat.by_outside.len(), nat.of_host.len()), (0, 0, 0));
     }
 }

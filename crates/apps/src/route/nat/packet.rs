@@ -29,6 +29,17 @@ pub(super) struct Flow {
     pub(super) answers: bool,
 }
 
+impl Flow {
+    /// Whether it begins a TCP connection.
+    pub(super) fn opens(&self) -> bool {
+        self.flags & tcp::SYN != 0
+    }
+    /// Whether it ends a TCP connection, at least in one direction.
+    pub(super) fn closes(&self) -> bool {
+        self.flags & tcp::FIN != 0 || self.flags & tcp::RST != 0
+    }
+}
+
 /// A packet, as a NAT distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -159,11 +170,10 @@ fn set_end(bytes: &mut [u8], side: Side, (address, port): Endpoint) {
     let port_at = header + if source { 0 } else { 2 };
     // The position of the port, of the checksum over it, and whether that covers the addresses.
     let (port_at, sum_at, over_addresses) = match bytes.get(PROTOCOL) {
-        Some(&ipv4::PROTOCOL_UDP) if !later => (Some(port_at), header + UDP_SUM, true),
-        Some(&ipv4::PROTOCOL_TCP) if !later => (Some(port_at), header + TCP_SUM, true),
-        Some(&ipv4::PROTOCOL_ICMP) if !later => {
-            (Some(header + icmp::IDENTIFIER), header + icmp::CHECKSUM, false)
-        }
+        _ if later => (None, 0, false),
+        Some(&ipv4::PROTOCOL_UDP) => (Some(port_at), header + UDP_SUM, true),
+        Some(&ipv4::PROTOCOL_TCP) => (Some(port_at), header + TCP_SUM, true),
+        Some(&ipv4::PROTOCOL_ICMP) => (Some(header + icmp::IDENTIFIER), header + icmp::CHECKSUM, false),
         _ => (None, 0, false),
     };
     let is_udp = bytes.get(PROTOCOL) == Some(&ipv4::PROTOCOL_UDP);
