@@ -260,7 +260,7 @@ fn receive_side_scaling() {
     let turns = Some(Rss { table: std::array::from_fn(|entry| entry as u8 % 3), ..Rss::SYMMETRIC });
     let default_key = (0xda56_5a6d, 0xfa01_acbe);
     let cases = [
-        // (queues, format, RSS), (RFCTL, MRQC, RXCSUM), the first two words of the table, the ends of the key.
+        // Queues, format, RSS; RFCTL, MRQC, RXCSUM; two words of the table; first and last of the key.
         ((1, RxFormat::Best, None), (0x9000, 0, 0x300), [0, 0], (0, 0)),
         ((1, RxFormat::Legacy, rss), (0x1000, 0, 0x300), [0, 0], (0, 0)),
         ((1, RxFormat::Best, rss), (0x9000, 0x001F_0001, 0x2300), [0, 0], default_key),

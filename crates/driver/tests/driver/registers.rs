@@ -17,8 +17,8 @@ fn changed(change: Change) -> Config {
     config
 }
 
-/// TCTL: EN, PSP, a collision threshold of 15 and a distance of 64 (SDM 13.4.33). TIPG: the public drivers'
-/// values, IPGT raised by what the gap is longer than 12 bytes.
+/// TCTL (SDM 13.4.33): EN, PSP, a collision threshold of 15 and a distance of 64. TIPG (SDM 13.4.34): the
+/// public drivers' values, IPGT raised by what the gap is longer than 12 bytes.
 #[test]
 fn the_transmitter() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
@@ -94,7 +94,8 @@ fn the_receiver() {
 fn flow_control() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
     let (none, long) = (|_: &mut Config| (), |c: &mut Config| c.max_frame_bytes = 9018);
-    let cases: [(Chip, FlowControl, Option<u8>, Change, [u32; 2]); 14] = [
+    type Case = (Chip, FlowControl, Option<u8>, Change, [u32; 2]);
+    let cases: [Case; 14] = [
         (Chip::I82542, Full, None, none, [0xB418, 0x8000_5A08]),
         (Chip::I82543gc, Full, None, none, [0xB418, 0x8000_5A08]),
         (Chip::I82544, Full, None, none, [0xB418, 0x8000_5A08]),
@@ -115,7 +116,7 @@ fn flow_control() {
         let config = Config { flow_control, rx_fifo_kb, ..changed(change) };
         let _dev = start(&nic, &counts, config.clone(), &pool);
         assert_eq!([nic.get(reg::FCRTH), nic.get(reg::FCRTL)], marks, "{chip}: {config:?}");
-        // The addresses and the type of PAUSE frames (SDM 13.4.8 to .10), and how long a pause is.
+        // The addresses and the type of PAUSE frames (SDM 13.4.8 to .10), and how long a pause is (.12).
         let frame = [reg::FCAL, reg::FCAH, reg::FCT, reg::FCTTV].map(|register| nic.get(register));
         assert_eq!(frame, [0x00C2_8001, 0x0100, 0x8808, 0x0100]);
     }

@@ -20,6 +20,7 @@ fn each_register_is_counted() {
         // What is there before the driver starts counts for nothing.
         fill(1_000);
         let mut dev = start(&nic, &counts, small(), &pool);
+        assert!(dev.control.update_stats().unwrap().iter().all(|(_, counted)| counted == 0), "{chip}");
         for updates in 1..4_u64 {
             fill(1);
             let stats = dev.control.update_stats().unwrap().clone();
