@@ -560,6 +560,44 @@ mod tests {
         }
     }
 
+    /// On both sides of each limit.
+    #[test]
+    fn limits() {
+        type Change = fn(&mut Config);
+        fn thresholds(pthresh: u8, hthresh: u8, wthresh: u8) -> Option<Thresholds> {
+            Some(Thresholds { pthresh, hthresh, wthresh })
+        }
+        let cases: [(Chip, Change, bool); 21] = [
+            (Chip::I82540em, |c| c.completion.report_every = 0, false),
+            (Chip::I82540em, |c| c.completion.report_every = 128, true),
+            (Chip::I82540em, |c| c.completion.report_every = 129, false),
+            (Chip::I82540em, |c| c.rx_thresholds = thresholds(63, 63, 63), true),
+            (Chip::I82540em, |c| c.rx_thresholds = thresholds(64, 0, 0), false),
+            (Chip::I82540em, |c| c.rx_thresholds = thresholds(0, 64, 0), false),
+            (Chip::I82540em, |c| c.rx_thresholds = thresholds(0, 0, 64), false),
+            (Chip::I82540em, |c| c.tx_thresholds = thresholds(63, 63, 0), true),
+            (Chip::I82540em, |c| c.tx_thresholds = thresholds(64, 64, 0), false),
+            // A write-back threshold needs a report of each frame, where the chip gets one.
+            (Chip::I82540em, |c| c.tx_thresholds = thresholds(0, 0, 1), false),
+            (Chip::I82543gc, |c| c.tx_thresholds = thresholds(0, 0, 1), true),
+            (Chip::I82540em, |c| c.rx_fifo_kb = Some(0), false),
+            (Chip::I82540em, |c| c.rx_fifo_kb = Some(8), true),
+            (Chip::I82540em, |c| c.rx_fifo_kb = Some(12), false),
+            (Chip::I82540em, |c| c.rx_fifo_kb = Some(56), true),
+            (Chip::I82540em, |c| c.rx_fifo_kb = Some(64), false),
+            (Chip::I82574l, |c| c.rx_fifo_kb = Some(32), true),
+            (Chip::I82574l, |c| c.rx_fifo_kb = Some(40), false),
+            (Chip::I82540em, |c| (c.refill.aligned, c.refill.group) = (true, 1), false),
+            (Chip::I82540em, |c| (c.refill.aligned, c.refill.group) = (true, 128), true),
+            (Chip::I82540em, |c| (c.refill.aligned, c.refill.group) = (true, 129), false),
+        ];
+        for (chip, change, good) in cases {
+            let mut config = Config::kpps();
+            change(&mut config);
+            assert_eq!(config.validate(chip).is_ok(), good, "{chip}: {config:?}");
+        }
+    }
+
     #[test]
     fn mask_of_the_manual_driver() {
         let i = Config::kpps().interrupts;
@@ -581,6 +619,10 @@ mod data_tests {
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
         assert!(text.contains("[service.self-pacing]"), "{text}");
+        assert!(!text.contains("rx_format"), "{text}");
+        config.rx_format = RxFormat::Legacy;
+        let legacy = toml::to_string(&config).unwrap();
+        assert_eq!(toml::from_str::<Config>(&legacy).unwrap(), config);
         assert!(toml::from_str::<Config>(&text.replace("burst", "brust")).is_err());
         assert!(toml::from_str::<Config>(&text.replace("rescue", "rescued")).is_err());
     }

@@ -40,3 +40,24 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        for (error, text) in [
+            (Error::Gone, "the device has vanished from the bus"),
+            (Error::Timeout("reset"), "the device did not finish in time: reset"),
+            (Error::Eeprom, "the EEPROM's checksum is wrong and no station address is configured"),
+            (Error::Phy, "the PHY does not answer"),
+            (Error::OutOfMemory, "no suitable ring memory"),
+            (Error::Config("rx_ring: odd"), "configuration: rx_ring: odd"),
+            (Error::Unsupported, "the chip lacks this feature"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

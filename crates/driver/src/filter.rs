@@ -135,8 +135,8 @@ impl<P: Platform> Control<P> {
             | self.loopback_mode
             // `Config::validate` checked it.
             | rctl::buffer_size(c.rx_buffer_bytes.into()).unwrap_or(0)
-            | select(c.promiscuous, rctl::UPE | rctl::MPE)
-            | select(self.all_multicast, rctl::MPE)
+            | select(c.promiscuous, rctl::UPE)
+            | select(c.promiscuous || self.all_multicast, rctl::MPE)
             | select(c.max_frame_bytes > 1522, rctl::LPE)
             | select(split, express::rctl::DTYP_SPLIT)
             | select((c.strip_fcs || split) && self.chip.has_fcs_strip(), rctl::SECRC)

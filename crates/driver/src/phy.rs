@@ -44,6 +44,9 @@ pub(crate) fn disown_mdio<R: kpps_platform::Registers>(regs: &Regs<R>, chip: Chi
     Ok(())
 }
 
+/// The 82543's management data (2) and clock (3) on software-defined pins: values and directions.
+const PINS: u32 = ctrl::SWDPIN2 | ctrl::SWDPIO2 | ctrl::SWDPIN3 | ctrl::SWDPIO3;
+
 /// Access to one PHY.
 pub(crate) struct Phy<'a, P: Platform> {
     pub(crate) platform: &'a P,
@@ -84,7 +87,8 @@ impl<P: Platform> Phy<'_, P> {
     fn read_pins(&self, register: u32) -> Result<u16, Error> {
         self.shift_out(u32::MAX, 32)?;
         self.shift_out(0b0110 << 10 | mdic::INTERNAL_PHY << 5 | register & 31, 14)?;
-        let base = self.regs.get(reg::CTRL)? & !(ctrl::SWDPIO2 | ctrl::SWDPIN2 | ctrl::SWDPIN3);
+        // The PHY drives the data pin from here on.
+        let base = self.regs.get(reg::CTRL)? & !PINS | ctrl::SWDPIO3;
         self.clock(base)?;
         let mut word = 0;
         for _ in 0..16 {
@@ -106,8 +110,7 @@ impl<P: Platform> Phy<'_, P> {
     }
 
     fn shift_out(&self, data: u32, bits: u32) -> Result<(), Error> {
-        let base =
-            self.regs.get(reg::CTRL)? & !(ctrl::SWDPIN2 | ctrl::SWDPIN3) | ctrl::SWDPIO2 | ctrl::SWDPIO3;
+        let base = self.regs.get(reg::CTRL)? & !PINS | ctrl::SWDPIO2 | ctrl::SWDPIO3;
         for bit in (0..bits).rev() {
             self.clock(base | if data >> bit & 1 != 0 { ctrl::SWDPIN2 } else { 0 })?;
         }

@@ -178,3 +178,94 @@ pub trait BufferSource {
     /// Gives a buffer back.
     fn give(&mut self, buffer: Self::Buf);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Implements what has no default, and nothing else.
+    struct Least;
+    impl Registers for Least {
+        fn read(&self, _: u32) -> u32 {
+            0
+        }
+        fn write(&self, _: u32, _: u32) {}
+    }
+    impl Clone for Least {
+        fn clone(&self) -> Self {
+            Self
+        }
+    }
+    impl DmaMemory for Least {
+        fn bus(&self) -> u64 {
+            0
+        }
+        fn words(&self) -> &[AtomicU64] {
+            &[]
+        }
+    }
+    impl Platform for Least {
+        type Regs = Self;
+        type Mem = Self;
+        fn registers(&self) -> Self {
+            Self
+        }
+        fn allocate(&self, _: DmaSpec) -> Result<Self, OutOfMemory> {
+            Err(OutOfMemory)
+        }
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn wait_ns(&self, _: u64) {}
+    }
+
+    /// A buffer of four bytes; the source has one.
+    #[derive(Debug, PartialEq)]
+    struct Four([u8; 4]);
+    impl Buffer for Four {
+        fn bus(&self) -> u64 {
+            0
+        }
+        fn capacity(&self) -> usize {
+            4
+        }
+        fn bytes(&self) -> &[u8] {
+            &self.0
+        }
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+    }
+    impl BufferSource for Option<Four> {
+        type Buf = Four;
+        fn take(&mut self) -> Option<Four> {
+            Option::take(self)
+        }
+        fn give(&mut self, buffer: Four) {
+            *self = Some(buffer);
+        }
+    }
+
+    #[test]
+    fn what_a_platform_need_not_say() {
+        assert_eq!(Least.vectors(), 0, "one interrupt");
+        assert_eq!(Some(Four([7; 4])).take_small(2), Some(Four([7; 4])), "any buffer will do");
+    }
+
+    #[test]
+    fn buffers_are_copied_if_both_are_long_enough() {
+        for (bytes, copied, result) in
+            [(0, true, [1, 2, 3, 4]), (3, true, [9, 9, 9, 4]), (4, true, [9; 4]), (5, false, [1, 2, 3, 4])]
+        {
+            let mut buffer = Four([1, 2, 3, 4]);
+            assert_eq!(buffer.copy_from(&Four([9; 4]), bytes), copied, "{bytes} bytes");
+            assert_eq!(buffer.0, result, "{bytes} bytes");
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn out_of_memory_says_so() {
+        assert_eq!(std::string::ToString::to_string(&OutOfMemory), "no suitable memory is left");
+    }
+}

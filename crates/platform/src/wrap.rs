@@ -149,6 +149,7 @@ mod tests {
             Access::Write { value, .. } | Access::Read { value, .. } => Some(value),
         });
         let regs = Tracing::new(Counting::new(lossy, &counts), |a| last.set(Some(a)));
+        assert_eq!((counts.reads(), counts.writes()), (0, 0));
         regs.write(0, 7);
         regs.write(8, 9);
         assert_eq!(regs.read(0), 7);

@@ -2,7 +2,7 @@
 //! that tracks each buffer.
 #![allow(dead_code)]
 
-use kpps_datasheet::{Chip, bit, desc, eeprom, express, mii, reg};
+use kpps_datasheet::{Chip, Media, bit, desc, eeprom, express, mii, reg, stat};
 use kpps_driver::{Config, Device, Error, config::*, probe};
 use kpps_platform::{
     Buffer, BufferSource, DmaMemory, DmaSpec, OutOfMemory, Platform, Registers,
@@ -57,6 +57,8 @@ struct Mdio {
     frame: u32,
     bits: u32,
     out: u32,
+    /// The time of the last edge of the clock, in ns.
+    edge_ns: u64,
 }
 
 pub struct Nic {
@@ -68,6 +70,10 @@ pub struct Nic {
     /// So many reads return all ones.
     pub ones: Cell<u32>,
     pub stuck_in_reset: Cell<bool>,
+    /// The 82574's settings are never loaded after a reset.
+    pub stuck_in_load: Cell<bool>,
+    /// Until then the 82574's firmware keeps MDIO, in ns.
+    pub firmware_until_ns: Cell<u64>,
     pub now_ns: Cell<u64>,
     /// The time of a register read, in ns.
     pub read_ns: Cell<u64>,
@@ -93,10 +99,8 @@ impl Nic {
         let mut phy = [0; 32];
         phy[mii::ID1 as usize] = 0x0141;
         phy[mii::ID2 as usize] = 0x0C20;
-        let fibre = chip.media() == kpps_datasheet::Media::Fibre && chip != Chip::I82542;
         let status = bit::status::FD | bit::status::LU | bit::status::SPEED_1000;
-        let status = if fibre { status | bit::status::TBIMODE } else { status };
-        Rc::new(Self {
+        let nic = Rc::new(Self {
             chip,
             regs: RefCell::new(BTreeMap::from([(reg::STATUS, status)])),
             phy: RefCell::new(phy),
@@ -104,6 +108,8 @@ impl Nic {
             gone: Cell::new(false),
             ones: Cell::new(0),
             stuck_in_reset: Cell::new(false),
+            stuck_in_load: Cell::new(false),
+            firmware_until_ns: Cell::new(0),
             now_ns: Cell::new(0),
             read_ns: Cell::new(0),
             due_ns: RefCell::default(),
@@ -117,7 +123,23 @@ impl Nic {
             sent: RefCell::default(),
             wire: RefCell::default(),
             mdio: RefCell::default(),
-        })
+        });
+        nic.set_media(chip.media());
+        nic
+    }
+
+    /// The chip on a card with this medium, on which STATUS.TBIMODE shows it, except on the 82542.
+    pub fn with(chip: Chip, media: Media) -> Rc<Self> {
+        let nic = Self::new(chip);
+        nic.set_media(media);
+        nic
+    }
+    fn set_media(&self, media: Media) {
+        let tbi = if media == Media::Fibre && self.chip != Chip::I82542 { bit::status::TBIMODE } else { 0 };
+        self.set(reg::STATUS, self.get(reg::STATUS) & !bit::status::TBIMODE | tbi);
+    }
+    fn is_fibre(&self) -> bool {
+        self.chip == Chip::I82542 || self.get(reg::STATUS) & bit::status::TBIMODE != 0
     }
 
     pub fn get(&self, canonical: u32) -> u32 {
@@ -135,10 +157,18 @@ impl Nic {
             return u32::MAX;
         }
         let mut regs = self.regs.borrow_mut();
-        let statistic = (0x4000..0x4100).contains(&offset);
+        let is_low = |it: &stat::Statistic| it.is_64_bit && it.offset == offset;
+        let is_high = |it: &stat::Statistic| it.is_64_bit && it.offset + 4 == offset;
         match offset {
             reg::ICR => regs.remove(&offset).unwrap_or(0),
-            _ if statistic => regs.remove(&offset).unwrap_or(0),
+            0x4000..0x4100 if stat::ALL.iter().any(is_low) => regs.get(&offset).copied().unwrap_or(0),
+            0x4000..0x4100 => {
+                // The high half clears both (SDM 13.7).
+                if stat::ALL.iter().any(is_high) {
+                    regs.remove(&(offset - 4));
+                }
+                regs.remove(&offset).unwrap_or(0)
+            }
             reg::CTRL if self.chip == Chip::I82543gc => {
                 let value = regs.get(&offset).copied().unwrap_or(0);
                 let reading = value & bit::ctrl::SWDPIO2 == 0;
@@ -147,7 +177,8 @@ impl Nic {
             }
             reg::EECD => {
                 let out = if self.wire.borrow().out >> 16 & 1 != 0 { bit::eecd::DO } else { 0 };
-                let loaded = if self.chip.is_pci_express() { express::eecd::AUTO_RD } else { 0 };
+                let loaded = self.chip.is_pci_express() && !self.stuck_in_load.get();
+                let loaded = if loaded { express::eecd::AUTO_RD } else { 0 };
                 regs.get(&offset).copied().unwrap_or(0) & !bit::eecd::DO | out | loaded
             }
             _ => regs.get(&offset).copied().unwrap_or(0),
@@ -160,13 +191,25 @@ impl Nic {
             reg::CTRL if value & bit::ctrl::RST != 0 => {
                 self.rx_head.set(0);
                 self.tx_head.set(0);
-                if self.stuck_in_reset.get() { value } else { 0 }
+                let express = self.chip.is_pci_express();
+                let quiet = old & express::ctrl::MASTER_DISABLE != 0;
+                assert_eq!(quiet, express, "{}: bus requests are ended before a reset", self.chip);
+                assert_eq!(self.owns_mdio(), express, "{}: MDIO is owned during a reset", self.chip);
+                match () {
+                    () if self.stuck_in_reset.get() => value,
+                    // Its value after a reset (SDM 13.4.1); it means nothing on copper.
+                    () if self.is_fibre() => bit::ctrl::LRST,
+                    () => 0,
+                }
             }
             reg::CTRL => {
-                if self.chip == Chip::I82543gc && value & !old & bit::ctrl::SWDPIN3 != 0 {
+                if self.chip == Chip::I82543gc && (value ^ old) & bit::ctrl::SWDPIN3 != 0 {
                     self.mdio_clock(value);
                 }
                 value
+            }
+            reg::EXTCNF_CTRL if self.now_ns.get() < self.firmware_until_ns.get() => {
+                value & !express::extcnf::MDIO_SW_OWNERSHIP
             }
             reg::EERD if self.chip.has_late_eerd() => {
                 let word = self.eeprom.borrow()[(value >> express::eerd::ADDR_SHIFT) as usize & 0x3F];
@@ -182,6 +225,8 @@ impl Nic {
             }
             reg::MDIC => {
                 let register = (value >> bit::mdic::REG_SHIFT & 31) as usize;
+                assert_eq!(value >> bit::mdic::PHY_SHIFT & 31, 1, "PHY address (SDM 13.4.7)");
+                assert_eq!(self.owns_mdio(), self.chip.shares_mdio(), "MDIO is owned during an access");
                 if value & bit::mdic::OP_WRITE != 0 {
                     self.phy.borrow_mut()[register] = value as u16;
                 }
@@ -227,8 +272,20 @@ impl Nic {
         }
     }
 
+    fn owns_mdio(&self) -> bool {
+        self.get(reg::EXTCNF_CTRL) & express::extcnf::MDIO_SW_OWNERSHIP != 0
+    }
+
+    /// An edge of the management clock. A frame's bits count at the rising one.
     fn mdio_clock(&self, value: u32) {
         let mut m = self.mdio.borrow_mut();
+        let half_ns = self.now_ns.get() - m.edge_ns;
+        assert!(half_ns >= 200, "half a management clock in {half_ns} ns (IEEE 802.3, 22.2.2.11)");
+        m.edge_ns = self.now_ns.get();
+        if value & bit::ctrl::SWDPIN3 == 0 {
+            return;
+        }
+        assert_ne!(value & bit::ctrl::SWDPIO3, 0, "the clock is an output");
         if value & bit::ctrl::SWDPIO2 == 0 {
             // A read: the first clock is the turnaround.
             m.out <<= 1;
@@ -249,6 +306,8 @@ impl Nic {
             (m.ones, m.frame, m.bits) = (0, 0, 0);
         } else if m.bits == 32 {
             assert_eq!(m.frame >> 28, 0b0101);
+            assert_eq!(m.frame >> 23 & 31, 1, "PHY address");
+            assert_eq!(m.frame >> 16 & 3, 0b10, "turnaround");
             self.phy.borrow_mut()[(m.frame >> 18 & 31) as usize] = m.frame as u16;
             (m.ones, m.frame, m.bits) = (0, 0, 0);
         }
@@ -256,7 +315,8 @@ impl Nic {
 
     fn ring(&self, base: u32, length: u32) -> (Memory, u32) {
         let memories = self.memories.borrow();
-        let memory = memories.iter().find(|m| m.bus == u64::from(self.get(base))).unwrap().clone();
+        let bus = u64::from(self.get(base + 4)) << 32 | u64::from(self.get(base));
+        let memory = memories.iter().find(|m| m.bus == bus).unwrap().clone();
         (memory, self.get(length) / 16)
     }
 
@@ -380,7 +440,8 @@ impl<'a> Platform for Place<'a> {
         let mut memories = self.nic.memories.borrow_mut();
         self.nic.specs.borrow_mut().push(spec);
         let memory = Memory {
-            bus: 0x10_0000 * (memories.len() as u64 + 1),
+            // Above 4 GiB, so that it takes both halves of a base address.
+            bus: 0x6_0000_0000 + 0x10_0000 * (memories.len() as u64 + 1),
             words: (0..spec.bytes / 8).map(|_| AtomicU64::new(0)).collect(),
             examined: self.nic.examined.clone(),
         };

@@ -128,9 +128,15 @@ fn unsupported_configurations_are_refused() {
     refused(Chip::I82546eb, two());
     refused(Chip::I82574l, Config { queues: 3, ..small() });
     refused(Chip::I82574l, Config { rx_format: RxFormat::Legacy, ..two() });
-    refused(Chip::I82574l, Config { rx_format: RxFormat::Split { header_bytes: 100 }, ..small() });
+    for header_bytes in [0, 100, 129, 16257, 16384] {
+        refused(Chip::I82574l, Config { rx_format: RxFormat::Split { header_bytes }, ..small() });
+    }
     let split = RxFormat::Split { header_bytes: 128 };
     refused(Chip::I82574l, Config { rx_format: split, rx_buffer_bytes: 512, ..small() });
+    // A descriptor of two units: half as many in a ring.
+    let ring = |rx_ring| Config { rx_format: split, rx_ring, ..small() };
+    refused(Chip::I82574l, ring(2056));
+    assert_eq!(ring(2048).validate(Chip::I82574l), Ok(()));
     // On other chips it stays off, as any other feature.
     open(&Nic::new(Chip::I82540em), &counts, 0, Config { rx_format: split, ..small() }, &pool).unwrap();
     assert_eq!(try_start(&Nic::new(Chip::I82574l), &counts, two(), &pool).err(), {
@@ -220,4 +226,81 @@ fn split_headers() {
     device.reset().unwrap();
     drop(device);
     assert_eq!(pool.available(), 64);
+}
+
+/// Reserved bits are as public drivers set them; others stay.
+#[test]
+fn reserved_bits() {
+    let (counts, pool) = (Counts::new(), Pool::new(64, 2048));
+    for (vectors, set) in [(0, 0x1040_0000), (3, 0x9040_0000)] {
+        let nic = Nic::new(Chip::I82574l);
+        nic.set(reg::CTRL_EXT, 0x0980_0004);
+        nic.set(reg::GCR, 0x0040_0001);
+        nic.set(reg::TARC0, 0x7800_0003);
+        nic.set(reg::TARC0 + 0x100, 0x7800_0003);
+        nic.set(reg::TXDCTL, 0x0040_0001);
+        let mut device = open(&nic, &counts, vectors, two(), &pool).unwrap();
+        for again in ["", "after a reset"] {
+            let ctrl_ext = nic.get(reg::CTRL_EXT);
+            assert_eq!(ctrl_ext, set | 4, "without bit 23, EIAME and IAME; {vectors} vectors {again}");
+            assert_eq!((nic.get(reg::GCR), nic.get(reg::GCR2)), (0x0040_0001, 1), "{again}");
+            assert_eq!((nic.get(reg::TXDCTL), nic.get(reg::TXDCTL + 0x100)), (0x0040_0001, 0x0040_0000));
+            let tarc = (nic.get(reg::TARC0), nic.get(reg::TARC0 + 0x100));
+            assert_eq!(tarc, (0x0400_0403, 0x7800_0403), "only queue 0 has reserved bits {again}");
+            device.reset().unwrap();
+        }
+    }
+}
+
+/// RFCTL, MRQC, RXCSUM, RETA and RSSRK.
+#[test]
+fn receive_side_scaling() {
+    let (counts, pool) = (Counts::new(), Pool::new(64, 2048));
+    let rss = Some(Rss::DEFAULT);
+    let turns = Some(Rss { table: std::array::from_fn(|entry| entry as u8 % 3), ..Rss::SYMMETRIC });
+    let default_key = (0xda56_5a6d, 0xfa01_acbe);
+    let cases = [
+        // Queues, format, RSS; RFCTL, MRQC, RXCSUM; two words of the table; first and last of the key.
+        ((1, RxFormat::Best, None), (0x9000, 0, 0x300), [0, 0], (0, 0)),
+        ((1, RxFormat::Legacy, rss), (0x1000, 0, 0x300), [0, 0], (0, 0)),
+        ((1, RxFormat::Best, rss), (0x9000, 0x001F_0001, 0x2300), [0, 0], default_key),
+        ((2, RxFormat::Extended, None), (0x9000, 0x001F_0001, 0x2300), [0x8000_8000; 2], default_key),
+        ((2, RxFormat::Best, rss), (0x9000, 0x001F_0001, 0x2300), [0x8000_8000; 2], default_key),
+        // Queues 0, 1, 2, 0 and 1, 2, 0, 1 modulo 2.
+        (
+            (2, RxFormat::Best, turns),
+            (0x9000, 0x001F_0001, 0x2300),
+            [0x0000_8000, 0x8000_0080],
+            (0x5a6d_5a6d, 0x5a6d_5a6d),
+        ),
+    ];
+    for ((queues, rx_format, rss), registers, table, key) in cases {
+        let nic = Nic::new(Chip::I82574l);
+        let config = Config { queues, rx_format, rss, ..small() };
+        let _device = open(&nic, &counts, 0, config.clone(), &pool).unwrap();
+        assert_eq!((nic.get(reg::RFCTL), nic.get(reg::MRQC), nic.get(reg::RXCSUM)), registers, "{config:?}");
+        assert_eq!([nic.get(reg::RETA), nic.get(reg::RETA + 4)], table, "{config:?}");
+        assert_eq!((nic.get(reg::RSSRK), nic.get(reg::RSSRK + 36)), key, "{config:?}");
+    }
+}
+
+/// Causes that belong to no queue: RXDMT0, RXO, LSC, and OTHER with vectors.
+#[test]
+fn the_vector_of_all_other_causes() {
+    let (counts, pool) = (Counts::new(), Pool::new(64, 2048));
+    for (available, vectors, other, causes) in [
+        (0, 0, None, 0x54),
+        (1, 1, Some(0), 0x0100_0054),
+        (2, 2, Some(0), 0x0100_0054),
+        (5, 3, Some(2), 0x0100_0054),
+    ] {
+        let nic = Nic::new(Chip::I82574l);
+        let device = open(&nic, &counts, available, two(), &pool).unwrap();
+        assert_eq!((device.control.vectors(), device.control.other_vector()), (vectors, other));
+        device.control.unmask_other();
+        assert_eq!(nic.get(reg::IMS), causes, "{available} vectors");
+        nic.set(reg::IMS, causes | 1 << 24 | 1 << 20);
+        device.control.mask_other();
+        assert_eq!(nic.get(reg::IMS), 1 << 20, "{available} vectors: those of queues stay");
+    }
 }

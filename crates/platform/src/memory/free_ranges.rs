@@ -67,6 +67,41 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// From where on something is looked for, what it is, and where it starts.
+    #[test]
+    fn the_lowest_place_that_will_do() {
+        let spec = |bytes, align, boundary| DmaSpec { bytes, align, boundary, max_address: u64::MAX };
+        for (from, spec, start) in [
+            (5, spec(10, 1, None), Some(5)),
+            (5, spec(10, 8, None), Some(8)),
+            // Up to the boundary, and one byte more.
+            (0x1F00, spec(0x100, 16, Some(0x1000)), Some(0x1F00)),
+            (0x1F00, spec(0x101, 16, Some(0x1000)), Some(0x2000)),
+            // All between two boundaries, and more than that.
+            (0x1000, spec(0x1000, 16, Some(0x1000)), Some(0x1000)),
+            (0x1010, spec(0x1000, 16, Some(0x1000)), Some(0x2000)),
+            (0x1000, spec(0x1001, 16, Some(0x1000)), None),
+            (0x1F00, spec(0x101, 0x4000, Some(0x1000)), Some(0x4000)),
+            (0x1000, spec(8, 8, Some(0)), None),
+        ] {
+            assert_eq!(place(from, spec), start, "{spec:?} from {from:#x}");
+        }
+    }
+
+    #[test]
+    fn the_highest_address_can_be_used() {
+        let spec = DmaSpec { bytes: 16, align: 16, boundary: None, max_address: 0x2F };
+        let of = |spec: DmaSpec| FreeRanges::new(0x10..0x100).take(spec);
+        assert_eq!(of(spec), Some(0x10..0x20));
+        assert_eq!(of(DmaSpec { bytes: 32, ..spec }), Some(0x10..0x30));
+        assert_eq!(of(DmaSpec { bytes: 33, ..spec }), None);
+        for impossible in
+            [DmaSpec { bytes: 0, ..spec }, DmaSpec { align: 24, ..spec }, DmaSpec { align: 0, ..spec }]
+        {
+            assert_eq!(of(impossible), None, "{impossible:?}");
+        }
+    }
+
     proptest! {
         /// Taken ranges are disjoint, inside the memory, and meet their spec. When all are returned, there is
         /// one free range.

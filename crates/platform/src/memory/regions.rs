@@ -298,7 +298,21 @@ mod tests {
         let memory = Memory::private(2 << 20).unwrap();
         let mut seen = [0; 4];
         assert!(!memory.device_read(memory.bytes() - 2, &mut seen));
+        assert!(memory.device_write(memory.bytes() - 4, &[1, 2, 3, 4]), "the last bytes are inside");
+        assert!(memory.device_read(memory.bytes() - 4, &mut seen));
+        assert_eq!(seen, [1, 2, 3, 4]);
         assert!(!memory.device_write(u64::MAX, &[1]));
+    }
+
+    /// A ring's words are aligned, whatever was taken before it, and lie in the mapping.
+    #[test]
+    fn rings_are_words_of_the_mapping() {
+        let memory = Memory::private(2 << 20).unwrap();
+        let odd = memory.span(DmaSpec { bytes: 4, align: 1, ..RING }).unwrap();
+        let ring = memory.ring(DmaSpec { align: 1, ..RING }).unwrap();
+        assert_eq!((odd.bus(), ring.bus()), (LOWEST, LOWEST + 8));
+        let start = ring.words().as_ptr().addr();
+        assert_eq!(start, memory.mapping().address() + ring.bus() as usize);
     }
 
     /// Pages in any order on the bus, two of them adjacent: each address leads to the right byte, and nothing
