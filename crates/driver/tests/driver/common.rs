@@ -88,6 +88,8 @@ pub struct Nic {
     pub now_ns: Cell<u64>,
     /// The time of a register read, in ns.
     pub read_ns: Cell<u64>,
+    /// During the next register read the device sends all that it has.
+    pub sends_while_read: Cell<bool>,
     /// Future arrival times of frames, in ns.
     pub due_ns: RefCell<VecDeque<u64>>,
     /// Arrival times of received frames, in ns.
@@ -123,6 +125,7 @@ impl Nic {
             stuck_in_reset: Cell::new(false),
             now_ns: Cell::new(0),
             read_ns: Cell::new(0),
+            sends_while_read: Cell::new(false),
             due_ns: RefCell::default(),
             waiting_ns: RefCell::default(),
             memories: RefCell::default(),
@@ -147,6 +150,9 @@ impl Nic {
     fn read(&self, offset: u32) -> u32 {
         self.now_ns.set(self.now_ns.get() + self.read_ns.get());
         self.arrive();
+        if self.sends_while_read.take() {
+            self.transmit(u32::MAX);
+        }
         let ones = self.ones.replace(self.ones.get().saturating_sub(1));
         if self.gone.get() || ones > 0 {
             return u32::MAX;

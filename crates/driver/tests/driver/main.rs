@@ -7,5 +7,6 @@ mod copybreak;
 mod express;
 mod hostile;
 mod offload;
+mod pacing;
 mod queues;
 mod service;
