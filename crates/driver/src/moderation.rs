@@ -140,5 +140,7 @@ mod tests {
         assert_eq!(t.tick(), Some(interval(5_000)));
         t.note((100, 0), (100, 0));
         assert_eq!(t.tick(), Some(interval(2_000)));
+        t.note((100, 0), (0, 0));
+        assert_eq!(t.tick(), Some(interval(8_000)), "one direction only");
     }
 }

@@ -68,7 +68,7 @@ pub struct TxMeta {
 
 impl Checksums {
     pub(crate) fn context(&self) -> TxContext {
-        let mut context = TxContext { cmd: tx_cmd::DEXT, ..TxContext::default() };
+        let mut context = TxContext::default();
         if let Some(ip) = self.ip {
             (context.ipcss, context.ipcso, context.ipcse) = (ip.start, ip.field, ip.end);
             context.cmd |= tx_cmd::IP;
@@ -96,7 +96,7 @@ impl Segmentation {
             tucso: self.transport.field,
             tucse: self.transport.end,
             paylen: self.payload_bytes,
-            cmd: tx_cmd::DEXT | tx_cmd::TSE | protocol,
+            cmd: tx_cmd::TSE | protocol,
             status: 0,
             hdrlen: self.header_bytes,
             mss: self.mss,

@@ -163,6 +163,14 @@ mod tests {
         assert_eq!(three.all() & !three.others(), 0xF << 20);
         assert_eq!(three.others() & (line::LSC | cause::OTHER), line::LSC | cause::OTHER);
         assert_eq!((three.auto_clear(), routing(3, 1).auto_clear()), (0xF << 20, 0));
+        let of = |config: &Config| Routing::new(Chip::I82574l, 3, config);
+        let mut only = Config { queues: 2, ..Config::kpps() };
+        (only.interrupts.rx_timer, only.interrupts.tx_empty) = (false, true);
+        assert_eq!(of(&only).queue_causes(0), cause::TXQ0, "no interrupts of received frames");
+        (only.interrupts.rx_timer, only.interrupts.tx_done) = (true, false);
+        assert_eq!(of(&only).queue_causes(0), cause::RXQ0, "no interrupts of sent frames");
+        only.interrupts.tx_done = true;
+        assert_eq!(of(&only).others() & (line::RXT0 | line::TXDW | line::TXQE), 0, "those of queues");
         let older = Routing::new(Chip::I82546eb, 5, &Config::kpps());
         assert!(!older.is_msix());
     }

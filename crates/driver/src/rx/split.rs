@@ -171,12 +171,11 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// Puts a data buffer into the next slot; returns it if its address is odd or there is no header buffer.
+    /// Puts a data buffer into the next slot, which must be empty; returns it if its address is odd or there
+    /// is no header buffer.
     pub(super) fn put_split(&mut self, buffer: S::Buf) -> Option<S::Buf> {
         let slot = self.cursor.fill;
-        let Some(headers) = self.headers.as_mut().filter(|_| self.cursor.filled < self.buffers.len()) else {
-            return Some(buffer);
-        };
+        let Some(headers) = &mut self.headers else { return Some(buffer) };
         // DD is bit 0 of the word that holds this address until the device writes it back.
         if buffer.bus() & extended::DD != 0 {
             self.feed.counters.unfit_buffers += 1;

@@ -279,8 +279,8 @@ impl SelfPacing {
                     self.asleep = true;
                     self.slept_at_ns = now;
                     control.unmask();
-                    self.account(delay_ns + (now - start), false);
-                    return Ok((Polled { done: true, ..Polled::default() }, NextPoll::Asleep));
+                    self.account(delay_ns + (now - start), reclaimed > 0);
+                    return Ok((Polled { received, reclaimed, done: true }, NextPoll::Asleep));
                 }
                 self.near_miss();
             }

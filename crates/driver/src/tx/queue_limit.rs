@@ -157,13 +157,34 @@ mod tests {
         assert!(idle > 0.0 && limit == 63);
     }
 
+    /// A sender that is away for a 32nd to a 128th of the time is neither away too long nor queues too much.
+    #[test]
+    fn the_limit_rises_fast_and_falls_slowly() {
+        const CYCLE_NS: u64 = 128_000;
+        let [grown, same, shrunk] = [800, 640, 630];
+        for (away_ns, busy, expected) in [
+            (4_001, true, grown),
+            (4_000, true, same),
+            (1_000, true, same),
+            (999, true, shrunk),
+            (0, true, shrunk),
+            (0, false, grown),
+            (2_000, false, grown),
+        ] {
+            let mut queue = TxQueueLimit { limit: 640, ..TxQueueLimit::new(1_000) };
+            queue.adapt(away_ns, busy, CYCLE_NS);
+            assert_eq!(queue.limit(), expected, "away for {away_ns} ns, busy: {busy}");
+        }
+    }
+
     #[test]
     fn waiting_senders_are_woken_once() {
         let mut queue = TxQueueLimit::new(256);
         let (now, back) = (|| 0, || (0, true));
-        assert!(queue.admits(95, back) && !queue.wakes(0, now), "nobody waits");
+        assert!(queue.admits(95, back) && !queue.wakes(0, now) && !queue.is_stopped(), "nobody waits");
         assert!(!queue.admits(96, back) && !queue.admits(3, back), "stopped until senders are woken");
-        assert!(!queue.wakes(65, now) && queue.wakes(64, now) && !queue.wakes(0, now));
+        assert!(queue.is_stopped() && !queue.wakes(65, now));
+        assert!(queue.wakes(64, now) && !queue.is_stopped() && !queue.wakes(0, now));
         assert!(queue.admits(1, back));
     }
 }

@@ -26,7 +26,16 @@ pub const MAC: [u8; 6] = [0x00, 0x07, 0xE9, 0x12, 0x34, 0x56];
 pub struct Memory {
     bus: u64,
     words: Arc<[AtomicU64]>,
+    /// Words that the device has written and the CPU does not see yet.
+    unseen: Rc<RefCell<BTreeMap<usize, u64>>>,
     examined: Rc<Cell<u64>>,
+}
+
+impl Memory {
+    /// The device writes a word. The CPU sees it once the driver has synchronised it.
+    pub fn write_back(&self, word: usize, value: u64) {
+        self.unseen.borrow_mut().insert(word, value);
+    }
 }
 
 impl DmaMemory for Memory {
@@ -39,6 +48,14 @@ impl DmaMemory for Memory {
     fn sync_for_cpu(&self, bytes: Range<usize>) {
         assert_eq!(bytes.len(), desc::BYTES);
         self.examined.set(self.examined.get() + 1);
+        for word in bytes.start / 8..bytes.end / 8 {
+            if let Some(value) = self.unseen.borrow_mut().remove(&word) {
+                self.words[word].store(value, Relaxed);
+            }
+        }
+    }
+    fn sync_for_device(&self, bytes: Range<usize>) {
+        self.unseen.borrow_mut().retain(|word, _| !bytes.contains(&(word * 8)));
     }
 }
 
@@ -77,6 +94,8 @@ pub struct Nic {
     pub now_ns: Cell<u64>,
     /// The time of a register read, in ns.
     pub read_ns: Cell<u64>,
+    /// During the next register read the device sends all that it has.
+    pub sends_while_read: Cell<bool>,
     /// Future arrival times of frames, in ns.
     pub due_ns: RefCell<VecDeque<u64>>,
     /// Arrival times of received frames, in ns.
@@ -112,6 +131,7 @@ impl Nic {
             firmware_until_ns: Cell::new(0),
             now_ns: Cell::new(0),
             read_ns: Cell::new(0),
+            sends_while_read: Cell::new(false),
             due_ns: RefCell::default(),
             waiting_ns: RefCell::default(),
             memories: RefCell::default(),
@@ -152,6 +172,9 @@ impl Nic {
     fn read(&self, offset: u32) -> u32 {
         self.now_ns.set(self.now_ns.get() + self.read_ns.get());
         self.arrive();
+        if self.sends_while_read.take() {
+            self.transmit(u32::MAX);
+        }
         let ones = self.ones.replace(self.ones.get().saturating_sub(1));
         if self.gone.get() || ones > 0 {
             return u32::MAX;
@@ -354,10 +377,10 @@ impl Nic {
                 vlan: wb.special,
             };
             let [first, second] = wb.pack();
-            memory.words[at].store(first, Relaxed);
-            memory.words[at + 1].store(second, Relaxed);
+            memory.write_back(at, first);
+            memory.write_back(at + 1, second);
         } else {
-            memory.words[at + 1].store(wb.pack(), Relaxed);
+            memory.write_back(at + 1, wb.pack());
         }
         self.rx_head.set((head + 1) % size);
         true
@@ -392,7 +415,7 @@ impl Nic {
             assert_eq!(words[1] & desc::TX_DD, 0, "a descriptor not cleared");
             self.sent.borrow_mut().push(desc::Tx::unpack(words).unwrap());
             if words[1] & desc::TX_RS != 0 {
-                memory.words[at + 1].store(words[1] | desc::TX_DD, Relaxed);
+                memory.write_back(at + 1, words[1] | desc::TX_DD);
             }
             self.tx_head.set((head + 1) % size);
             done += 1;
@@ -443,6 +466,7 @@ impl<'a> Platform for Place<'a> {
             // Above 4 GiB, so that it takes both halves of a base address.
             bus: 0x6_0000_0000 + 0x10_0000 * (memories.len() as u64 + 1),
             words: (0..spec.bytes / 8).map(|_| AtomicU64::new(0)).collect(),
+            unseen: Rc::default(),
             examined: self.nic.examined.clone(),
         };
         memories.push(memory.clone());

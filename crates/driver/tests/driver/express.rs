@@ -144,6 +144,89 @@ fn unsupported_configurations_are_refused() {
     });
 }
 
+/// The device writes a slot back: the lengths of header and data, and whether the frame ends (2) or not (0).
+fn write_back(memory: &Memory, slot: usize, (length, lengths): (u16, [u16; 3]), end: u32) {
+    let [first, second] = Writeback { status: 1 | end, length, ..Writeback::default() }.pack();
+    memory.write_back(slot * 4 + 2, SplitStatus { header: Some(54), lengths }.pack());
+    memory.write_back(slot * 4, first);
+    memory.write_back(slot * 4 + 1, second);
+}
+
+/// A device that splits headers of up to 128 bytes, with their own source of buffers.
+fn open_split<'a>(
+    nic: &Rc<Nic>,
+    counts: &'a Counts,
+    (data, headers): (&Pool, &Pool),
+) -> Queues<Many<'a>, Pool> {
+    let config = Config { rx_format: RxFormat::Split { header_bytes: 128 }, ..small() };
+    let place = Many(Place { nic: nic.clone(), counts }, 0);
+    probe_queues(place, nic.chip, config, data.clone(), Some(headers.clone())).unwrap()
+}
+
+#[test]
+fn a_ring_that_splits_headers_recovers_when_its_sources_have_buffers_again() {
+    // With more data buffers than slots, only headers are missing.
+    for spare in [0, 20] {
+        let (nic, counts) = (Nic::new(Chip::I82574l), Counts::new());
+        let (data, headers) = (Pool::new(16 + spare, 2048), Pool::at(0x2000_0000, 4096, 16, 128));
+        let mut device = open_split(&nic, &counts, (&data, &headers));
+        let rx = &mut device.pairs[0].rx;
+        let mut kept = Vec::new();
+        // A full ring holds its last slot back.
+        for slots in [0..15, 15..16] {
+            let burst = slots.len();
+            slots.for_each(|slot| write_back(&nic.memories.borrow()[0], slot, (54, [6, 0, 0]), 2));
+            let taken = rx.receive(32, |part| {
+                kept.push((part.header, part.buffer));
+                None
+            });
+            assert_eq!(taken, burst);
+        }
+        assert_eq!((kept.len(), rx.empty_slots(), data.available()), (32, 16, spare as usize));
+        assert!(rx.counters().no_buffer > 0);
+        assert_eq!(rx.receive(32, |_| panic!("from an empty slot")), 0);
+        for (is_header, buffer) in kept {
+            if is_header { headers.clone().give(buffer) } else { data.clone().give(buffer) }
+        }
+        assert_eq!(rx.receive(32, |_| panic!("from a new slot")), 0);
+        assert_eq!(rx.empty_slots(), 0);
+    }
+}
+
+#[test]
+fn after_a_reset_each_filled_slot_has_a_header_and_a_data_buffer() {
+    let (nic, counts) = (Nic::new(Chip::I82574l), Counts::new());
+    let (data, headers) = (Pool::new(16, 2048), Pool::at(0x2000_0000, 4096, 16, 128));
+    let mut device = open_split(&nic, &counts, (&data, &headers));
+    // The first slots are empty by then.
+    (0..4).for_each(|slot| write_back(&nic.memories.borrow()[0], slot, (54, [6, 0, 0]), 2));
+    assert_eq!(device.pairs[0].rx.receive(32, |_| None), 4);
+    device.reset().unwrap();
+    assert_eq!(nic.get(reg::RDT), 2 * 12);
+    for slot in nic.memories.borrow()[0].words().chunks(4).take(12) {
+        assert!(slot[0].load(Relaxed) != 0 && slot[1].load(Relaxed) != 0, "{slot:?}");
+    }
+}
+
+#[test]
+fn buffers_unfit_for_split_headers_are_never_given_to_the_device() {
+    let headers = |bytes| Pool::at(0x2000_0000, 4096, 16, bytes);
+    let data = |bus| Pool::at(bus, 4096, 16, 2048);
+    for (data, headers, fits) in [
+        (data(0x1000_0000), headers(128), true),
+        (data(0x1000_0000), headers(127), false),
+        // Bit 0 of the address is where the device says that it is done.
+        (data(0x1000_0001), headers(128), false),
+    ] {
+        let (nic, counts) = (Nic::new(Chip::I82574l), Counts::new());
+        let device = open_split(&nic, &counts, (&data, &headers));
+        let rx = &device.pairs[0].rx;
+        assert_eq!(rx.empty_slots(), if fits { 0 } else { 16 });
+        assert_eq!(rx.counters().no_buffer + rx.counters().unfit_buffers > 0, !fits);
+        assert_eq!((data.available(), headers.available()), if fits { (0, 0) } else { (16, 16) });
+    }
+}
+
 /// Header and data parts, kept parts, and invalid lengths from the device.
 #[test]
 fn split_headers() {
@@ -196,15 +279,14 @@ fn split_headers() {
             for &(length, lengths, end) in descriptors {
                 let memories = nic.memories.borrow();
                 let words = &memories[0].words()[slot * 4..slot * 4 + 4];
-                assert_eq!(words[1].load(Relaxed) & extended::DD, 0);
-                let [first, second] = Writeback { status: 1 | end, length, ..Writeback::default() }.pack();
-                words[2].store(SplitStatus { header: Some(54), lengths }.pack(), Relaxed);
-                words[0].store(first, Relaxed);
-                words[1].store(second, Relaxed);
+                let [header, data, third, fourth] = [0, 1, 2, 3].map(|word| words[word].load(Relaxed));
+                assert!(header != 0 && data != 0 && data & extended::DD == 0);
+                assert_eq!((third, fourth), (0, 0), "two more buffers that are not used");
+                write_back(&memories[0], slot, (length, lengths), end);
                 slot = (slot + 1) % 16;
             }
             let mut parts = Vec::new();
-            let writes = counts.writes();
+            let (writes, takes) = (counts.writes(), pool.takes.get());
             let taken = rx.receive(32, |part| {
                 parts.push((part.bytes, part.header, part.first, part.last, part.error));
                 if keep {
@@ -216,6 +298,7 @@ fn split_headers() {
             assert_eq!((taken, counts.writes() - writes), (descriptors.len(), 1), "round {round}");
             assert_eq!(parts, expected, "round {round}");
             assert_eq!(rx.empty_slots(), 0);
+            assert!(keep || pool.takes.get() == takes, "returned buffers go back into the ring");
         }
         for buffer in kept.drain(..) {
             pool.clone().give(buffer);

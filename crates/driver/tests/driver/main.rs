@@ -8,6 +8,7 @@ mod express;
 mod hostile;
 mod link;
 mod offload;
+mod pacing;
 mod queues;
 mod registers;
 mod service;

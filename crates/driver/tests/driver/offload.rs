@@ -73,13 +73,13 @@ fn a_context_is_sent_once_and_again_only_when_it_changes() {
     let Tx::Context(context) = sent[0] else { panic!("{sent:?}") };
     assert_eq!((context.ipcss, context.ipcso, context.ipcse), (14, 24, 33));
     assert_eq!((context.tucss, context.tucso, context.tucse), (34, 40, 0));
-    assert_eq!(context.cmd & (tx_cmd::TSE | tx_cmd::DEXT), tx_cmd::DEXT);
+    assert_eq!(context.cmd & (tx_cmd::TSE | tx_cmd::DEXT | tx_cmd::IP), tx_cmd::DEXT | tx_cmd::IP);
     let Tx::Data(data) = sent[1] else { panic!("{sent:?}") };
     assert_eq!((data.length, data.popts), (100, popts::IXSM | popts::TXSM));
     assert_eq!(data.cmd & (tx_cmd::EOP | tx_cmd::IFCS), tx_cmd::EOP | tx_cmd::IFCS);
     assert!(matches!(sent[2], Tx::Legacy(_)));
     assert!(matches!(sent[3], Tx::Data(TxData { length: 40, popts: 3, .. })), "no second context");
-    assert!(matches!(sent[5], Tx::Context(_)));
+    assert!(matches!(sent[5], Tx::Context(tcp) if tcp.cmd & tx_cmd::IP == 0));
     assert!(matches!(sent[6], Tx::Data(TxData { popts: popts::TXSM, .. })));
     assert_eq!((sent.len(), dev.tx.counters().contexts), (7, 2));
     // Undoing a frame undoes its context.
@@ -148,6 +148,7 @@ fn segmentation_with_its_sentinel_and_four_segment_limit() {
         .map(|d| match d {
             Tx::Data(d) => {
                 assert_ne!(d.cmd & tx_cmd::TSE, 0);
+                assert_eq!(d.popts, popts::IXSM | popts::TXSM);
                 (d.length, d.cmd & tx_cmd::EOP != 0)
             }
             other => panic!("{other:?}"),
@@ -160,6 +161,16 @@ fn segmentation_with_its_sentinel_and_four_segment_limit() {
     send(&mut dev, &pool, &[1054], &segment(1000, 500)).unwrap();
     dev.tx.flush();
     assert_eq!(picture(&nic), "C 1050 4.");
+    dev.tx.reclaim(99);
+    // IPv6 has no header checksum.
+    let Offload::Segment(ipv4) = segment(1000, 500).offload else { panic!("not segmented") };
+    let offload = Offload::Segment(Segmentation { is_ipv4: false, ..ipv4 });
+    send(&mut dev, &pool, &[1054], &TxMeta { vlan: None, offload }).unwrap();
+    dev.tx.flush();
+    nic.transmit(99);
+    let sent = nic.take_sent();
+    assert!(matches!(sent[0], Tx::Context(context) if context.cmd & tx_cmd::IP == 0));
+    assert!(matches!(sent[1], Tx::Data(TxData { popts: popts::TXSM, .. })), "{sent:?}");
     dev.tx.reclaim(99);
     for (lengths, payload, mss) in [
         (&[54u16, 999][..], 1000, 500),

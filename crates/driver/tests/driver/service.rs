@@ -63,6 +63,27 @@ fn the_interrupt_loop_is_bounded_under_a_flood() {
 }
 
 #[test]
+fn the_interrupt_loop_repeats_while_it_finds_work() {
+    let (nic, counts, mut pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
+    let mut dev = start(&nic, &counts, stock(), &pool);
+    let mut service = InterruptLoop::new(5, true, Again::Work);
+    for (frames, sent, turns) in [(0, 0, 1), (3, 0, 2), (0, 3, 2)] {
+        for _ in 0..frames {
+            nic.receive_frame(60);
+        }
+        for _ in 0..sent {
+            dev.tx.send(pool.take().unwrap(), 60).unwrap();
+        }
+        dev.tx.flush();
+        nic.transmit(99);
+        nic.set(reg::ICR, cause::RXT0);
+        let handled =
+            service.interrupt(&mut dev.control, &mut dev.rx, &mut dev.tx, |r| Some(r.buffer)).unwrap();
+        assert_eq!((handled.received, handled.reclaimed, handled.turns), (frames, sent, turns));
+    }
+}
+
+#[test]
 fn an_interrupt_of_another_device_costs_one_read() {
     let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(500, 2048));
     let mut dev = start(&nic, &counts, stock(), &pool);
@@ -159,8 +180,35 @@ fn dynamic_throttling_follows_and_writes_only_changes() {
         (nic.get(reg::ITR), counts.writes() - before - u64::from(frames) - 1)
     };
     assert_eq!(round(40, 1500), (itr(4_000), 1));
-    assert_eq!(round(10, 1500), (itr(4_000), 0));
+    assert_eq!(round(20, 1500), (itr(4_000), 0));
     assert_eq!(round(1, 60), (itr(9_000), 1), "the rate rises in steps");
+}
+
+/// The ratio of received and sent frames is that of two seconds, in which polling may never end.
+#[test]
+fn endless_polling_counts_for_the_throttling_by_ratio_only() {
+    for (itr, rate) in [(Itr::Ratio, 2_000), (Itr::Dynamic, 20_000)] {
+        let (nic, counts, mut pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
+        let mut config = stock();
+        config.service = Service::Napi { weight: 8, exit: NapiExit::BothIdle, mask: true };
+        config.moderation.itr = itr;
+        let mut dev = start(&nic, &counts, config, &pool);
+        let mut service = Napi::new(8, NapiExit::BothIdle, true);
+        nic.set(reg::ICR, cause::RXT0);
+        service.interrupt(&mut dev.control).unwrap();
+        for _ in 0..10 {
+            for _ in 0..8 {
+                nic.receive_frame(1500);
+                dev.tx.send(pool.take().unwrap(), 1500).unwrap();
+            }
+            dev.tx.flush();
+            nic.transmit(99);
+            let polled = service.poll(&mut dev.control, &mut dev.rx, &mut dev.tx, 300, |r| Some(r.buffer));
+            assert!(!polled.done);
+        }
+        dev.control.watchdog(nic.now_ns.get(), dev.tx.progress()).unwrap();
+        assert_eq!(nic.get(reg::ITR), 1_000_000_000 / 256 / rate, "{itr:?}");
+    }
 }
 
 /// A host around the self-pacing service: time, arrivals, interrupts.
