@@ -88,7 +88,7 @@ impl<P: Platform> Phy<'_, P> {
         self.shift_out(u32::MAX, 32)?;
         self.shift_out(0b0110 << 10 | mdic::INTERNAL_PHY << 5 | register & 31, 14)?;
         // The PHY drives the data pin from here on.
-        let base = self.regs.get(reg::CTRL)? & !PINS | ctrl::SWDPIO3;
+        let base = self.without_pins()? | ctrl::SWDPIO3;
         self.clock(base)?;
         let mut word = 0;
         for _ in 0..16 {
@@ -109,8 +109,14 @@ impl<P: Platform> Phy<'_, P> {
         self.shift_out(head << 18 | 0b10 << 16 | u32::from(value), 32)
     }
 
+    /// CTRL with both pins as inputs. It is written many times. A device that says that it is being reset must
+    /// not be reset once more by that.
+    fn without_pins(&self) -> Result<u32, Error> {
+        Ok(self.regs.get(reg::CTRL)? & !(PINS | ctrl::RST))
+    }
+
     fn shift_out(&self, data: u32, bits: u32) -> Result<(), Error> {
-        let base = self.regs.get(reg::CTRL)? & !PINS | ctrl::SWDPIO2 | ctrl::SWDPIO3;
+        let base = self.without_pins()? | ctrl::SWDPIO2 | ctrl::SWDPIO3;
         for bit in (0..bits).rev() {
             self.clock(base | if data >> bit & 1 != 0 { ctrl::SWDPIN2 } else { 0 })?;
         }

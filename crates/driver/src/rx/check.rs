@@ -2,7 +2,7 @@
 
 use super::{
     Received, RxCounters,
-    format::{Whole, Written},
+    format::{WholeLimits, Written},
 };
 use crate::config::{Config, RxFormat};
 use kpps_datasheet::{
@@ -31,26 +31,6 @@ pub(super) struct Checker {
     partial: u32,
     /// Bytes of the last part of the frame in progress.
     before: u32,
-}
-
-/// The limits of a good frame that lies in one buffer.
-#[derive(Clone, Copy)]
-pub(super) struct WholeLimits {
-    /// Bytes of FCS in the buffer.
-    fcs: u16,
-    /// The shortest length in bytes, FCS in the buffer included.
-    least: u32,
-    /// How many lengths from there on are valid.
-    lengths: u32,
-}
-
-impl WholeLimits {
-    /// The length of a frame; `None` unless it `is_whole`, good and in one buffer, and has a valid length.
-    #[inline]
-    pub(super) fn check(self, is_whole: bool, length: u16) -> Option<Whole> {
-        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;
-        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
-    }
 }
 
 impl Checker {

@@ -4,7 +4,6 @@
 //! legacy layout, to which [`Written`] converts. The code is generic over the format, so that no format pays
 //! for another.
 
-use super::check::WholeLimits;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{self, Relaxed},
@@ -48,6 +47,26 @@ pub(super) struct Whole {
     pub(super) length: u16,
     /// Bytes without FCS.
     pub(super) without_fcs: u16,
+}
+
+/// The limits of a good frame that lies in one buffer.
+#[derive(Clone, Copy)]
+pub(super) struct WholeLimits {
+    /// Bytes of FCS in the buffer.
+    pub(super) fcs: u16,
+    /// The shortest length in bytes, FCS in the buffer included.
+    pub(super) least: u32,
+    /// How many lengths from there on are valid.
+    pub(super) lengths: u32,
+}
+
+impl WholeLimits {
+    /// The length of a frame; `None` unless it `is_whole`, good and in one buffer, and has a valid length.
+    #[inline]
+    fn check(self, is_whole: bool, length: u16) -> Option<Whole> {
+        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;
+        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
+    }
 }
 
 /// A descriptor format with one buffer: where its second word has what.

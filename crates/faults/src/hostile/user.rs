@@ -349,7 +349,8 @@ impl User {
                 (total, last)
             }
             Partial::Unknown if frame.first => (0, 0),
-            Partial::Unknown => (0, usize::from(frame.excess)),
+            // What is cut off was received before: at least so much.
+            Partial::Unknown => (frame.excess.into(), frame.excess.into()),
         };
         if !frame.error {
             let excess = usize::from(frame.excess);
