@@ -73,7 +73,7 @@ plant "the timer of the watchdog is not restarted" control.rs \
 plant "a length of 0 is a frame" rx/check.rs \
     '        let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;' \
     '        let nonsense = !fits || total > self.max_frame_bytes || short && bytes > 0;'
-plant "a length beyond the buffer is a frame" rx/check.rs \
+plant "a length beyond the buffer is a frame" rx/format.rs \
     '        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
     '        let good = is_whole;'
 plant "a reset forgets the buffers that were being sent" tx.rs \
