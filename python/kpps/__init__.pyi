@@ -1099,7 +1099,7 @@ def lab(
     """Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels.
 
     Args:
-        device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L) [default: e1000,e1000e]
+        device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L); and for Linux and DPDK only, igb (82576), virtio-net, vmxnet3 [default: e1000,e1000e]
         backend (BACKEND,…): How kpps' and DPDK's drivers access the cards: uio, vfio [default: uio,vfio]
         profile (True or False): Tell where the instructions go, by function; report= draws flame graphs
         dpdk (FOLDER): Use the DPDK in this folder, where it was built or installed, in place of Debian's
@@ -1107,7 +1107,7 @@ def lab(
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
         kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
-        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
+        driver_module (FILE.ko): Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
         clock (CLOCK): The guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: max]
@@ -1146,7 +1146,7 @@ def audit(
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
         kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
-        driver_module (FILE.ko): Load this e1000.ko or e1000e.ko in place of the kernel's own
+        driver_module (FILE.ko): Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
         chip (CHIP): The chip's profile (`kpps list chips`), but for the 82542 [default: 82540em]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: 1kpps]

@@ -273,7 +273,7 @@ impl Plan {
         for &work in &self.works {
             for &driver in &self.drivers {
                 let backend = if driver == Driver::Linux { Backend::Kernel } else { Backend::Uio };
-                if workload::exists(driver, backend, work) {
+                if workload::exists(MODULE, driver, backend, work) {
                     tasks.push(Task { work, driver, backend });
                 }
             }

@@ -109,8 +109,8 @@ impl<P: Platform> Phy<'_, P> {
         self.shift_out(head << 18 | 0b10 << 16 | u32::from(value), 32)
     }
 
-    /// CTRL with both pins as inputs. It is written many times. A device that says that it is being reset must
-    /// not be reset once more by that.
+    /// CTRL with both pins as inputs. Written many times, it must not reset a device that says that it is in
+    /// reset.
     fn without_pins(&self) -> Result<u32, Error> {
         Ok(self.regs.get(reg::CTRL)? & !(PINS | ctrl::RST))
     }

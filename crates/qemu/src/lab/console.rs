@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 const MARK: u8 = 1;
 /// How many bytes of the last output an error quotes.
 const TAIL: usize = 600;
+/// How many bytes of output are kept: what a kernel prints as it stops.
+const KEPT: usize = 16 << 10;
+/// What is in the first line of such output: an oops has a number.
+const STOPS: [&str; 4] = ["BUG: ", "kernel BUG at", "[#1]", "Kernel panic"];
 /// How long to wait for output before [`Alive`] is asked again, which also empties the guest's cables.
 const PAUSE: Duration = Duration::from_micros(500);
 
@@ -17,7 +21,10 @@ const PAUSE: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(crate) struct Console {
     stream: UnixStream,
+    /// What was received and not yet read.
     heard: Vec<u8>,
+    /// The end of the lines that were read.
+    read: Vec<u8>,
     commands: u64,
 }
 
@@ -33,7 +40,7 @@ pub struct Output {
 impl Console {
     pub(crate) fn new(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, heard: Vec::new(), commands: 0 })
+        Ok(Self { stream, heard: Vec::new(), read: Vec::new(), commands: 0 })
     }
 
     /// Waits for `text` and returns everything before it.
@@ -116,10 +123,24 @@ impl Console {
         while self.take()? {}
         let Some(end) = self.heard.iter().rposition(|byte| *byte == b'\n') else { return Ok(vec![]) };
         let lines: Vec<u8> = self.heard.drain(..=end).collect();
+        self.read.extend_from_slice(&lines);
+        self.read.drain(..self.read.len().saturating_sub(KEPT));
         Ok(String::from_utf8_lossy(&lines).lines().map(|line| line.trim().to_owned()).collect())
     }
 
-    /// The last output.
+    /// The last output of a guest that has ended. If its kernel has stopped, it begins with the reason.
+    pub(crate) fn last_words(&mut self) -> String {
+        while self.take().is_ok_and(|more| more) {}
+        let all = [&self.read[..], &self.heard].concat();
+        let why = STOPS.iter().filter_map(|begin| find(&all, 0, begin)).min();
+        let from = match why {
+            Some(at) => all[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1),
+            None => all.len().saturating_sub(TAIL),
+        };
+        String::from_utf8_lossy(&all[from..all.len().min(from + TAIL)]).trim().to_owned()
+    }
+
+    /// The last output that was received.
     pub(crate) fn tail(&self) -> String {
         let from = self.heard.len().saturating_sub(TAIL);
         String::from_utf8_lossy(&self.heard[from..]).trim().to_owned()
@@ -208,5 +229,19 @@ mod tests {
         let mut said = [0; 16];
         theirs.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"1 - sleep\n2 ! x\n");
+    }
+
+    /// What a kernel says as it stops is in lines that were read, in lines that were not, and in half a line.
+    #[test]
+    fn the_last_words_are_told() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut console = Console::new(ours).unwrap();
+        theirs.write_all(b"a driver\n[1.0] BUG: nothing at 0\n").unwrap();
+        assert_eq!(console.lines().unwrap().len(), 2);
+        theirs.write_all(b"Kernel panic\nReboot").unwrap();
+        assert_eq!(console.last_words(), "[1.0] BUG: nothing at 0\nKernel panic\nReboot");
+        theirs.write_all(&[b'x'; TAIL]).unwrap();
+        let words = console.last_words();
+        assert!(words.starts_with("[1.0] BUG: nothing at 0\nKernel") && words.len() == TAIL, "{words}");
     }
 }

@@ -4,7 +4,7 @@ use crate::lab::{Error, Guest, Result};
 
 /// Prints what [`Snapshot::parse`] reads, by one program: the less it takes, the less it disturbs.
 const COMMAND: &str = "awk '/^now at/{print} /idle_sleeptime/{idle+=$3} /^cpu /{cpu=$0} \
-    FILENAME~/interrupts/&&/eth|uio|vfio/{lines=lines $0 \"\\n\"} \
+    FILENAME~/interrupts/&&/eth|uio|vfio|virtio[0-9]+-(in|out)put\\./{lines=lines $0 \"\\n\"} \
     END{printf \"idle %.0f\\n%s\\n%s\\n\",idle,cpu,lines}' /proc/timer_list /proc/stat /proc/interrupts 2>&1";
 /// What stands between two snapshots of a series.
 const NEXT: &str = "\u{2}";
@@ -98,14 +98,14 @@ impl Snapshot {
     }
 }
 
-/// Register accesses of e1000 cards in a trace of QEMU's: reads and writes. Those count that are between the
-/// first and the last access to the address `mark`.
+/// Register accesses of e1000, e1000e and igb cards in a trace of QEMU's: reads and writes. Those count that
+/// are between the first and the last access to the address `mark`.
 pub fn accesses(trace: &[u8], mark: &str) -> (u64, u64) {
     let mark = format!(" addr {mark} ");
     let (mut seen, mut reads, mut writes) = (None, 0, 0);
     for line in trace.split(|byte| *byte == b'\n') {
         let has = |wanted: &[u8]| line.windows(wanted.len()).any(|window| window == wanted);
-        if !line.ends_with(b"-mmio'") || !has(b"'e1000") {
+        if !line.ends_with(b"-mmio'") || !(has(b"'e1000") || has(b"'igb")) {
             continue;
         }
         if has(mark.as_bytes()) {

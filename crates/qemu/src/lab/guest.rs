@@ -3,7 +3,7 @@
 use crate::Wire;
 use crate::lab::console::{Console, Output};
 use crate::lab::initrd::Contents;
-use crate::lab::kernel::Kernel;
+use crate::lab::kernel::{BOOT_MODULES, Kernel};
 use crate::lab::options::{Options, Paced};
 use crate::lab::userland::{Userland, host_libraries};
 use crate::lab::{Error, Result, qemu};
@@ -104,7 +104,7 @@ impl Guest {
             kernel: kernel.clone(),
             userland: userland.clone(),
             kpps: kpps.map(Path::to_owned),
-            loaded: BTreeSet::new(),
+            loaded: kernel.modules(&BOOT_MODULES)?.into_iter().map(|module| module.name).collect(),
             go_on: GoOn(Arc::new(|| true)),
             clock: options.clock,
             paced: options.paced,
@@ -119,7 +119,7 @@ impl Guest {
                 let tail = format!("; the console's last words: {}", console.tail());
                 Error::Silent { seconds, waiting_for: format!("{} to boot", kernel.version), tail }
             }
-            other => cause(process, other),
+            other => cause(process, console, other),
         })?;
         guest.boot_time = since.elapsed();
         Ok(guest)
@@ -246,7 +246,7 @@ impl Guest {
         let result = commands.run(command, at_once, patience, &mut meanwhile);
         // The guest may still wait for its cable.
         obey(link_control, monitor, *linked)?;
-        result.map_err(|error| cause(process, error))
+        result.map_err(|error| cause(process, console, error))
     }
 
     /// Starts `command` in the background at normal priority, with its output in the guest's file `log`.
@@ -387,12 +387,23 @@ impl Guest {
     }
 }
 
-/// The cause of `error`: a broken connection means that QEMU ends ([`Process::cause`]).
-fn cause(process: &mut Process, error: Error) -> Error {
-    match error {
-        Error::Qemu(error) => process.cause(error).into(),
-        Error::Io(error) => process.cause(error.into()).into(),
-        other => process.check().err().map_or(other, Error::Qemu),
+/// The cause of `error`: a broken connection means that QEMU ends ([`Process::cause`]). It also ends when the
+/// guest's kernel has stopped, which tells why on its console.
+fn cause(process: &mut Process, console: &mut Console, error: Error) -> Error {
+    let cause = match error {
+        Error::Qemu(error) => process.cause(error),
+        Error::Io(error) => process.cause(error.into()),
+        other => match process.check() {
+            Ok(()) => return other,
+            Err(ended) => ended,
+        },
+    };
+    match cause {
+        crate::Error::Ended { status, stderr } => {
+            let stderr = format!("{stderr}; the console's last words: {}", console.last_words());
+            crate::Error::Ended { status, stderr: stderr.trim_start_matches("; ").to_owned() }.into()
+        }
+        other => other.into(),
     }
 }
 

@@ -14,9 +14,12 @@ const INIT: &str = include_str!("init.sh");
 /// kpps, and the directory of it and its libraries.
 const KPPS: &str = "kpps";
 /// Modules that workloads load when they need them.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 20] = [
     "e1000",
     "e1000e",
+    "igb",
+    "virtio_net",
+    "vmxnet3",
     "af_packet",
     "pktgen",
     "sch_ingress",

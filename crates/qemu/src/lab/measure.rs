@@ -98,11 +98,12 @@ pub struct Measured {
 
 impl Job<'_> {
     /// The place of frames that were neither processed nor dropped by the card, where the card does not tell
-    /// how many it has stored. QEMU's e1000e queues frames without a limit while it has no descriptors; those
-    /// that wait there when the load ends count as too late.
+    /// how many it has stored. QEMU queues frames for all cards but the e1000 while they have no descriptors;
+    /// those that wait there when the load ends count as too late.
     const fn place_of_rest(&self) -> &'static str {
         match (self.work, self.model) {
-            (Work::Receive, Model::E1000e) => "waiting",
+            (_, Model::E1000) => kpps_results::UNEXPLAINED,
+            (Work::Receive, _) => "waiting",
             _ => kpps_results::UNEXPLAINED,
         }
     }
@@ -178,7 +179,7 @@ impl Job<'_> {
         guest.wait(SETTLE)?;
         let all = Observation::series(guest, running, feed, self.window, self.windows as usize + 1)?;
         let samples = all.windows(2).map(|pair| pair[1].since(&pair[0])).collect();
-        let registers = if self.traced { registers(guest, running)? } else { None };
+        let registers = if self.traced { registers(guest, self.model, running)? } else { None };
         Ok((samples, registers))
     }
 }
@@ -234,8 +235,16 @@ fn profiled(guest: &mut Guest) -> Result<Executed> {
     Ok(profile::executed(&logs?, &symbols))
 }
 
-/// Register reads and writes for each frame that `running` processes, by tracing them for a moment.
-pub(crate) fn registers(guest: &mut Guest, running: &dyn Running) -> Result<Option<(f64, f64)>> {
+/// Register reads and writes for each frame that `running` processes, by tracing them for a moment; `None`
+/// for cards whose registers are others.
+pub(crate) fn registers(
+    guest: &mut Guest,
+    model: Model,
+    running: &dyn Running,
+) -> Result<Option<(f64, f64)>> {
+    if !model.has_statistics() {
+        return Ok(None);
+    }
     let mark = Register::of(guest, OPEN, PBA)?;
     let between = format!("{0} > /dev/null; usleep {1}; {0} > /dev/null", mark.command(), TRACED.as_micros());
     let (seen, trace) = guest.traced(|guest| Snapshot::series(guest, &running.counter(), &between, 2))?;

@@ -2,7 +2,7 @@
 //! unpacked as the kernels are, and never installed.
 
 use crate::lab::apt::Apt;
-use crate::lab::{Cache, Error, Result};
+use crate::lab::{Cache, Error, Model, Result};
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub fn get(cache: &Cache) -> Result<PathBuf> {
     }
     let failed = |error: Error| match error {
         Error::Package(what) => {
-            Error::Package(format!("a QEMU with vfio-user is needed (10.1 or later): {what}"))
+            Error::Package(format!("a later QEMU than the host's is needed (10.1 or later): {what}"))
         }
         other => other,
     };
@@ -41,4 +41,12 @@ pub fn get(cache: &Cache) -> Result<PathBuf> {
     let directory = cache.directory(&place, |root| apt.unpack(&wanted, root).map_err(failed))?;
     fs::write(&current, &place)?;
     Ok(directory)
+}
+
+/// The folder of a QEMU that has these cards; `None` if the host's has them.
+///
+/// # Errors
+/// Those of [`get`].
+pub(crate) fn for_cards(cache: &Cache, cards: &[Model]) -> Result<Option<PathBuf>> {
+    cards.iter().any(|card| card.needs_newer_qemu()).then(|| get(cache)).transpose()
 }

@@ -5,10 +5,8 @@ use kpps_results::lab::Clock;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The first card's slot on the PCI bus. Cards are 0000:00:10.0, 0000:00:11.0, and so on.
-pub(super) const FIRST_SLOT: usize = 0x10;
 /// The first slot of paced cards, which have a function each.
-const FIRST_PACED_SLOT: usize = 0x18;
+const FIRST_PACED_SLOT: usize = 0x1a;
 
 /// A card that QEMU emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,18 +15,68 @@ pub enum Model {
     E1000,
     /// 82574L.
     E1000e,
+    /// 82576.
+    Igb,
+    /// The card of a virtual machine that knows that it is one (OASIS virtio).
+    VirtioNet,
+    /// VMware's.
+    Vmxnet3,
 }
 
 impl Model {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::E1000, Self::E1000e];
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
+    /// Those that the driver of kpps drives.
+    pub const OURS: [Self; 2] = [Self::E1000, Self::E1000e];
 
-    /// QEMU's name for it, which is also that of Linux's driver.
+    /// Its name in the lab.
     pub const fn name(self) -> &'static str {
         match self {
             Self::E1000 => "e1000",
             Self::E1000e => "e1000e",
+            Self::Igb => "igb",
+            Self::VirtioNet => "virtio-net",
+            Self::Vmxnet3 => "vmxnet3",
         }
+    }
+
+    /// QEMU's name for it.
+    pub(crate) const fn device(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio-net-pci",
+            other => other.name(),
+        }
+    }
+
+    /// Linux's module for it.
+    pub const fn module(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio_net",
+            other => other.name(),
+        }
+    }
+
+    /// Linux's driver for it on the PCI bus.
+    pub(crate) const fn pci_driver(self) -> &'static str {
+        match self {
+            Self::VirtioNet => "virtio-pci",
+            other => other.name(),
+        }
+    }
+
+    /// Whether the driver of kpps drives it.
+    pub fn is_ours(self) -> bool {
+        Self::OURS.contains(&self)
+    }
+
+    /// Whether it counts frames in registers that are where those of the 8254x are (SDM 13.7).
+    pub(crate) const fn has_statistics(self) -> bool {
+        matches!(self, Self::E1000 | Self::E1000e | Self::Igb)
+    }
+
+    /// Whether the QEMU of Debian 12 lacks it.
+    pub(crate) const fn needs_newer_qemu(self) -> bool {
+        matches!(self, Self::Igb)
     }
 }
 
@@ -37,7 +85,10 @@ impl FromStr for Model {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let known = Self::ALL.into_iter().find(|model| model.name() == text);
-        known.ok_or_else(|| format!("there is no device called '{text}': known are e1000 and e1000e"))
+        known.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no device called '{text}': known are {names}")
+        })
     }
 }
 
@@ -129,7 +180,7 @@ pub struct Options {
     pub memory_mib: u32,
     /// Huge pages of 2 MiB each, which are part of the memory.
     pub huge_pages: u32,
-    /// Cards: the first is 0000:00:10.0, the next 0000:00:11.0, and so on.
+    /// Cards: the first is 0000:00:02.0, the next 0000:00:04.0, and so on.
     pub cards: Vec<Card>,
     /// Sockets of cards that are served by vfio-user, after the others. They need a QEMU that can.
     pub served: Vec<PathBuf>,
@@ -177,9 +228,14 @@ impl Options {
     }
 }
 
+/// The `index`-th card's slot on the PCI bus. The virtual functions of an igb take two slots, 16 further on.
+pub(super) const fn slot(index: usize) -> usize {
+    2 + 2 * index
+}
+
 /// The PCI address of the `index`-th card.
 pub fn address(index: usize) -> String {
-    address_of(FIRST_SLOT + index, 0)
+    address_of(slot(index), 0)
 }
 
 /// The PCI address of a slot's function.

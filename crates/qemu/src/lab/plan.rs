@@ -8,7 +8,9 @@ use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
 use crate::lab::profile::Executed;
 use crate::lab::workload::{self, Backend, Driver, Settings, Work};
-use crate::lab::{Cache, Clock, Error, Guest, Kernel, Machine, Model, Result, Userland, qemu};
+use crate::lab::{
+    Cache, Clock, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, newer, qemu,
+};
 use kpps_measure::Observer;
 use kpps_measure::finished::{self, Finished, digest};
 use kpps_results::Registers;
@@ -113,6 +115,15 @@ impl Plan {
             let why = "--resume needs --clock instructions: what the wall clock measured in another run cannot be compared";
             return Err(Error::Input(why.into()));
         }
+        if let (Some(model), [Driver::Kpps]) =
+            (self.models.iter().find(|it| !it.is_ours()), &self.drivers[..])
+        {
+            let ours = Model::OURS.map(Model::name).join(", ");
+            let card = model.name();
+            return Err(Error::Input(format!(
+                "kpps has no driver for {card}, but for {ours}: --device {ours}"
+            )));
+        }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();
         let boots = self.boots();
@@ -149,7 +160,8 @@ impl Plan {
             ..Lab::default()
         };
         let mut found = Found { lab, ..Found::default() };
-        let (number, version) = qemu::version()?;
+        let newer = newer::for_cards(&cache, &self.models)?;
+        let (number, version) = qemu::version(newer.as_deref())?;
         found.lab.qemu = number;
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         // The source of frames is kpps, too.
@@ -166,7 +178,8 @@ impl Plan {
                 found.lab.complete = false;
                 break;
             }
-            let options = workload::pc(boot.machine, boot.model, self.clock, self.rate);
+            let pc = workload::pc(boot.machine, boot.model, self.clock, self.rate);
+            let options = Options { qemu: newer.clone(), ..pc };
             let start = || {
                 observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
                 let mut guest = Guest::boot_with(&options, &kernel, &userland, kpps, &initrd)?;
@@ -186,7 +199,7 @@ impl Plan {
     /// The kernel, which must have what the drivers need.
     fn kernel(&self, cache: &Cache) -> Result<Kernel> {
         let kernel = Kernel::get(cache, &self.kernel)?;
-        let names: Vec<&str> = self.models.iter().map(|model| model.name()).collect();
+        let names: Vec<&str> = self.models.iter().map(|model| model.module()).collect();
         let kernel = match &self.driver_module {
             Some(path) => kernel.with_module(path, &names)?,
             None => kernel,
@@ -300,7 +313,7 @@ impl Plan {
                             Driver::Kpps | Driver::Dpdk => &users,
                         };
                         let possible =
-                            backends.iter().filter(|backend| workload::exists(driver, **backend, work));
+                            backends.iter().filter(|it| workload::exists(model, driver, **it, work));
                         tasks.extend(possible.map(|&backend| Task { work, driver, backend }));
                     }
                 }
@@ -450,7 +463,7 @@ mod tests {
             kernel: "linux-6.1".into(),
             driver_module: None,
             dpdk: None,
-            models: Model::ALL.into(),
+            models: Model::OURS.into(),
             backends: vec![Backend::Uio, Backend::Vfio],
             drivers: Driver::ALL.into(),
             works: Work::ALL.into(),

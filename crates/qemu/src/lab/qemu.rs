@@ -1,7 +1,7 @@
 //! The guest's PC: its QEMU arguments.
 
 use crate::Wire;
-use crate::lab::options::{Cable, FIRST_SLOT, Machine, Options, Paced, mac};
+use crate::lab::options::{Cable, Machine, Options, Paced, mac, slot};
 use crate::lab::{Error, Result};
 use crate::process::{Launch, PROGRAM, Process};
 use kpps_results::lab::Clock;
@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 
 /// Bytes that may wait between host and QEMU on a cable, the kernel's bookkeeping included. QEMU takes all
 /// waiting bytes at once and gives them to the card as one burst. This limits a burst to some 150 small
@@ -29,9 +28,10 @@ pub(super) struct Started {
     pub(super) trace: File,
 }
 
-/// The version of the host's QEMU: its number, as "7.2.22", and the line that it tells.
-pub(super) fn version() -> Result<(String, String)> {
-    let output = Command::new(PROGRAM).arg("--version").output().map_err(|error| match error.kind() {
+/// The version of the host's QEMU, or of that in a folder: its number, as "7.2.22", and the line that it
+/// tells.
+pub(super) fn version(folder: Option<&Path>) -> Result<(String, String)> {
+    let output = launch(folder).version().map_err(|error| match error.kind() {
         ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
         _ => Error::from(error),
     })?;
@@ -43,11 +43,13 @@ pub(super) fn version() -> Result<(String, String)> {
     both.ok_or_else(|| Error::Input(format!("{PROGRAM} --version told none: {line}")))
 }
 
+/// The QEMU in a folder, or the host's.
+fn launch(folder: Option<&Path>) -> Launch {
+    folder.map_or_else(|| Launch::new(PROGRAM), Launch::in_folder)
+}
+
 pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<Started> {
-    let mut qemu = match &options.qemu {
-        Some(folder) => Launch::in_folder(folder),
-        None => Launch::new(PROGRAM),
-    };
+    let mut qemu = launch(options.qemu.as_deref());
     let (_, initrd) = qemu.file("initrd", initrd)?;
     let (trace, trace_path) = qemu.file("trace", &[])?;
     // DPDK needs more CPU features than the default CPU has. Five levels of page tables would only cost time.
@@ -69,7 +71,7 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
     if options.machine == Machine::Iommu {
         qemu.args(["-device", "intel-iommu,intremap=off"]);
     }
-    qemu.args(["-device", "virtio-serial-pci,addr=0x8"])
+    qemu.args(["-device", "virtio-serial-pci,addr=0x1e"])
         .args(["-device", "virtserialport,chardev=commands,name=kpps.commands"]);
     let mut wires = Vec::new();
     for (index, card) in options.cards.iter().enumerate() {
@@ -80,14 +82,19 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
             Cable::Host => None,
         };
         match hub {
-            Some(hub) => drop(qemu.args(["-netdev", &format!("hubport,id={netdev},hubid={hub}")])),
+            Some(hub) => {
+                qemu.args(["-netdev", &format!("hubport,id={netdev},hubid={hub}")]);
+                if card.cable == Cable::Open {
+                    add_sink(&mut qemu, hub);
+                }
+            }
             None => {
                 let wire = Wire::new(qemu.cable(&netdev)?)?;
                 wire.limit(SEND_BUFFER)?;
                 wires.push(wire);
             }
         }
-        let (model, slot) = (card.model.name(), FIRST_SLOT + index);
+        let (model, slot) = (card.model.device(), slot(index));
         let mac = mac(index).map(|byte| format!("{byte:02x}")).join(":");
         qemu.args(["-device", &format!("{model},id=card{index},netdev={netdev},mac={mac},addr={slot:#x}")]);
     }
@@ -105,7 +112,7 @@ fn add_served(qemu: &mut Launch, options: &Options) {
     qemu.args(["-object", &format!("memory-backend-memfd,id=ram,size={}M,share=on", options.memory_mib)])
         .args(["-machine", "memory-backend=ram"]);
     for (index, socket) in options.served.iter().enumerate() {
-        let slot = FIRST_SLOT + options.cards.len() + index;
+        let slot = slot(options.cards.len() + index);
         // On a busy host an answer may take a while.
         let device = serde_json::json!({
             "driver": "vfio-user-pci",
@@ -131,7 +138,13 @@ fn add_paced(qemu: &mut Launch, paced: Paced) {
             ),
         ]);
     }
-    // A hub takes a frame if any of its ports does. This one has no card and takes all, so that the source
-    // does not wait: what the card under test does not take in time is queued by QEMU, up to 10,000 frames.
-    qemu.args(["-netdev", &format!("hubport,id=open,hubid={hub}")]);
+    // So that the source does not wait: what the card under test does not take in time is queued by QEMU, up
+    // to 10,000 frames.
+    add_sink(qemu, hub.into());
+}
+
+/// A port without a card, which takes all frames: a hub takes a frame if any of its other ports does. A
+/// virtio card waits until its frame is taken.
+fn add_sink(qemu: &mut Launch, hub: usize) {
+    qemu.args(["-netdev", &format!("hubport,id=sink{hub},hubid={hub}")]);
 }

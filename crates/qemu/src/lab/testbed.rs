@@ -12,7 +12,7 @@ use crate::lab::feed::Feed;
 use crate::lab::load::Rate;
 use crate::lab::measure::{DEAF, Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
-use crate::lab::{Cache, Clock, Error, Guest, Kernel, Model, Result, Userland, kernel};
+use crate::lab::{Cache, Clock, Error, Guest, Kernel, Model, Options, Result, Userland, kernel, newer};
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
 use kpps_results::{Cpu, Environment, Ledger, Registers, Trial};
@@ -69,10 +69,12 @@ impl FromStr for GuestSpec {
             None if driver.is_none_or(|driver| driver == "linux") => (Driver::Linux, Backend::Kernel),
             None => return Err(format!("'{text}' does not say how the driver reaches its card: {help}")),
         };
-        if !workload::exists(driver, backend, Work::Receive) {
-            return Err(format!("{} does not work through {}: {help}", driver.name(), backend.name()));
+        let model: Model = model.parse()?;
+        if !workload::exists(model, driver, backend, Work::Receive) {
+            let what = [driver.name(), model.name(), backend.name()];
+            return Err(format!("{} does not drive {} through {}: {help}", what[0], what[1], what[2]));
         }
-        Ok(Self { kernel: kernel.into(), model: model.parse()?, driver, backend })
+        Ok(Self { kernel: kernel.into(), model, driver, backend })
     }
 }
 
@@ -159,7 +161,8 @@ impl GuestTestbed {
         let cache = Cache::open()?;
         let kernel = Kernel::get(&cache, kernel)?;
         let userland = Userland::get(&cache)?;
-        let options = workload::pc(backend.machine(), *model, self.clock, rate);
+        let pc = workload::pc(backend.machine(), *model, self.clock, rate);
+        let options = Options { qemu: newer::for_cards(&cache, &[*model])?, ..pc };
         let has_kpps = *driver == Driver::Kpps || self.clock == Clock::Instructions;
         let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
@@ -191,7 +194,7 @@ impl GuestTestbed {
         let begin = Observation::take(guest, running, &Feed::None)?;
         let dropped = running.drops(guest)?;
         let feed = Feed::start(guest, rate, workload::frame(Work::Receive, load.size)?)?;
-        let window = watch(guest, running, &feed, load, go_on);
+        let window = watch(guest, self.spec.model, running, &feed, load, go_on);
         let fed = feed.stop(guest)?;
         guest.wait(AFTERWARDS)?;
         let end = Observation::take(guest, running, &Feed::None)?;
@@ -294,6 +297,7 @@ type RegisterRates = (f64, f64);
 /// counted.
 fn watch(
     guest: &mut Guest,
+    model: Model,
     running: &dyn Running,
     feed: &Feed,
     load: &Load,
@@ -326,7 +330,7 @@ fn watch(
             seen.into()
         }
     };
-    let registers = registers(guest, running)?;
+    let registers = registers(guest, model, running)?;
     Ok((from, to, registers))
 }
 
@@ -386,7 +390,8 @@ mod tests {
             ("linux-2.2/e1000", "known are linux-6.1"),
             ("linux-6.1/ne2000", "no device called"),
             ("linux-6.1/e1000/kpps", "how the driver reaches"),
-            ("linux-6.1/e1000/linux-uio", "does not work through"),
+            ("linux-6.1/e1000/linux-uio", "linux does not drive e1000 through uio"),
+            ("linux-6.1/igb/kpps-uio", "kpps does not drive igb"),
         ] {
             let error = text.parse::<GuestSpec>().unwrap_err();
             assert!(error.contains(part), "{error}");

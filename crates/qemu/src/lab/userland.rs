@@ -21,6 +21,8 @@ struct Packages {
 
 /// The drivers of a DPDK with shared libraries.
 const DRIVERS: [&str; 3] = ["librte_bus_pci.so", "librte_mempool_ring.so", "librte_net_e1000.so"];
+/// Those of other cards, which not every DPDK was built with.
+const OTHER_DRIVERS: [&str; 2] = ["librte_net_virtio.so", "librte_net_vmxnet3.so"];
 
 /// The unpacked packages.
 #[derive(Clone, Debug)]
@@ -86,10 +88,13 @@ impl Userland {
         let testpmd = testpmd.ok_or_else(|| Error::file(folder, "no dpdk-testpmd in it"))?;
         // A testpmd with static libraries has its drivers within it.
         let mut dpdk_drivers = Vec::new();
-        for driver in DRIVERS.into_iter().filter(|_| !names.is_empty()) {
+        for driver in DRIVERS.into_iter().chain(OTHER_DRIVERS).filter(|_| !names.is_empty()) {
             // The shortest one is what the others are called by: ".so.24", not ".so.24.0".
-            let found = names.iter().filter(|name| name.starts_with(driver)).min_by_key(|name| name.len());
-            dpdk_drivers.push(found.ok_or_else(|| Error::file(folder, format!("no {driver}")))?.clone());
+            match names.iter().filter(|name| name.starts_with(driver)).min_by_key(|name| name.len()) {
+                Some(found) => dpdk_drivers.push(found.clone()),
+                None if OTHER_DRIVERS.contains(&driver) => {}
+                None => return Err(Error::file(folder, format!("no {driver}"))),
+            }
         }
         Ok(Self { dpdk_drivers, own_dpdk: Some(OwnDpdk { testpmd, libraries }), ..self })
     }

@@ -29,7 +29,8 @@ pub struct Arguments {
     /// Take at most three minutes: one round, short windows; whatever does not fit is left out
     #[arg(long)]
     quick: bool,
-    /// QEMU's cards: e1000 (82540EM), e1000e (82574L)
+    /// QEMU's cards: e1000 (82540EM), e1000e (82574L); and for Linux and DPDK only, igb (82576), virtio-net,
+    /// vmxnet3
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
     device: Vec<Model>,
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
@@ -71,7 +72,7 @@ struct Guests {
     /// with your own vmlinux and modules
     #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
     kernel: String,
-    /// Load this e1000.ko or e1000e.ko in place of the kernel's own
+    /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
     #[arg(long, value_name = "FILE.ko")]
     driver_module: Option<PathBuf>,
     /// Load that is offered for receive, forward and bridge: 400kpps, …, or max

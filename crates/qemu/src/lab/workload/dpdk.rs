@@ -1,10 +1,10 @@
-//! DPDK: testpmd with its e1000 driver, controlled by its command line.
+//! DPDK: testpmd with its driver for the card, controlled by its command line.
 
 use super::{Backend, Count, LOADED, Running, Work, bind, involved, load_backend, stand_in};
 use crate::lab::counters::Snapshot;
 use crate::lab::options::address;
 use crate::lab::workload::card::{MissedFrames, Register, SENT, STORED, StoredFrames};
-use crate::lab::{Error, Guest, Result};
+use crate::lab::{Error, Guest, Model, Result};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,18 +21,40 @@ const LCORES: &str = "0@0,1@0";
 /// Room for two cards with rings of 4096, and for frames under way: 36 MiB.
 const BUFFERS: u32 = 17408;
 
+/// How testpmd calls its counts of a card.
+const RECEIVED: &str = "RX-packets:";
+const TRANSMITTED: &str = "TX-packets:";
+
 struct Testpmd {
     work: Work,
-    /// The cards' counters of its frames. Asking testpmd itself would take as much of its only CPU as sending
-    /// thousands of frames.
-    counters: Vec<Register>,
-    /// Their sum so far: a read clears them.
-    frames: Cell<u64>,
-    missed: MissedFrames,
-    stored: StoredFrames,
+    counters: Counters,
 }
 
-pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) -> Result<Box<dyn Running>> {
+/// Who counts testpmd's frames.
+enum Counters {
+    /// The cards. Asking testpmd itself takes as much of its only CPU as sending thousands of frames.
+    Cards {
+        /// Frames since the last read, which clears them.
+        frames: Vec<Register>,
+        /// Their sum so far.
+        sum: Cell<u64>,
+        missed: MissedFrames,
+        stored: StoredFrames,
+    },
+    /// testpmd, for cards that do not count.
+    Own {
+        /// Its number of cards.
+        cards: usize,
+    },
+}
+
+pub(super) fn start(
+    guest: &mut Guest,
+    model: Model,
+    backend: Backend,
+    work: Work,
+    ring: u16,
+) -> Result<Box<dyn Running>> {
     load_backend(guest, backend)?;
     let cards = involved(work);
     for index in &cards {
@@ -72,36 +94,86 @@ pub(super) fn start(guest: &mut Guest, backend: Backend, work: Work, ring: u16) 
         // must not be lost.
         guest.run("sleep 1.2")?;
     }
-    let card = *cards.first().unwrap_or(&LOADED);
-    let (missed, stored) = (MissedFrames::of(guest, card)?, StoredFrames::of(guest, card)?);
-    guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)?;
-    // Other drivers may have used the cards: their counts are cleared.
-    let offset = if work == Work::Receive { STORED } else { SENT };
-    let counters = cards.iter().map(|index| Register::of(guest, *index, offset)).collect::<Result<_>>()?;
-    let testpmd = Testpmd { work, counters, frames: Cell::new(0), missed, stored };
+    let begin = |guest: &mut Guest| {
+        guest.run(&format!("echo {begin} > {IN}; {}", until("packet forwarding"))).map_err(failed)
+    };
+    let counters = if model.has_statistics() {
+        let card = *cards.first().unwrap_or(&LOADED);
+        let (missed, stored) = (MissedFrames::of(guest, card)?, StoredFrames::of(guest, card)?);
+        begin(guest)?;
+        // Other drivers may have used the cards: their counts are cleared.
+        let offset = if work == Work::Receive { STORED } else { SENT };
+        let frames = cards.iter().map(|index| Register::of(guest, *index, offset)).collect::<Result<_>>()?;
+        Counters::Cards { frames, sum: Cell::new(0), missed, stored }
+    } else {
+        begin(guest)?;
+        Counters::Own { cards: cards.len() }
+    };
+    let testpmd = Testpmd { work, counters };
     guest.at_once(&testpmd.counter())?;
     Ok(Box::new(testpmd))
 }
 
+/// Asks testpmd for its counts, and prints the last lines of its answer, with `cards` cards in it.
+fn asked(cards: usize) -> String {
+    format!(
+        "n=$(($(grep -c Tx-pps {LOG}) + {cards})); echo 'show port stats all' > {IN}; i=0; \
+         while [ $(grep -c Tx-pps {LOG}) -lt $n ] && [ $i -lt {LOOKS} ]; do i=$((i + 1)); usleep 200; done; \
+         tail -{} {LOG} | grep X-packets",
+        12 * cards
+    )
+}
+
+/// The sum over all cards of what testpmd has counted: "RX-packets: 5   RX-missed: 0", and TX-packets.
+fn counted(text: &str, word: &str) -> Result<u64> {
+    let numbers = text.lines().filter_map(|line| {
+        line.trim_start().strip_prefix(word)?.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    let sum = numbers.fold(None, |sum: Option<u64>, number| Some(sum.unwrap_or_default() + number));
+    sum.ok_or_else(|| Error::Protocol { what: "testpmd's counters".into(), answer: text.into() })
+}
+
 impl Running for Testpmd {
     fn counter(&self) -> String {
-        self.counters.iter().map(Register::command).collect::<Vec<_>>().join("; ")
+        match &self.counters {
+            Counters::Cards { frames, .. } => {
+                frames.iter().map(Register::command).collect::<Vec<_>>().join("; ")
+            }
+            Counters::Own { cards } => asked(*cards),
+        }
     }
 
     fn frames(&self, snapshot: &Snapshot) -> Result<Count> {
-        let since = snapshot.text.lines().map(Register::parse).sum::<Result<u64>>()?;
-        self.frames.set(self.frames.get() + since);
-        Ok(Count { at_ns: snapshot.at_ns, frames: self.frames.get() })
+        let frames = match &self.counters {
+            Counters::Cards { sum, .. } => {
+                let since = snapshot.text.lines().map(Register::parse).sum::<Result<u64>>()?;
+                sum.set(sum.get() + since);
+                sum.get()
+            }
+            Counters::Own { .. } => {
+                counted(&snapshot.text, if self.work == Work::Receive { RECEIVED } else { TRANSMITTED })?
+            }
+        };
+        Ok(Count { at_ns: snapshot.at_ns, frames })
     }
 
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
-        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+        Ok(match &self.counters {
+            Counters::Cards { missed, .. } => [("ring".to_owned(), missed.now(guest)?)].into(),
+            Counters::Own { .. } => BTreeMap::new(),
+        })
     }
 
     fn stored(&self, guest: &mut Guest) -> Result<u64> {
-        let since = self.stored.take(guest)?;
-        // The counter of received frames is the same register, and has cleared it each time.
-        Ok(if self.work == Work::Receive { self.frames.get() + since } else { since })
+        match &self.counters {
+            Counters::Cards { sum, stored, .. } => {
+                let since = stored.take(guest)?;
+                // The counter of received frames is the same register, and has cleared it each time.
+                Ok(if self.work == Work::Receive { sum.get() + since } else { since })
+            }
+            // A card that does not count has stored what its driver has taken.
+            Counters::Own { cards } => counted(&guest.run(&asked(*cards))?, RECEIVED),
+        }
     }
 
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
@@ -111,5 +183,20 @@ impl Running for Testpmd {
              do usleep 10000; i=$((i + 1)); done; ! pidof testpmd > /dev/null || killall -9 testpmd"
         ))?;
         Ok(drops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn testpmds_counts_are_summed_over_its_cards() -> Result<()> {
+        let said =
+            "  RX-packets: 5          RX-missed: 0          RX-bytes:  300\n  TX-packets: 7   TX-errors: 0\n";
+        let both = said.repeat(2);
+        assert_eq!((counted(&both, RECEIVED)?, counted(&both, TRANSMITTED)?), (10, 14));
+        assert!(counted("Command not found", RECEIVED).is_err());
+        Ok(())
     }
 }

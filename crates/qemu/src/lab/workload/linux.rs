@@ -25,8 +25,14 @@ fn number(text: &str, words: &[&str]) -> Option<u64> {
 
 /// The interface of the `index`-th card.
 pub(crate) fn interface(guest: &mut Guest, index: usize) -> Result<String> {
-    let name = guest.run(&format!("ls /sys/bus/pci/devices/{}/net", address(index)))?;
-    Ok(name.trim().to_owned())
+    // A virtio card is a bus with one device.
+    let device = format!("/sys/bus/pci/devices/{}", address(index));
+    let name = guest
+        .run(&format!("for at in {device}/net {device}/virtio*/net; do [ -d $at ] && ls $at; done; :"))?;
+    match name.trim() {
+        "" => Err(Error::Input(format!("the card {} has no interface", address(index)))),
+        name => Ok(name.to_owned()),
+    }
 }
 
 /// Waits until the link of an interface is up.
@@ -50,9 +56,18 @@ struct Linux {
     counter: String,
     /// The commands that undo the setup.
     undo: String,
-    missed: MissedFrames,
-    /// The watched interface, and frames that its card had stored at the start.
-    stored: (String, u64),
+    /// Frames that found the card's ring full; `None` if it does not count them.
+    missed: Option<MissedFrames>,
+    stored: Stored,
+}
+
+/// Frames that the watched card has stored in memory.
+struct Stored {
+    /// The command that prints their number behind a word.
+    command: String,
+    word: &'static str,
+    /// Those at the start.
+    before: u64,
 }
 
 pub(super) fn start(
@@ -61,9 +76,16 @@ pub(super) fn start(
     work: Work,
     settings: &Settings,
 ) -> Result<Box<dyn Running>> {
+    if model == Model::VirtioNet {
+        // Cards that are not under test, the source of frames among them, stay as they are.
+        guest.run("echo 0 > /sys/bus/virtio/drivers_autoprobe")?;
+    }
     settings.load_driver(guest, model, CARDS)?;
     for index in involved(work) {
-        bind(guest, index, model.name())?;
+        bind(guest, index, model.pci_driver())?;
+        if model == Model::VirtioNet {
+            bind_virtio(guest, index)?;
+        }
     }
     let watched = if work.is_loaded() { LOADED } else { OPEN };
     let mut names = Vec::new();
@@ -120,17 +142,43 @@ pub(super) fn start(
     };
     guest.run(&setup)?;
     let undo = format!("{undo}; for name in {}; do ip link set $name down; done", names.join(" "));
-    let missed = MissedFrames::of(guest, watched)?;
-    let stored = (first.clone(), stored(guest, &first)?);
+    let missed = model.has_statistics().then(|| MissedFrames::of(guest, watched)).transpose()?;
+    let stored = Stored::of(guest, model, &first)?;
     Ok(Box::new(Linux { work, counter, undo, missed, stored }))
 }
 
-/// Frames that a card has stored, as its driver sums them up: reading the register clears it, and the driver
-/// reads it every two seconds.
-fn stored(guest: &mut Guest, interface: &str) -> Result<u64> {
-    let answer = guest.run(&format!("/bin/ethtool -S {interface}"))?;
-    number(&answer, &[" rx_packets:"])
-        .ok_or_else(|| Error::Protocol { what: "the driver's counters".into(), answer })
+impl Stored {
+    /// Counts from now on. Reading the register of a card of Intel's clears it, and its driver reads it every
+    /// two seconds and sums up. The other cards count nothing, but their drivers count what they take.
+    fn of(guest: &mut Guest, model: Model, interface: &str) -> Result<Self> {
+        let (command, word) = match model.has_statistics() {
+            true => (format!("/bin/ethtool -S {interface}"), " rx_packets:"),
+            false => {
+                (format!("echo taken: $(cat /sys/class/net/{interface}/statistics/rx_packets)"), "taken:")
+            }
+        };
+        let mut stored = Self { command, word, before: 0 };
+        stored.before = stored.now(guest)?;
+        Ok(stored)
+    }
+
+    /// Frames since then.
+    fn now(&self, guest: &mut Guest) -> Result<u64> {
+        let answer = guest.run(&self.command)?;
+        let sum = number(&answer, &[self.word]);
+        let sum = sum.ok_or_else(|| Error::Protocol { what: "the driver's counters".into(), answer })?;
+        Ok(sum.saturating_sub(self.before))
+    }
+}
+
+/// Gives the device of a virtio card to the driver of network cards, if it has none.
+fn bind_virtio(guest: &mut Guest, index: usize) -> Result<()> {
+    guest.run(&format!(
+        "cd /sys/bus/pci/devices/{} && name=$(echo virtio*) && \
+         {{ [ -e $name/driver ] || echo $name > /sys/bus/virtio/drivers/virtio_net/bind; }}",
+        address(index)
+    ))?;
+    Ok(())
 }
 
 /// The kernel's packet generator, without end: setup, counter, undo.
@@ -165,12 +213,12 @@ impl Running for Linux {
     }
 
     fn drops(&self, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {
-        Ok([("ring".to_owned(), self.missed.now(guest)?)].into())
+        let missed = self.missed.as_ref().map(|missed| missed.now(guest)).transpose()?;
+        Ok(missed.map(|missed| ("ring".to_owned(), missed)).into_iter().collect())
     }
 
     fn stored(&self, guest: &mut Guest) -> Result<u64> {
-        let (interface, before) = &self.stored;
-        Ok(stored(guest, interface)?.saturating_sub(*before))
+        self.stored.now(guest)
     }
 
     fn finish(self: Box<Self>, guest: &mut Guest) -> Result<BTreeMap<String, u64>> {

@@ -184,13 +184,13 @@ pub struct Count {
     pub frames: u64,
 }
 
-/// Whether a combination exists: testpmd is no bridge, and Linux has no loop.
-pub const fn exists(driver: Driver, backend: Backend, work: Work) -> bool {
+/// Whether a combination exists: testpmd is no bridge, Linux has no loop, and kpps no driver for some cards.
+pub fn exists(model: Model, driver: Driver, backend: Backend, work: Work) -> bool {
     match (driver, backend) {
         (Driver::Linux, Backend::Kernel) => !matches!(work, Work::Loop),
         (Driver::Linux, _) | (_, Backend::Kernel) => false,
         (Driver::Dpdk, _) => !matches!(work, Work::Bridge),
-        (Driver::Kpps, _) => true,
+        (Driver::Kpps, _) => model.is_ours(),
     }
 }
 
@@ -206,13 +206,13 @@ pub fn start(
     work: Work,
     settings: &Settings,
 ) -> Result<Box<dyn Running>> {
-    if !exists(driver, backend, work) {
-        let (driver, backend, work) = (driver.name(), backend.name(), work.name());
-        return Err(Error::Input(format!("{driver} cannot do {work} through {backend}")));
+    if !exists(model, driver, backend, work) {
+        let [card, driver, backend, work] = [model.name(), driver.name(), backend.name(), work.name()];
+        return Err(Error::Input(format!("{driver} cannot do {work} on {card} through {backend}")));
     }
     match driver {
         Driver::Linux => linux::start(guest, model, work, settings),
-        Driver::Dpdk => dpdk::start(guest, backend, work, settings.dpdk_ring()),
+        Driver::Dpdk => dpdk::start(guest, model, backend, work, settings.dpdk_ring()),
         Driver::Kpps => kpps::start(guest, backend, work, settings.kpps_ring()),
     }
 }
@@ -247,8 +247,8 @@ pub fn load_backend(guest: &mut Guest, backend: Backend) -> Result<()> {
     }
 }
 
-/// Binds the `index`-th card to the kernel driver `driver` ("e1000", "uio_pci_generic", "vfio-pci"), if it is
-/// not.
+/// Binds the `index`-th card to the kernel driver `driver` of the PCI bus ("e1000", "uio_pci_generic",
+/// "vfio-pci"), if it is not.
 ///
 /// # Errors
 /// If that driver does not take it.

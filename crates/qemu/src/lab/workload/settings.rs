@@ -127,7 +127,7 @@ impl Settings {
     /// # Errors
     /// If the driver has no such parameter.
     pub(crate) fn load_driver(&self, guest: &mut Guest, model: Model, cards: usize) -> Result<()> {
-        let module = model.name();
+        let module = model.module();
         let known = guest.kernel().parameters(module)?;
         let mut parameters = String::new();
         for Setting { name, value, .. } in self.of(Shelf::Linux) {

@@ -4,7 +4,7 @@ use super::{PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Guest, Model};
 
-const CARD: &str = "0000:00:10.0";
+const CARD: &str = "0000:00:02.0";
 
 /// Runs kpps, which must end with this exit code; what it prints.
 fn ends(guest: &mut Guest, code: i32, command: &str) -> String {

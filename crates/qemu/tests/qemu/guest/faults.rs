@@ -48,7 +48,7 @@ fn open_files(guest: &mut Guest) -> String {
 
 /// Where the guest has a register of the first card.
 fn register(guest: &mut Guest, offset: u32) -> u64 {
-    let base = guest.run("head -1 /sys/bus/pci/devices/0000:00:10.0/resource").unwrap();
+    let base = guest.run("head -1 /sys/bus/pci/devices/0000:00:02.0/resource").unwrap();
     let base = base.split_whitespace().next().unwrap().trim_start_matches("0x").to_owned();
     u64::from_str_radix(&base, 16).unwrap() + u64::from(offset)
 }
