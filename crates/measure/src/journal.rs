@@ -121,10 +121,17 @@ fn rests<'t>(path: &Path, text: &'t [u8]) -> Result<(Vec<&'t [u8]>, usize), Jour
 /// Returns how many results it has then, and how many were added.
 ///
 /// # Errors
-/// One of them cannot be read, or the results cannot be written.
+/// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is no
+/// journal.
 pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalError> {
+    let read = |path: &Path| {
+        check_kind(path)?;
+        std::fs::read(path).map_err(|error| JournalError::Open(path.to_owned(), error))
+    };
+    for other in others {
+        rests(other, &read(other)?)?;
+    }
     let mut journal = Journal::<IgnoredAny>::open(into)?;
-    let read = |path: &Path| std::fs::read(path).map_err(|error| JournalError::Open(path.to_owned(), error));
     let text = read(into)?;
     let mut known: HashSet<Vec<u8>> = rests(into, &text)?.0.into_iter().map(<[u8]>::to_vec).collect();
     let had = known.len();
@@ -140,6 +147,15 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalE
     Ok((known.len(), known.len() - had))
 }
 
+/// An error if what is there keeps nothing: a device, a folder.
+fn check_kind(path: &Path) -> Result<(), JournalError> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        let error = io::Error::other("it is no file that keeps what is written");
+        return Err(JournalError::Open(path.to_owned(), error));
+    }
+    Ok(())
+}
+
 impl<T: DeserializeOwned> Journal<T> {
     /// Opens a file, or makes one, and locks it until the journal is dropped.
     ///
@@ -147,9 +163,7 @@ impl<T: DeserializeOwned> Journal<T> {
     /// All but [`JournalError::Write`].
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |error| JournalError::Open(path.to_owned(), error);
-        if path.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(failed(io::Error::other("it is no file that keeps what is written")));
-        }
+        check_kind(path)?;
         let mut file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => (),

@@ -350,6 +350,15 @@ const MEASURED: &[(&str, &str)] = &[
     ("rfc2544 --repeat 0", "'0' for '--repeat <TIMES>'"),
     ("rfc2544 --repeat 1000000000000000000", "'1000000000000000000' for '--repeat <TIMES>'"),
     ("rfc2544 --min 10% --max 5%", "is empty: give --min below --max"),
+    ("merge new.jsonl", "required arguments were not provided: <JOURNAL>"),
+    ("merge new.jsonl nosuch", "cannot use nosuch: No such file"),
+    ("merge new.jsonl text", "text is not a journal"),
+    ("merge new.jsonl changed.journal", "line 1 of changed.journal was changed"),
+    ("merge new.jsonl other.journal folder", "cannot use folder: it is no file that keeps what is written"),
+    ("merge new.jsonl /dev/zero", "cannot use /dev/zero: it is no file that keeps what is written"),
+    ("merge text other.journal", "text is not a journal"),
+    ("merge folder other.journal", "cannot use folder: it is no file that keeps what is written"),
+    ("merge nosuch/new.jsonl other.journal", "cannot use nosuch/new.jsonl: No such file"),
     ("compare old.json", "2 values required"),
     ("compare text empty --csv text", "text is given twice: --csv would replace it"),
     ("trial --load 1kpps --ports <pair> --token-file good.token", "give --from or --to"),
@@ -384,6 +393,7 @@ const REAL: &[(&str, &str)] = &[
     ("send uio:nosuch", "`nosuch` is not a PCI address like 0000:00:10.0"),
     ("send vfio:0000:ff:1f.7", "no PCI device 0000:ff:1f.7: `kpps device list` shows all cards"),
     ("send <udp> --ring 7 --count 1", "--ring"),
+    ("send packet:lo --ring 7 --count 1", "--ring is of cards that our driver drives"),
     ("send <udp> --ring 65536", "65536 is not in 0..=65535"),
     ("send <udp> --cpus 1000", "CPU 1000 is not one of those that this program may use"),
     ("send <udp> --cpus 0-4294967295", "'0-4294967295' is no list of CPUs"),
@@ -500,7 +510,7 @@ const REAL: &[(&str, &str)] = &[
     ("conformance --on model --peer lo", "--peer is for a real card: --on vfio:ADDRESS"),
     ("conformance --on qemu --link-control text", "--link-control is for a real card"),
     ("conformance --peer lo", "not provided: --on <DEVICE>"),
-    ("lab --device ne2000", "no device called 'ne2000': known are e1000 and e1000e"),
+    ("lab --device ne2000", "no device called 'ne2000': known are e1000, e1000e, igb, virtio-net, vmxnet3"),
     ("lab --backend kernel", "the kernel's own driver is --under-test linux"),
     ("lab --workload nosuch", "no workload called 'nosuch'"),
     ("lab --kernel linux-2.4", "no kernel called 'linux-2.4'"),
@@ -522,7 +532,7 @@ const REAL: &[(&str, &str)] = &[
 ];
 
 /// Commands without a file of results, and arguments that exclude one or name one.
-const WITHOUT_RESULTS: [&str; 14] = [
+const WITHOUT_RESULTS: [&str; 15] = [
     "<",
     "-",
     "nosuch",
@@ -530,6 +540,7 @@ const WITHOUT_RESULTS: [&str; 14] = [
     "man",
     "completions",
     "agent",
+    "merge",
     "device bind",
     "device release",
     "device eject",
