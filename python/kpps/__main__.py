@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import _kpps
-from .errors import Error
+from .errors import Error, InputError
 
 
 def main(words: list[str] | None = None) -> None:
@@ -19,7 +19,8 @@ def main(words: list[str] | None = None) -> None:
     try:
         engine = Engine(_of_workers(rest), engine_of(name))
     except Error as error:
-        sys.exit(f"kpps: {error}")
+        print(f"kpps: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)
     code = _kpps.main(rest, engine)
     engine.chunks.close()
     sys.exit(code)

@@ -84,12 +84,22 @@ class Parameter:
         return ",".join(values)
 
     def _text(self, value) -> str:
+        try:
+            text = self._plain(value)
+            text.encode()
+        except InputError:
+            raise
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InputError(f"{self.name}= cannot be read: {type(error).__name__}: {error}") from error
+        return text
+
+    def _plain(self, value) -> str:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, datetime.timedelta):
             return f"{round(value.total_seconds() * 1e6)}us"
         if isinstance(value, (str, os.PathLike)):
-            return os.fspath(value)
+            return os.fsdecode(value)
         if isinstance(value, type) and issubclass(value, Policy):
             return value.register()
         # Numbers of numpy are among them.
@@ -164,9 +174,10 @@ class Command:
         return ["kpps", *words]
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.parameters, n=3, cutoff=0.6)
+        known = [*self.parameters, *(OF_ENGINES if self.name == "grid" else ())]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
         hint = f"; near it are {', '.join(f'{it}=' for it in near)}" if near else ""
-        return f"{self.name}() has no {name}={hint}; it takes {', '.join(self.parameters)}"
+        return f"{self.name}() has no {name}={hint}; it takes {', '.join(known)}"
 
     def signature(self) -> inspect.Signature:
         """Its signature: positional arguments, then keywords."""
@@ -227,6 +238,8 @@ def run(words: list[str], progress=None, engine=None):
     Raises:
         Error: it failed; the error has what was measured
     """
+    if progress not in (None, True, False) and not callable(progress):
+        raise InputError(f"progress= is {progress!r}: give True or a function")
     called = _kpps.call(words, bar() if progress is True else progress or None, engine)
     for line in called.messages:
         print(f"kpps: {in_python(line)}", file=sys.stderr)
@@ -271,11 +284,14 @@ def grid_doc(command: Command) -> str:
 def with_executor(command: Command):
     """The function `grid`, whose cells may be measured by an executor."""
 
-    def grid(**named):
+    def grid(*values, **named):
         from .grids import grid
 
+        if values:
+            raise InputError("grid() takes no values by position")
         return grid(run, command, **named)
 
+    grid.__qualname__ = "grid"
     grid.__doc__ = grid_doc(command)
     signature = command.signature()
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OF_ENGINES]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import math
 import os
 import tempfile
 import time
@@ -16,6 +17,9 @@ from collections import deque
 
 from . import _kpps
 from .errors import InputError
+from .executors import Dask, Ray, Submitit, adapted, engine_of, processes, workers_of
+
+__all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
 
 CHUNK_S = 1.0
 # A chunk is given out so often before its cells are given up, one by one.
@@ -48,10 +52,10 @@ class Chunks:
     """
 
     def __init__(self, executor, task, chunk_s: float = CHUNK_S, workers: int | None = None):
-        self.task, self.chunk_s = task, chunk_s
+        self.task, self.chunk_s = task, _positive("chunk_s", chunk_s, float)
         self.make = None if hasattr(executor, "submit") else executor
-        self.executor = executor if self.make is None else executor()
-        self.workers = workers or workers_of(self.executor)
+        self.executor = self._made() if self.make is not None else adapted(executor)
+        self.workers = workers_of(self.executor) if workers is None else _positive("workers", workers, int)
         # How long one item takes, in s, once it is known.
         self.item_s = None
 
@@ -61,8 +65,11 @@ class Chunks:
         # Chunks that were lost, with how often, come before the items that nobody has had yet.
         lost: deque[tuple[list, int]] = deque()
         at, under_way = 0, {}
+        # An adapter may have to look at its jobs. It raises if its engine has gone.
+        look = getattr(self.executor, "look", lambda: None)
         try:
             while (at < len(items) or lost or under_way) and goes_on():
+                look()
                 while len(under_way) < 2 * self.workers and (lost or at < len(items)):
                     if lost:
                         chunk, tries = lost.popleft()
@@ -73,6 +80,8 @@ class Chunks:
                 done, _ = concurrent.futures.wait(
                     under_way, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED
                 )
+                # With an engine all its chunks are lost, which says nothing of their items.
+                look()
                 for future in done:
                     chunk, tries = under_way.pop(future)
                     error = _error(future)
@@ -117,8 +126,14 @@ class Chunks:
                     "the executor has lost its workers and takes no more: the same call resumes with another one; "
                     "a function that makes executors is called again"
                 ) from None
-            self.executor = self.make()
+            self.executor = self._made()
             return self.executor.submit(self.task, chunk)
+
+    def _made(self):
+        made = self.make()
+        if not hasattr(made, "submit"):
+            raise InputError(f"executor= is a function that returned {made!r}: it must make an executor")
+        return adapted(made)
 
 
 class Engine:
@@ -151,6 +166,14 @@ class Engine:
                 self.store.flush()
 
 
+def _positive(name: str, value, kind):
+    """A number of this kind above 0."""
+    is_number = isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise InputError(f"{name}= is {value!r}: give a number above 0")
+    return value
+
+
 def _error(future) -> BaseException | None:
     try:
         return future.exception()
@@ -163,102 +186,6 @@ def _line(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' + text[0] if text else ''}"
 
 
-def workers_of(executor) -> int:
-    """How many tasks an executor runs at a time, as far as it says."""
-    client = getattr(executor, "_client", None)
-    if client is not None and hasattr(client, "ncores"):
-        return max(1, sum(client.ncores().values()))
-    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-
-
-class Dask(concurrent.futures.Executor):
-    """A `dask.distributed.Client` as an executor. Its own, `Client.get_executor()`, takes twice as long for
-    each task."""
-
-    def __init__(self, client):
-        self._client = client
-
-    def submit(self, function, /, *values, **named):
-        """Submits a task. Equal tasks are not one: a lost one is measured again."""
-        task = self._client.submit(function, *values, pure=False, **named)
-        future: concurrent.futures.Future = concurrent.futures.Future()
-        future.set_running_or_notify_cancel()
-
-        def ended(task):
-            try:
-                future.set_result(task.result())
-            except BaseException as error:  # noqa: BLE001: whatever it is, the engine tells it
-                future.set_exception(error)
-
-        task.add_done_callback(ended)
-        return future
-
-    def shutdown(self, wait=True, *, cancel_futures=False):
-        self._client.close()
-
-
-def _apply(function, *values, **named):
-    return function(*values, **named)
-
-
-class Ray(concurrent.futures.Executor):
-    """Ray as an executor. It is started if it is not."""
-
-    def __init__(self, **options):
-        import ray
-
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False, **options)
-        self._ray, self._task = ray, ray.remote(_apply)
-        self._max_workers = int(ray.cluster_resources().get("CPU", 1))
-
-    def submit(self, function, /, *values, **named):
-        """Submits a task."""
-        return self._task.remote(function, *values, **named).future()
-
-    def shutdown(self, wait=True, *, cancel_futures=False):
-        self._ray.shutdown()
-
-
-def engine_of(name: str):
-    """The executor with a name: what the command's --on takes. Returns it, or a function that makes it."""
-    kind, _, place = name.partition("://")
-    try:
-        if kind == "processes":
-            return _processes
-        if kind == "dask":
-            return _dask(place)
-        if kind == "ray":
-            return Ray(**({"address": place} if place else {}))
-        if kind == "slurm":
-            return _slurm(place)
-    except ImportError as error:
-        raise InputError(f"{name} takes a package that is not here: {error}") from error
-    known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
-    raise InputError(f"there is no engine called {name}: {known}")
-
-
-def _processes():
-    import multiprocessing
-
-    # Without what this process has: threads, open files.
-    return concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
-
-
-def _dask(place: str):
-    from distributed import Client
-
-    return Dask(Client(f"tcp://{place}") if place else Client(processes=True, threads_per_worker=1))
-
-
-def _slurm(place: str):
-    import submitit
-
-    executor = submitit.AutoExecutor(folder="kpps-slurm")
-    executor.update_parameters(slurm_partition=place or None, timeout_min=60, cpus_per_task=1)
-    return executor
-
-
 class Store:
     """Rows of cells as partitions in Parquet, in a folder or at a URL of fsspec.
 
@@ -269,18 +196,20 @@ class Store:
     ROWS, SECONDS = 20_000, 30.0
 
     def __init__(self, url):
-        import fsspec
+        try:
+            import fsspec
 
-        self.fs, self.path = fsspec.core.url_to_fs(os.fspath(url))
-        self.fs.makedirs(self.path, exist_ok=True)
+            self.fs, self.path = fsspec.core.url_to_fs(os.fspath(url))
+            self.fs.makedirs(self.path, exist_ok=True)
+            self.kept = self.read()
+        except (OSError, TypeError, ValueError, ImportError, RuntimeError) as error:
+            raise InputError(f"store={url!r} cannot be used: {_line(error)}") from error
         self.waiting, self.since = [], time.monotonic()
-        self.kept = self.read()
         # Cells that could not be measured are tried again; their rows are not written twice.
         self.names = set(self.kept.column("cell").to_pylist()) if self.kept is not None else set()
 
     def read(self):
         """All rows as a pyarrow.Table, sorted by the cells' names; None if there are none."""
-        import pyarrow
         from pyarrow import parquet
 
         paths = sorted(self.fs.glob(f"{self.path}/part-*.parquet"))
@@ -288,7 +217,7 @@ class Store:
         for path in paths:
             with self.fs.open(path, "rb") as file:
                 tables.append(parquet.read_table(file))
-        return pyarrow.concat_tables(tables).sort_by("cell") if tables else None
+        return joined(tables).sort_by("cell") if tables else None
 
     def seed(self, journal: str) -> int:
         """Adds the results to a journal from which the command resumes."""
@@ -306,23 +235,35 @@ class Store:
         names = table.column("cell").to_pylist()
         new = [at for at, name in enumerate(names) if name not in self.names]
         if new:
+            self._check(table)
             self.names.update(names[at] for at in new)
             self.waiting.append(table.take(new))
         rows = sum(len(table) for table in self.waiting)
         if rows >= self.ROWS or rows and time.monotonic() - self.since > self.SECONDS:
             self.flush()
 
+    def _check(self, table) -> None:
+        """An error if these rows cannot stand beside those that are there."""
+        import pyarrow
+
+        if self.kept is None:
+            return
+        try:
+            pyarrow.unify_schemas([self.kept.schema, table.schema], promote_options="permissive")
+        except (TypeError, ValueError) as error:
+            line = f"{self.path} has the rows of another grid ({_line(error)}): give another store="
+            raise RuntimeError(line) from error
+
     def flush(self) -> None:
         """Writes the rows that wait."""
         import hashlib
 
-        import pyarrow
         from pyarrow import parquet
 
         self.since = time.monotonic()
         if not self.waiting:
             return
-        table = pyarrow.concat_tables(self.waiting).sort_by("cell")
+        table = joined(self.waiting).sort_by("cell")
         name = hashlib.sha256("".join(table.column("cell").to_pylist()).encode()).hexdigest()[:16]
         # Half a partition has another name, and is not read.
         half, whole = (f"{self.path}/{kind}-{name}.parquet" for kind in (".half", "part"))
@@ -335,6 +276,21 @@ class Store:
         self.waiting = []
 
 
+def joined(tables: list):
+    """One pyarrow.Table of several. What one of them has no column for is null there."""
+    import pyarrow
+
+    return pyarrow.concat_tables(tables, promote_options="permissive")
+
+
+def table_of(rows: list[dict]):
+    """A pyarrow.Table of rows, of which not all have the same fields."""
+    import pyarrow
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pyarrow.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+
+
 def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None, progress=None, **named):
     """`kpps.grid` with an executor: `call` runs the command's words, `command` makes them."""
     if executor is None and store is None:
@@ -342,17 +298,20 @@ def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None
     if isinstance(executor, str):
         executor = engine_of(executor)
     elif executor is None:
-        executor = _processes
+        executor = processes
     elif not hasattr(executor, "submit") and not callable(executor):
         raise InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
     store = Store(store) if store is not None else None
     with tempfile.TemporaryDirectory() as folder:
         if store is not None and store.kept is not None:
             named.setdefault("resume", f"{folder}/kept.jsonl")
+            if not isinstance(named["resume"], (str, os.PathLike)):
+                raise InputError(f"resume= is {named['resume']!r}: give the path of a file")
             store.seed(os.fspath(named["resume"]))
         words = command.words((), named)
         plain = {name: value for name, value in named.items() if name not in NOT_OF_WORKERS}
-        engine = Engine(command.words((), plain), executor, store, chunk_s or CHUNK_S, workers)
+        chunk_s = CHUNK_S if chunk_s is None else chunk_s
+        engine = Engine(command.words((), plain), executor, store, chunk_s, workers)
         try:
             return call(words, progress, engine)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 from . import studies
 from .errors import InputError
@@ -48,7 +49,7 @@ class Sensitivity:
         return ax
 
 
-def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
+def sensitivity(study: str, *, constants=(), share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
                 claim=None, progress=None):
     """Measures a study again and again with constants moved, and tells how much each matters.
 
@@ -64,17 +65,24 @@ def sensitivity(study: str, *, constants, share: float = 0.1, method: str = "mor
     Returns:
         a Sensitivity
     """
-    import numpy
-    from SALib.analyze import morris as morris_indices
-    from SALib.analyze import sobol as sobol_indices
-    from SALib.sample import morris as morris_samples
-    from SALib.sample import sobol as sobol_samples
+    try:
+        import numpy
+        from SALib.analyze import morris as morris_indices
+        from SALib.analyze import sobol as sobol_indices
+        from SALib.sample import morris as morris_samples
+        from SALib.sample import sobol as sobol_samples
+    except ImportError as error:
+        raise InputError(f"sensitivity() takes SALib: pip install SALib ({error})") from error
 
     if method not in ("morris", "sobol"):
         raise InputError(f"method= is morris or sobol, not {method!r}")
-    if not 0 < share < 1:
-        raise InputError(f"share= is between 0 and 1, not {share}")
-    constants = [*constants]
+    if not isinstance(share, (int, float)) or not 0 < share < 1:
+        raise InputError(f"share= is between 0 and 1, not {share!r}")
+    if not isinstance(samples, int) or samples < 1:
+        raise InputError(f"samples= is {samples!r}: give 1 or more")
+    constants = [constants] if isinstance(constants, str) else constants
+    if not isinstance(constants, Iterable) or not (constants := [*constants]):
+        raise InputError("constants= are paths of constants, as host.cache_miss_ps")
     problem = {"num_vars": len(constants), "names": constants, "bounds": [[1 - share, 1 + share]] * len(constants)}
     if method == "morris":
         points = morris_samples.sample(problem, samples, seed=seed)

@@ -60,6 +60,102 @@ def test_dask_has_the_same_bytes(small):
         assert kpps.grid(**small, executor=grids.Dask(client)).to_json() == kpps.grid(**small).to_json()
 
 
+def test_a_scheduler_that_goes_ends_the_call_and_the_same_call_resumes(small, tmp_path):
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    address = tmp_path / "scheduler.json"
+
+    def start(kind, *more):
+        words = [sys.executable, "-m", "distributed.cli.dask_" + kind, "--scheduler-file", str(address), "--no-dashboard"]
+        return subprocess.Popen([*words, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    many = {**small, "vary": {**small["vary"], "load": "1%..100%/4%"}}
+    scheduler = start("scheduler", "--port", "0", "--host", "127.0.0.1")
+    worker = start("worker", "--nthreads", "1")
+    try:
+        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+            while not address.exists():
+                time.sleep(0.05)
+            client = distributed.Client(scheduler_file=str(address))
+            client.wait_for_workers(1)
+
+            def progress(done, of, doing):
+                if done >= 2:
+                    scheduler.kill()
+
+            with pytest.raises(kpps.Error, match="Dask's scheduler has gone") as raised:
+                kpps.grid(
+                    **many, executor=grids.Dask(client), progress=progress, resume=tmp_path / "kept.jsonl", chunk_s=0.01
+                )
+        total = len(kpps.grid(**many).cells)
+        assert 2 <= len(raised.value.result.cells) < total
+        again = Here()
+        resumed = kpps.grid(**many, executor=again, resume=tmp_path / "kept.jsonl")
+        assert resumed.to_json() == kpps.grid(**many).to_json()
+        assert len(sum(again.chunks, [])) <= total - 2, "what is kept is not measured again"
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+
+
+def test_jobs_of_submitit_have_the_same_bytes(small, tmp_path):
+    submitit = pytest.importorskip("submitit")
+    few = {**small, "vary": {"load": "10%..100%/45%"}}
+    grid = kpps.grid(**few, executor=submitit.LocalExecutor(folder=tmp_path), workers=2)
+    assert grid.to_json() == kpps.grid(**few).to_json()
+
+
+def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_path):
+    from kpps.campaigns import beyond
+
+    def row(seed, ids):
+        value = {} if seed == 3 else {"W1.held": float(seed)}
+        return {"cell": f"{version} {seed}", "seed": seed, "problem": None, "missed": "", **value}
+
+    version = kpps.study("beyond", claim=["W1"], seeds="1..1").kpps_version
+    monkeypatch.setattr(beyond, "row", row)
+    lost = Here(lambda seeds: RuntimeError("killed") if 2 in seeds else None)
+    table = beyond.campaign(4, lost, tmp_path, first=1).to_pylist()
+    assert [it["problem"] is not None for it in table] == [False, True, False, False]
+    assert [it["W1.held"] for it in table] == [1.0, None, None, 4.0]
+    again = Here()
+    table = beyond.campaign(4, again, tmp_path, first=1).to_pylist()
+    assert again.chunks == [[2]] and table[1]["W1.held"] == 2.0
+
+
+def test_a_store_takes_one_grid(small, tmp_path):
+    kpps.grid(**small, executor=Here(), store=tmp_path)
+    before = rows_of(tmp_path)
+    other = {**small, "vary": {"driver.rx_ring": [64], "load": ["imix"]}}
+    with pytest.raises(kpps.Error):
+        kpps.grid(**other, executor=Here(), store=tmp_path)
+    assert rows_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"workers": -1}, "workers= is -1: give a number above 0"),
+        ({"workers": "2"}, "workers= is '2'"),
+        ({"chunk_s": float("nan")}, "chunk_s= is nan"),
+        ({"executor": lambda: None}, "executor= is a function that returned None"),
+        ({"executor": 3}, "executor= takes"),
+        ({"executor": "nosuch"}, "there is no engine called nosuch"),
+        ({"store": 3}, "store=3 cannot be used"),
+        ({"store": "nosuch://x"}, "store='nosuch://x' cannot be used"),
+        ({"store": __file__}, "cannot be used"),
+        ({"progress": 3}, "progress= is 3"),
+        ({"stor": "x"}, "store="),
+        ({"duration": 10**400}, "duration= cannot be read"),
+        ({"duration": "\ud800"}, "duration= cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said(small, wrong, says):
+    with pytest.raises(kpps.InputError) as raised:
+        kpps.grid(**{**small, "executor": Here(), **wrong})
+    assert says in str(raised.value) and "\n" not in str(raised.value)
+
+
 def test_loky_has_the_same_bytes(small):
     loky = pytest.importorskip("loky")
     with loky.get_reusable_executor(max_workers=2) as executor:
@@ -136,7 +232,7 @@ def test_a_killed_process_is_replaced(small):
     made = []
 
     def make():
-        made.append(grids._processes())
+        made.append(grids.processes())
         return made[-1]
 
     def kill(done, of, doing):

@@ -16,7 +16,7 @@ import time
 import kpps
 
 from .. import studies
-from ..grids import Chunks, Store, engine_of
+from ..grids import Chunks, Store, engine_of, table_of
 
 
 def measure(seeds: list[int], ids: list[str]):
@@ -59,8 +59,8 @@ def worst(table) -> str:
 
 def campaign(machines: int, executor="processes", store=None, first: int = 1, progress=None):
     """Measures machines with the seeds from `first` on. Returns a pyarrow.Table with a row for each."""
-    import pyarrow
-
+    if machines < 1:
+        raise kpps.InputError(f"machines= is {machines}: give 1 or more")
     store = Store(store) if store is not None else None
     # One machine tells which claims there are, without the study's figures.
     sample = studies.study("beyond", seeds="1..1")
@@ -73,12 +73,13 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     def take(_, brought):
         rows.extend(brought)
         if store is not None:
-            store.add(pyarrow.Table.from_pylist(brought))
+            store.add(table_of(brought))
         if progress is not None:
             progress(len(rows), total, f"seed {brought[-1]['seed']}")
 
     def give_up(seed, why):
-        take([seed], [{"cell": f"{version} {seed}", "seed": seed, "problem": why, "missed": ""}])
+        # The store does not get it: the next run tries it again.
+        rows.append({"cell": f"{version} {seed}", "seed": seed, "problem": why, "missed": ""})
 
     chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
     try:
@@ -87,7 +88,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
         chunks.close()
         if store is not None:
             store.flush()
-    return pyarrow.Table.from_pylist(sorted(rows, key=lambda row: row["seed"]))
+    return table_of(sorted(rows, key=lambda row: row["seed"]))
 
 
 def main() -> None:
@@ -105,7 +106,8 @@ def main() -> None:
             progress=(lambda done, of, doing: print(f"\r{done} of {of}", end="", file=sys.stderr)) if shown else None,
         )
     except kpps.Error as error:
-        sys.exit(f"kpps: {error}")
+        print(f"kpps: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, kpps.InputError) else 1)
     print(worst(table))
 
 

@@ -1,0 +1,158 @@
+"""Executors of engines that are none by themselves: Dask, Ray, submitit (Slurm)."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import time
+
+from .errors import InputError
+
+
+def workers_of(executor) -> int:
+    """How many tasks an executor runs at a time, as far as it says."""
+    client = getattr(executor, "_client", None)
+    if client is not None and hasattr(client, "ncores"):
+        return max(1, sum(client.ncores().values()))
+    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+
+
+class Dask(concurrent.futures.Executor):
+    """A `dask.distributed.Client` as an executor. Its own, `Client.get_executor()`, takes twice as long for
+    each task."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def look(self):
+        """An error if the scheduler has gone: the client gives up after it has tried to connect again."""
+        if self._client.status in ("closing", "closed"):
+            raise RuntimeError("Dask's scheduler has gone: the same call resumes with another one")
+
+    def submit(self, function, /, *values, **named):
+        """Submits a task. Equal tasks are not one: a lost one is measured again."""
+        self.look()
+        task = self._client.submit(function, *values, pure=False, **named)
+        future: concurrent.futures.Future = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+
+        def ended(task):
+            try:
+                future.set_result(task.result())
+            except BaseException as error:  # noqa: BLE001: whatever it is, the engine tells it
+                future.set_exception(error)
+
+        task.add_done_callback(ended)
+        return future
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self._client.close()
+
+
+def _apply(function, *values, **named):
+    return function(*values, **named)
+
+
+class Submitit(concurrent.futures.Executor):
+    """An executor of submitit, whose jobs are no futures: they are looked at from time to time."""
+
+    # Slurm is asked about its jobs so often, in s.
+    PAUSE_S = 0.2
+
+    def __init__(self, executor):
+        self._executor, self._jobs, self._looked = executor, [], 0.0
+
+    def submit(self, function, /, *values, **named):
+        """Submits a task."""
+        future: concurrent.futures.Future = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        self._jobs.append((self._executor.submit(function, *values, **named), future))
+        return future
+
+    def look(self):
+        """Completes the futures of jobs that have ended."""
+        if time.monotonic() - self._looked < self.PAUSE_S:
+            return
+        self._looked, left = time.monotonic(), []
+        for job, future in self._jobs:
+            if not job.done():
+                left.append((job, future))
+                continue
+            error = job.exception()
+            if error is None:
+                future.set_result(job.result())
+            else:
+                future.set_exception(error)
+        self._jobs = left
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        for job, _ in self._jobs:
+            job.cancel()
+        self._jobs = []
+
+
+def adapted(executor):
+    """The executor, or an adapter if what it returns are no futures."""
+    return Submitit(executor) if type(executor).__module__.partition(".")[0] == "submitit" else executor
+
+
+class Ray(concurrent.futures.Executor):
+    """Ray as an executor. It is started if it is not."""
+
+    def __init__(self, **options):
+        import ray
+
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False, **options)
+        self._ray, self._task = ray, ray.remote(_apply)
+        self._max_workers = int(ray.cluster_resources().get("CPU", 1))
+
+    def submit(self, function, /, *values, **named):
+        """Submits a task."""
+        return self._task.remote(function, *values, **named).future()
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        self._ray.shutdown()
+
+
+def engine_of(name: str):
+    """The executor with a name: what the command's --on takes. Returns it, or a function that makes it."""
+    kind, _, place = name.partition("://")
+    try:
+        if kind == "processes":
+            return processes
+        if kind == "dask":
+            return _dask(place)
+        if kind == "ray":
+            return Ray(**({"address": place} if place else {}))
+        if kind == "slurm":
+            return _slurm(place)
+    except ImportError as error:
+        raise InputError(f"{name} takes a package that is not here: {error}") from error
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name} cannot be used: {line}") from error
+    known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
+    raise InputError(f"there is no engine called {name}: {known}")
+
+
+def processes():
+    """Processes of this machine, one for each CPU."""
+    import multiprocessing
+
+    # Without what this process has: threads, open files.
+    return concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+
+
+def _dask(place: str):
+    from distributed import Client
+
+    return Dask(Client(f"tcp://{place}") if place else Client(processes=True, threads_per_worker=1))
+
+
+def _slurm(place: str):
+    import submitit
+
+    executor = submitit.AutoExecutor(folder="kpps-slurm")
+    executor.update_parameters(slurm_partition=place or None, timeout_min=60, cpus_per_task=1)
+    return executor
