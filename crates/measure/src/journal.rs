@@ -121,8 +121,8 @@ fn rests<'t>(path: &Path, text: &'t [u8]) -> Result<(Vec<&'t [u8]>, usize), Jour
 /// Returns how many results it has then, and how many were added.
 ///
 /// # Errors
-/// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is no
-/// journal.
+/// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is
+/// no journal.
 pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalError> {
     let read = |path: &Path| {
         check_kind(path)?;
