@@ -1099,7 +1099,7 @@ def lab(
     """Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels.
 
     Args:
-        device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L); and for Linux and DPDK only, igb (82576), virtio-net, vmxnet3 [default: e1000,e1000e]
+        device (DEVICE,…): QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3 [default: e1000,e1000e]
         backend (BACKEND,…): How kpps' and DPDK's drivers access the cards: uio, vfio [default: uio,vfio]
         profile (True or False): Tell where the instructions go, by function; report= draws flame graphs
         dpdk (FOLDER): Use the DPDK in this folder, where it was built or installed, in place of Debian's

@@ -29,8 +29,7 @@ pub struct Arguments {
     /// Take at most three minutes: one round, short windows; whatever does not fit is left out
     #[arg(long)]
     quick: bool,
-    /// QEMU's cards: e1000 (82540EM), e1000e (82574L); and for Linux and DPDK only, igb (82576), virtio-net,
-    /// vmxnet3
+    /// QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
     device: Vec<Model>,
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
