@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import _kpps
-from .errors import Error, InputError
+from .errors import Error, end
 
 
 def main(words: list[str] | None = None) -> None:
@@ -19,8 +19,7 @@ def main(words: list[str] | None = None) -> None:
     try:
         engine = Engine(_of_workers(rest), engine_of(name))
     except Error as error:
-        print(f"kpps: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, InputError) else 1)
+        end(error)
     code = _kpps.main(rest, engine)
     engine.chunks.close()
     sys.exit(code)

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 
 from . import _kpps
-from .errors import NAMED, InputError
+from .errors import InputError, NAMED, line_of
 from .policies import Policy
 from .results import Result
 
@@ -90,7 +90,7 @@ class Parameter:
         except InputError:
             raise
         except (ArithmeticError, TypeError, ValueError) as error:
-            raise InputError(f"{self.name}= cannot be read: {type(error).__name__}: {error}") from error
+            raise InputError(f"{self.name}= cannot be read: {line_of(error)}") from error
         return text
 
     def _plain(self, value) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import typing
 
 if typing.TYPE_CHECKING:
@@ -12,10 +13,13 @@ class Error(Exception):
     """A call of kpps failed; its message is one line. `result` is what was measured, or None."""
 
     result: Result | None = None
+    exit_code = 1
 
 
 class InputError(Error, ValueError):
     """An argument makes no sense, or names something that does not exist. The command's exit code is 2."""
+
+    exit_code = 2
 
 
 class CheckFailed(Error):
@@ -25,9 +29,25 @@ class CheckFailed(Error):
 class InvalidMeasurement(Error):
     """What was measured is no valid measurement of the device under test. The command's exit code is 3."""
 
+    exit_code = 3
+
 
 class Interrupted(Error, KeyboardInterrupt):
     """The user interrupted the call. The command's exit code is 130."""
 
+    exit_code = 130
+
 
 NAMED = {kind.__name__: kind for kind in (Error, InputError, CheckFailed, InvalidMeasurement, Interrupted)}
+
+
+def end(error: Error) -> typing.NoReturn:
+    """Ends this process as the command does: one line on standard error, and the error's exit code."""
+    print(f"kpps: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+
+
+def line_of(error: BaseException) -> str:
+    """What an error of another library says, in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}{': ' + text[0] if text else ''}"

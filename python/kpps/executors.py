@@ -6,7 +6,7 @@ import concurrent.futures
 import os
 import time
 
-from .errors import InputError
+from .errors import InputError, line_of
 
 
 def workers_of(executor) -> int:
@@ -130,8 +130,7 @@ def engine_of(name: str):
     except ImportError as error:
         raise InputError(f"{name} takes a package that is not here: {error}") from error
     except Exception as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{name} cannot be used: {line}") from error
+        raise InputError(f"{name} cannot be used: {line_of(error)}") from error
     known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
     raise InputError(f"there is no engine called {name}: {known}")
 

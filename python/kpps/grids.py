@@ -16,7 +16,7 @@ import time
 from collections import deque
 
 from . import _kpps
-from .errors import InputError
+from .errors import InputError, line_of
 from .executors import Dask, Ray, Submitit, adapted, engine_of, processes, workers_of
 
 __all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
@@ -65,11 +65,9 @@ class Chunks:
         # Chunks that were lost, with how often, come before the items that nobody has had yet.
         lost: deque[tuple[list, int]] = deque()
         at, under_way = 0, {}
-        # An adapter may have to look at its jobs. It raises if its engine has gone.
-        look = getattr(self.executor, "look", lambda: None)
         try:
             while (at < len(items) or lost or under_way) and goes_on():
-                look()
+                self._look()
                 while len(under_way) < 2 * self.workers and (lost or at < len(items)):
                     if lost:
                         chunk, tries = lost.popleft()
@@ -81,7 +79,7 @@ class Chunks:
                     under_way, timeout=0.2, return_when=concurrent.futures.FIRST_COMPLETED
                 )
                 # With an engine all its chunks are lost, which says nothing of their items.
-                look()
+                self._look()
                 for future in done:
                     chunk, tries = under_way.pop(future)
                     error = _error(future)
@@ -99,7 +97,7 @@ class Chunks:
                     elif tries + 1 < TRIES:
                         lost.append((chunk, tries + 1))
                     else:
-                        give_up(chunk[0], f"its worker was lost {TRIES} times: {_line(error)}")
+                        give_up(chunk[0], f"its worker was lost {TRIES} times: {line_of(error)}")
         finally:
             for future in under_way:
                 future.cancel()
@@ -128,6 +126,11 @@ class Chunks:
                 ) from None
             self.executor = self._made()
             return self.executor.submit(self.task, chunk)
+
+    def _look(self) -> None:
+        """Lets an adapter look at its jobs. It raises if its engine has gone."""
+        if hasattr(self.executor, "look"):
+            self.executor.look()
 
     def _made(self):
         made = self.make()
@@ -181,11 +184,6 @@ def _error(future) -> BaseException | None:
         return error
 
 
-def _line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}{': ' + text[0] if text else ''}"
-
-
 class Store:
     """Rows of cells as partitions in Parquet, in a folder or at a URL of fsspec.
 
@@ -203,7 +201,7 @@ class Store:
             self.fs.makedirs(self.path, exist_ok=True)
             self.kept = self.read()
         except (OSError, TypeError, ValueError, ImportError, RuntimeError) as error:
-            raise InputError(f"store={url!r} cannot be used: {_line(error)}") from error
+            raise InputError(f"store={url!r} cannot be used: {line_of(error)}") from error
         self.waiting, self.since = [], time.monotonic()
         # Cells that could not be measured are tried again; their rows are not written twice.
         self.names = set(self.kept.column("cell").to_pylist()) if self.kept is not None else set()
@@ -251,7 +249,7 @@ class Store:
         try:
             pyarrow.unify_schemas([self.kept.schema, table.schema], promote_options="permissive")
         except (TypeError, ValueError) as error:
-            line = f"{self.path} has the rows of another grid ({_line(error)}): give another store="
+            line = f"{self.path} has the rows of another grid ({line_of(error)}): give another store="
             raise RuntimeError(line) from error
 
     def flush(self) -> None:

@@ -16,6 +16,7 @@ import time
 import kpps
 
 from .. import studies
+from ..errors import end
 from ..grids import Chunks, Store, engine_of, table_of
 
 
@@ -106,8 +107,7 @@ def main() -> None:
             progress=(lambda done, of, doing: print(f"\r{done} of {of}", end="", file=sys.stderr)) if shown else None,
         )
     except kpps.Error as error:
-        print(f"kpps: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, kpps.InputError) else 1)
+        end(error)
     print(worst(table))
 
 

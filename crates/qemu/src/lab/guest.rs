@@ -115,8 +115,7 @@ impl Guest {
         up.map_err(|error| match error {
             Error::Silent { seconds, .. } => {
                 // The kernel's output on its console tells more.
-                let _ = console.lines();
-                let tail = format!("; the console's last words: {}", console.tail());
+                let tail = format!("; the console's last words: {}", console.last_words());
                 Error::Silent { seconds, waiting_for: format!("{} to boot", kernel.version), tail }
             }
             other => cause(process, console, other),

@@ -101,11 +101,8 @@ impl Job<'_> {
     /// how many it has stored. QEMU queues frames for all cards but the e1000 while they have no descriptors;
     /// those that wait there when the load ends count as too late.
     const fn place_of_rest(&self) -> &'static str {
-        match (self.work, self.model) {
-            (_, Model::E1000) => kpps_results::UNEXPLAINED,
-            (Work::Receive, _) => "waiting",
-            _ => kpps_results::UNEXPLAINED,
-        }
+        let waits = matches!(self.work, Work::Receive) && !matches!(self.model, Model::E1000);
+        if waits { "waiting" } else { kpps_results::UNEXPLAINED }
     }
 
     /// Starts the driver in a guest with [`workload::pc`], measures, and stops it.

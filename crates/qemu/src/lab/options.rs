@@ -5,7 +5,7 @@ use kpps_results::lab::Clock;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The first slot of paced cards, which have a function each.
+/// The first slot of paced cards, which have a function each: behind the virtual functions of four igb cards.
 const FIRST_PACED_SLOT: usize = 0x1a;
 
 /// A card that QEMU emulates.
@@ -17,7 +17,7 @@ pub enum Model {
     E1000e,
     /// 82576.
     Igb,
-    /// The card of a virtual machine that knows that it is one (OASIS virtio).
+    /// QEMU's own (Virtio 1.2, 5.1).
     VirtioNet,
     /// VMware's.
     Vmxnet3,
