@@ -26,9 +26,9 @@ const FAILED_ONCE: &[u64] = &[
     700_061_453, // a polled transmit ring of 8 had no room for what came between two polls
     700_093_899, // the same
     810_002_655, // a frame longer than its packet: the card was asked for a checksum to the end of the frame
-    900_006_766, // a transmit ring of 8 had no room for what came while the watchdog asked the PHY
+    900_006_766, // a transmit ring of 8 was full
     900_027_333, // the same
-    900_035_438, // the same
+    900_035_438, // the same: nine frames after 0.9 ms without an interrupt
     50_005_460,
     800_227,
     802_525,
