@@ -64,6 +64,11 @@ impl Net {
         assert!(self.command(words).status().unwrap().success(), "{words:?}");
     }
 
+    /// Frames that an interface has sent.
+    pub fn sent(&self, interface: &str) -> u64 {
+        self.0.sent(interface)
+    }
+
     /// kpps to its end.
     pub fn kpps(&self, words: &[&str]) -> Output {
         let kpps = assert_cmd::cargo::cargo_bin("kpps");

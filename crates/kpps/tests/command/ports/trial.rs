@@ -238,24 +238,18 @@ fn calibration(folder: &Path, ceiling_pps: f64) -> PathBuf {
     file
 }
 
-/// Frames that an interface has sent.
-fn sent(net: &Net, interface: &str) -> u64 {
-    let file = format!("/sys/class/net/{interface}/statistics/tx_packets");
-    String::from_utf8(net.command(&["cat", &file]).output().unwrap().stdout).unwrap().trim().parse().unwrap()
-}
-
 #[test]
 fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
     let Some(net) = Net::bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = calibration(folder.path(), 1000.0);
     let words = ["--calibration", file.to_str().unwrap(), "--duration", "100ms", "--load"];
-    let before = sent(&net, "a");
+    let before = net.sent("a");
     let refused = kpps_trial(&net, &[&words[..], &["2kpps", "--strict"]].concat());
     assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("2.0 kpps is above what the generator can send here, 1.0 kpps"), "{said}");
-    assert_eq!(sent(&net, "a"), before);
+    assert_eq!(net.sent("a"), before);
     // Without it is tried and flagged; below the ceiling it says nothing.
     let flagged = trial(&net, &[&words[..], &["2kpps"]].concat());
     assert_eq!((&flagged["sender"]["exceeded"], &flagged["intended"]), (&true.into(), &200.into()));
@@ -270,7 +264,7 @@ fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
 fn no_more_frames_are_sent_than_asked_for() {
     let Some(net) = Net::bridge() else { return };
     for words in [&["--load", "2kpps"][..], &["--load", "2kpps", "--bidirectional"]] {
-        let before = [sent(&net, "a"), sent(&net, "b")];
+        let before = [net.sent("a"), net.sent("b")];
         let trial = trial(&net, &[words, &["--duration", "250ms"]].concat());
         let both = words.len() > 2;
         assert_eq!(trial["intended"], if both { 1000 } else { 500 });
@@ -279,7 +273,7 @@ fn no_more_frames_are_sent_than_asked_for() {
             let frames: u64 = ranges.iter().map(|range| number(range, "frames")).sum();
             assert_eq!(frames, number(way, "received"), "each frame is in one range: {way}");
         }
-        let left = [sent(&net, "a") - before[0], sent(&net, "b") - before[1]];
+        let left = [net.sent("a") - before[0], net.sent("b") - before[1]];
         let said = [0, 1].map(|way| trial["directions"].get(way).map_or(0, |way| number(way, "sent")));
         // Beside the load: a few frames that learn the way, and neighbour discovery.
         for (left, said) in left.into_iter().zip(said) {
