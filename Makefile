@@ -48,6 +48,7 @@ test-built:
 	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 	tests/random-machines.sh $(TARGET)/debug/kpps 1..50
 	tests/faults.sh $(TARGET)/debug/kpps 60s
+	tests/planted.sh --lines
 	tests/packages.sh $(TARGET)/debug/kpps
 	@$(MAKE) --no-print-directory other-systems
 

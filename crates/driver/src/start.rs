@@ -78,8 +78,12 @@ impl<P: Platform> Control<P> {
             return Ok(());
         }
         self.regs.write(reg::VET, bit::VLAN_ETHERTYPE);
-        let vme = if self.config.vlan { ctrl::VME } else { 0 };
-        self.regs.modify(reg::CTRL, ctrl::VME, vme).map(drop)
+        self.regs.modify(reg::CTRL, ctrl::VME, self.vlan_bits()).map(drop)
+    }
+
+    /// The bits of CTRL by which the card takes VLAN tags out, if it shall.
+    pub(crate) fn vlan_bits(&self) -> u32 {
+        if self.config.vlan { ctrl::VME } else { 0 }
     }
 
     fn set_transmit_ring(&self, queue: u8, ring: &Ring<P::Mem>) -> Result<(), Error> {

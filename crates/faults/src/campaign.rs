@@ -23,11 +23,13 @@ struct Sum {
 }
 
 /// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says;
-/// `ended` is told how many have ended. The first failures are made smaller, unless the run is to end.
+/// `ended` is told how many have ended. Then the first failures are made smaller, one after the other, as long
+/// as `shrinks` says.
 pub fn campaign(
     first: u64,
     worlds: u64,
     go_on: &(dyn Fn() -> bool + Sync),
+    shrinks: &dyn Fn() -> bool,
     ended: &(dyn Fn(usize) + Sync),
 ) -> Faults {
     let last = first.saturating_add(worlds.saturating_sub(1));
@@ -69,7 +71,7 @@ pub fn campaign(
         .enumerate()
         .filter_map(|(number, (seed, outcome))| {
             let plan = Plan::random(*seed);
-            let small = (number < MADE_SMALL && go_on()).then(|| smallest(&plan));
+            let small = (number < MADE_SMALL && shrinks()).then(|| smallest(&plan));
             failure(&plan, outcome, small.map(|small| (small.to_string(), Vec::new())))
         })
         .collect();

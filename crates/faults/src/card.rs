@@ -558,7 +558,14 @@ impl Card {
             return u32::MAX;
         }
         match self.stuck {
-            Some((register, old, until)) if register == offset && now < until => return old,
+            Some((register, old, until)) if register == offset && now < until => {
+                // Who changes CTRL then writes it back with the wrong bit. Tags are wrong until the link
+                // is up and the driver sets the bit again.
+                if register == self.chip.offset(reg::CTRL) && (old ^ value) & ctrl::VME != 0 {
+                    self.check.set_lied(true);
+                }
+                return old;
+            }
             _ => {}
         }
         let is = |register| offset == self.chip.offset(register);

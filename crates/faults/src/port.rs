@@ -583,7 +583,7 @@ impl Port {
     }
 
     /// Resets the device.
-    fn reset(&mut self, why: &str) {
+    pub(crate) fn reset(&mut self, why: &str) {
         self.note(|| format!("reset: {why}"));
         let Some(device) = &mut self.device else { return };
         let begun = self.now_ps.get();

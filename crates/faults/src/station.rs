@@ -407,7 +407,7 @@ impl Station {
         (self.poll_at, self.interrupt_at, self.start_at) = (u64::MAX, u64::MAX, u64::MAX);
     }
 
-    fn reset(&mut self, why: &str) {
+    pub(crate) fn reset(&mut self, why: &str) {
         self.check.note(|| format!("reset: {why}"));
         let Some(nic) = &mut self.nic else { return };
         let begun = self.now_ps.get();

@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         let progress = Progress::default();
         let _view = session.line(progress.clone());
         let show = |ended| progress.stands_at(ended, worlds as usize);
-        kpps_faults::campaign(arguments.seed, worlds, &go_on, &show)
+        kpps_faults::campaign(arguments.seed, worlds, &go_on, &|| session.goes_on(), &show)
     };
     files.publish(&document, "")?;
     match (document.failed(), session.is_interrupted()) {

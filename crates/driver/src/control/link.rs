@@ -106,7 +106,9 @@ impl<P: Platform> Control<P> {
         let up = status & status::LU != 0;
         let link = if up { self.up_link(status)? } else { Link::default() };
         if up && link != self.link {
-            self.regs.modify(reg::CTRL, ctrl::RFCE | ctrl::TFCE, pause_bits(link))?;
+            // A change of CTRL reads it first. After a wrong read the bit for tags may be wrong.
+            let (mask, bits) = (ctrl::RFCE | ctrl::TFCE | ctrl::VME, pause_bits(link) | self.vlan_bits());
+            self.regs.modify(reg::CTRL, mask, bits)?;
             let half_gigabit = !link.full_duplex && link.speed_mbps == 1000;
             let distance = if half_gigabit { tctl::COLD_HALF_1000 } else { tctl::COLD_FULL };
             self.regs.modify(reg::TCTL, tctl::COLD_MASK, distance << tctl::COLD_SHIFT)?;
