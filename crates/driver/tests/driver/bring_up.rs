@@ -394,6 +394,50 @@ fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
     }
 }
 
+/// A ring without a buffer gets no frame, however many come.
+#[test]
+fn a_receiver_without_buffers_is_not_lost() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(0, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    assert_eq!(nic.rx_owned(), 0);
+    for _ in 0..3 {
+        nic.set(stat::GPRC, 3);
+        assert_eq!(lost(&mut dev), Ok(false));
+    }
+}
+
+/// Frames of any kind, in equal numbers, show that the receiver works.
+#[test]
+fn a_receiver_of_good_and_bad_frames_is_not_lost() {
+    let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
+    let mut dev = start(&nic, &counts, small(), &pool);
+    let status = desc::rx_status::DD | desc::rx_status::EOP;
+    let no_length = desc::RxWriteback { length: 0, status, ..Default::default() };
+    let bad = desc::RxWriteback { length: 60, status, errors: desc::rx_error::CE, ..Default::default() };
+    for wrong in [no_length, no_length, bad, bad] {
+        nic.receive_frame(60);
+        nic.receive(wrong);
+        nic.set(reg::RDH, nic.rx_head.get());
+        nic.set(stat::GPRC, 1);
+        assert_eq!(dev.rx.receive(9, |frame| Some(frame.buffer)), 2);
+        assert_eq!(lost(&mut dev), Ok(false));
+    }
+    let counters = dev.rx.counters();
+    assert_eq!((counters.frames, counters.frame_errors, counters.nonsense), (4, 2, 2));
+}
+
+/// A change of CTRL after a read that was wrong may lose the bit for tags: the next link sets it again.
+#[test]
+fn tags_are_taken_out_again_when_the_link_comes_up() {
+    for vlan in [false, true] {
+        let (nic, counts, pool) = (Nic::new(Chip::I82543gc), Counts::new(), Pool::new(40, 2048));
+        let mut dev = start(&nic, &counts, Config { vlan, ..small() }, &pool);
+        nic.set(reg::CTRL, nic.get(reg::CTRL) ^ bit::ctrl::VME);
+        assert!(dev.control.update_link().unwrap().up);
+        assert_eq!(nic.get(reg::CTRL) & bit::ctrl::VME != 0, vlan);
+    }
+}
+
 /// A frame that arrives during a look excuses the device only for that look: it is looked at again.
 #[test]
 fn frames_in_step_with_the_watchdog_do_not_excuse_a_receiver() {
