@@ -23,8 +23,8 @@ struct Sum {
 }
 
 /// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says;
-/// `ended` is told how many have ended. Then the first failures are made smaller, one after the other, as long
-/// as `shrinks` says.
+/// `ended` is told how many have ended. Then the first failures are made smaller, one after the other, while
+/// `shrinks` is true.
 pub fn campaign(
     first: u64,
     worlds: u64,
