@@ -684,7 +684,8 @@ impl<'p> World<'p> {
             self.run(self.now_ps.get() + RATE_STEP_PS);
             let (frames, ps) = (arrived(self) - before, self.now_ps.get() - begun);
             if frames >= RATE_FRAMES || ps >= most_ps || self.check.is_broken() {
-                return frames * 1000 * MS / ps;
+                // No time passes in a world in which something already failed.
+                return frames * 1000 * MS / ps.max(1);
             }
         }
     }
