@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
   kpps simulate-faults                        200 worlds
   kpps simulate-faults --seed 7 --trace       the last thousand events of one world
 
-A world is one random run. In each, every frame and buffer must be accounted for, and all frames must arrive
-15 s after the last fault (50 s on a link of 10 Mb/s). If not, the exit code is 1, and kpps looks for the
-smallest world with the same failure.")]
+A world is one random run. Every frame and buffer must be accounted for. 15 s after the last fault (50 s on a
+link of 10 Mb/s) all frames must arrive, and under full load half as many as after a fresh start, at least.
+If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
     #[arg(long, default_value_t = 1)]

@@ -106,7 +106,7 @@ impl<P: Platform> Control<P> {
         let up = status & status::LU != 0;
         let link = if up { self.up_link(status)? } else { Link::default() };
         if up && link != self.link {
-            // A change of CTRL reads it first. After a wrong read the bit for tags may be wrong.
+            // Each change of CTRL reads it first. A read that was wrong may have lost the bit for tags.
             let (mask, bits) = (ctrl::RFCE | ctrl::TFCE | ctrl::VME, pause_bits(link) | self.vlan_bits());
             self.regs.modify(reg::CTRL, mask, bits)?;
             let half_gigabit = !link.full_duplex && link.speed_mbps == 1000;
