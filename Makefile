@@ -184,7 +184,7 @@ protocol: install-build-tools
 # What `test` checks without running anything, but for the build of the simulator alone.
 lint: formatting other-systems
 	cargo clippy --workspace --all-targets -- --deny warnings
-	RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz -- --deny warnings
+	cargo clippy --package kpps-fuzz --features libfuzzer -- --deny warnings
 
 formatting:
 	cargo fmt --all --check

@@ -2,24 +2,25 @@
 # Runs each fuzz target (or those named) for so many seconds, 10 unless told: fuzz/run.sh [SECONDS [TARGET…]]
 #
 # Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found
-# interesting is kept in fuzz/corpus; an input that fails is written to fuzz/artifacts. Targets start from
-# what the tests have: parsers from the malformed frames, readers of documents from profiles and results (apps
-# has the frames built in).
+# interesting is kept in fuzz/corpus, and `cargo test --package kpps-fuzz` repeats it; an input that fails is
+# written to fuzz/artifacts. Targets start from what the tests have: parsers from the malformed frames,
+# readers of documents from profiles and results (apps has the frames built in).
 #
 # A part of what targets found is in the repository, and git ignores what later runs add. To choose
-# that part anew, one input for each new edge: TARGET -merge=1 -use_counters=0 NEW corpus/TARGET, then
+# that part anew, one input for each new edge: kpps-fuzz -merge=1 -use_counters=0 NEW corpus/TARGET, then
 # `git add -f` what is in NEW.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(device driver frames documents apps arguments arrivals journals messages systems)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ls corpus)
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What cargo-fuzz asks for, but for the address sanitizer: there is hardly any unsafe code to watch.
-export RUSTFLAGS="--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module \
+export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+built=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 seeds=$(mktemp -d)
 trap 'rm -rf "$seeds"' EXIT
 for target in "${targets[@]}" frames documents arguments systems; do mkdir -p "$seeds/$target"; done
@@ -48,11 +49,11 @@ for word in 100kpps 10%..100%/10% 1Mpps..2Mpps packet:eth0 vfio:00:10.0 udp:127.
 done
 cp ../profiles/*/*.toml ../crates/report/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
-cargo build --quiet --release --target "$host"
+cargo build --quiet --profile fuzz --package kpps-fuzz --features libfuzzer --target "$host" --target-dir "$built"
 for target in "${targets[@]}"; do
     mkdir -p "corpus/$target" "artifacts/$target"
     echo "$target: $seconds s"
-    "${CARGO_TARGET_DIR:-target}/$host/release/$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
+    KPPS_FUZZ=$target "$built/$host/fuzz/kpps-fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
         -print_final_stats=1 -verbosity=0 -artifact_prefix="artifacts/$target/" "corpus/$target" "$seeds/$target" 2>&1 |
         grep -v -e '^INFO' -e '^"' -e '^###' -e new_units -e slowest -e average || test "${PIPESTATUS[0]}" = 0
 done

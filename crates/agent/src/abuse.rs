@@ -790,3 +790,61 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
         }
     });
 }
+
+/// A question that a tester of this agent might ask, or not at this moment.
+fn any_question(random: &mut fastrand::Rng, port: &str) -> Asks {
+    let bytes = |random: &mut fastrand::Rng| {
+        let mut bytes = vec![0; random.usize(..200)];
+        random.fill(&mut bytes);
+        bytes
+    };
+    match random.u8(..12) {
+        0 => open(port, &[]),
+        1 => Asks::ReadClock(proto::ReadClock {}),
+        2 => Asks::Relay(proto::Relay { send: (0..random.usize(..4)).map(|_| bytes(random)).collect() }),
+        3 => Asks::Before(proto::Before { stream: random.bool().then(|| random.u32(..)) }),
+        4 => Asks::After(proto::After::default()),
+        5 => Asks::Describe(proto::Describe { interfaces: [(port.to_owned(), "lo".to_owned())].into() }),
+        6 => Asks::Part(bytes(random)),
+        7 | 8 => split(&proto::Work { duration_ns: 20_000_000, ..work(1000.0) }).swap_remove(0),
+        9 => Asks::Begin(proto::Begin {}),
+        10 => Asks::Update(UPDATE),
+        _ => Asks::Update(proto::TrialUpdate { abandoned: true, ..UPDATE }),
+    }
+}
+
+/// Whatever is asked in whatever order, each question is answered or ends the session, and the port can be
+/// used by the next one. Two hundred sessions, from 200 seeds.
+#[test]
+fn questions_in_any_order_are_answered_or_end_the_session() {
+    let agent = start(good(), Allowed::ALL);
+    let (_socket, port) = target();
+    let mut kinds = std::collections::HashSet::new();
+    runtime().block_on(async {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut session = Session::with(&agent).await;
+            let mut asks = open(&port, &[]);
+            for _ in 0..random.usize(2..16) {
+                if let Asks::Part(_) = asks {
+                    session.says(asks).await;
+                } else {
+                    let Some(says) = session.asks(asks).await else { break };
+                    if let Says::Refused(said) = &says {
+                        assert!(!said.contains('\n') && !said.contains("panicked"), "seed {seed}: {said}");
+                    }
+                    kinds.insert(std::mem::discriminant(&says));
+                    // Until its trial is over.
+                    if matches!(says, Says::Progress(_)) && random.bool() {
+                        tokio::time::sleep(Duration::from_millis(30)).await;
+                        asks = Asks::Update(UPDATE);
+                        continue;
+                    }
+                }
+                asks = any_question(&mut random, &port);
+            }
+        }
+    });
+    // Each kind of answer came: the sessions got far.
+    assert_eq!(kinds.len(), 9);
+}

@@ -21,7 +21,7 @@ mod abuse;
 mod agent;
 mod clients;
 mod convert;
-#[cfg(any(fuzzing, test))]
+#[cfg(any(feature = "fuzzing", test))]
 pub mod fuzzing;
 pub mod keys;
 mod loads;

@@ -64,8 +64,8 @@ const DISCARDED: &str = "\"discarded\"]";
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// A line with this rest, with its checksum and its end.
-fn line(rest: &str) -> String {
-    format!("{}{rest}\n", start(rest.as_bytes()))
+fn line(rest: &[u8]) -> Vec<u8> {
+    [start(rest).as_bytes(), rest, b"\n"].concat()
 }
 
 /// The start of the line with this rest: its checksum.
@@ -117,6 +117,15 @@ fn rests<'t>(path: &Path, text: &'t [u8]) -> Result<(Vec<&'t [u8]>, usize), Jour
     Ok((rests, whole))
 }
 
+/// The results in the rests of lines: name, result, and Unix time in s.
+fn results<T: DeserializeOwned>(
+    path: &Path,
+    rests: Vec<&[u8]>,
+) -> Result<Vec<(String, T, u64)>, JournalError> {
+    let result = |rest: &[u8]| serde_json::from_slice(&[b"[", rest].concat());
+    rests.into_iter().map(result).collect::<Result<_, _>>().map_err(|_| JournalError::Other(path.to_owned()))
+}
+
 /// Adds the results of other journals to one, which is made if missing: those lines that it does not have.
 /// Returns how many results it has then, and how many were added.
 ///
@@ -129,7 +138,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalE
         std::fs::read(path).map_err(|error| JournalError::Open(path.to_owned(), error))
     };
     for other in others {
-        rests(other, &read(other)?)?;
+        results::<IgnoredAny>(other, rests(other, &read(other)?)?.0)?;
     }
     let mut journal = Journal::<IgnoredAny>::open(into)?;
     let text = read(into)?;
@@ -139,7 +148,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalE
         let text = read(other)?;
         for rest in rests(other, &text)?.0 {
             if known.insert(rest.to_vec()) {
-                let written = journal.write(&String::from_utf8_lossy(rest));
+                let written = journal.write(rest);
                 written.map_err(|error| JournalError::Write(into.to_owned(), error))?;
             }
         }
@@ -179,10 +188,7 @@ impl<T: DeserializeOwned> Journal<T> {
         file.read_to_end(&mut text).map_err(failed)?;
         let (rests, whole) = rests(path, &text)?;
         let mut lines = HashMap::<_, Vec<Kept<T>>>::new();
-        for rest in rests {
-            let line = [b"[", rest].concat();
-            let (name, result, at_s) = serde_json::from_slice::<(String, T, u64)>(&line)
-                .map_err(|_| JournalError::Other(path.to_owned()))?;
+        for (name, result, at_s) in results(path, rests)? {
             lines.entry(name).or_default().push(Kept { result, at_s });
         }
         let is_torn = whole < text.len();
@@ -224,7 +230,7 @@ impl<T> Journal<T> {
     {
         let rest = serde_json::to_string(&(name, result, now_s()));
         // It is an array, and the checksum is to be its first element.
-        let written = rest.map_err(io::Error::from).and_then(|rest| self.write(&rest[1..]));
+        let written = rest.map_err(io::Error::from).and_then(|rest| self.write(&rest.as_bytes()[1..]));
         written.map_err(|error| JournalError::Write(self.path.clone(), error))
     }
 
@@ -234,17 +240,17 @@ impl<T> Journal<T> {
     /// [`JournalError::Write`].
     pub fn discard(&mut self) -> Result<(), JournalError> {
         self.lines.clear();
-        self.write(DISCARDED).map_err(|error| JournalError::Write(self.path.clone(), error))
+        self.write(DISCARDED.as_bytes()).map_err(|error| JournalError::Write(self.path.clone(), error))
     }
 
-    fn write(&mut self, rest: &str) -> io::Result<()> {
+    fn write(&mut self, rest: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.whole)?;
         }
         let line = line(rest);
         // Until all of it is known to be there.
         self.is_torn = true;
-        self.file.write_all(line.as_bytes())?;
+        self.file.write_all(&line)?;
         if self.synced.is_none_or(|synced| synced.elapsed() >= SYNC_EVERY) {
             self.file.sync_data()?;
             self.synced = Some(Instant::now());
@@ -311,6 +317,20 @@ mod tests {
 
     fn append(path: &Path, bytes: &[u8]) {
         File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
+    }
+
+    #[test]
+    fn a_merge_takes_only_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let [into, other, wrong] = ["into", "other", "wrong"].map(|name| folder.path().join(name));
+        Journal::open(&other).unwrap().keep("one", &trial(1)).unwrap();
+        // A right checksum, and no result.
+        fs::write(&wrong, line(b"\"one\",7]")).unwrap();
+        let refused = merge(&into, &[other.clone(), wrong]);
+        assert!(matches!(refused, Err(JournalError::Other(path)) if path.ends_with("wrong")));
+        assert!(!into.exists());
+        assert_eq!(merge(&into, &[other.clone(), other]).unwrap(), (1, 1));
+        assert_eq!(of(&Journal::open(&into).unwrap(), "one"), [1]);
     }
 
     #[test]

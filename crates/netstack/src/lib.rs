@@ -41,7 +41,7 @@ mod checksum;
 #[cfg(feature = "embassy")]
 pub mod embassy;
 mod endpoint;
-#[cfg(any(fuzzing, test))]
+#[cfg(any(feature = "fuzzing", test))]
 pub mod fuzzing;
 mod layout;
 mod receiver;

@@ -226,7 +226,7 @@ mod answers {
 }
 
 /// Reads words as each kind of answer.
-#[cfg(any(fuzzing, test))]
+#[cfg(any(feature = "fuzzing", test))]
 pub(crate) fn read(words: &[u64]) {
     let mut fixed = [0; WORDS];
     let halves = words.iter().flat_map(|&word| [word as u32, (word >> 32) as u32]);

@@ -53,7 +53,7 @@ mod error;
 pub mod ethtool;
 #[cfg(target_os = "linux")]
 mod function;
-#[cfg(all(any(fuzzing, test), target_os = "linux"))]
+#[cfg(all(any(feature = "fuzzing", test), target_os = "linux"))]
 pub mod fuzzing;
 #[cfg(target_os = "linux")]
 mod interface;

@@ -18,7 +18,7 @@
 //! ```
 
 mod error;
-#[cfg(all(any(fuzzing, test), feature = "lab"))]
+#[cfg(any(feature = "fuzzing", all(test, feature = "lab")))]
 pub mod fuzzing;
 #[cfg(feature = "lab")]
 pub mod lab;

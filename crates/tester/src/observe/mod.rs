@@ -383,7 +383,7 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
 }
 
 /// Reads bytes as what the kernel answers, and as its files: an entry for a fuzz target.
-#[cfg(all(any(fuzzing, test), target_os = "linux"))]
+#[cfg(all(any(feature = "fuzzing", test), target_os = "linux"))]
 pub fn read_anything(bytes: &[u8]) {
     netlink::read(bytes);
     proc::read(&String::from_utf8_lossy(bytes));

@@ -120,7 +120,7 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
 }
 
 /// Reads bytes as answers of the kernel.
-#[cfg(any(fuzzing, test))]
+#[cfg(any(feature = "fuzzing", test))]
 pub(super) fn read(bytes: &[u8]) {
     let mut answers = Vec::new();
     let _ = kpps_ports::netlink::read(bytes, &mut answers);

@@ -123,7 +123,7 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Reads a text as each of the files.
-#[cfg(any(fuzzing, test))]
+#[cfg(any(feature = "fuzzing", test))]
 pub(super) fn read(text: &str) {
     let _ = (parse_ip(text), parse_softnet(text), parse_cpus(text), parse_interrupts(text));
 }

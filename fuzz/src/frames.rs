@@ -1,13 +1,12 @@
 //! The parsers of frames and captures, and what an end station checks and sends, against arbitrary bytes.
-#![no_main]
 
 use kpps_frames::flows::{Addresses, Mapping, Ports};
 use kpps_frames::headers::{self, Fields, Headers};
 use kpps_frames::raw::from_hex;
 use kpps_frames::{Encap, RawPacket, Tag, ethernet, ipv4, pcap, tag, tcp, udp};
-use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Reads bytes as a frame, as text of one, and as a capture.
+pub fn run(bytes: &[u8]) {
     let _ = tag::read(bytes);
     let _ = (headers::flow(bytes), headers::addresses(bytes));
     let mut changed = bytes.to_vec();
@@ -41,4 +40,4 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(frames) = pcap::capture(bytes) {
         assert!(frames.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
     }
-});
+}

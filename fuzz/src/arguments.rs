@@ -1,12 +1,11 @@
 //! What stands in command lines, and the expressions of studies, from arbitrary text.
-#![no_main]
 
 use kpps_measure::units::{self, Loads, Rate};
 use kpps_ports::{RoutedSpec, Spec};
-use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 
-fuzz_target!(|text: &str| {
+/// Reads a text as each kind of argument.
+pub fn run(text: &str) {
     if let Ok(loads) = text.parse::<Loads>() {
         let _ = loads.pps(1_488_095.2, 64.0);
     }
@@ -24,4 +23,4 @@ fuzz_target!(|text: &str| {
     let _ = (text.parse::<RoutedSpec>(), text.parse::<kpps_apps::Route>());
     let _ = (text.parse::<kpps_agent::Host>(), text.parse::<kpps_agent::Network>());
     let _ = kpps_study::judge(&[text.to_owned()], &BTreeMap::new());
-});
+}

@@ -1,16 +1,15 @@
 //! Bridge, router with VLANs, and NAT against arbitrary frames: no panic, every frame accounted for and none
 //! leaked, bounded work and memory, and only valid frames leave. The corpus starts with the frames in
 //! `crates/apps/tests/corpus`.
-#![no_main]
+#![allow(clippy::unwrap_used)]
 
 use arbitrary::Arbitrary;
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Nat, Outputs, Resize, Route, Router};
 use kpps_frames::{Mac, checksum, ethernet, ipv4};
-use libfuzzer_sys::fuzz_target;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Once};
 
 const PORTS: usize = 3;
 const MTU: u16 = 576;
@@ -236,8 +235,9 @@ enum Step {
     },
 }
 
+/// What is drawn from the bytes.
 #[derive(Arbitrary, Debug)]
-struct Input {
+pub struct Input {
     steps: Vec<Step>,
 }
 
@@ -310,7 +310,7 @@ enum Event {
 }
 
 /// Runs one app; `check` gets the sent frames after a frame (`Some` port and bytes) or a tick.
-fn run<A: App<Frame>>(
+fn feed<A: App<Frame>>(
     events: &[Event],
     app: &mut A,
     mut check: impl FnMut(&A, Option<(usize, &[u8])>, &[(usize, Frame)]),
@@ -412,13 +412,13 @@ fn check_nat(nat: &Router<Frame>, _: Option<(usize, &[u8])>, sent: &[(usize, Fra
 
 /// Runs all apps.
 fn run_all(events: &[Event]) {
-    run(events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
+    feed(events, &mut EtherSwitch::with_table(PORTS, STATIONS, 1_000_000_000), check_bridge);
     let routes = [
         Route { to: "10.9.0.0/16".parse().unwrap(), via: [10, 0, 1, 2].into() },
         Route { to: "10.9.128.0/17".parse().unwrap(), via: [10, 0, 2, 2].into() },
     ];
     let mut router = Router::new((0..PORTS as u8).map(interface).collect(), &routes).unwrap();
-    run(events, &mut router, check_router);
+    feed(events, &mut router, check_router);
 
     // Each port's network again, in a VLAN: ports 0 and 1 are inside, in two each.
     let vlan = |port: u8| Interface {
@@ -429,10 +429,10 @@ fn run_all(events: &[Event]) {
     let interfaces = [interface(0), interface(1), vlan(1), interface(2)];
     let plan = Nat { mappings: MAPPINGS, ..Nat::new(3) };
     let mut nat = Router::new(interfaces.to_vec(), &routes).unwrap().with_nat(plan).unwrap();
-    run(events, &mut nat, check_nat);
+    feed(events, &mut nat, check_nat);
 }
 
-/// Runs the corpus unchanged, each frame at each port, before any generated input.
+/// Runs the frames of the tests unchanged, each at each port.
 fn run_corpus() {
     for port in 0..PORTS {
         let second = || Event::Pass(1_000_000_000);
@@ -442,7 +442,10 @@ fn run_corpus() {
     }
 }
 
-fuzz_target!(init: run_corpus(), |input: Input| {
+/// Runs the apps on the frames and steps of an input.
+pub fn run(input: Input) {
+    static KNOWN: Once = Once::new();
+    KNOWN.call_once(run_corpus);
     let event = |step| match step {
         Step::Frame { port, tag, content } => {
             let port = usize::from(port) % PORTS;
@@ -458,4 +461,4 @@ fuzz_target!(init: run_corpus(), |input: Input| {
         Step::Buffers { count } => Event::Buffers(count),
     };
     run_all(&introductions().chain(input.steps.into_iter().map(event)).collect::<Vec<_>>());
-});
+}

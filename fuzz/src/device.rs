@@ -3,13 +3,11 @@
 //!
 //! The 82574L has no model. It is among the chips all the same: what `Params::of` makes of it is an 8254x
 //! with its sizes and features, and must be as harmless.
-#![no_main]
 
 use arbitrary::Arbitrary;
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};
 use kpps_datasheet::{Chip, Media, reg};
 use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
-use libfuzzer_sys::fuzz_target;
 
 const MEMORY: usize = 1 << 18;
 const RX_RING: u32 = 0x1000;
@@ -80,8 +78,9 @@ enum Step {
     },
 }
 
+/// What is drawn from the bytes.
 #[derive(Arbitrary, Debug)]
-struct Input {
+pub struct Input {
     chip: u8,
     /// Bus time of a burst and of a byte, in ns; 0 is allowed.
     burst_ns: u8,
@@ -197,7 +196,8 @@ fn start(chip: Chip, nic: &mut Nic, m: &mut Machine) {
     }
 }
 
-fuzz_target!(|input: Input| {
+/// Lives through the steps of an input.
+pub fn run(input: Input) {
     let chip = Chip::ALL[usize::from(input.chip) % Chip::ALL.len()];
     let mut nic = Nic::new(Params { link_ps: 0, ..Params::of(chip) }, [2, 0, 0, 0, 0, 1]);
     let mut m = Machine {
@@ -271,4 +271,4 @@ fuzz_target!(|input: Input| {
     nic.run(u64::MAX, &mut m);
     assert!(nic.tally().closes());
     assert!(m.bursts < BOUND);
-});
+}

@@ -1,18 +1,17 @@
 //! A stream of test frames among arbitrary other frames, most of them changed copies of it: what arrived
 //! whole counts once, and nothing takes it away.
-#![no_main]
 
 use kpps_frames::build::Flow;
 use kpps_frames::{Look, Mix, Size, Tag};
 use kpps_tester::Arrivals;
-use libfuzzer_sys::fuzz_target;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 const KEY: u64 = 0x1234_5678_9abc_def0;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Gives the tester the frames that the bytes describe.
+pub fn run(bytes: &[u8]) {
     let flow = Flow::default();
     let ends = [flow.from, flow.to].map(|(address, port)| (IpAddr::from(address), port));
     let flow = Flow { from: ends[0], to: ends[1], from_mac: flow.from_mac, to_mac: flow.to_mac, vlan: None };
@@ -52,4 +51,4 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!((arrived.received, arrived.corrupted), (sent, 0));
     arrived.settle(0);
     assert_eq!(arrived.received, sent);
-});
+}

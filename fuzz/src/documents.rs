@@ -1,13 +1,14 @@
 //! The parsers of profiles and results, and what compares and shows these, against arbitrary text.
-#![no_main]
 
 use kpps_measure::compare::{Criteria, Results, compare};
 use kpps_profiles::{Kind, Profile};
 use kpps_report::{csv, html, text};
 use kpps_results::Curve;
-use libfuzzer_sys::fuzz_target;
+use kpps_results::calibration::Calibration;
+use kpps_results::provenance::Published;
 
-fuzz_target!(|document: &str| {
+/// Reads a text as each kind of document.
+pub fn run(document: &str) {
     for kind in Kind::ALL {
         if let Ok(profile) = Profile::parse(kind, "fuzzed", document) {
             let _ = profile.get::<kpps_model::Params>();
@@ -19,9 +20,11 @@ fuzz_target!(|document: &str| {
         let criteria = Criteria { threshold: 0.0, significance: 0.05, quantities: Vec::new() };
         let _ = compare(&[results, again], &criteria);
     }
+    // As `--calibration` reads it.
+    let _ = serde_json::from_str::<Published<Calibration>>(document);
     if let Ok(curve) = Curve::from_json(document) {
         let _ = (csv(&curve), html(&curve));
         let _ = text::table(&curve, text::Look::default());
         let _ = text::plot(&curve, text::Look::default());
     }
-});
+}

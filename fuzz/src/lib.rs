@@ -1,0 +1,46 @@
+//! The fuzz targets: what reads something that others wrote, on arbitrary bytes. Each target panics if a
+//! promise is broken.
+//!
+//! `fuzz/run.sh` lets libFuzzer look for bytes that reach something new, and a test repeats what it found.
+
+mod apps;
+mod arguments;
+mod arrivals;
+mod device;
+mod documents;
+mod driver;
+mod frames;
+mod journals;
+mod messages;
+mod systems;
+
+use arbitrary::{Arbitrary, Unstructured};
+
+/// Does with bytes what a target does.
+pub type Target = fn(&[u8]);
+
+/// The targets by name. The inputs of each are in the folder of this name in `fuzz/corpus`.
+pub const TARGETS: [(&str, Target); 10] = [
+    ("apps", |bytes| drawn(bytes, apps::run)),
+    ("arguments", |bytes| text(bytes, arguments::run)),
+    ("arrivals", arrivals::run),
+    ("device", |bytes| drawn(bytes, device::run)),
+    ("documents", |bytes| text(bytes, documents::run)),
+    ("driver", driver::run),
+    ("frames", frames::run),
+    ("journals", journals::run),
+    ("messages", messages::run),
+    ("systems", systems::run),
+];
+
+/// Runs a target on what is drawn from the bytes, if they are enough.
+fn drawn<'b, T: Arbitrary<'b>>(bytes: &'b [u8], run: fn(T)) {
+    if let Ok(input) = T::arbitrary_take_rest(Unstructured::new(bytes)) {
+        run(input);
+    }
+}
+
+/// Runs a target on the text that the bytes begin with.
+fn text(bytes: &[u8], run: fn(&str)) {
+    drawn(bytes, run);
+}
