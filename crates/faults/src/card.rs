@@ -456,6 +456,11 @@ impl Card {
         format!("{:?}, link {} Mb/s", self.nic.tally().dropped, self.mbps())
     }
 
+    /// Frames for which its receive FIFO had no room, because the bus was too slow.
+    pub(crate) fn overruns(&self) -> u64 {
+        self.nic.tally().dropped.fifo_engine
+    }
+
     /// Whether the card's account of its frames closes.
     pub(crate) fn closes(&self) -> bool {
         self.nic.tally().closes()

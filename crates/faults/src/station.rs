@@ -555,6 +555,11 @@ impl Station {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
 
+    /// Frames for which the card had no room, because the bus was too slow.
+    pub(crate) fn overruns(&self) -> u64 {
+        self.card.borrow().overruns()
+    }
+
     /// Writes down how far the connections are.
     pub(crate) fn tell_connections(&self) {
         self.check.note(|| {

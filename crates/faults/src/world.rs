@@ -596,7 +596,9 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take.
+    /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take. To a
+    /// station comes a connection's data beside them, which may be too fast for its bus: what the card has no
+    /// room for may be missing.
     fn prove(&mut self) {
         self.check.begin_proof();
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
@@ -604,8 +606,9 @@ impl<'p> World<'p> {
             let station = world.station.as_ref().map(Station::account);
             world.ports.iter().map(Port::account).chain(station).collect()
         };
+        let overruns = |world: &Self| world.station.as_ref().map_or(0, Station::overruns);
         self.hang_up();
-        let before = accounts(self);
+        let (before, overruns_before) = (accounts(self), overruns(self));
         self.tell_counters();
         self.connect();
         self.ports.iter_mut().for_each(|port| port.set_judges_filters(true));
@@ -619,7 +622,8 @@ impl<'p> World<'p> {
         self.tell_counters();
         for port in 0..self.plan.usage.ports() {
             let (sent, arrived) = self.check.proof(port);
-            if sent != arrived && !self.check.is_broken() {
+            let least = sent.saturating_sub(overruns(self) - overruns_before);
+            if !(least..=sent).contains(&arrived) && !self.check.is_broken() {
                 self.check.breach(Breach::NotResumed { port, sent, arrived });
             }
         }
