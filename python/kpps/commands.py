@@ -13,6 +13,7 @@ import inspect
 import json
 import keyword
 import math
+import operator
 import os
 import re
 import sys
@@ -103,7 +104,9 @@ class Parameter:
         if isinstance(value, type) and issubclass(value, Policy):
             return value.register()
         # Numbers of numpy are among them.
-        if hasattr(value, "__float__") or hasattr(value, "__index__"):
+        if hasattr(value, "__index__"):
+            return str(operator.index(value))
+        if hasattr(value, "__float__"):
             if not math.isfinite(value):
                 raise InputError(f"{self.name}= is {value}: give a finite number")
             return str(int(value)) if float(value) == int(value) and abs(value) < 2**63 else repr(float(value))
@@ -319,6 +322,8 @@ def _file(side, path: str):
     results = [side] if isinstance(side, Result) else side
     if not _is_list(results) or not all(isinstance(it, Result) for it in results):
         return side
+    if not results:
+        raise InputError("compare() got a side without results: give a result, or results of repetitions")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(it.to_json() for it in results)
     return path

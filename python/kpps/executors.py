@@ -8,6 +8,9 @@ import time
 
 from .errors import InputError, line_of
 
+# How long a scheduler is waited for, in s.
+CONNECT_S = 10
+
 
 def workers_of(executor) -> int:
     """How many tasks an executor runs at a time, as far as it says."""
@@ -146,7 +149,10 @@ def processes():
 def _dask(place: str):
     from distributed import Client
 
-    return Dask(Client(f"tcp://{place}") if place else Client(processes=True, threads_per_worker=1))
+    if not place:
+        return Dask(Client(processes=True, threads_per_worker=1))
+    # By default a client tries for half a minute.
+    return Dask(Client(f"tcp://{place}", timeout=CONNECT_S))
 
 
 def _slurm(place: str):

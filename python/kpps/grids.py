@@ -8,6 +8,7 @@ Arrow. A cell is named by a hash of all that its result depends on: version, pro
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import math
 import os
@@ -199,12 +200,21 @@ class Store:
 
             self.fs, self.path = fsspec.core.url_to_fs(os.fspath(url))
             self.fs.makedirs(self.path, exist_ok=True)
+            self._clear()
             self.kept = self.read()
         except (OSError, TypeError, ValueError, ImportError, RuntimeError) as error:
             raise InputError(f"store={url!r} cannot be used: {line_of(error)}") from error
         self.waiting, self.since = [], time.monotonic()
         # Cells that could not be measured are tried again; their rows are not written twice.
         self.names = set(self.kept.column("cell").to_pylist()) if self.kept is not None else set()
+
+    def _clear(self) -> None:
+        """Removes what killed drivers left of partitions. Those of the last day may be written by another one
+        now."""
+        for path in self.fs.glob(f"{self.path}/.half-*.parquet"):
+            since = path.rpartition("/.half-")[2].partition("-")[0]
+            if since.isdecimal() and time.time() - int(since) > 24 * 3600:
+                self.fs.rm(path)
 
     def read(self):
         """All rows as a pyarrow.Table, sorted by the cells' names; None if there are none."""
@@ -264,12 +274,14 @@ class Store:
         table = joined(self.waiting).sort_by("cell")
         name = hashlib.sha256("".join(table.column("cell").to_pylist()).encode()).hexdigest()[:16]
         # Half a partition has another name, and is not read.
-        half, whole = (f"{self.path}/{kind}-{name}.parquet" for kind in (".half", "part"))
+        half, whole = (f"{self.path}/{kind}-{name}.parquet" for kind in (f".half-{int(time.time())}", "part"))
         try:
             with self.fs.open(half, "wb") as file:
                 parquet.write_table(table, file, compression="zstd")
             self.fs.mv(half, whole)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self.fs.rm(half)
             raise RuntimeError(f"cannot write {whole}: {error}; make room, and the same call resumes") from error
         self.waiting = []
 

@@ -75,4 +75,33 @@ def _ndr(result, ax):
     ax.set_ylim(bottom=0)
 
 
-_DRAWN = {"curve": _curve, "grid": _grid, "ndr": _ndr}
+def _study(result, ax):
+    """Each value that the document states too: the model's as a multiple of the document's."""
+    names, series = [], {}
+    for claim in result.claims:
+        now, stated = claim.get("values") or {}, claim.get("value_document") or {}
+        for name in stated:
+            if name in now and stated[name]:
+                series.setdefault(claim.kind, []).append((now[name] / stated[name], len(names)))
+                names.append(f"{claim.id} {name}")
+    for at, (kind, points) in enumerate(series.items()):
+        color, mark = SERIES[at % len(SERIES)], MARKS[at % len(MARKS)]
+        ax.plot(*zip(*points), color=color, marker=mark, linestyle="", label=kind)
+    ax.axvline(1, color=SOFT, linewidth=1)
+    ax.set_yticks(range(len(names)), names, fontsize=7)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set(xlabel="model / document", title=", ".join(dict.fromkeys(claim.study for claim in result.claims)))
+
+
+def _trial(result, ax):
+    """Where the frames that were sent are."""
+    ledger = result.ledger
+    places = {"delivered": ledger.delivered, **{f"dropped: {it}": ledger.dropped[it] for it in ledger.dropped}}
+    places |= {"in flight": ledger.in_flight, "unexplained": ledger.unexplained}
+    there = {place: frames for place, frames in places.items() if frames or place == "delivered"}
+    ax.barh(list(there), list(there.values()), color=SERIES[0], height=0.6)
+    ax.invert_yaxis()
+    ax.set(xlabel=f"frames, of {ledger.sent} sent", title=result.environment.get("machine", ""))
+
+
+_DRAWN = {"curve": _curve, "grid": _grid, "ndr": _ndr, "study": _study, "trial": _trial}

@@ -97,6 +97,7 @@ fn named(failure: Failure) -> Option<(&'static str, String)> {
     Some(match failure {
         Failure::Input(line) => ("InputError", line),
         Failure::Check(line) => ("CheckFailed", line),
+        Failure::Failed(line) => ("Error", line),
         Failure::Invalid(line) => ("InvalidMeasurement", line),
         Failure::Interrupted(line) => ("Interrupted", line),
         Failure::OutputClosed => return None,

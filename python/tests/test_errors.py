@@ -39,6 +39,9 @@ import pytest
         (lambda: kpps.grid(vary={"load": ["50%"]}, testbed="known:1kpps", executor="processes"), "only the simulator"),
         (lambda: kpps.compare("/no/such/file", "/no/such/file"), "/no/such/file"),
         (lambda: kpps.curve(machine="a\0b"), "a"),
+        (lambda: kpps.curve(seed=-1), "a seed is a whole number from 0 to 18446744073709551615"),
+        (lambda: kpps.curve(seed=2**64), "a seed is a whole number from 0 to 18446744073709551615"),
+        (lambda: kpps.compare([], []), "compare() got a side without results"),
         (lambda: kpps.curve(results="/no/such/folder/x.json"), "/no/such/folder"),
     ],
 )
@@ -55,6 +58,11 @@ def test_lines_are_the_commands_own(command):
     with pytest.raises(kpps.InputError) as raised:
         kpps.curve(machine="vax")
     assert (code, line) == (2, str(raised.value))
+
+
+def test_whole_numbers_are_exact():
+    curve = kpps.curve(driver="kpps", load="50%", duration="1ms", seed=2**63 + 1)
+    assert curve.environment.seed == 2**63 + 1
 
 
 def test_a_bound_that_is_broken_carries_the_result():

@@ -1,6 +1,7 @@
 """Grids on engines: the same bytes as the command, and no cell lost whoever is killed."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -110,9 +111,9 @@ def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_p
 
     def row(seed, ids):
         value = {} if seed == 3 else {"W1.held": float(seed)}
-        return {"cell": f"{version} {seed}", "seed": seed, "problem": None, "missed": "", **value}
+        return {"cell": beyond.name(sample, seed), "seed": seed, "problem": None, "missed": "", **value}
 
-    version = kpps.study("beyond", claim=["W1"], seeds="1..1").kpps_version
+    sample = kpps.study("beyond", claim=["W1"], seeds="1..1")
     monkeypatch.setattr(beyond, "row", row)
     lost = Here(lambda seeds: RuntimeError("killed") if 2 in seeds else None)
     table = beyond.campaign(4, lost, tmp_path, first=1).to_pylist()
@@ -121,6 +122,12 @@ def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_p
     again = Here()
     table = beyond.campaign(4, again, tmp_path, first=1).to_pylist()
     assert again.chunks == [[2]] and table[1]["W1.held"] == 2.0
+    # With other profiles each machine is another one.
+    sample._fields["profiles_hash"] = "0123456789abcdef"
+    monkeypatch.setattr(kpps, "study", lambda *values, **named: sample)
+    anew = Here()
+    assert len(beyond.campaign(4, anew, tmp_path, first=1)) == 4
+    assert sorted(sum(anew.chunks, [])) == [1, 2, 3, 4]
 
 
 def test_a_store_takes_one_grid(small, tmp_path):
@@ -146,7 +153,8 @@ def test_a_store_takes_one_grid(small, tmp_path):
         ({"store": __file__}, "cannot be used"),
         ({"progress": 3}, "progress= is 3"),
         ({"stor": "x"}, "store="),
-        ({"duration": 10**400}, "duration= cannot be read"),
+        ({"duration": 10**5000}, "duration= cannot be read"),
+        ({"duration": 10**400}, "invalid value '1000"),
         ({"duration": "\ud800"}, "duration= cannot be read"),
     ],
 )
@@ -201,6 +209,7 @@ def test_an_interrupted_campaign_ends_with_the_same_rows(small, tmp_path):
     with pytest.raises(kpps.Error, match="the scheduler has gone") as raised:
         kpps.grid(**small, executor=broken, store=parts, resume=tmp_path / "kept.jsonl")
     assert 0 < len(raised.value.result.cells) < 12
+    assert type(raised.value) is kpps.Error, "no check failed, but an engine"
     again = Here()
     resumed = kpps.grid(**small, executor=again, store=parts, resume=tmp_path / "kept.jsonl")
     assert resumed.to_json() == kpps.grid(**small).to_json()
@@ -229,41 +238,175 @@ def test_a_cell_that_kills_its_workers_is_a_row_with_that_error(small):
 
 def test_a_killed_process_is_replaced(small):
     """SIGKILL of a worker in the middle of a campaign."""
+    import concurrent.futures
+    import multiprocessing
+
+    class Killing(concurrent.futures.ProcessPoolExecutor):
+        """Kills one of its processes when it gets its third chunk, if it is the first executor."""
+
+        def submit(self, *values):
+            future = super().submit(*values)
+            self.count = getattr(self, "count", 0) + 1
+            if self.count == 3 and made == [self]:
+                os.kill(next(iter(self._processes)), signal.SIGKILL)
+            return future
+
     made = []
 
     def make():
-        made.append(grids.processes())
+        made.append(Killing(2, multiprocessing.get_context("forkserver")))
         return made[-1]
 
-    def kill(done, of, doing):
-        if done >= 2 and not killed and made[0]._processes:
-            os.kill(next(iter(made[0]._processes)), signal.SIGKILL)
-            killed.append(1)
-
-    killed = []
-    grid = kpps.grid(**small, executor=make, workers=2, chunk_s=0.001, progress=kill)
+    grid = kpps.grid(**small, executor=make, workers=2, chunk_s=0.001)
     assert grid.to_json() == kpps.grid(**small).to_json()
-    assert not killed or len(made) > 1
+    assert len(made) > 1, "one was killed"
+
+
+# The start of a program whose executor has a thread, and does something when it gets a chunk after two cells
+# were kept.
+PROGRAM = """
+import os, signal, subprocess, sys, time
+from concurrent.futures import ThreadPoolExecutor
+import kpps
+
+# A background job of a shell ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+small, kept, store = {small!r}, {kept!r}, {store!r}
+
+class Executor(ThreadPoolExecutor):
+    at = 0
+    def submit(self, *values):
+        self.at += 1
+        if self.at == 5:
+            while open(kept).read().count(chr(10)) < 2:
+                time.sleep(0.01)
+            {does}
+        return super().submit(*values)
+
+"""
+
+
+def program(small, folder, does, end, under=()):
+    """Runs such a program; `end` follows its start. Returns the process when it has ended."""
+    kept, store = str(folder / "kept.jsonl"), str(folder / "rows")
+    text = PROGRAM.format(small=small, kept=kept, store=store, does=does) + end
+    return subprocess.run([*under, sys.executable, "-c", text], capture_output=True, text=True)
+
+
+RESUMABLE = "kpps.grid(**small, executor=Executor(1), chunk_s=0.001, resume=kept, store=store)"
+
+
+def resumes(small, folder):
+    """The same call resumes, and ends with what an uninterrupted one has."""
+    again, whole = Here(), Here()
+    resumed = kpps.grid(**small, executor=again, resume=folder / "kept.jsonl", store=folder / "rows")
+    assert resumed.to_json() == kpps.grid(**small, executor=whole, store=folder / "whole").to_json()
+    assert len(sum(again.chunks, [])) <= 10 < len(sum(whole.chunks, [])), "what is kept is not measured again"
+    assert rows_of(folder / "rows") == rows_of(folder / "whole")
 
 
 def test_a_killed_driver_resumes(small, tmp_path):
-    program = f"""
-import kpps, os, signal
-from concurrent.futures import ThreadPoolExecutor
-def progress(done, of, doing):
-    if done >= 3: os.kill(os.getpid(), signal.SIGKILL)
-kpps.grid(**{small!r}, executor=ThreadPoolExecutor(1), chunk_s=0.001, resume={str(tmp_path / "kept.jsonl")!r}, progress=progress)
+    killed = program(small, tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", RESUMABLE)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    resumes(small, tmp_path)
+
+
+def test_ctrl_c_keeps_what_was_measured(small, tmp_path):
+    end = f"""
+try:
+    {RESUMABLE}
+except kpps.Interrupted as error:
+    print(len(error.result.cells), "of 12:", error)
 """
-    killed = subprocess.run([sys.executable, "-c", program])
-    again = Here()
-    resumed = kpps.grid(**small, executor=again, resume=tmp_path / "kept.jsonl")
-    assert resumed.to_json() == kpps.grid(**small).to_json()
-    if killed.returncode == -signal.SIGKILL:
-        assert len(sum(again.chunks, [])) < 12
+    done = program(small, tmp_path, "os.kill(os.getpid(), signal.SIGINT)", end)
+    cells, _, said = done.stdout.partition(" of 12: ")
+    assert 2 <= int(cells) < 12 and said.startswith("interrupted"), done.stdout + done.stderr
+    resumes(small, tmp_path)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="takes /dev/full")
-def test_a_full_disk_is_told_and_loses_no_result(small, tmp_path, monkeypatch):
+def test_a_bar_shows_the_progress(small, capfd):
+    pytest.importorskip("tqdm")
+    kpps.grid(**small, executor=Here(), progress=True)
+    assert "/12" in capfd.readouterr().err
+
+
+def test_a_disk_that_is_full_is_told_and_loses_no_result(small, tmp_path):
+    """A file system of 4 kB, in a mount namespace of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system takes root")
+    (tmp_path / "rows").mkdir()
+    end = f"""
+def mount(*how):
+    subprocess.run(["mount", *how], check=True)
+mount("--make-rprivate", "/")
+mount("-t", "tmpfs", "-o", "size=4k", "none", store)
+try:
+    {RESUMABLE}
+    sys.exit("it was not full")
+except kpps.Error as error:
+    assert "No space left" in str(error) and len(error.result.cells) == 12, error
+assert not os.listdir(store), "half a partition is left"
+mount("-o", "remount,size=1m", store)
+{RESUMABLE}
+assert len(kpps.grids.Store(store).read()) == 12
+"""
+    done = program(small, tmp_path, "pass", end, under=["unshare", "--mount"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_half_a_partition_of_a_killed_driver_goes(small, tmp_path):
+    long_ago, now = (tmp_path / f".half-{int(time.time()) - age}-0123.parquet" for age in (100_000, 10))
+    for path in (long_ago, now):
+        path.write_bytes(b"PAR1")
+    kpps.grid(**small, executor=Here(), store=tmp_path)
+    assert not long_ago.exists() and now.exists()
+    assert len(grids.Store(tmp_path).read()) == 12
+
+
+def test_ray_has_the_same_bytes(small):
+    ray = pytest.importorskip("ray")
+    executor = grids.Ray(num_cpus=2, include_dashboard=False)
+    try:
+        assert kpps.grid(**small, executor=executor).to_json() == kpps.grid(**small).to_json()
+    finally:
+        ray.shutdown()
+
+
+def test_mpi_has_the_same_bytes(small, tmp_path):
+    pytest.importorskip("mpi4py")
+    mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import kpps
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as executor:
+        print(kpps.grid(**{small!r}, executor=executor, workers=2).to_json(), end="")
+""")
+    words = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == kpps.grid(**small).to_json()
+
+
+def test_the_array_of_slurm_measures_all_cells(command, tmp_path):
+    """The script as Slurm runs it, a process for each job; one of them twice, as after a requeue."""
+    from conftest import COMMAND
+
+    script = pathlib.Path(__file__).parents[2] / "packaging" / "cluster" / "grid.sbatch"
+    words = ["--driver", "intel-5.7.6", "--duration", "2ms", "--size", "64"]
+    words += ["--vary", "driver.rx_ring=64,12,256", "--vary", "load=10%..100%/30%"]
+    for job in (1, 2, 2, 3):
+        env = {**os.environ, "KPPS": COMMAND, "SLURM_ARRAY_TASK_ID": str(job), "SLURM_ARRAY_TASK_COUNT": "3"}
+        subprocess.run(["sh", script, *words], cwd=tmp_path, env=env, check=True, capture_output=True)
+    shares = sorted(tmp_path.glob("share-*.jsonl"))
+    assert len(shares) == 3 and "8 results, 8 added" in command("merge", tmp_path / "all.jsonl", *shares)
+    whole = command("grid", *words, "--json")
+    assert command("grid", *words, "--resume", tmp_path / "all.jsonl", "--json") == whole
+
+
+def test_a_write_that_fails_is_told_and_loses_no_result(small, tmp_path, monkeypatch):
     def full(*values, **named):
         raise OSError(28, "No space left on device")
 

@@ -63,6 +63,11 @@ def test_a_document_is_drawn_in_the_colours_of_its_page(curve):
     assert [line.get_label() for line in axes.get_lines()] == ["kpps", "intel-5.7.6"]
     assert kpps.grid(vary={"load": ["50%", "100%"]}, duration="2ms").plot().get_lines()
     assert kpps.ndr(testbed="known:700kpps").plot().get_lines()
+    drawn = kpps.study("morris2000", claim=["M1", "M2"]).plot()
+    assert [label.get_text().partition(" ")[0] for label in drawn.get_yticklabels()].count("M1") >= 1
+    trial = kpps.trial(load="1Mpps", driver="intel-5.7.6", duration="5ms")
+    widths = sum(bar.get_width() for bar in trial.plot().patches)
+    assert widths == trial.ledger.sent, "every frame has a place"
     with pytest.raises(kpps.InputError, match="is not drawn"):
         kpps.profiles().plot()
 

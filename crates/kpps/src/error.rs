@@ -11,6 +11,9 @@ pub enum Failure {
     /// A check did not hold.
     #[error("{0}")]
     Check(String),
+    /// What the command needs failed: a system call, a device, an engine.
+    #[error("{0}")]
+    Failed(String),
     /// What was measured is no valid measurement.
     #[error("{0}")]
     Invalid(String),
@@ -27,7 +30,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
-            Self::Check(_) => 1,
+            Self::Check(_) | Self::Failed(_) => 1,
             Self::Invalid(_) => 3,
             Self::Interrupted(_) => 130,
             Self::OutputClosed => 0,
@@ -37,20 +40,17 @@ impl Failure {
 
 /// Errors that are failures of this kind, in their own words.
 macro_rules! failures {
-    ($kind:ident: $($error:ty),*) => {$(
+    ($($kind:ident: $($error:ty),*);*) => {$($(
         impl From<$error> for Failure {
             fn from(error: $error) -> Self {
                 Self::$kind(error.to_string())
             }
         }
-    )*};
+    )*)*};
 }
 failures!(Input: kpps_sim::SetupError, kpps_profiles::Error);
 #[cfg(feature = "ports")]
-failures!(Input: kpps_ports::Error, kpps_agent::Error);
-// A system call on an open port failed.
-#[cfg(feature = "ports")]
-failures!(Check: std::io::Error, kpps_ports::port::Trouble);
+failures!(Input: kpps_ports::Error, kpps_agent::Error; Failed: std::io::Error, kpps_ports::port::Trouble);
 
 impl From<kpps_measure::TrialError> for Failure {
     fn from(error: kpps_measure::TrialError) -> Self {
@@ -62,7 +62,8 @@ impl From<kpps_measure::Error> for Failure {
     fn from(error: kpps_measure::Error) -> Self {
         match error {
             kpps_measure::Error::Input(what) => Self::Input(what),
-            kpps_measure::Error::Failed(what) => Self::Check(what),
+            kpps_measure::Error::Broken(what) => Self::Check(what),
+            kpps_measure::Error::Failed(what) => Self::Failed(what),
             invalid @ kpps_measure::Error::Invalid(_) => Self::Invalid(invalid.to_string()),
             kpps_measure::Error::Interrupted => Self::Interrupted("interrupted".into()),
         }
@@ -73,7 +74,7 @@ impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         match error {
             PublishError::Destination(what) => Self::Input(what),
-            PublishError::Write(what) => Self::Check(what),
+            PublishError::Write(what) => Self::Failed(what),
             PublishError::OutputClosed => Self::OutputClosed,
         }
     }

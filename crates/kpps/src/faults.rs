@@ -18,7 +18,7 @@ link of 10 Mb/s) all frames must arrive, and under full load half as many as aft
 If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::seed)]
     seed: u64,
     /// Number of random worlds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]

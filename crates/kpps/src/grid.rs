@@ -158,14 +158,13 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
     let done = grid.cells.len();
     let cells = format!("{done} of {count} cells{}{}", files.kept(), arguments.resume.kept());
-    let problem = grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0);
+    let problem =
+        grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0 && done == count);
+    let failed = failed
+        .map(|error| error.to_string())
+        .or_else(|| Some(format!("no cell could be measured: {}", problem?)));
     match failed {
-        None if done == count
-            && let Some(problem) = problem =>
-        {
-            Err(Failure::Check(format!("no cell could be measured: {problem}: {cells}")))
-        }
-        Some(error) => Err(Failure::Check(format!("{error}: {cells}"))),
+        Some(error) => Err(Failure::Failed(format!("{error}: {cells}"))),
         None if done == count => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
     }

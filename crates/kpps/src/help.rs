@@ -88,7 +88,7 @@ fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io:
 
 /// Runs `kpps man`.
 pub fn man(command: Command, arguments: &ManArguments, session: &Session) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::Check(format!("the manual pages cannot be written: {e}"));
+    let failed = |e: std::io::Error| Failure::Failed(format!("the manual pages cannot be written: {e}"));
     if let Some(folder) = &arguments.folder {
         std::fs::create_dir_all(folder)
             .map_err(|e| Failure::Input(format!("cannot make the folder {}: {e}", folder.display())))?;

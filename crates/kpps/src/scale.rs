@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration)]
     duration: Duration,
     /// Seed of everything random; equal seeds give equal results
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::seed)]
     seed: u64,
     #[command(flatten)]
     resume: Resume,

@@ -49,7 +49,7 @@ pub struct Target {
     #[command(flatten)]
     pub machine: Machine,
     /// Seed of everything random in the simulator and of --noise; equal seeds give equal results
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::seed)]
     pub seed: u64,
     /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
     #[arg(long, value_name = "CLOCK", default_value = "instructions", requires = "testbed")]

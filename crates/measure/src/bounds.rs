@@ -24,7 +24,7 @@ impl Bounds {
     /// bound; in the simulator a livelock is a result.
     ///
     /// # Errors
-    /// [`Error::Failed`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
+    /// [`Error::Broken`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
     /// keeps everything and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
         let dead = trial.directions.iter().filter_map(|direction| {
@@ -207,7 +207,7 @@ fn total_loss(of: &str, trials: &[Trial]) -> Option<String> {
 }
 
 fn all_kept(broken: &[String]) -> Result<(), Error> {
-    if broken.is_empty() { Ok(()) } else { Err(Error::Failed(broken.join("; "))) }
+    if broken.is_empty() { Ok(()) } else { Err(Error::Broken(broken.join("; "))) }
 }
 
 /// A largest loss: 0 to below 1, or per cent.

@@ -12,6 +12,9 @@ pub enum Error {
     /// The testbed failed, or a search found nothing.
     #[error("{0}")]
     Failed(String),
+    /// A bound that was asked for is broken.
+    #[error("{0}")]
+    Broken(String),
     /// What was measured is no valid measurement of the device under test.
     #[error("no valid measurement of the device under test: {0}")]
     Invalid(String),
@@ -29,6 +32,7 @@ impl Error {
             Self::Interrupted => Self::Interrupted,
             Self::Input(what) => Self::Input(more(what)),
             Self::Failed(what) => Self::Failed(more(what)),
+            Self::Broken(what) => Self::Broken(more(what)),
             Self::Invalid(what) => Self::Invalid(more(what)),
         }
     }
@@ -37,7 +41,7 @@ impl Error {
     pub fn published(&self) -> Option<String> {
         match self {
             Self::Interrupted => None,
-            Self::Input(_) | Self::Failed(_) | Self::Invalid(_) => Some(self.to_string()),
+            Self::Input(_) | Self::Failed(_) | Self::Broken(_) | Self::Invalid(_) => Some(self.to_string()),
         }
     }
 }

@@ -339,6 +339,14 @@ pub fn range(text: &str) -> Result<(u32, u32), String> {
         .ok_or_else(|| format!("'{text}' is not a range: give FROM..TO in whole numbers, as 101..200"))
 }
 
+/// A seed of random numbers.
+///
+/// # Errors
+/// What is allowed, in one line.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
+}
+
 /// The most seeds of a range: each is a measurement of its own.
 const MOST_SEEDS: u32 = 100_000;
 

@@ -2,7 +2,7 @@
 
     python -m kpps.campaigns.beyond --machines 100000 --on dask://scheduler:8786 --store beyond
 
-A machine is named by its seed. Its row has the values of every claim, as `W1.held`, and the claims that it misses.
+A machine is named by a hash of its seed, the version and the profiles. Its row has the values of every claim, as `W1.held`, and the claims that it misses.
 What the store has is not measured again.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import sys
 import time
 
@@ -26,10 +27,16 @@ def measure(seeds: list[int], ids: list[str]):
     return [row(seed, ids) for seed in seeds], time.perf_counter() - begun
 
 
+def name(study, seed: int) -> str:
+    """The name of a machine: a hash of all that its row depends on."""
+    told = f"{study.kpps_version} {study.profiles_hash} {seed}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 def row(seed: int, ids: list[str]) -> dict:
     """One machine."""
     study = studies.study("beyond", claim=ids, seeds=f"{seed}..{seed}")
-    fields: dict = {"cell": f"{study.kpps_version} {seed}", "seed": seed, "problem": None, "missed": ""}
+    fields: dict = {"cell": name(study, seed), "seed": seed, "problem": None, "missed": ""}
     for claim in study.claims:
         if claim.verdict == "failed":
             fields["problem"] = f"{claim.id}: {claim.why}"
@@ -65,11 +72,13 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     store = Store(store) if store is not None else None
     # One machine tells which claims there are, without the study's figures.
     sample = studies.study("beyond", seeds="1..1")
-    ids, version = [claim.id for claim in sample.claims], sample.kpps_version
-    seeds = [seed for seed in range(first, first + machines) if store is None or f"{version} {seed}" not in store.names]
-    rows, total = [], machines
-    if store is not None and store.kept is not None:
-        rows = [row for row in store.kept.to_pylist() if first <= row["seed"] < first + machines]
+    ids = [claim.id for claim in sample.claims]
+    names = {name(sample, seed): seed for seed in range(first, first + machines)}
+    # Rows of other versions and profiles are left alone.
+    kept = store.kept.to_pylist() if store is not None and store.kept is not None else []
+    rows, total = [row for row in kept if row["cell"] in names], machines
+    known = {row["seed"] for row in rows}
+    seeds = [seed for seed in names.values() if seed not in known]
 
     def take(_, brought):
         rows.extend(brought)
@@ -80,7 +89,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
 
     def give_up(seed, why):
         # The store does not get it: the next run tries it again.
-        rows.append({"cell": f"{version} {seed}", "seed": seed, "problem": why, "missed": ""})
+        rows.append({"cell": name(sample, seed), "seed": seed, "problem": why, "missed": ""})
 
     chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
     try:

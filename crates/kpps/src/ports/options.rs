@@ -144,7 +144,7 @@ impl From<NotReady> for Failure {
     fn from(error: NotReady) -> Self {
         match error {
             NotReady::Closed(_) => Self::Input(error.to_string()),
-            NotReady::Trouble(_) | NotReady::NoLink(_) => Self::Check(error.to_string()),
+            NotReady::Trouble(_) | NotReady::NoLink(_) => Self::Failed(error.to_string()),
         }
     }
 }
@@ -153,7 +153,7 @@ impl From<NotReady> for Failure {
 pub fn finish(run: &Run, files: &mut Files, notes: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
     files.publish(run, notes)?;
     match &run.trouble {
-        Some(trouble) => Err(Failure::Check(trouble.clone())),
+        Some(trouble) => Err(Failure::Failed(trouble.clone())),
         None if run.complete || ends_by_interrupt => Ok(()),
         None => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
     }

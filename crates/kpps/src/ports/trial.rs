@@ -135,7 +135,7 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let replay = replay.map(|replay| replay.document(&offer));
     let Some(trial) = document(&tester, &offer, &outcome) else {
         return Err(match (outcome.trouble, session.is_interrupted()) {
-            (Some(trouble), _) => Failure::Check(trouble.to_string()),
+            (Some(trouble), _) => Failure::Failed(trouble.to_string()),
             (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
@@ -191,7 +191,7 @@ fn publish(
 ) -> Result<(), Failure> {
     files.publish(trial, "")?;
     match (trial.trouble.clone(), session.is_interrupted()) {
-        (Some(trouble), _) => Err(Failure::Check(trouble)),
+        (Some(trouble), _) => Err(Failure::Failed(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
         (None, false) => Ok(arguments.bounds.get().trial(trial)?),
     }

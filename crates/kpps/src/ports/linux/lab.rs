@@ -124,7 +124,7 @@ impl From<Error> for Failure {
         match error {
             Error::Input(_) | Error::NotInstalled { .. } => Self::Input(error.to_string()),
             Error::Interrupted => Self::Interrupted("interrupted".into()),
-            _ => Self::Check(error.to_string()),
+            _ => Self::Failed(error.to_string()),
         }
     }
 }
