@@ -1,8 +1,9 @@
-//! A QEMU of Debian's backports, for what the host's may not have: cards by vfio-user, igb. It is fetched and
-//! unpacked as the kernels are, and never installed.
+//! A QEMU of Debian's backports, for what the host's may not have: cards by vfio-user, igb, and guests that
+//! survive full load (in QEMU 7.2 a guest's kernel sometimes stops). It is fetched and unpacked as the kernels
+//! are, and never installed.
 
 use crate::lab::apt::Apt;
-use crate::lab::{Cache, Error, Model, Result};
+use crate::lab::{Cache, Error, Result};
 use std::fs;
 use std::path::PathBuf;
 
@@ -41,12 +42,4 @@ pub fn get(cache: &Cache) -> Result<PathBuf> {
     let directory = cache.directory(&place, |root| apt.unpack(&wanted, root).map_err(failed))?;
     fs::write(&current, &place)?;
     Ok(directory)
-}
-
-/// The folder of a QEMU that has these cards; `None` if the host's has them.
-///
-/// # Errors
-/// Those of [`get`].
-pub(crate) fn for_cards(cache: &Cache, cards: &[Model]) -> Result<Option<PathBuf>> {
-    cards.iter().any(|card| card.needs_newer_qemu()).then(|| get(cache)).transpose()
 }

@@ -73,11 +73,6 @@ impl Model {
     pub(crate) const fn has_statistics(self) -> bool {
         matches!(self, Self::E1000 | Self::E1000e | Self::Igb)
     }
-
-    /// Whether the QEMU of Debian 12 lacks it.
-    pub(crate) const fn needs_newer_qemu(self) -> bool {
-        matches!(self, Self::Igb)
-    }
 }
 
 impl FromStr for Model {

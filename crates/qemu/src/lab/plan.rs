@@ -160,8 +160,8 @@ impl Plan {
             ..Lab::default()
         };
         let mut found = Found { lab, ..Found::default() };
-        let newer = newer::for_cards(&cache, &self.models)?;
-        let (number, version) = qemu::version(newer.as_deref())?;
+        let newer = newer::get(&cache)?;
+        let (number, version) = qemu::version(Some(&newer))?;
         found.lab.qemu = number;
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         // The source of frames is kpps, too.
@@ -179,7 +179,7 @@ impl Plan {
                 break;
             }
             let pc = workload::pc(boot.machine, boot.model, self.clock, self.rate);
-            let options = Options { qemu: newer.clone(), ..pc };
+            let options = Options { qemu: Some(newer.clone()), ..pc };
             let start = || {
                 observer.begins(&format!("booting {} with {}", self.kernel, boot.model.name()), None);
                 let mut guest = Guest::boot_with(&options, &kernel, &userland, kpps, &initrd)?;

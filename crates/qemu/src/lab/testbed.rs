@@ -162,7 +162,7 @@ impl GuestTestbed {
         let kernel = Kernel::get(&cache, kernel)?;
         let userland = Userland::get(&cache)?;
         let pc = workload::pc(backend.machine(), *model, self.clock, rate);
-        let options = Options { qemu: newer::for_cards(&cache, &[*model])?, ..pc };
+        let options = Options { qemu: Some(newer::get(&cache)?), ..pc };
         let has_kpps = *driver == Driver::Kpps || self.clock == Clock::Instructions;
         let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
