@@ -17,14 +17,16 @@ const MADE_SMALL: usize = 3;
 /// The sum of what came of some worlds.
 struct Sum {
     worlds: u64,
+    /// The number of the last one, from 0 on.
     last: u64,
     document: Faults,
+    /// Those that failed, by their numbers.
     outcomes: Vec<(u64, Outcome)>,
 }
 
-/// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says;
-/// `ended` is told how many have ended. Then the first failures are made smaller, one after the other, while
-/// `shrinks` is true.
+/// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says,
+/// but at least one on each core; `ended` is told how many have ended. After the highest seed comes 0. Then
+/// the first failures are made smaller, one after the other, while `shrinks` is true.
 pub fn campaign(
     first: u64,
     worlds: u64,
@@ -32,26 +34,30 @@ pub fn campaign(
     shrinks: &dyn Fn() -> bool,
     ended: &(dyn Fn(usize) + Sync),
 ) -> Faults {
-    let last = first.saturating_add(worlds.saturating_sub(1));
-    let next = AtomicU64::new(first);
-    let sum = Mutex::new(Sum { worlds: 0, last: first, document: empty(), outcomes: Vec::new() });
+    let next = AtomicU64::new(0);
+    let sum = Mutex::new(Sum { worlds: 0, last: 0, document: empty(), outcomes: Vec::new() });
     let work = || {
-        while go_on() {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed > last || seed < first {
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= worlds {
                 break;
             }
+            let seed = first.wrapping_add(number);
             let plan = Plan::random(seed);
             let outcome = live(&plan, false);
             // A panic in `live` is part of its outcome; one here would be a defect of this file.
             let Ok(mut sum) = sum.lock() else { break };
             sum.worlds += 1;
-            sum.last = sum.last.max(seed);
+            sum.last = sum.last.max(number);
             add(&mut sum.document, &plan, &outcome);
             if outcome.breach.is_some() {
-                sum.outcomes.push((seed, outcome));
+                sum.outcomes.push((number, outcome));
             }
             ended(sum.worlds as usize);
+            drop(sum);
+            if !go_on() {
+                break;
+            }
         }
     };
     thread::scope(|scope| {
@@ -59,19 +65,19 @@ pub fn campaign(
             scope.spawn(work);
         }
     });
-    let Ok(Sum { worlds, last: reached, mut document, mut outcomes }) = sum.into_inner() else {
+    let Ok(Sum { worlds: lived, last: reached, mut document, mut outcomes }) = sum.into_inner() else {
         return empty();
     };
-    outcomes.sort_by_key(|(seed, _)| *seed);
-    document.seeds = [first, reached];
-    document.worlds = worlds;
-    document.complete = reached == last;
+    outcomes.sort_by_key(|(number, _)| *number);
+    document.seeds = [first, first.wrapping_add(reached)];
+    document.worlds = lived;
+    document.complete = lived == worlds;
     document.failures = outcomes
         .iter()
         .enumerate()
-        .filter_map(|(number, (seed, outcome))| {
-            let plan = Plan::random(*seed);
-            let small = (number < MADE_SMALL && shrinks()).then(|| smallest(&plan));
+        .filter_map(|(at, (number, outcome))| {
+            let plan = Plan::random(first.wrapping_add(*number));
+            let small = (at < MADE_SMALL && shrinks()).then(|| smallest(&plan));
             failure(&plan, outcome, small.map(|small| (small.to_string(), Vec::new())))
         })
         .collect();

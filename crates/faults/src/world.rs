@@ -72,7 +72,7 @@ fn address(port: usize) -> Mac {
 /// Whether a port is as fast after the last fault as after a fresh start. Measured as above, equal rates were
 /// seen to differ by up to 30 %, as drivers with interrupts serve many frames at once: so half is enough.
 fn is_full_rate(recovered_pps: u64, fresh_pps: u64) -> bool {
-    recovered_pps >= fresh_pps / 2
+    recovered_pps >= fresh_pps.div_ceil(2)
 }
 
 /// What came of a world.

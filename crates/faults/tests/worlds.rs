@@ -30,6 +30,12 @@ const FAILED_ONCE: &[u64] = &[
     900_027_333, // the same
     900_035_438, // the same: nine frames after 0.9 ms without an interrupt
     1_000_000_456, // CTRL read wrongly while it was changed: tags stayed in frames for ever
+    1_000_006_604, // the rate under load was 70 to 74 % of that after a fresh start, as in the next four
+    1_000_006_852,
+    1_000_008_019,
+    1_000_013_240,
+    1_000_026_657,
+    538,           // the same: 64 %, by phases of interrupts
     1_000_004_216, // 68,000 frames came while one of two ports waited: more than were kept in mind
     4_000_013_670, // data of a connection overran a slow card's FIFO, and a frame beside it was missing
     4_000_019_376, // nine frames came for a transmit ring of 8 while the watchdog looked

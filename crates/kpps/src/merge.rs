@@ -26,6 +26,9 @@ pub struct Arguments {
 /// Runs `kpps merge`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { into, journals } = arguments;
-    let (has, added) = journal::merge(into, journals).map_err(kpps_measure::Error::from)?;
-    Ok(session.print(&format!("{}: {has} results, {added} added", into.display()))?)
+    let merged = journal::merge(into, journals).map_err(kpps_measure::Error::from)?;
+    merged.torn.iter().for_each(|torn| {
+        session.tell(&format!("{} ends in the middle of a line, which is left out", torn.display()))
+    });
+    Ok(session.print(&format!("{}: {} results, {} added", into.display(), merged.results, merged.added))?)
 }

@@ -431,7 +431,7 @@ impl<'c> Cells<'c> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::journal::{Journal, merge};
+    use crate::journal::{Journal, Merged, merge};
     use crate::search::Known;
     use kpps_results::grid::Setting;
     use std::path::Path;
@@ -547,8 +547,12 @@ mod tests {
             let wanted = shard.parse::<Shard>().unwrap().of(all.numbers());
             let _ = Cells::new(&all, wanted, resume, false, &|| true, &()).on_all_cores(job);
         }
-        assert_eq!(merge(&both, &[one.clone(), two.clone()]).unwrap(), (4, 4));
-        assert_eq!(merge(&both, &[two, one]).unwrap(), (4, 0));
+        let merged = |others: &[std::path::PathBuf]| {
+            let Merged { results, added, .. } = merge(&both, others).unwrap();
+            (results, added)
+        };
+        assert_eq!(merged(&[one.clone(), two.clone()]), (4, 4));
+        assert_eq!(merged(&[two, one]), (4, 0));
         let again = Elsewhere::default();
         let _ = on_engine(Some(&both), &again);
         assert!(again.got.lock().unwrap().1.is_empty());

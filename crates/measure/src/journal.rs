@@ -1,9 +1,10 @@
 //! Journals: files that keep each result at once, so that an interrupted run can be resumed.
 //!
 //! A journal has a line of JSON for each result: a checksum of the rest of the line, the name of the
-//! measurement, the result, and when it was kept (Unix time in s). Lines are only ever added, by one process
-//! at a time, which locks the file. What an interruption leaves of a line is dropped before the next one is
-//! added: only the trial under way is lost.
+//! measurement, the result, and when it was kept (Unix time in s). The first line says that it is a journal,
+//! so no other file is taken for one that was torn. Lines are only ever added, by one process at a time,
+//! which locks the file. What a killed process leaves of a line is dropped before the next one is added: only
+//! the trial under way is lost. A power failure may lose the last second.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -57,6 +58,8 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// The rest of the first line.
+const FIRST: &[u8] = b"\"journal of kpps\"]";
 /// The rest of the line before which all results are discarded.
 const DISCARDED: &str = "\"discarded\"]";
 /// A result that comes sooner after another one is not written through to the disk: that takes longer than a
@@ -79,13 +82,6 @@ fn rest(line: &[u8]) -> Option<&[u8]> {
     (checksum == start(rest).as_bytes()).then_some(rest)
 }
 
-/// Whether the bytes start as a line does, whatever its checksum.
-fn is_line(bytes: &[u8]) -> bool {
-    let is_hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let fits = |(at, (&byte, like))| if (2..10).contains(&at) { is_hexadecimal(byte) } else { byte == like };
-    bytes.iter().zip(start(b"").into_bytes()).enumerate().all(fits)
-}
-
 /// A file of results by name. There may be several of a name, in the order in which they came.
 pub struct Journal<T> {
     path: PathBuf,
@@ -103,14 +99,21 @@ pub struct Journal<T> {
 /// bytes.
 fn rests<'t>(path: &Path, text: &'t [u8]) -> Result<(Vec<&'t [u8]>, usize), JournalError> {
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    if !is_line(text) {
+    let lines =
+        text[..whole].split_inclusive(|&byte| byte == b'\n').map(|line| rest(&line[..line.len() - 1]));
+    let is_ours = match lines.clone().next() {
+        Some(first) => first.is_some(),
+        // Its first line was never finished.
+        None => line(FIRST).starts_with(text),
+    };
+    if !is_ours {
         return Err(JournalError::Other(path.to_owned()));
     }
     let mut rests = Vec::new();
-    for (at, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let rest = rest(&line[..line.len() - 1]);
-        match rest.ok_or_else(|| JournalError::Changed(path.to_owned(), at + 1))? {
+    for (at, line) in lines.enumerate() {
+        match line.ok_or_else(|| JournalError::Changed(path.to_owned(), at + 1))? {
             rest if rest == DISCARDED.as_bytes() => rests.clear(),
+            FIRST => {}
             rest => rests.push(rest),
         }
     }
@@ -126,19 +129,34 @@ fn results<T: DeserializeOwned>(
     rests.into_iter().map(result).collect::<Result<_, _>>().map_err(|_| JournalError::Other(path.to_owned()))
 }
 
+/// What a merge has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Results that the journal has now.
+    pub results: usize,
+    /// How many of them were added.
+    pub added: usize,
+    /// The journals that end in the middle of a line: that line is left out.
+    pub torn: Vec<PathBuf>,
+}
+
 /// Adds the results of other journals to one, which is made if missing: those lines that it does not have.
-/// Returns how many results it has then, and how many were added.
+/// Returns what was done.
 ///
 /// # Errors
 /// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is
 /// no journal.
-pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalError> {
+pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
     let read = |path: &Path| {
         check_kind(path)?;
         std::fs::read(path).map_err(|error| JournalError::Open(path.to_owned(), error))
     };
+    let mut torn = Vec::new();
     for other in others {
-        results::<IgnoredAny>(other, rests(other, &read(other)?)?.0)?;
+        let text = read(other)?;
+        let (rests, whole) = rests(other, &text)?;
+        results::<IgnoredAny>(other, rests)?;
+        torn.extend((whole < text.len()).then(|| other.clone()));
     }
     let mut journal = Journal::<IgnoredAny>::open(into)?;
     let text = read(into)?;
@@ -153,7 +171,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<(usize, usize), JournalE
             }
         }
     }
-    Ok((known.len(), known.len() - had))
+    Ok(Merged { results: known.len(), added: known.len() - had, torn })
 }
 
 /// An error if what is there keeps nothing: a device, a folder.
@@ -247,7 +265,11 @@ impl<T> Journal<T> {
         if self.is_torn {
             self.file.set_len(self.whole)?;
         }
-        let line = line(rest);
+        if !is_at(&self.file, &self.path) {
+            return Err(io::Error::other("it was removed or replaced meanwhile"));
+        }
+        let first = if self.whole == 0 { line(FIRST) } else { Vec::new() };
+        let line = [first, line(rest)].concat();
         // Until all of it is known to be there.
         self.is_torn = true;
         self.file.write_all(&line)?;
@@ -266,6 +288,19 @@ impl<T> Drop for Journal<T> {
         // Ignored: such a disk has already failed a write, or will fail the next one.
         let _ = self.file.sync_data();
     }
+}
+
+/// Whether the open file is the one at this path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |found: std::fs::Metadata| (found.dev(), found.ino());
+    file.metadata().map(id).is_ok_and(|open| path.metadata().map(id).is_ok_and(|there| there == open))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// The process that holds the lock of a file, if this process may see it.
@@ -329,7 +364,9 @@ mod tests {
         let refused = merge(&into, &[other.clone(), wrong]);
         assert!(matches!(refused, Err(JournalError::Other(path)) if path.ends_with("wrong")));
         assert!(!into.exists());
-        assert_eq!(merge(&into, &[other.clone(), other]).unwrap(), (1, 1));
+        append(&other, b"[\"half");
+        let merged = merge(&into, &[other.clone(), other.clone()]).unwrap();
+        assert_eq!(merged, Merged { results: 1, added: 1, torn: vec![other.clone(), other] });
         assert_eq!(of(&Journal::open(&into).unwrap(), "one"), [1]);
     }
 
@@ -344,7 +381,8 @@ mod tests {
         }
         drop(journal);
         // Killed in the middle of a line.
-        let half = &fs::read(&path).unwrap()[..20];
+        let text = fs::read(&path).unwrap();
+        let half = &text[text.len() - 40..text.len() - 20];
         append(&path, half);
         let mut journal = open();
         assert_eq!((of(&journal, "one"), of(&journal, "two")), (vec![1, 2], vec![]));
@@ -363,14 +401,15 @@ mod tests {
         let journal = open();
         let found = (of(&journal, "one"), of(&journal, "two"));
         assert_eq!(found, (vec![], vec![5]), "the discarded are not found");
-        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 6, "and stay in the file");
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 7, "and stay in the file");
     }
 
     #[test]
     fn another_file_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("thesis");
-        for text in ["years of work", "years\nof work\n", "[\"a\",\"b\"]", "[\"name\",{},17]\n"] {
+        let hashes = "[\"deadbeef\",\"cafebabe\"]";
+        for text in ["years of work", "years\nof work\n", "[\"a\",\"b\"]", "[\"name\",{},17]\n", hashes] {
             fs::write(&path, text).unwrap();
             let error = Journal::<Trial>::open(&path).err().unwrap();
             assert!(matches!(error, JournalError::Other(_)), "{error}");
@@ -393,18 +432,19 @@ mod tests {
         drop(journal);
         let good = fs::read(&path).unwrap();
         let lines: Vec<&[u8]> = good.split_inclusive(|&byte| byte == b'\n').collect();
-        let (second, third) = (lines[0].len(), lines[0].len() + lines[1].len());
+        let [first, second] = [lines[0].len(), lines[1].len()];
+        let (second, third) = (first + second, first + second + lines[2].len());
         for at in second..third - 1 {
             let mut changed = good.clone();
             changed[at] = if changed[at] == b'7' { b'8' } else { b'7' };
             fs::write(&path, &changed).unwrap();
             let error = Journal::<Trial>::open(&path).err().unwrap();
-            assert!(matches!(error, JournalError::Changed(_, 2)), "{at}: {error}");
-            assert!(error.to_string().starts_with("line 2 of "), "{error}");
+            assert!(matches!(error, JournalError::Changed(_, 3)), "{at}: {error}");
+            assert!(error.to_string().starts_with("line 3 of "), "{error}");
             assert_eq!(fs::read(&path).unwrap(), changed);
         }
         // What the message says helps.
-        fs::write(&path, [lines[0], lines[2]].concat()).unwrap();
+        fs::write(&path, [lines[0], lines[1], lines[3]].concat()).unwrap();
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
     }
 
@@ -436,6 +476,38 @@ mod tests {
         journal.keep("one", &trial(3)).unwrap();
         drop(journal);
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
+    }
+
+    /// Wherever a process is killed while it writes the first lines, what is left is a journal.
+    #[test]
+    fn each_beginning_of_a_journal_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results");
+        Journal::open(&path).unwrap().keep("one", &trial(1)).unwrap();
+        let text = fs::read(&path).unwrap();
+        for bytes in 0..=text.len() {
+            fs::write(&path, &text[..bytes]).unwrap();
+            let mut journal = Journal::<Trial>::open(&path).unwrap();
+            assert_eq!(of(&journal, "one").len(), usize::from(bytes == text.len()));
+            journal.keep("two", &trial(2)).unwrap();
+            drop(journal);
+            assert_eq!(of(&Journal::open(&path).unwrap(), "two"), [2]);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_journal_that_was_removed_or_replaced_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.keep("one", &trial(1)).unwrap();
+        fs::remove_file(&path).unwrap();
+        let told = |journal: &mut Journal<Trial>| journal.keep("one", &trial(2)).unwrap_err().to_string();
+        assert!(told(&mut journal).contains("it was removed or replaced meanwhile"));
+        let other = Journal::<Trial>::open(&path).unwrap();
+        assert!(told(&mut journal).contains("it was removed or replaced meanwhile"));
+        assert!(other.is_empty());
     }
 
     #[cfg(target_os = "linux")]

@@ -17,8 +17,15 @@ pub fn screen(faults: &Faults) -> String {
         ..3600.0 => format!("{virtual_s:.1} s"),
         more => format!("{:.1} h", more / 3600.0),
     };
+    // Of one world only what happened says something.
+    let is_one = *worlds == 1;
+    let which = if is_one {
+        format!("1 world (seed {first})")
+    } else {
+        format!("{worlds} worlds (seeds {first}..{last})")
+    };
     let mut text = format!(
-        "{worlds} worlds (seeds {first}..{last}): {frames} frames, {time} of virtual time, {}\n\n",
+        "{which}: {frames} frames, {time} of virtual time, {}\n\n",
         match faults.failed() {
             0 => "no failure".to_owned(),
             1 => "1 failure".to_owned(),
@@ -30,7 +37,7 @@ pub fn screen(faults: &Faults) -> String {
         let _ = write!(text, " {policy:>14}");
     }
     text.push('\n');
-    for row in &faults.faults {
+    for row in faults.faults.iter().filter(|row| !is_one || row.total() > 0) {
         let _ = write!(text, "{:<24} {:<9}", row.fault, row.place);
         for (_, times) in row.columns() {
             let _ = write!(text, " {times:>14}");
@@ -38,7 +45,7 @@ pub fn screen(faults: &Faults) -> String {
         text.push('\n');
     }
     text.push('\n');
-    for (what, times) in &faults.reached {
+    for (what, times) in faults.reached.iter().filter(|(_, times)| !is_one || **times > 0) {
         let _ = writeln!(text, "{what:<52} {times:>10}");
     }
     let never: Vec<_> = faults
@@ -57,7 +64,9 @@ pub fn screen(faults: &Faults) -> String {
             }
         })
         .collect();
-    if never.len() > MOST_NAMED {
+    if is_one {
+        // More worlds were not asked for.
+    } else if never.len() > MOST_NAMED {
         let (count, all) = (never.len(), faults.faults.len());
         let _ = writeln!(
             text,
