@@ -17,12 +17,7 @@ globals().update({name: _function(command) for name, command in _COMMANDS.items(
 compare = _with_files(globals()["compare"])
 grid = _with_executor(_COMMANDS["grid"])
 
-
-def sensitivity(study: str, **named):
-    """How much the verdicts of a study depend on constants: see kpps.sensitivities.sensitivity."""
-    from .sensitivities import sensitivity
-
-    return sensitivity(study, **named)
+from .sensitivities import sensitivity  # noqa: E402: it calls the functions above
 
 
 def schema() -> dict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import _kpps
-from .errors import Error, end
+from .errors import Error, Interrupted, end
 
 
 def main(words: list[str] | None = None) -> None:
@@ -20,8 +20,13 @@ def main(words: list[str] | None = None) -> None:
         engine = Engine(_of_workers(rest), engine_of(name))
     except Error as error:
         end(error)
-    code = _kpps.main(rest, engine)
-    engine.chunks.close()
+    try:
+        code = _kpps.main(rest, engine)
+    except KeyboardInterrupt:
+        # The command has said so.
+        code = Interrupted.exit_code
+    finally:
+        engine.chunks.close()
     sys.exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import typing
 
@@ -10,7 +11,8 @@ if typing.TYPE_CHECKING:
 
 
 class Error(Exception):
-    """A call of kpps failed; its message is one line. `result` is what was measured, or None."""
+    """A call of kpps failed; its message is one line. `result` is what was measured, or None. Of this class
+    itself is what failed outside: an engine, a device, a disk."""
 
     result: Result | None = None
     exit_code = 1
@@ -39,6 +41,18 @@ class Interrupted(Error, KeyboardInterrupt):
 
 
 NAMED = {kind.__name__: kind for kind in (Error, InputError, CheckFailed, InvalidMeasurement, Interrupted)}
+
+
+def whole(name: str, value, least: int, most: int) -> int:
+    """A whole number within these bounds."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= operator.index(value) <= most:
+        raise InputError(f"{name}= is {value!r}: give a whole number from {least} to {most}")
+    return operator.index(value)
+
+
+def failed(error: BaseException) -> Error:
+    """What another library raised, as an error of one line."""
+    return error if isinstance(error, Error) else Error(line_of(error))
 
 
 def end(error: Error) -> typing.NoReturn:

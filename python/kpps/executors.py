@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import os
 import time
 
-from .errors import InputError, line_of
+from .errors import Error, InputError, line_of
 
 # How long a scheduler is waited for, in s.
 CONNECT_S = 10
@@ -30,7 +31,7 @@ class Dask(concurrent.futures.Executor):
     def look(self):
         """An error if the scheduler has gone: the client gives up after it has tried to connect again."""
         if self._client.status in ("closing", "closed"):
-            raise RuntimeError("Dask's scheduler has gone: the same call resumes with another one")
+            raise Error("Dask's scheduler has gone: the same call resumes with another one")
 
     def submit(self, function, /, *values, **named):
         """Submits a task. Equal tasks are not one: a lost one is measured again."""
@@ -94,6 +95,20 @@ class Submitit(concurrent.futures.Executor):
         self._jobs = []
 
 
+def is_loss(error: BaseException) -> bool:
+    """Whether a task ended with its worker. Otherwise the task itself raised the error."""
+    ends = (concurrent.futures.BrokenExecutor, concurrent.futures.CancelledError, asyncio.CancelledError)
+    # A worker may get the Ctrl-C that ends the call.
+    if isinstance(error, (*ends, MemoryError, KeyboardInterrupt)):
+        return True
+    # Ray's error of a task is an error of the task's class, too.
+    if isinstance(getattr(error, "cause", None), BaseException) or type(error).__name__ == "FailedJobError":
+        return False
+    # Engines have errors of their own for lost workers, as distributed.KilledWorker.
+    engine = type(error).__module__.partition(".")[0]
+    return engine in ("distributed", "loky", "mpi4py", "ray", "submitit") or isinstance(error, OSError)
+
+
 def adapted(executor):
     """The executor, or an adapter if what it returns are no futures."""
     return Submitit(executor) if type(executor).__module__.partition(".")[0] == "submitit" else executor
@@ -105,7 +120,8 @@ class Ray(concurrent.futures.Executor):
     def __init__(self, **options):
         import ray
 
-        if not ray.is_initialized():
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
             ray.init(log_to_driver=False, **options)
         self._ray, self._task = ray, ray.remote(_apply)
         self._max_workers = int(ray.cluster_resources().get("CPU", 1))
@@ -115,44 +131,52 @@ class Ray(concurrent.futures.Executor):
         return self._task.remote(function, *values, **named).future()
 
     def shutdown(self, wait=True, *, cancel_futures=False):
-        self._ray.shutdown()
+        if self._is_ours:
+            self._ray.shutdown()
 
 
 def engine_of(name: str):
-    """The executor with a name: what the command's --on takes. Returns it, or a function that makes it."""
+    """A function that makes the executor with a name: what the command's --on takes."""
     kind, _, place = name.partition("://")
-    try:
-        if kind == "processes":
-            return processes
-        if kind == "dask":
-            return _dask(place)
-        if kind == "ray":
-            return Ray(**({"address": place} if place else {}))
-        if kind == "slurm":
-            return _slurm(place)
-    except ImportError as error:
-        raise InputError(f"{name} takes a package that is not here: {error}") from error
-    except Exception as error:
-        raise InputError(f"{name} cannot be used: {line_of(error)}") from error
-    known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
-    raise InputError(f"there is no engine called {name}: {known}")
+    make = {"processes": lambda _: processes(), "dask": _dask, "ray": _ray, "slurm": _slurm}.get(kind)
+    if make is None:
+        known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
+        raise InputError(f"there is no engine called {name}: {known}")
+
+    def made():
+        try:
+            return make(place)
+        except ImportError as error:
+            raise InputError(f"{name} takes a package that is not here: {error}") from error
+        except Exception as error:
+            raise InputError(f"{name} cannot be used: {line_of(error)}") from error
+
+    return made
 
 
 def processes():
     """Processes of this machine, one for each CPU."""
     import multiprocessing
+    import signal
 
-    # Without what this process has: threads, open files.
-    return concurrent.futures.ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+    # Without what this process has: threads, open files. Ctrl-C is for the call, which ends its workers.
+    return concurrent.futures.ProcessPoolExecutor(
+        mp_context=multiprocessing.get_context("spawn"), initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
 
 
 def _dask(place: str):
     from distributed import Client
 
     if not place:
-        return Dask(Client(processes=True, threads_per_worker=1))
+        return Dask(Client(processes=True, threads_per_worker=1, dashboard_address=None))
     # By default a client tries for half a minute.
     return Dask(Client(f"tcp://{place}", timeout=CONNECT_S))
+
+
+def _ray(place: str):
+    return Ray(**({"address": place} if place else {}))
 
 
 def _slurm(place: str):

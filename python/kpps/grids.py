@@ -17,8 +17,8 @@ import time
 from collections import deque
 
 from . import _kpps
-from .errors import InputError, line_of
-from .executors import Dask, Ray, Submitit, adapted, engine_of, processes, workers_of
+from .errors import Error, InputError, failed, line_of
+from .executors import Dask, Ray, Submitit, adapted, engine_of, is_loss, processes, workers_of
 
 __all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
 
@@ -56,9 +56,22 @@ class Chunks:
         self.task, self.chunk_s = task, _positive("chunk_s", chunk_s, float)
         self.make = None if hasattr(executor, "submit") else executor
         self.executor = self._made() if self.make is not None else adapted(executor)
-        self.workers = workers_of(self.executor) if workers is None else _positive("workers", workers, int)
+        self.given = None if workers is None else _positive("workers", workers, int)
+        self.known, self.asked = workers_of(self.executor), time.monotonic()
         # How long one item takes, in s, once it is known.
         self.item_s = None
+
+    @property
+    def workers(self) -> int:
+        """How many chunks are worked on at a time. A cluster may grow and shrink."""
+        if self.given is not None:
+            return self.given
+        if time.monotonic() - self.asked > 1:
+            self.asked = time.monotonic()
+            # An engine that has gone is noticed elsewhere.
+            with contextlib.suppress(Exception):
+                self.known = workers_of(self.executor)
+        return self.known
 
     def run(self, items: list, take, give_up, goes_on=lambda: True) -> None:
         """Has all items worked on. `take(items, rows)` takes what comes back, in any order. `give_up(item, why)`
@@ -91,6 +104,10 @@ class Chunks:
                             self.item_s = each if self.item_s is None else 0.8 * self.item_s + 0.2 * each
                         # The rest was interrupted.
                         take(chunk[: len(rows)], rows)
+                    elif not is_loss(error):
+                        # Items that cannot be measured have rows: this is the worker's own defect, as a
+                        # package that it lacks, and other items would fail there, too.
+                        raise Error(f"a worker cannot work: {line_of(error)}; the same call resumes") from error
                     elif len(chunk) > 1:
                         # One of its items may be what ends workers: its halves tell.
                         half = len(chunk) // 2
@@ -121,7 +138,7 @@ class Chunks:
             return self.executor.submit(self.task, chunk)
         except concurrent.futures.BrokenExecutor:
             if self.make is None:
-                raise RuntimeError(
+                raise Error(
                     "the executor has lost its workers and takes no more: the same call resumes with another one; "
                     "a function that makes executors is called again"
                 ) from None
@@ -134,7 +151,12 @@ class Chunks:
             self.executor.look()
 
     def _made(self):
-        made = self.make()
+        try:
+            made = self.make()
+        except Error:
+            raise
+        except Exception as error:
+            raise InputError(f"executor= is a function that failed: {line_of(error)}") from error
         if not hasattr(made, "submit"):
             raise InputError(f"executor= is a function that returned {made!r}: it must make an executor")
         return adapted(made)
@@ -165,6 +187,8 @@ class Engine:
 
         try:
             self.chunks.run(cells, take, lambda cell, why: run.take([cell], [None], [None], [why]), run.goes_on)
+        except Exception as error:
+            raise failed(error) from error
         finally:
             if self.store is not None:
                 self.store.flush()
@@ -188,7 +212,8 @@ def _error(future) -> BaseException | None:
 class Store:
     """Rows of cells as partitions in Parquet, in a folder or at a URL of fsspec.
 
-    A partition is written as a whole and never changed. A cell is in one partition only.
+    A partition is written as a whole and never changed. A cell is in one partition only. Several grids with
+    the same axes may be in it: the column `key` has all settings of a cell.
     """
 
     # Rows are written when there are so many, or after so long.
@@ -260,7 +285,7 @@ class Store:
             pyarrow.unify_schemas([self.kept.schema, table.schema], promote_options="permissive")
         except (TypeError, ValueError) as error:
             line = f"{self.path} has the rows of another grid ({line_of(error)}): give another store="
-            raise RuntimeError(line) from error
+            raise Error(line) from error
 
     def flush(self) -> None:
         """Writes the rows that wait."""
@@ -282,7 +307,7 @@ class Store:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self.fs.rm(half)
-            raise RuntimeError(f"cannot write {whole}: {error}; make room, and the same call resumes") from error
+            raise Error(f"cannot write {whole}: {error}; make room, and the same call resumes") from error
         self.waiting = []
 
 
@@ -304,12 +329,14 @@ def table_of(rows: list[dict]):
 def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None, progress=None, **named):
     """`kpps.grid` with an executor: `call` runs the command's words, `command` makes them."""
     if executor is None and store is None:
+        if chunk_s is not None or workers is not None:
+            raise InputError("chunk_s= and workers= are for an executor: give executor=")
         return call(command.words((), named), progress)
     if isinstance(executor, str):
         executor = engine_of(executor)
     elif executor is None:
         executor = processes
-    elif not hasattr(executor, "submit") and not callable(executor):
+    elif isinstance(executor, type) or not hasattr(executor, "submit") and not callable(executor):
         raise InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
     store = Store(store) if store is not None else None
     with tempfile.TemporaryDirectory() as folder:

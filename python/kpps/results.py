@@ -42,9 +42,14 @@ class Record:
         """A field, or the default if there is none."""
         return self[name] if name in self._fields else default
 
+    def __reduce__(self):
+        return Record, (self._fields,)
+
     def __getattr__(self, name):
         # Private names are never fields: those that copying and pickling look for are among them.
-        if not name.startswith("_") and name in self._fields:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._fields:
             return self[name]
         raise AttributeError(f"there is no {name} here, but {', '.join(self._fields)}")
 
@@ -156,8 +161,23 @@ class Result(Record):
 class _Frozen:
     """What a call has brought, after its way through a pickle."""
 
-    def __init__(self, **fields):
+    def __init__(self, rows, **fields):
+        self.rows = _Rows(rows)
         self.__dict__.update(fields)
+
+
+class _Rows:
+    """Rows after their way through a pickle: as a Batch, of a pyarrow.Table."""
+
+    def __init__(self, table):
+        self._table = table
+        self.columns = table.column_names
+
+    def __len__(self):
+        return len(self._table)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def _frozen(called) -> dict:

@@ -6,8 +6,13 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+import kpps
+
 from . import studies
-from .errors import InputError
+from .errors import InputError, whole
+
+# A run of a study takes seconds.
+MOST_SAMPLES = 1 << 20
 
 
 @dataclasses.dataclass
@@ -49,13 +54,14 @@ class Sensitivity:
         return ax
 
 
-def sensitivity(study: str, *, constants=(), share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
+def sensitivity(study: str, *, constants=None, share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
                 claim=None, progress=None):
     """Measures a study again and again with constants moved, and tells how much each matters.
 
     Args:
         study: its name
-        constants: paths of constants, as host.cache_miss_ps; each is multiplied by 1 - share to 1 + share
+        constants: paths of constants, as host.cache_miss_ps; each is multiplied by 1 - share to 1 + share. By
+            default all that were fitted
         share: how far they are moved
         method: morris (samples x (constants + 1) runs) or sobol (samples x (constants + 2) runs)
         samples: how many trajectories, or how many base samples (for Sobol a power of two)
@@ -78,8 +84,15 @@ def sensitivity(study: str, *, constants=(), share: float = 0.1, method: str = "
         raise InputError(f"method= is morris or sobol, not {method!r}")
     if not isinstance(share, (int, float)) or not 0 < share < 1:
         raise InputError(f"share= is between 0 and 1, not {share!r}")
-    if not isinstance(samples, int) or samples < 1:
-        raise InputError(f"samples= is {samples!r}: give 1 or more")
+    # Morris compares trajectories, and Sobol's sequence is balanced at powers of two.
+    samples = whole("samples", samples, 2, MOST_SAMPLES)
+    if method == "sobol" and samples & (samples - 1):
+        raise InputError(f"samples= is {samples}: method=\"sobol\" takes a power of two")
+    seed = whole("seed", seed, 0, 2**32 - 1)
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress= is {progress!r}: give a function")
+    if constants is None:
+        constants = fitted(study, claim)
     constants = [constants] if isinstance(constants, str) else constants
     if not isinstance(constants, Iterable) or not (constants := [*constants]):
         raise InputError("constants= are paths of constants, as host.cache_miss_ps")
@@ -112,6 +125,27 @@ def sensitivity(study: str, *, constants=(), share: float = 0.1, method: str = "
             indices_of = sobol_indices.analyze(problem, measured, calc_second_order=False, seed=seed)
             indices[name] = {key: [float(it) for it in indices_of[key]] for key in ("S1", "ST")}
     return Sensitivity(constants, indices, len(points))
+
+
+def fitted(study: str, claim=None) -> list[str]:
+    """The paths of the fitted constants that a study has, as chip.rx_engine_ps: that of any of its chips."""
+    # A perturbation names all fitted constants, whatever its study; this one takes a moment.
+    rows = kpps.study("morris2000", claim=["M1"], perturb="1%")["rows"]
+    names = (row.constant.split(".") for row in rows)
+    failed = _failed(studies.study(study, claim=claim))
+    found = []
+    for path in sorted({f"{kind}.{path[-1]}" for kind, *path in names}):
+        try:
+            moved = studies.study(study, claim=claim, set={path: "*1.0"})
+        except InputError:
+            continue
+        if _failed(moved) == failed:
+            found.append(path)
+    return found
+
+
+def _failed(study) -> list[str]:
+    return [claim.id for claim in study.claims if claim.verdict == "failed"]
 
 
 def _values(study) -> dict[str, float | None]:

@@ -35,7 +35,7 @@ __all__: list[str]
 
 def schema() -> dict[str, Any]: ...
 def sensitivity(
-    study: str, *, constants: Iterable[str], share: float = 0.1, method: str = "morris", samples: int = 4,
+    study: str, *, constants: Iterable[str] | None = None, share: float = 0.1, method: str = "morris", samples: int = 4,
     seed: int = 1, claim: Iterable[str] | None = None, progress: Callable[[int, int], Any] | None = None,
 ) -> Sensitivity: ...
 '''

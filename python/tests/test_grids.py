@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 
 import kpps
 import pytest
@@ -115,7 +115,7 @@ def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_p
 
     sample = kpps.study("beyond", claim=["W1"], seeds="1..1")
     monkeypatch.setattr(beyond, "row", row)
-    lost = Here(lambda seeds: RuntimeError("killed") if 2 in seeds else None)
+    lost = Here(lambda seeds: BrokenExecutor("killed") if 2 in seeds else None)
     table = beyond.campaign(4, lost, tmp_path, first=1).to_pylist()
     assert [it["problem"] is not None for it in table] == [False, True, False, False]
     assert [it["W1.held"] for it in table] == [1.0, None, None, 4.0]
@@ -147,6 +147,9 @@ def test_a_store_takes_one_grid(small, tmp_path):
         ({"chunk_s": float("nan")}, "chunk_s= is nan"),
         ({"executor": lambda: None}, "executor= is a function that returned None"),
         ({"executor": 3}, "executor= takes"),
+        ({"executor": ThreadPoolExecutor}, "executor= takes"),
+        ({"executor": lambda: {}["no cluster\nx"]}, "executor= is a function that failed: KeyError"),
+        ({"executor": None, "workers": 2}, "workers= are for an executor"),
         ({"executor": "nosuch"}, "there is no engine called nosuch"),
         ({"store": 3}, "store=3 cannot be used"),
         ({"store": "nosuch://x"}, "store='nosuch://x' cannot be used"),
@@ -224,16 +227,59 @@ def test_an_interrupted_campaign_ends_with_the_same_rows(small, tmp_path):
 def test_a_lost_worker_loses_no_cell(small):
     def fails(cells):
         first = not any(cells == chunk for chunk in lost.chunks[:-1])
-        return RuntimeError("killed") if first else None
+        return BrokenExecutor("killed") if first else None
 
     lost = Here(fails)
     assert kpps.grid(**small, executor=lost).to_json() == kpps.grid(**small).to_json()
 
 
 def test_a_cell_that_kills_its_workers_is_a_row_with_that_error(small):
-    grid = kpps.grid(**small, executor=Here(lambda cells: RuntimeError("killed") if 2 in cells else None))
+    grid = kpps.grid(**small, executor=Here(lambda cells: BrokenExecutor("killed") if 2 in cells else None))
     problems = [cell.problem for cell in grid.cells if cell.get("problem") and cell.at[0] != 1]
-    assert problems == ["its worker was lost 3 times: RuntimeError: killed"] and grid.complete
+    assert problems == ["its worker was lost 3 times: BrokenExecutor: killed"] and grid.complete
+
+
+def test_a_worker_that_cannot_work_ends_the_call_and_makes_no_rows(small, tmp_path):
+    lacks = Here(lambda cells: ModuleNotFoundError("No module named 'kpps'") if 3 in cells else None)
+    with pytest.raises(kpps.Error, match="a worker cannot work: ModuleNotFoundError: No module named 'kpps'") as raised:
+        kpps.grid(**small, executor=lacks, resume=tmp_path / "kept.jsonl")
+    kept = raised.value.result.cells
+    assert len(kept) < 12 and not any("worker" in (cell.get("problem") or "") for cell in kept)
+    assert kpps.grid(**small, executor=Here(), resume=tmp_path / "kept.jsonl").complete
+
+
+def test_workers_that_come_later_get_work(small):
+    class Growing(Here):
+        """Has as many workers as it has got chunks."""
+
+        @property
+        def _max_workers(self):
+            return max(1, len(self.chunks))
+
+    chunks = grids.Chunks(Growing(), None)
+    assert chunks.workers == 1
+    chunks.executor.chunks += [[0]] * 7
+    assert chunks.workers == 1, "it is not asked all the time"
+    chunks.asked -= 2
+    assert chunks.workers == 7
+
+
+def test_a_named_engine_is_closed_after_the_call(small):
+    distributed = pytest.importorskip("distributed")
+    few = {**small, "vary": {"load": ["50%"]}}
+    assert kpps.grid(**few, executor="dask").to_json() == kpps.grid(**few).to_json()
+    with pytest.raises(ValueError):
+        distributed.get_client()
+
+
+def test_cells_that_fail_have_names_of_their_own_in_each_grid(small, tmp_path):
+    few = {**small, "vary": {"driver.rx_ring": [12, 64]}}
+    for driver in ("intel-5.7.6", "kpps"):
+        for _ in range(2):
+            kpps.grid(**{**few, "driver": driver}, load="50%", executor=Here(), store=tmp_path)
+    rows = grids.Store(tmp_path).read().to_pylist()
+    assert len(rows) == len({row["cell"] for row in rows}) == 4
+    assert len({row["problem"] for row in rows if row["problem"] is not None}) == 2
 
 
 def test_a_killed_process_is_replaced(small):
@@ -448,6 +494,78 @@ def test_the_command_hands_over_to_the_package(small, command, monkeypatch, tmp_
     assert "no engine called cloud" in command(*words, "--on", "cloud", fails=True)[1]
     monkeypatch.setenv("KPPS_PYTHON", "/no/such/python")
     assert "cannot be run" in command(*words, "--on", "processes", fails=True)[1]
+
+
+def test_the_job_of_kubernetes_has_each_share_once():
+    yaml = pytest.importorskip("yaml")
+    path = pathlib.Path(__file__).parents[2] / "packaging" / "cluster" / "grid.yaml"
+    spec = yaml.safe_load(path.read_text())["spec"]
+    container = spec["template"]["spec"]["containers"][0]
+    words = [*container["command"], *container["args"]]
+    # In place of the command, one that shows its words.
+    words[-1] = words[-1].replace("exec kpps", "exec echo")
+    shares = []
+    for pod in range(spec["completions"]):
+        env = {**os.environ, "JOB_COMPLETION_INDEX": str(pod)}
+        told = subprocess.run(words, env=env, check=True, capture_output=True, text=True).stdout.split()
+        shares.append((told[told.index("--shard") + 1], told[told.index("--resume") + 1]))
+    assert shares == [(f"{pod + 1}/8", f"/journals/share-{pod}.jsonl") for pod in range(8)]
+
+
+def test_ctrl_c_ends_what_uses_engines_with_one_line(tmp_path):
+    """As a terminal sends it: to the workers, too."""
+    kept = tmp_path / "kept.jsonl"
+    words = ["kpps", "grid", "--vary", "load=1%..100%/0.01%", "--duration", "200ms", "--on", "processes"]
+    words += ["--resume", str(kept), "--csv", str(tmp_path / "cells.csv")]
+    grid = f"""
+import sys
+sys.argv = {words}
+from kpps.__main__ import main
+"""
+    beyond = f"""
+import kpps
+from kpps.campaigns import beyond
+from kpps.errors import end
+def main():
+    try:
+        beyond.campaign(100_000, progress=lambda *_: open({str(tmp_path / "ready")!r}, "w").write("1\\n2\\n3"))
+    except kpps.Error as error:
+        assert len(error.result) >= 1
+        end(error)
+"""
+    for text, shows in ((grid, kept), (beyond, tmp_path / "ready")):
+        # A background job of a shell ignores Ctrl-C.
+        text = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + text
+        (tmp_path / "script.py").write_text(text + "if __name__ == '__main__':\n    main()\n")
+        process = subprocess.Popen(
+            [sys.executable, tmp_path / "script.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )
+        while process.poll() is None and not (shows.exists() and shows.read_text().count("\n") >= 2):
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate()
+        assert process.returncode == 130, said
+        assert said.strip().splitlines()[-1].startswith("kpps: interrupted") and "Traceback" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"machines": "3"}, "machines= is '3': give a whole number"),
+        ({"machines": float("nan")}, "machines= is nan"),
+        ({"machines": 1, "first": 2**64}, "first= is 18446744073709551616"),
+        ({"machines": 1, "first": -3}, "first= is -3"),
+        ({"machines": 1, "executor": 3}, "executor= takes"),
+        ({"machines": 1, "executor": None}, "executor= takes"),
+    ],
+)
+def test_what_is_wrong_with_a_campaign_is_said(arguments, says):
+    from kpps.campaigns import beyond
+
+    with pytest.raises(kpps.InputError) as raised:
+        beyond.campaign(**arguments)
+    assert says in str(raised.value)
 
 
 def test_names_hold_version_profiles_settings_and_seed(small):

@@ -1,5 +1,6 @@
 """Results are objects: rows for Arrow, drawings, pages, records with units."""
 
+import copy
 import json
 import pathlib
 import pickle
@@ -90,3 +91,6 @@ def test_results_can_be_pickled(curve):
     again = pickle.loads(pickle.dumps(curve))
     assert again.to_json() == curve.to_json() and again.to_arrow() == curve.to_arrow()
     assert again.series[0].name == "kpps"
+    assert again.rows.columns == curve.rows.columns and len(again.rows) == len(curve.rows)
+    point = curve.series[0].points[0]
+    assert copy.deepcopy(point) == copy.copy(point) == pickle.loads(pickle.dumps(point)) == point

@@ -16,6 +16,11 @@ def test_a_constant_moves_the_values_of_a_claim():
     assert any(effect > 0 for of in found.indices.values() for effect in of["mu_star"])
 
 
+def test_the_fitted_constants_of_a_study_are_found():
+    found = kpps.sensitivities.fitted("morris2000", ["M1"])
+    assert "chip.rx_engine_ps" in found and len(found) >= 3
+
+
 def test_a_value_that_nothing_moves_has_no_shares():
     found = kpps.sensitivity("morris2000", constants=["host.interrupt_cycles"], share=1e-9, method="sobol", samples=2, claim=["M14"])
     assert all(math.isnan(share) for share in found.indices["M14"]["S1"])
@@ -27,7 +32,9 @@ def test_a_constant_that_there_is_not_is_named():
 
 
 def test_wrong_arguments_are_named():
-    for wrong, line in [({"method": "guess"}, "method= is morris or sobol"), ({"share": 2}, "share= is between 0 and 1")]:
+    for wrong, line in [({"seed": "x"}, "seed= is 'x'"), ({"samples": 1}, "samples= is 1"), ({"samples": 3, "method": "sobol"}, "a power of two"),
+                        ({"progress": 3}, "progress= is 3"),
+                        ({"method": "guess"}, "method= is morris or sobol"), ({"share": 2}, "share= is between 0 and 1")]:
         with pytest.raises(kpps.InputError, match=line):
             kpps.sensitivity("morris2000", constants=CONSTANTS, **wrong)
 

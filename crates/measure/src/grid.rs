@@ -11,13 +11,16 @@ use crate::units::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell, Setting};
 use kpps_results::{Environment, Trial};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
+
+/// Among so many cells the first one that can be measured is looked for.
+const MOST_TRIED: usize = 1000;
 
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
 pub struct Combinations<'a> {
@@ -66,14 +69,25 @@ impl<'a> Combinations<'a> {
         self.axes.iter().zip(self.at(number)).filter_map(|(axis, at)| axis.values.get(at))
     }
 
-    /// The name of a cell: a hash of its key. It has all that the result depends on, so it is the same in
-    /// every grid with this cell.
+    /// The settings of a cell on the axes.
+    fn settings(&self, cell: usize) -> String {
+        let values = self.axes.iter().zip(self.values(cell));
+        values.map(|(axis, value)| format!("{}={value} ", axis.parameter)).collect()
+    }
+
+    /// The key of the first cell that can be measured: it has the settings that all cells share.
+    fn first_key<'j>(&self, job: &impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Option<String> {
+        self.numbers().take(MOST_TRIED).find_map(|cell| Some(job(&self.at(cell)).ok()?.key))
+    }
+
+    /// The key of a cell that cannot be measured: its settings after [`first_key`](Self::first_key).
+    fn failed_key(&self, first: Option<&str>, cell: usize) -> String {
+        format!("{} but {}", first.unwrap_or_default(), self.settings(cell))
+    }
+
+    /// The name of a cell: a hash of its key, which has all that its result depends on.
     pub fn name(&self, outcome: &Outcome) -> String {
-        let settings = || {
-            let values = self.axes.iter().zip(self.values(outcome.cell));
-            values.map(|(axis, value)| format!("{}={value} ", axis.parameter)).collect::<String>()
-        };
-        digest(outcome.key.clone().unwrap_or_else(settings).as_bytes())
+        digest(outcome.key.clone().unwrap_or_else(|| self.settings(outcome.cell)).as_bytes())
     }
 }
 
@@ -171,7 +185,8 @@ impl Shared {
 pub struct Outcome {
     /// The cell's number.
     pub cell: usize,
-    /// Its name among kept results, that of its [`Job`]; `None` if its settings fit no testbed.
+    /// Its name among kept results, that of its [`Job`]. A cell without a job, whose settings fit no testbed,
+    /// is not kept; it has a name of its own, or `None` if its worker was lost.
     pub key: Option<String>,
     /// The result, or the reason why there is none.
     pub result: Result<Trial, String>,
@@ -200,8 +215,12 @@ pub fn outcomes<'j>(
     cells: &[usize],
     job: impl Fn(&[usize]) -> Result<Job<'j>, String>,
 ) -> Vec<Outcome> {
+    let first = OnceCell::new();
     let outcome = |&cell: &usize| match job(&all.at(cell)) {
-        Err(problem) => Some(Outcome { cell, key: None, result: Err(problem) }),
+        Err(problem) => {
+            let first = first.get_or_init(|| all.first_key(&job));
+            Some(Outcome { cell, key: Some(all.failed_key(first.as_deref(), cell)), result: Err(problem) })
+        }
         Ok(mut job) => match (job.measure)() {
             Err(TrialError::Interrupted) => None,
             result => {
@@ -300,10 +319,21 @@ impl<'c> Cells<'c> {
                 self.in_threads(&job, Some(&sorted));
                 let mut sorted = sorted.into_inner().unwrap_or_else(PoisonError::into_inner);
                 sorted.missing.sort_unstable();
+                let first = self.all.first_key(&job);
+                for failed in sorted.kept.iter_mut().filter(|outcome| outcome.key.is_none()) {
+                    failed.key = Some(self.all.failed_key(first.as_deref(), failed.cell));
+                }
                 sorted
             }
         };
         let mut take = |outcome: Outcome| {
+            // Workers may be anywhere.
+            if let (Some(key), Ok(job)) = (&outcome.key, job(&self.all.at(outcome.cell)))
+                && *key != job.key
+            {
+                let why = "a worker has another version of kpps, or other profiles: its cells are left out";
+                return self.fail(Error::Failed(why.into()));
+            }
             if let (Some(key), Ok(point)) = (&outcome.key, &outcome.result) {
                 self.measured.fetch_add(1, Ordering::Relaxed);
                 self.resume().as_mut().map(|resume| resume.add(key, None, point, self.observer));
@@ -569,5 +599,53 @@ mod tests {
         let first = outcomes(&turned, &[0], |at| job(&[at[1], at[0]]));
         assert_eq!(turned.name(&first[0]), names[0]);
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+    }
+    #[test]
+    fn a_cell_that_cannot_be_measured_has_another_name_in_another_grid() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let names = |version: &'static str| -> Vec<String> {
+            let job = |at: &[usize]| {
+                let job = job(at)?;
+                Ok(Job { key: format!("{version} {}", job.key), ..job })
+            };
+            let failed = |it: &Outcome| it.result.is_err().then(|| all.name(it));
+            outcomes(&all, &[0, 1, 2, 3, 4, 5], job).iter().filter_map(failed).collect()
+        };
+        let mut all_names = [names("1"), names("2")].concat();
+        assert_eq!(all_names.len(), 4);
+        all_names.dedup();
+        assert_eq!(all_names.len(), 4);
+        assert_eq!(names("1"), all_names[..2]);
+    }
+
+    /// As a worker with another version of kpps.
+    struct Other;
+
+    impl Engine for Other {
+        fn measure(
+            &self,
+            all: &Combinations<'_>,
+            _: &[Outcome],
+            cells: &[usize],
+            take: &mut dyn FnMut(Outcome),
+        ) -> Result<(), String> {
+            let theirs = |mut outcome: Outcome| {
+                outcome.key = outcome.key.map(|key| format!("0.0.9 {key}"));
+                outcome
+            };
+            outcomes(all, cells, job).into_iter().map(theirs).for_each(take);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn cells_of_another_version_are_left_out_and_told() {
+        let axes = axes();
+        let all = Combinations::of(&axes).unwrap();
+        let cells = Cells::new(&all, all.numbers().collect(), None, false, &|| true, &());
+        let measured = cells.on_engine(&Other, job);
+        assert!(measured.failed.unwrap().to_string().contains("another version of kpps"));
+        assert!(measured.cells.iter().all(|cell| cell.point.is_none()));
     }
 }

@@ -17,8 +17,11 @@ import time
 import kpps
 
 from .. import studies
-from ..errors import end
+from ..errors import end, failed, whole
 from ..grids import Chunks, Store, engine_of, table_of
+
+# Seeds of a study have 32 bits.
+MOST_SEEDS = 2**32 - 1
 
 
 def measure(seeds: list[int], ids: list[str]):
@@ -62,13 +65,19 @@ def worst(table) -> str:
                 lines.append(f"{name:<30} {least:>12.5g} {first:>8} {most:>12.5g} {last:>8}")
     missed = table.filter(compute.not_equal(table.column("missed"), "")).sort_by("seed").to_pylist()
     lines += [f"seed {row['seed']} misses {row['missed']}: kpps study beyond --drawn {row['seed']}" for row in missed]
-    return "\n".join([*lines, f"{len(seeds)} machines, {len(missed)} of them miss a claim"])
+    problems = [row for row in table.to_pylist() if row["problem"] is not None]
+    lines += [f"seed {row['seed']} could not be measured: {row['problem']}" for row in problems]
+    count = f"{len(seeds)} machines, {len(missed)} of them miss a claim"
+    return "\n".join([*lines, count + (f", {len(problems)} could not be measured" if problems else "")])
 
 
 def campaign(machines: int, executor="processes", store=None, first: int = 1, progress=None):
-    """Measures machines with the seeds from `first` on. Returns a pyarrow.Table with a row for each."""
-    if machines < 1:
-        raise kpps.InputError(f"machines= is {machines}: give 1 or more")
+    """Measures machines with the seeds from `first` on. Returns a pyarrow.Table with a row for each. After an
+    interruption those that were measured are the `result` of the error."""
+    first = whole("first", first, 1, MOST_SEEDS)
+    machines = whole("machines", machines, 1, MOST_SEEDS - first + 1)
+    if executor is None or not hasattr(executor, "submit") and not callable(executor) and not isinstance(executor, str):
+        raise kpps.InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
     store = Store(store) if store is not None else None
     # One machine tells which claims there are, without the study's figures.
     sample = studies.study("beyond", seeds="1..1")
@@ -76,7 +85,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     names = {name(sample, seed): seed for seed in range(first, first + machines)}
     # Rows of other versions and profiles are left alone.
     kept = store.kept.to_pylist() if store is not None and store.kept is not None else []
-    rows, total = [row for row in kept if row["cell"] in names], machines
+    rows = [row for row in kept if row["cell"] in names]
     known = {row["seed"] for row in rows}
     seeds = [seed for seed in names.values() if seed not in known]
 
@@ -85,7 +94,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
         if store is not None:
             store.add(table_of(brought))
         if progress is not None:
-            progress(len(rows), total, f"seed {brought[-1]['seed']}")
+            progress(len(rows), machines, f"seed {brought[-1]['seed']}")
 
     def give_up(seed, why):
         # The store does not get it: the next run tries it again.
@@ -94,6 +103,13 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
     try:
         chunks.run(seeds, take, give_up)
+    except KeyboardInterrupt as interrupt:
+        where = f", {store.path} has them" if store is not None else ""
+        error = kpps.Interrupted(f"interrupted: {len(rows)} of {machines} machines measured{where}")
+        error.result = table_of(rows)
+        raise error from interrupt
+    except Exception as error:
+        raise failed(error) from error
     finally:
         chunks.close()
         if store is not None:
