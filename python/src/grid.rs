@@ -89,7 +89,7 @@ impl Engine for Bound {
         all: &Combinations<'_>,
         kept: &[Outcome],
         cells: &[usize],
-        take: &mut dyn FnMut(Outcome),
+        take: &mut dyn FnMut(Vec<Outcome>),
     ) -> Result<(), String> {
         let kept = Batch::of(&outcomes(all, kept)).map_err(|error| error.to_string())?;
         let (sender, brought) = channel();
@@ -106,7 +106,7 @@ impl Engine for Bound {
                 done.map_err(|error| Python::attach(|py| error.value(py).to_string()))
             });
             while let Ok(Some(outcomes)) = brought.recv() {
-                outcomes.into_iter().map(outcome).for_each(&mut *take);
+                take(outcomes.into_iter().map(outcome).collect());
             }
             engine.join().unwrap_or_else(|_| Err("the engine has a defect".into()))
         })

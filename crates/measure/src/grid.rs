@@ -194,8 +194,8 @@ pub struct Outcome {
 
 /// Machines that measure cells.
 pub trait Engine: Send + Sync {
-    /// Measures the cells with these numbers and hands over each when it is measured, until all are or the
-    /// work is to end. `kept` are the cells that an earlier run has measured.
+    /// Measures the cells with these numbers and hands over what each worker has measured together, until all
+    /// are measured or the work is to end. `kept` are the cells that an earlier run has measured.
     ///
     /// # Errors
     /// Why the engine cannot go on, in one line.
@@ -204,7 +204,7 @@ pub trait Engine: Send + Sync {
         all: &Combinations<'_>,
         kept: &[Outcome],
         cells: &[usize],
-        take: &mut dyn FnMut(Outcome),
+        take: &mut dyn FnMut(Vec<Outcome>),
     ) -> Result<(), String>;
 }
 
@@ -326,19 +326,21 @@ impl<'c> Cells<'c> {
                 sorted
             }
         };
-        let mut take = |outcome: Outcome| {
-            // Workers may be anywhere.
-            if let (Some(key), Ok(job)) = (&outcome.key, job(&self.all.at(outcome.cell)))
-                && *key != job.key
-            {
+        let mut take = |outcomes: Vec<Outcome>| {
+            // Workers may be anywhere. The first cell tells of the others: a job takes a millisecond.
+            let known =
+                outcomes.iter().find_map(|it| Some((it.key.as_ref()?, job(&self.all.at(it.cell)).ok()?)));
+            if known.is_some_and(|(key, job)| *key != job.key) {
                 let why = "a worker has another version of kpps, or other profiles: its cells are left out";
                 return self.fail(Error::Failed(why.into()));
             }
-            if let (Some(key), Ok(point)) = (&outcome.key, &outcome.result) {
-                self.measured.fetch_add(1, Ordering::Relaxed);
-                self.resume().as_mut().map(|resume| resume.add(key, None, point, self.observer));
+            for outcome in outcomes {
+                if let (Some(key), Ok(point)) = (&outcome.key, &outcome.result) {
+                    self.measured.fetch_add(1, Ordering::Relaxed);
+                    self.resume().as_mut().map(|resume| resume.add(key, None, point, self.observer));
+                }
+                self.done(outcome.cell, outcome.result);
             }
-            self.done(outcome.cell, outcome.result);
         };
         if let Err(why) = engine.measure(self.all, &kept, &missing, &mut take) {
             self.fail(Error::Failed(why));
@@ -503,11 +505,11 @@ mod tests {
             all: &Combinations<'_>,
             kept: &[Outcome],
             cells: &[usize],
-            take: &mut dyn FnMut(Outcome),
+            take: &mut dyn FnMut(Vec<Outcome>),
         ) -> Result<(), String> {
             *self.got.lock().unwrap() = (kept.len(), cells.to_vec());
             let count = cells.len() - usize::from(self.loses_one);
-            outcomes(all, &cells[..count], job).into_iter().for_each(take);
+            take(outcomes(all, &cells[..count], job));
             if self.loses_one { Err("a worker was lost".into()) } else { Ok(()) }
         }
     }
@@ -628,13 +630,13 @@ mod tests {
             all: &Combinations<'_>,
             _: &[Outcome],
             cells: &[usize],
-            take: &mut dyn FnMut(Outcome),
+            take: &mut dyn FnMut(Vec<Outcome>),
         ) -> Result<(), String> {
             let theirs = |mut outcome: Outcome| {
                 outcome.key = outcome.key.map(|key| format!("0.0.9 {key}"));
                 outcome
             };
-            outcomes(all, cells, job).into_iter().map(theirs).for_each(take);
+            take(outcomes(all, cells, job).into_iter().map(theirs).collect());
             Ok(())
         }
     }
