@@ -2,10 +2,12 @@
 
 use super::{HOST, is_wanted, kpps};
 use kpps_frames::Size;
-use kpps_measure::{Finished, Load, Testbed};
+use kpps_measure::journal::Journal;
+use kpps_measure::{Finished, Load, Observer, Testbed};
 use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
 use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 #[test]
@@ -102,6 +104,65 @@ fn where_the_instructions_go_is_told_by_function() {
         at("pktgen_xmit").zip(at("e1000_xmit_frame")).is_some_and(|(caller, called)| caller < called)
     };
     assert!(stacks.iter().any(is_called), "{stacks:?}");
+}
+
+/// Counts the guests that boot.
+#[derive(Default)]
+struct Boots(AtomicUsize);
+
+impl Observer for Boots {
+    fn begins(&self, what: &str, _: Option<f64>) {
+        self.0.fetch_add(usize::from(what.starts_with("booting")), Relaxed);
+    }
+}
+
+#[test]
+fn a_lab_that_was_interrupted_goes_on_where_it_was() {
+    if !is_wanted() {
+        return;
+    }
+    let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let plan = Plan {
+        kernel: "linux-6.1".into(),
+        driver_module: None,
+        dpdk: None,
+        models: vec![Model::E1000],
+        backends: vec![Backend::Uio],
+        drivers: vec![Driver::Kpps],
+        works: vec![Work::Transmit, Work::Loop],
+        clock: Clock::Instructions,
+        rounds: 1,
+        windows: 1,
+        window: Duration::from_millis(20),
+        rate: Rate::Flood,
+        profile: false,
+        settings: Settings::default(),
+        at_most: None,
+        kpps: kpps(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept.jsonl");
+    let run = |most: usize| {
+        let kept = Finished::new(Some(Journal::open(&path).unwrap()), "");
+        // The journal's first line is no result.
+        let results = || std::fs::read_to_string(&path).unwrap().lines().count().saturating_sub(1);
+        let (boots, file) = (Boots::default(), path.clone());
+        let go_on = move || std::fs::read_to_string(&file).unwrap().lines().count().saturating_sub(1) < most;
+        let lab = plan.run(&boots, go_on, &kept).unwrap();
+        assert!(lab.failures.is_empty(), "{:?}", lab.failures);
+        (lab, boots.0.into_inner(), results())
+    };
+    let (first, boots, results) = run(1);
+    assert_eq!((first.complete, first.rows.len(), boots, results), (false, 1, 1, 1));
+    let (second, boots, results) = run(usize::MAX);
+    assert_eq!((second.complete, second.rows.len(), boots, results), (true, 2, 1, 2));
+    assert_eq!(second.rows[0].instructions_per_frame, first.rows[0].instructions_per_frame);
+    let (third, boots, results) = run(usize::MAX);
+    assert_eq!((third.complete, boots, results), (true, 0, 2), "nothing is measured again");
+    let counts = |lab: &kpps_results::lab::Lab| -> Vec<_> {
+        lab.rows.iter().map(|row| row.instructions_per_frame.clone()).collect()
+    };
+    assert_eq!(counts(&third), counts(&second));
 }
 
 /// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per
