@@ -15,7 +15,7 @@ missed=0
 # measure NAME: into the file of that name
 measure() {
     cargo build --quiet --release --manifest-path "$copy/Cargo.toml" --package kpps
-    "$kpps" lab --clock instructions --device e1000 --backend uio --under-test kpps --workload receive --results "$copy/$1.json"
+    "$kpps" lab --clock instructions --device e1000 --backend uio --under-test kpps --workload transmit,receive --results "$copy/$1.json"
 }
 
 # compare NAME CODE: with the driver as it is
@@ -39,9 +39,9 @@ plant() {
 measure before
 measure again
 compare again 0
-plant read-per-burst rx.rs \
-    '        self.regs.write(self.offset, (tail * self.unit) as u32);' \
-    '        self.regs.write(self.offset, (tail * self.unit) as u32); let _ = self.regs.read(self.offset);'
+plant read-per-burst tx/report.rs \
+    '        self.regs.write(self.tail, self.next as u32);' \
+    '        self.regs.write(self.tail, self.next as u32); let _ = self.regs.read(self.tail);'
 plant allocation-per-frame rx/format.rs \
     '        let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;' \
     '        core::hint::black_box(alloc::boxed::Box::new(length)); let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;'
