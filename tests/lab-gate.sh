@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Does the lab find a driver that takes more instructions? Plants two changes, one at a time, into a copy of the
-# sources, measures each in a guest by the clock of instructions, and compares with the driver as it is:
+# Does the lab find a driver that takes more instructions? Plants two changes, one at a time, into a copy of
+# the sources, measures each in a guest by the clock of instructions, and compares with the driver as it is:
 # `kpps compare` must end with 1. The driver against itself must end with 0. Takes a quarter of an hour.
 # usage: tests/lab-gate.sh
 set -euo pipefail

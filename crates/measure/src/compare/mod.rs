@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(finding(1.0, 125.0, 135.0, 0.1).0, Finding::Within);
         assert_eq!(finding(1.0, 125.0, 100.0, 0.0).0, Finding::Better);
         // A register read for each burst of 32 where there was none.
-        assert_eq!(finding(0.002, 0.0, 1.0 / 32.0, 0.02).0, Finding::Worse);
+        assert_eq!(finding(0.005, 0.0, 1.0 / 32.0, 0.02).0, Finding::Worse);
     }
 
     #[test]
