@@ -25,10 +25,7 @@ pub struct Arguments {
 
 /// Runs `kpps merge`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let Arguments { into, journals } = arguments;
-    let merged = journal::merge(into, journals).map_err(kpps_measure::Error::from)?;
-    merged.torn.iter().for_each(|torn| {
-        session.tell(&format!("{} ends in the middle of a line, which is left out", torn.display()))
-    });
-    Ok(session.print(&format!("{}: {} results, {} added", into.display(), merged.results, merged.added))?)
+    let merged = journal::merge(&arguments.into, &arguments.journals).map_err(kpps_measure::Error::from)?;
+    merged.notes().iter().for_each(|note| session.tell(note));
+    Ok(session.print(&format!("{}: {merged}", arguments.into.display()))?)
 }

@@ -9,6 +9,7 @@
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -138,6 +139,21 @@ pub struct Merged {
     pub added: usize,
     /// The journals that end in the middle of a line: that line is left out.
     pub torn: Vec<PathBuf>,
+}
+
+impl Merged {
+    /// What the user must know, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let note =
+            |path: &PathBuf| format!("{} ends in the middle of a line, which is left out", path.display());
+        self.torn.iter().map(note).collect()
+    }
+}
+
+impl fmt::Display for Merged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} results, {} added", self.results, self.added)
+    }
 }
 
 /// Adds the results of other journals to one, which is made if missing: those lines that it does not have.

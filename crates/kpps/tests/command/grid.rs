@@ -17,7 +17,7 @@ const SHORT: [&str; 2] = ["--duration", "2ms"];
 fn a_grid_goes_on_where_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let lines = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap().lines().count();
+    let lines = || crate::kept(&folder.join("grid.jsonl")).len();
     let run = |rings: &str| {
         let rings = format!("driver.rx_ring={rings}");
         let words = ["--vary", &rings, "--vary", "load=200kpps,100%", "--json", "--resume", "grid.jsonl"];
@@ -53,7 +53,7 @@ fn a_grid_that_was_killed_goes_on() {
     let words =
         ["--driver", "intel-5.7.6", "--vary", "driver.weight=1..64*2", "--vary", "load=10%..100%/10%"];
     let words = [&words[..], &["--json", "--duration", "20ms", "--resume", "grid.jsonl"]].concat();
-    let kept = || std::fs::read_to_string(folder.join("grid.jsonl")).unwrap_or_default().lines().count();
+    let kept = || crate::kept(&folder.join("grid.jsonl")).len();
     let killed_in_the_middle = || {
         let _ = std::fs::remove_file(folder.join("grid.jsonl"));
         let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kpps"))

@@ -66,7 +66,7 @@ fn an_interrupted_run_is_resumed() {
         assert!(said.contains(what) && said.contains("resumes from kept"), "{said}");
         let part: Value = serde_json::from_slice(&interrupted.stdout).unwrap();
         assert_eq!(part["complete"], false);
-        let kept = std::fs::read_to_string(folder.path().join("kept")).unwrap().lines().count();
+        let kept = crate::kept(&folder.path().join("kept")).len();
         assert_eq!(part["rows"].as_array().unwrap().len(), kept);
         let run = |more: &[&str]| {
             let mut command = Command::cargo_bin("kpps").unwrap();
@@ -77,7 +77,7 @@ fn an_interrupted_run_is_resumed() {
         let whole = run(&[]);
         assert_eq!(run(&["--resume", "kept"]), whole, "the same bytes");
         assert_eq!(run(&["--resume", "kept"]), whole);
-        let lines = std::fs::read_to_string(folder.path().join("kept")).unwrap().lines().count();
+        let lines = crate::kept(&folder.path().join("kept")).len();
         let rows = serde_json::from_slice::<Value>(&whole).unwrap()["rows"].as_array().unwrap().len();
         assert_eq!(lines, rows, "each is measured once");
     }
