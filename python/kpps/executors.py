@@ -154,6 +154,15 @@ def engine_of(name: str):
     return made
 
 
+def executor_of(executor):
+    """What `executor=` takes, as an executor or a function that makes one."""
+    if isinstance(executor, str):
+        return engine_of(executor)
+    if isinstance(executor, type) or not hasattr(executor, "submit") and not callable(executor):
+        raise InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
+    return executor
+
+
 def processes():
     """Processes of this machine, one for each CPU."""
     import multiprocessing

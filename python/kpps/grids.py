@@ -18,7 +18,7 @@ from collections import deque
 
 from . import _kpps
 from .errors import Error, InputError, failed, line_of
-from .executors import Dask, Ray, Submitit, adapted, engine_of, is_loss, processes, workers_of
+from .executors import Dask, Ray, Submitit, adapted, engine_of, executor_of, is_loss, processes, workers_of
 
 __all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
 
@@ -332,12 +332,7 @@ def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None
         if chunk_s is not None or workers is not None:
             raise InputError("chunk_s= and workers= are for an executor: give executor=")
         return call(command.words((), named), progress)
-    if isinstance(executor, str):
-        executor = engine_of(executor)
-    elif executor is None:
-        executor = processes
-    elif isinstance(executor, type) or not hasattr(executor, "submit") and not callable(executor):
-        raise InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
+    executor = executor_of(processes if executor is None else executor)
     store = Store(store) if store is not None else None
     with tempfile.TemporaryDirectory() as folder:
         if store is not None and store.kept is not None:

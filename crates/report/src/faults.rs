@@ -51,7 +51,7 @@ pub fn screen(faults: &Faults) -> String {
     let never: Vec<_> = faults
         .faults
         .iter()
-        .filter(|row| row.columns().iter().any(|(_, times)| *times == 0))
+        .filter(|row| !is_one && row.columns().iter().any(|(_, times)| *times == 0))
         .map(|row| match row.total() {
             0 => row.fault.clone(),
             _ => {
@@ -64,9 +64,7 @@ pub fn screen(faults: &Faults) -> String {
             }
         })
         .collect();
-    if is_one {
-        // More worlds were not asked for.
-    } else if never.len() > MOST_NAMED {
+    if never.len() > MOST_NAMED {
         let (count, all) = (never.len(), faults.faults.len());
         let _ = writeln!(
             text,

@@ -18,7 +18,8 @@ import kpps
 
 from .. import studies
 from ..errors import end, failed, whole
-from ..grids import Chunks, Store, engine_of, table_of
+from ..executors import executor_of
+from ..grids import Chunks, Store, table_of
 
 # Seeds of a study have 32 bits.
 MOST_SEEDS = 2**32 - 1
@@ -76,8 +77,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     interruption those that were measured are the `result` of the error."""
     first = whole("first", first, 1, MOST_SEEDS)
     machines = whole("machines", machines, 1, MOST_SEEDS - first + 1)
-    if executor is None or not hasattr(executor, "submit") and not callable(executor) and not isinstance(executor, str):
-        raise kpps.InputError("executor= takes a concurrent.futures.Executor, a function that makes one, or a name")
+    executor = executor_of(executor)
     store = Store(store) if store is not None else None
     # One machine tells which claims there are, without the study's figures.
     sample = studies.study("beyond", seeds="1..1")
@@ -100,7 +100,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
         # The store does not get it: the next run tries it again.
         rows.append({"cell": name(sample, seed), "seed": seed, "problem": why, "missed": ""})
 
-    chunks = Chunks(engine_of(executor) if isinstance(executor, str) else executor, functools.partial(measure, ids=ids))
+    chunks = Chunks(executor, functools.partial(measure, ids=ids))
     try:
         chunks.run(seeds, take, give_up)
     except KeyboardInterrupt as interrupt:

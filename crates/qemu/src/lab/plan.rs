@@ -161,7 +161,7 @@ impl Plan {
         };
         let mut found = Found { lab, ..Found::default() };
         let newer = newer::get(&cache)?;
-        let (number, version) = qemu::version(Some(&newer))?;
+        let (number, version) = qemu::version(&newer)?;
         found.lab.qemu = number;
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         // The source of frames is kpps, too.

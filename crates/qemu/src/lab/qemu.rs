@@ -28,10 +28,9 @@ pub(super) struct Started {
     pub(super) trace: File,
 }
 
-/// The version of the host's QEMU, or of that in a folder: its number, as "7.2.22", and the line that it
-/// tells.
-pub(super) fn version(folder: Option<&Path>) -> Result<(String, String)> {
-    let output = launch(folder).version().map_err(|error| match error.kind() {
+/// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it tells.
+pub(super) fn version(folder: &Path) -> Result<(String, String)> {
+    let output = Launch::in_folder(folder).version().map_err(|error| match error.kind() {
         ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
         _ => Error::from(error),
     })?;

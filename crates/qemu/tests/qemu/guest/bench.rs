@@ -7,8 +7,31 @@ use kpps_measure::{Finished, Load, Observer, Testbed};
 use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
 use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+
+/// Our driver on an e1000 through UIO, on linux-6.1, in one round of one window by the clock of instructions.
+fn plan() -> Plan {
+    Plan {
+        kernel: "linux-6.1".into(),
+        driver_module: None,
+        dpdk: None,
+        models: vec![Model::E1000],
+        backends: vec![Backend::Uio],
+        drivers: vec![Driver::Kpps],
+        works: vec![Work::Transmit],
+        clock: Clock::Instructions,
+        rounds: 1,
+        windows: 1,
+        window: Duration::from_millis(50),
+        rate: Rate::Flood,
+        profile: false,
+        settings: Settings::default(),
+        at_most: None,
+        kpps: kpps(),
+    }
+}
 
 #[test]
 #[ignore = "`make lab` runs it"]
@@ -18,26 +41,18 @@ fn every_driver_does_every_workload_and_has_a_row() {
     }
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let plan = Plan {
-        kernel: "linux-6.1".into(),
-        driver_module: None,
-        dpdk: None,
         models: vec![Model::E1000e],
-        backends: vec![Backend::Uio],
         drivers: Driver::ALL.into(),
         works: Work::ALL.into(),
         clock: Clock::Wall,
-        rounds: 1,
-        windows: 1,
         window: Duration::from_millis(100),
         rate: Rate::Pps(20_000.0),
-        profile: false,
         settings: Settings(vec![
             "linux.RxIntDelay=10".parse().unwrap(),
             "sysctl.net.core.netdev_budget=100".parse().unwrap(),
             "napi.gro_flush_timeout=20000".parse().unwrap(),
         ]),
-        at_most: None,
-        kpps: kpps(),
+        ..plan()
     };
     let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     println!("{}", kpps_report::lab::table(&lab));
@@ -60,24 +75,7 @@ fn where_the_instructions_go_is_told_by_function() {
         return;
     }
     let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let plan = Plan {
-        kernel: "linux-6.1".into(),
-        driver_module: None,
-        dpdk: None,
-        models: vec![Model::E1000],
-        backends: vec![Backend::Uio],
-        drivers: vec![Driver::Kpps, Driver::Linux],
-        works: vec![Work::Transmit],
-        clock: Clock::Instructions,
-        rounds: 1,
-        windows: 1,
-        window: Duration::from_millis(50),
-        rate: Rate::Flood,
-        profile: true,
-        settings: Settings::default(),
-        at_most: None,
-        kpps: kpps(),
-    };
+    let plan = Plan { drivers: vec![Driver::Kpps, Driver::Linux], profile: true, ..plan() };
     let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     println!("{}", kpps_report::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
@@ -122,35 +120,17 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
         return;
     }
     let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let plan = Plan {
-        kernel: "linux-6.1".into(),
-        driver_module: None,
-        dpdk: None,
-        models: vec![Model::E1000],
-        backends: vec![Backend::Uio],
-        drivers: vec![Driver::Kpps],
-        works: vec![Work::Transmit, Work::Loop],
-        clock: Clock::Instructions,
-        rounds: 1,
-        windows: 1,
-        window: Duration::from_millis(20),
-        rate: Rate::Flood,
-        profile: false,
-        settings: Settings::default(),
-        at_most: None,
-        kpps: kpps(),
-    };
+    let plan = Plan { works: vec![Work::Transmit, Work::Loop], window: Duration::from_millis(20), ..plan() };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept.jsonl");
     let run = |most: usize| {
         let kept = Finished::new(Some(Journal::open(&path).unwrap()), "");
         // The journal's first line is no result.
-        let results = || std::fs::read_to_string(&path).unwrap().lines().count().saturating_sub(1);
+        let results = |path: &Path| std::fs::read_to_string(path).unwrap().lines().skip(1).count();
         let (boots, file) = (Boots::default(), path.clone());
-        let go_on = move || std::fs::read_to_string(&file).unwrap().lines().count().saturating_sub(1) < most;
-        let lab = plan.run(&boots, go_on, &kept).unwrap();
+        let lab = plan.run(&boots, move || results(&file) < most, &kept).unwrap();
         assert!(lab.failures.is_empty(), "{:?}", lab.failures);
-        (lab, boots.0.into_inner(), results())
+        (lab, boots.0.into_inner(), results(&path))
     };
     let (first, boots, results) = run(1);
     assert_eq!((first.complete, first.rows.len(), boots, results), (false, 1, 1, 1));
@@ -169,22 +149,13 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
 /// second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
-        kernel: "linux-6.1".into(),
-        driver_module: None,
-        dpdk: None,
         models: Model::OURS.into(),
-        backends: vec![Backend::Uio],
-        drivers: vec![Driver::Kpps],
         works: vec![Work::Receive, Work::Forward],
         clock: Clock::Wall,
         rounds: 3,
-        windows: 1,
         window: Duration::from_millis(500),
         rate,
-        profile: false,
-        settings: Settings::default(),
-        at_most: None,
-        kpps: kpps(),
+        ..plan()
     };
     let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     assert!(lab.failures.is_empty(), "{:?}", lab.failures);
