@@ -1,6 +1,6 @@
 //! Cases that measure time.
 
-use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
+use crate::case::{CaseResult, Entry, Verdict, check};
 use crate::oracle::{PEER, plain};
 use crate::rig::Rig;
 use crate::{Failure, Fixture, departure};
@@ -35,21 +35,43 @@ fn ready<'b, B: Fixture>(
     Ok(rig)
 }
 
+/// Takes a time, up to five times, until it is not above `most_ns`; returns the least, in ns.
+/// On the wall's clock the scheduler may delay whoever watches, so a time may come out too long, never too
+/// short.
+fn least_ns<B: Fixture>(
+    rig: &mut Rig<'_, B>,
+    most_ns: u64,
+    mut take: impl FnMut(&mut Rig<'_, B>) -> Result<u64, Failure>,
+) -> Result<u64, Failure> {
+    let mut least = take(rig)?;
+    for _ in 1..5 {
+        if least <= most_ns {
+            break;
+        }
+        least = least.min(take(rig)?);
+    }
+    Ok(least)
+}
+
 fn receive_enable<B: Fixture>(fixture: &mut B) -> CaseResult {
     let (deaf, slack) = (fixture.departs(&departure::DEAF_AFTER_RCTL), fixture.slack_ns());
     let mut rig = ready(fixture, |_| {})?;
-    let control = rig.regs.read(reg::RCTL);
-    rig.regs.write(reg::RCTL, control);
-    rig.regs.read(reg::RCTL);
-    let since = rig.fixture.platform().now_ns();
-    rig.fixture.inject_at_once(&plain([0xff; 6], PEER, 60, 1))?;
-    rig.received()?;
-    let took_ms = (rig.fixture.platform().now_ns() - since) / MS;
+    let most_ms = if deaf { 4000 } else { 2 + slack / MS };
+    let took_ns = least_ns(&mut rig, most_ms * MS, |rig| {
+        let control = rig.regs.read(reg::RCTL);
+        rig.regs.write(reg::RCTL, control);
+        rig.regs.read(reg::RCTL);
+        let since = rig.fixture.platform().now_ns();
+        rig.fixture.inject_at_once(&plain([0xff; 6], PEER, 60, 1))?;
+        rig.received()?;
+        Ok(rig.fixture.platform().now_ns() - since)
+    })?;
+    let took_ms = took_ns / MS;
     if deaf {
-        check!((900..4000).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
+        check!((900..most_ms).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
         return Ok(Verdict::Departs(&departure::DEAF_AFTER_RCTL));
     }
-    check!(took_ms < 2 + slack / MS, "a frame came in after {took_ms} ms");
+    check!(took_ms < most_ms, "a frame came in after {took_ms} ms");
     Ok(Verdict::Pass)
 }
 
@@ -64,20 +86,24 @@ fn time_to_line<B: Fixture>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Fai
 fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
     let departs = fixture.departs(&departure::NO_RECEIVE_DELAY);
     let mut rig = ready(fixture, |config| config.moderation.rdtr = TICKS)?;
-    rig.regs.write(reg::IMS, cause::RXT0);
-    let since = rig.fixture.platform().now_ns();
-    rig.fixture.inject(&plain([0xff; 6], PEER, 60, 1))?;
-    let took_ns = time_to_line(&mut rig, since)?;
-    rig.control.mask();
+    let most_ns = if departs { 50 * MS } else { 64 * MS + rig.fixture.slack_ns() };
+    let took_ns = least_ns(&mut rig, most_ns, |rig| {
+        rig.regs.write(reg::IMS, cause::RXT0);
+        let since = rig.fixture.platform().now_ns();
+        rig.fixture.inject(&plain([0xff; 6], PEER, 60, 1))?;
+        let took_ns = time_to_line(rig, since)?;
+        rig.control.mask();
+        rig.regs.read(reg::ICR);
+        if rig.poll()?.is_none() {
+            return Err("an interrupt without a frame".into());
+        }
+        Ok(took_ns)
+    })?;
     if departs {
-        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it was delayed");
+        check!(took_ns < most_ns, "the interrupt came after {took_ns} ns: it was delayed");
         return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
     }
-    check!(
-        (61 * MS..64 * MS + rig.fixture.slack_ns()).contains(&took_ns),
-        "the interrupt came after {took_ns} ns, not after 61 ms"
-    );
-    check!(rig.poll()?.is_some(), "an interrupt without a frame");
+    check!((61 * MS..most_ns).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
     Ok(Verdict::Pass)
 }
 
@@ -88,20 +114,22 @@ fn transmit_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
         config.completion = Completion { report_every: 1, delay: Delay::Always };
         config.moderation.tidv = TICKS;
     })?;
-    rig.regs.write(reg::IMS, cause::TXDW);
-    rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
-    let since = rig.fixture.platform().now_ns();
-    rig.tx.flush();
-    let took_ns = time_to_line(&mut rig, since)?;
-    rig.control.mask();
+    let most_ns = if departs { 50 * MS } else { 64 * MS + rig.fixture.slack_ns() };
+    let took_ns = least_ns(&mut rig, most_ns, |rig| {
+        rig.regs.write(reg::IMS, cause::TXDW);
+        rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
+        let since = rig.fixture.platform().now_ns();
+        rig.tx.flush();
+        let took_ns = time_to_line(rig, since)?;
+        rig.control.mask();
+        rig.regs.read(reg::ICR);
+        Ok(took_ns)
+    })?;
     if departs {
-        check!(took_ns < 50 * MS, "the interrupt came after {took_ns} ns: it was delayed");
+        check!(took_ns < most_ns, "the interrupt came after {took_ns} ns: it was delayed");
         return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
     }
-    check!(
-        (61 * MS..64 * MS + rig.fixture.slack_ns()).contains(&took_ns),
-        "the interrupt came after {took_ns} ns, not after 61 ms"
-    );
+    check!((61 * MS..most_ns).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
     Ok(Verdict::Pass)
 }
 
@@ -115,24 +143,30 @@ fn throttle<B: Fixture>(fixture: &mut B) -> CaseResult {
     const GAP_NS: u64 = ITR as u64 * 256;
     const INTERRUPTS: u64 = 10;
     let mut rig = ready(fixture, |_| {})?;
-    rig.regs.write(reg::ITR, ITR);
-    rig.regs.write(reg::IMS, cause::RXT0);
-    // The first interrupt comes at once; each later one waits for the gap.
-    rig.regs.write(reg::ICS, cause::RXT0);
-    time_to_line(&mut rig, 0)?;
-    let since = rig.fixture.platform().now_ns();
-    for _ in 0..INTERRUPTS {
-        rig.regs.read(reg::ICR);
-        check_eq!(rig.fixture.interrupt_line()?, false, "line after reading ICR");
-        rig.regs.write(reg::ICS, cause::RXT0);
-        time_to_line(&mut rig, 0)?;
-    }
-    let took_ns = rig.fixture.platform().now_ns() - since;
-    rig.regs.write(reg::ITR, 0);
-    rig.control.mask();
     let least = INTERRUPTS * GAP_NS;
     // Noticing each one may take a little, where the clock is on the wall.
     let most = least * 18 / 10 + INTERRUPTS * rig.fixture.slack_ns();
+    let took_ns = least_ns(&mut rig, most, |rig| {
+        rig.regs.write(reg::ITR, ITR);
+        rig.regs.write(reg::IMS, cause::RXT0);
+        // The first interrupt comes at once; each later one waits for the gap.
+        rig.regs.write(reg::ICS, cause::RXT0);
+        time_to_line(rig, 0)?;
+        let since = rig.fixture.platform().now_ns();
+        for _ in 0..INTERRUPTS {
+            rig.regs.read(reg::ICR);
+            if rig.fixture.interrupt_line()? {
+                return Err("the line is asserted after ICR was read".into());
+            }
+            rig.regs.write(reg::ICS, cause::RXT0);
+            time_to_line(rig, 0)?;
+        }
+        let took_ns = rig.fixture.platform().now_ns() - since;
+        rig.regs.write(reg::ITR, 0);
+        rig.control.mask();
+        rig.regs.read(reg::ICR);
+        Ok(took_ns)
+    })?;
     check!(
         (least - 3 * MS..most).contains(&took_ns),
         "{INTERRUPTS} interrupts within {took_ns} ns, not {least}"
