@@ -183,6 +183,12 @@ struct Cache {
 pub struct Seen(Cell<Option<u64>>);
 
 impl Seen {
+    /// No CPU has touched the lines so far.
+    #[inline]
+    pub(crate) fn never(&self) -> bool {
+        self.0.get().is_none()
+    }
+
     /// The CPU has touched the lines just now.
     #[inline]
     pub(crate) fn now(&self, machine: &Machine) {

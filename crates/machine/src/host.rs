@@ -113,6 +113,8 @@ pub struct Work {
     pub grow_cycles: u64,
     /// Cache lines that this fetches from memory.
     pub grow_lines: u32,
+    /// Giving the page of a buffer back to the page allocator.
+    pub shrink_cycles: u64,
     /// Bytes of a packet structure.
     pub structure_bytes: u32,
     /// Cache lines beside the structure that allocating and freeing touches: the reference count behind the
@@ -147,6 +149,7 @@ impl Work {
             ("list_lines", self.list_lines.into(), 0..=256),
             ("grow_cycles", self.grow_cycles, CYCLES),
             ("grow_lines", self.grow_lines.into(), 0..=1024),
+            ("shrink_cycles", self.shrink_cycles, CYCLES),
             ("structure_bytes", self.structure_bytes.into(), 16..=4096),
             ("buffer_lines", self.buffer_lines.into(), 0..=256),
             ("frame_lines", self.frame_lines.into(), 0..=256),
@@ -197,6 +200,8 @@ pub struct Params {
     pub list_lines: u32,
     /// Making buffers of a fresh page.
     pub grow_ps: u64,
+    /// Giving such a page back.
+    pub shrink_ps: u64,
     /// Cache lines that this fetches from memory.
     pub grow_lines: u32,
     /// Taking one from, or giving one to, a list of recycled buffers.
@@ -257,6 +262,7 @@ impl Params {
             list_ps: ps(work.list_cycles),
             list_lines: work.list_lines,
             grow_ps: ps(work.grow_cycles),
+            shrink_ps: ps(work.shrink_cycles),
             grow_lines: work.grow_lines,
             recycle_ps: host.recycle_ps.unwrap_or(ps(work.recycle_cycles)),
             checksum_ps: host.checksum_ps.unwrap_or(ps(work.checksum_cycles)),

@@ -126,6 +126,19 @@ impl Buf {
             self.seen.now(&self.machine);
         }
     }
+
+    /// The CPU, in `function`, gives the buffer's page back, or takes it: what describes the page comes from
+    /// memory, or is in the cache if the buffer was in use a short time ago.
+    #[inline]
+    fn touch_page(&self, function: Function) {
+        let (machine, lines) = (&self.machine, self.machine.host().grow_lines);
+        if self.seen.never() {
+            self.cpu.set(machine.cpu());
+            machine.fetch_lines(function, lines);
+        } else {
+            self.touch_structure(function, lines);
+        }
+    }
 }
 
 impl Buffer for Buf {
@@ -179,11 +192,14 @@ pub struct Arrays {
     pub batch: usize,
     /// Buffers in the shared array; 0: there is none.
     pub shared: usize,
+    /// Buffers in the lists. The page of one more goes back to the page allocator. `None`: pages stay.
+    #[serde(default)]
+    pub listed: Option<usize>,
 }
 
 impl Arrays {
     /// An allocator that never moves a buffer.
-    pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0 };
+    pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0, listed: None };
 
     /// Whether an allocator can be like this; the error names what is out of range.
     pub fn check(&self) -> Result<(), String> {
@@ -191,6 +207,7 @@ impl Arrays {
             ("buffers.array", self.array, 0..=1 << 20),
             ("buffers.batch", self.batch, 1..=self.array.max(1)),
             ("buffers.shared", self.shared, 0..=1 << 20),
+            ("buffers.listed", self.listed.unwrap_or(0), 0..=1 << 20),
         ])
     }
 }
@@ -293,8 +310,7 @@ impl Pool {
         }
         let fresh = self.fresh.borrow_mut().pop_back()?;
         machine.spend_on(Function::Allocate, host.grow_ps);
-        machine.fetch_lines(Function::Allocate, host.grow_lines);
-        fresh.cpu.set(machine.cpu());
+        fresh.touch_page(Function::Allocate);
         Some(fresh)
     }
 
@@ -319,7 +335,13 @@ impl Pool {
     fn list(&self, machine: &Machine, buffer: Buf) {
         machine.spend_on(Function::Free, machine.host().list_ps);
         buffer.touch_structure(Function::Free, machine.host().list_lines);
-        self.lists.borrow_mut().push_back(buffer);
+        if self.rules.listed.is_some_and(|most| self.lists.borrow().len() >= most) {
+            machine.spend_on(Function::Free, machine.host().shrink_ps);
+            buffer.touch_page(Function::Free);
+            self.fresh.borrow_mut().push_back(buffer);
+        } else {
+            self.lists.borrow_mut().push_back(buffer);
+        }
     }
 }
 
@@ -464,6 +486,7 @@ mod tests {
             list_ps: 5_000,
             list_lines: 0,
             grow_ps: 7_000_000,
+            shrink_ps: 3_000_000,
             grow_lines: 4,
             structure_lines: 6,
             buffer_lines: 0,
@@ -481,7 +504,7 @@ mod tests {
         machine.now_ps() - began
     }
 
-    const ARRAYS: Arrays = Arrays { array: 4, batch: 2, shared: 2 };
+    const ARRAYS: Arrays = Arrays { array: 4, batch: 2, shared: 2, listed: None };
 
     #[test]
     fn a_fresh_page_is_dear_and_what_was_just_freed_is_cheap() {
@@ -516,6 +539,21 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_more_free_buffers_than_are_listed_go_back() {
+        let machine = machine();
+        let rules = Arrays { array: 0, batch: 1, shared: 0, listed: Some(1) };
+        let mut source = Allocator::new(&machine, 2, 2048, rules);
+        let held: Vec<_> = (0..2).map(|_| source.take().unwrap()).collect();
+        let costs: Vec<_> = held.into_iter().map(|buf| cost(&machine, || source.give(buf))).collect();
+        assert_eq!(costs[1] - costs[0], 3_000_000 + 4 * 10);
+        // The listed one is taken first; the other's page is made anew, with lines that are in the cache.
+        let mut held = Vec::new();
+        let costs: Vec<_> = (0..2).map(|_| cost(&machine, || held.push(source.take().unwrap()))).collect();
+        assert_eq!(costs[1] - costs[0], 7_000_000 + 4 * 10);
+        assert!(source.take().is_none());
+    }
+
+    #[test]
     fn a_clone_costs_half() {
         let machine = machine();
         let mut source = Allocator::new(&machine, 2, 2048, ARRAYS);
@@ -532,7 +570,8 @@ mod tests {
     fn recycling_costs_no_allocator() {
         let machine = machine();
         let mut source =
-            Allocator::new(&machine, 2, 2048, Arrays { array: 0, batch: 1, shared: 0 }).recycling();
+            Allocator::new(&machine, 2, 2048, Arrays { array: 0, batch: 1, shared: 0, listed: None })
+                .recycling();
         let mut held = None;
         assert_eq!(cost(&machine, || held = source.take()), 0);
         assert_eq!(cost(&machine, || source.give(held.take().unwrap())), 0);
@@ -570,6 +609,7 @@ mod tests {
             list_cycles: 60,
             list_lines: 2,
             grow_cycles: 2000,
+            shrink_cycles: 1000,
             grow_lines: 8,
             structure_bytes: 160,
             buffer_lines: 1,
