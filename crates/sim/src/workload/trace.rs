@@ -160,6 +160,7 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
         });
     }
 
+    // The start's own interrupt is long ago by then: ITR no longer delays the first one of a frame.
     let phases = Phases::new(machine.now_ps() + 1000 * US, what.warmup_us * US, what.duration_us * US)?;
     let captures: Vec<_> = (0..what.ports).map(|_| Rc::new(RefCell::new(Vec::new()))).collect();
     let sent: Vec<_> = (0..what.ports).map(|_| Rc::new(Cell::new(0))).collect();
