@@ -233,7 +233,7 @@ struct Pool {
     arrays: Box<[RefCell<Stack>]>,
     shared: RefCell<Stack>,
     lists: RefCell<Stack>,
-    /// Of pages that were never used.
+    /// Of pages that the page allocator has: never used, or given back, the last of these first.
     fresh: RefCell<Stack>,
 }
 
