@@ -30,6 +30,13 @@ pub struct Port {
     pub delivered_before: u64,
 }
 
+impl Port {
+    /// Frames that the card has stored in memory during the trace, whatever became of them there.
+    pub fn received(&self) -> u64 {
+        self.card.to_host - self.card_before.to_host
+    }
+}
+
 /// A trace.
 pub struct Trace {
     /// One bus clock, in picoseconds.
@@ -81,6 +88,11 @@ impl Trace {
     /// Frames per second that reached the kernel, of one port.
     pub fn delivered_pps(&self, port: usize) -> f64 {
         self.ports.get(port).map_or(0.0, |p| p.delivered as f64 / self.seconds())
+    }
+
+    /// Frames per second that one card has stored: see [`Port::received`].
+    pub fn received_pps(&self, port: usize) -> f64 {
+        self.ports.get(port).map_or(0.0, |p| p.received() as f64 / self.seconds())
     }
 
     /// Share of the time for which the bus was occupied.

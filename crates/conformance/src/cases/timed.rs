@@ -3,7 +3,7 @@
 use crate::case::{CaseResult, Entry, Verdict, check};
 use crate::oracle::{PEER, plain};
 use crate::rig::Rig;
-use crate::{Failure, Fixture, departure};
+use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::reg;
 use kpps_driver::TxMeta;
@@ -82,12 +82,28 @@ fn time_to_line<B: Fixture>(rig: &mut Rig<'_, B>, since: u64) -> Result<u64, Fai
     Ok(rig.fixture.platform().now_ns() - since)
 }
 
+/// Whether an interrupt comes after [`TICKS`]: `take` returns how long it took, in ns. A device with
+/// `departure` does not delay it.
+fn delayed<B: Fixture>(
+    rig: &mut Rig<'_, B>,
+    departure: &'static Departure,
+    take: impl FnMut(&mut Rig<'_, B>) -> Result<u64, Failure>,
+) -> CaseResult {
+    let departs = rig.fixture.departs(departure);
+    let most_ns = if departs { 50 * MS } else { 64 * MS + rig.fixture.slack_ns() };
+    let took_ns = least_ns(rig, most_ns, take)?;
+    if departs {
+        check!(took_ns < most_ns, "the interrupt came after {took_ns} ns: it was delayed");
+        return Ok(Verdict::Departs(departure));
+    }
+    check!((61 * MS..most_ns).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
+    Ok(Verdict::Pass)
+}
+
 /// SDM 13.4.30: in 1.024 µs.
 fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
-    let departs = fixture.departs(&departure::NO_RECEIVE_DELAY);
     let mut rig = ready(fixture, |config| config.moderation.rdtr = TICKS)?;
-    let most_ns = if departs { 50 * MS } else { 64 * MS + rig.fixture.slack_ns() };
-    let took_ns = least_ns(&mut rig, most_ns, |rig| {
+    delayed(&mut rig, &departure::NO_RECEIVE_DELAY, |rig| {
         rig.regs.write(reg::IMS, cause::RXT0);
         let since = rig.fixture.platform().now_ns();
         rig.fixture.inject(&plain([0xff; 6], PEER, 60, 1))?;
@@ -98,24 +114,16 @@ fn receive_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
             return Err("an interrupt without a frame".into());
         }
         Ok(took_ns)
-    })?;
-    if departs {
-        check!(took_ns < most_ns, "the interrupt came after {took_ns} ns: it was delayed");
-        return Ok(Verdict::Departs(&departure::NO_RECEIVE_DELAY));
-    }
-    check!((61 * MS..most_ns).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
-    Ok(Verdict::Pass)
+    })
 }
 
 /// SDM 13.4.41: in 1.024 µs, for descriptors with IDE.
 fn transmit_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
-    let departs = fixture.departs(&departure::NO_TRANSMIT_DELAY);
     let mut rig = ready(fixture, |config| {
         config.completion = Completion { report_every: 1, delay: Delay::Always };
         config.moderation.tidv = TICKS;
     })?;
-    let most_ns = if departs { 50 * MS } else { 64 * MS + rig.fixture.slack_ns() };
-    let took_ns = least_ns(&mut rig, most_ns, |rig| {
+    delayed(&mut rig, &departure::NO_TRANSMIT_DELAY, |rig| {
         rig.regs.write(reg::IMS, cause::TXDW);
         rig.send(&plain([0xff; 6], PEER, 60, 1), 1, &TxMeta::default())?;
         let since = rig.fixture.platform().now_ns();
@@ -124,13 +132,7 @@ fn transmit_delay<B: Fixture>(fixture: &mut B) -> CaseResult {
         rig.control.mask();
         rig.regs.read(reg::ICR);
         Ok(took_ns)
-    })?;
-    if departs {
-        check!(took_ns < most_ns, "the interrupt came after {took_ns} ns: it was delayed");
-        return Ok(Verdict::Departs(&departure::NO_TRANSMIT_DELAY));
-    }
-    check!((61 * MS..most_ns).contains(&took_ns), "the interrupt came after {took_ns} ns, not after 61 ms");
-    Ok(Verdict::Pass)
+    })
 }
 
 /// SDM 13.4.18: the least time between interrupts, in 256 ns.

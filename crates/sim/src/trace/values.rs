@@ -1,6 +1,6 @@
 //! A trace as values with names, for studies and tables.
 
-use super::{Port, Trace, regimes};
+use super::{Trace, regimes};
 use kpps_frames::{Size, rate};
 use kpps_machine::bus::{Master, Transaction, What};
 use kpps_machine::cpu::Function;
@@ -15,8 +15,7 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
     let r = regimes(trace, 0);
     let port = trace.ports.first().copied().unwrap_or_default();
     let (before, after) = (port.card_before, port.card);
-    let received = |port: &Port| (port.card.to_host - port.card_before.to_host) as f64;
-    let per_frame = |count: u64| (received(&port) > 0.0).then(|| count as f64 / received(&port));
+    let per_frame = |count: u64| (port.received() > 0).then(|| count as f64 / port.received() as f64);
     let busy: u64 = trace.usage.busy_ps();
     let of = |function: Function| (busy > 0).then(|| trace.profile.of(function) as f64 / busy as f64);
     let mut functions: Vec<Function> = Function::ALL.to_vec();
@@ -42,11 +41,10 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
         ("payload_bytes", f64::from(size.bytes_with_fcs() - AROUND_BYTES)),
         ("sent_gb_per_s", port.sent as f64 / trace.seconds() * f64::from(size.bytes_with_fcs()) * 8e-9),
         ("delivered_gb_per_s", trace.delivered_pps(0) * f64::from(size.bytes_with_fcs()) * 8e-9),
-        // What the card has stored in memory and counted, whatever becomes of it.
-        ("received_pps", received(&port) / trace.seconds()),
-        ("received_last_pps", trace.ports.last().map_or(0.0, received) / trace.seconds()),
-        ("received_all_pps", trace.ports.iter().map(received).sum::<f64>() / trace.seconds()),
-        ("received_gb_per_s", received(&port) / trace.seconds() * f64::from(size.bytes_with_fcs()) * 8e-9),
+        ("received_pps", trace.received_pps(0)),
+        ("received_last_pps", trace.received_pps(trace.ports.len() - 1)),
+        ("received_all_pps", (0..trace.ports.len()).map(|p| trace.received_pps(p)).sum()),
+        ("received_gb_per_s", trace.received_pps(0) * f64::from(size.bytes_with_fcs()) * 8e-9),
         ("missed", port.missed as f64),
         ("sent", port.sent as f64),
         ("delivered", port.delivered as f64),

@@ -48,15 +48,6 @@ fn steady(setup: &Setup, payload: u16, offered_pps: f64, ports: usize) -> Trace 
     see(setup, &Tracing { ports, warmup_us: 60_000, ..Tracing::new(size, offered_pps, 20_000) })
 }
 
-/// Frames that the card in slot `port` has stored.
-fn received(seen: &Trace, port: usize) -> u64 {
-    seen.ports[port].card.to_host - seen.ports[port].card_before.to_host
-}
-
-fn received_pps(seen: &Trace, port: usize) -> f64 {
-    received(seen, port) as f64 / seen.seconds()
-}
-
 fn line(payload: u16) -> f64 {
     1e9 / (8.0 * f64::from(payload + 38))
 }
@@ -140,14 +131,14 @@ fn r9_r15_r16_r18_r20_first_smooth_then_stumbling_on_both_buses() {
     let consumer = Consumer::PacketSocket;
     let what = Tracing { consumer, warmup_us: 60_000, ..Tracing::new(Size::MIN, 1e6, 20_000) };
     let seen = see(&setup(PCI, STOCK), &what);
-    assert_within("R20", 1e6 - received_pps(&seen, 0), 500e3, 0.10);
+    assert_within("R20", 1e6 - seen.received_pps(0), 500e3, 0.10);
 }
 
 #[test]
 fn r16_fetches_are_cut_short_under_flood() {
     for (offered, cut) in [(200e3, false), (400e3, false), (700e3, true), (1e6, true), (line(46), true)] {
         let seen = see(&setup(PCI, STOCK), &Tracing::new(Size::MIN, offered, 20_000));
-        let share = seen.ports[0].card.rx_fetches_cut as f64 / received(&seen, 0) as f64;
+        let share = seen.ports[0].card.rx_fetches_cut as f64 / seen.ports[0].received() as f64;
         // The chip fetches 64 at once.
         assert_eq!(share > 1.0 / 64.0, cut, "{offered}: {share}");
         assert!(cut || share < 0.001, "{offered}: {share}");
@@ -190,7 +181,7 @@ fn r8_r22_r23_one_port_leaves_the_bus_idle_and_two_saturate_it() {
     let most = 1e12 / (clocks_per_frame(4.0) * CLOCK_PS);
     assert!(2.0 * line(46) > most);
     let two = steady(&recycling, 46, line(46), 2);
-    let both = received_pps(&two, 0) + received_pps(&two, 1);
+    let both = two.received_pps(0) + two.received_pps(1);
     // Two cards that wait for each other write fewer descriptors back at once: see the study.
     assert!(both <= most && both > 0.6 * most, "R23: {both} of {most}");
     assert!(two.ports.iter().all(|port| port.missed > 0), "R23");
@@ -206,7 +197,7 @@ fn r24_recycling_removes_the_gaps_and_faster_memory_does_not() {
     assert_eq!(recycled.ports[0].missed, 0);
     assert_eq!(recycled.counters.allocations, 0, "R27");
     // One for each frame; a ring of them may be still to come.
-    assert!(received(&stock, 0).abs_diff(stock.counters.allocations) <= 256, "R27");
+    assert!(stock.ports[0].received().abs_diff(stock.counters.allocations) <= 256, "R27");
 
     let mut faster = setup(PCI, STOCK);
     faster.host_params.memory_mb_per_s *= 2;
