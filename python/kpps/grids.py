@@ -249,7 +249,8 @@ class Store:
         tables = []
         for path in paths:
             with self.fs.open(path, "rb") as file:
-                tables.append(parquet.read_table(file))
+                # Without threads of Arrow: a program that ends while one of them starts is aborted.
+                tables.append(parquet.read_table(file, use_threads=False, pre_buffer=False))
         return joined(tables).sort_by("cell") if tables else None
 
     def seed(self, journal: str) -> int:
