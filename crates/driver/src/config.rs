@@ -189,6 +189,9 @@ pub enum NapiExit {
     BothIdle,
     /// Nothing was reclaimed *or* less than the budget was received: ends far too often.
     EitherIdle,
+    /// Less than the budget was received, whatever was reclaimed: as Linux's e1000 does where the transmit ring
+    /// can be reclaimed in one poll.
+    ReceiveIdle,
     /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was
     /// reclaimed either.
     ReceiveFirst,
@@ -303,6 +306,8 @@ pub enum Itr {
     Fixed(u32),
     /// By the class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
     Dynamic,
+    /// The same without the first of these.
+    Conservative,
     /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
     Ratio,
 }
@@ -489,7 +494,7 @@ impl Config {
             "moderation.itr: not within 60 to 3906250 a second",
         )?;
         check(
-            !(matches!(self.moderation.itr, Itr::Dynamic | Itr::Ratio)
+            !(matches!(self.moderation.itr, Itr::Dynamic | Itr::Conservative | Itr::Ratio)
                 && matches!(self.service, Service::Polling { .. } | Service::SelfPacing { .. })),
             "moderation.itr: dynamic and ratio need a service that counts traffic: interrupt-loop or napi",
         )?;

@@ -63,7 +63,7 @@ impl Throttle {
         let rate = match policy {
             Itr::Off => 0,
             Itr::Fixed(rate) => rate,
-            Itr::Dynamic => Class::Low.rate(),
+            Itr::Dynamic | Itr::Conservative => Class::Low.rate(),
             Itr::Ratio => 8_000,
         };
         Self { policy, rx: Class::Low, tx: Class::Low, rate, sums: (0, 0) }
@@ -79,11 +79,13 @@ impl Throttle {
     pub(crate) fn note(&mut self, rx: (u32, u32), tx: (u32, u32)) -> Option<u32> {
         self.sums.0 += u64::from(rx.0);
         self.sums.1 += u64::from(tx.0);
-        if self.policy != Itr::Dynamic {
-            return None;
-        }
-        self.rx = self.rx.follow(rx.0, rx.1);
-        self.tx = self.tx.follow(tx.0, tx.1);
+        let least = match self.policy {
+            Itr::Dynamic => Class::Lowest,
+            Itr::Conservative => Class::Low,
+            Itr::Off | Itr::Fixed(_) | Itr::Ratio => return None,
+        };
+        self.rx = self.rx.follow(rx.0, rx.1).max(least);
+        self.tx = self.tx.follow(tx.0, tx.1).max(least);
         let want = self.rx.max(self.tx).rate();
         // The rate rises in steps of a quarter, and falls at once.
         let rate = if want > self.rate { want.min(self.rate + want / 4) } else { want };
@@ -130,6 +132,17 @@ mod tests {
             *slot = t.rate;
         }
         assert_eq!(rates, [9_000, 26_500, 44_000, 61_500, 70_000, 70_000, 70_000, 70_000]);
+    }
+
+    #[test]
+    fn conservative_rates_stay_at_most_at_20_000() {
+        let mut t = Throttle::new(Itr::Conservative);
+        assert_eq!(t.note((1, 60), (1, 60)), None);
+        assert_eq!(t.note((20, 30_000), (0, 0)), Some(interval(4_000)));
+        for rate in [9_000, 14_000, 19_000, 20_000, 20_000] {
+            t.note((1, 60), (1, 60));
+            assert_eq!(t.rate, rate);
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn simulated(target: &Target) -> Result<Ready, Failure> {
         [] => DRIVERS.map(str::to_owned).to_vec(),
         given => given.to_vec(),
     };
-    let (testbeds, environment) = target.machine.with(None, target.top.app).compared(drivers)?;
+    let (testbeds, environment) = target.machine.with(None, target.top).compared(drivers)?;
     Ok(Ready { testbeds, source: Box::new(()), environment })
 }
 

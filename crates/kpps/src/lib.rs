@@ -5,6 +5,7 @@
 //! assert_eq!(kpps::process(words.map(Into::into), &kpps::Session::default()), 0);
 //! ```
 
+mod calibrate_host;
 mod compare;
 mod curve;
 mod error;
@@ -87,6 +88,8 @@ enum Command {
     Compare(compare::Arguments),
     /// Merge files of --resume into one: the shares of a grid that several machines measured
     Merge(merge::Arguments),
+    /// Find what a frame and an interrupt cost on a machine, from curves measured on it, for the simulator
+    CalibrateHost(calibrate_host::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]
     Ports(ports::command::Command),
@@ -196,6 +199,7 @@ fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::Rfc2544(arguments) => rfc2544::run(arguments, session),
         Command::Compare(arguments) => compare::run(&arguments, session),
         Command::Merge(arguments) => merge::run(&arguments, session),
+        Command::CalibrateHost(arguments) => calibrate_host::run(&arguments, session),
         #[cfg(feature = "ports")]
         Command::Ports(command) => command.run(session),
         #[cfg(feature = "study")]

@@ -45,7 +45,7 @@ pub struct Arguments {
 /// Runs `kpps profile`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
-    let choice = arguments.machine.with_one_driver(arguments.top.app)?;
+    let choice = arguments.machine.with_one_driver(arguments.top)?;
     let setup = choice.setup()?;
     let mut files = arguments.outputs.open(session, "profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());

@@ -40,27 +40,31 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine with a driver preset, and an app on it.
-    pub fn with(&self, driver: Option<String>, app: Option<Forwarder>) -> Choice {
+    /// The machine with a driver preset, and what runs on top.
+    pub fn with(&self, driver: Option<String>, top: OnTop) -> Choice {
         let (machine, chip) = (self.machine.clone(), self.chip.clone());
-        Choice { machine, chip, driver, app, set: self.constants.set.clone() }
+        let OnTop { app, one_way } = top;
+        Choice { machine, chip, driver, app, one_way, set: self.constants.set.clone() }
     }
 
-    /// The machine with the one driver preset, and an app on it.
-    pub fn with_one_driver(&self, app: Option<Forwarder>) -> Result<Choice, Failure> {
+    /// The machine with the one driver preset, and what runs on top.
+    pub fn with_one_driver(&self, top: OnTop) -> Result<Choice, Failure> {
         match &self.driver[..] {
-            [] => Ok(self.with(None, app)),
-            [one] => Ok(self.with(Some(one.clone()), app)),
+            [] => Ok(self.with(None, top)),
+            [one] => Ok(self.with(Some(one.clone()), top)),
             _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
         }
     }
 }
 
 /// What runs on top of the driver in the simulator: a receiver, or an app between two cards.
-#[derive(Args, Clone, Copy)]
+#[derive(Args, Clone, Copy, Default)]
 pub struct OnTop {
     /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
     /// both directions together [default: a receiver on one card]
     #[arg(long)]
     pub app: Option<Forwarder>,
+    /// With --app: offer the whole load to the first card, and nothing to the second
+    #[arg(long, requires = "app")]
+    pub one_way: bool,
 }

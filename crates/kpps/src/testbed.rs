@@ -111,20 +111,20 @@ impl Target {
 
     /// The simulated machine with its one driver.
     pub fn choice(&self) -> Result<Choice, Failure> {
-        self.machine.with_one_driver(self.top.app)
+        self.machine.with_one_driver(self.top)
     }
 
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
         match self.is_simulated() {
-            true => vec![self.machine.with(self.machine.driver.first().cloned(), self.top.app).name()],
+            true => vec![self.machine.with(self.machine.driver.first().cloned(), self.top).name()],
             false => self.pair.names(&self.testbed),
         }
     }
 
     /// The sizes of frames, `given` or the default.
     pub fn sizes(&self, given: Option<&Mix>) -> Mix {
-        let own = self.machine.with(None, self.top.app).default_size();
+        let own = self.machine.with(None, self.top).default_size();
         given.cloned().unwrap_or_else(|| Mix::fixed(self.pair.size().unwrap_or(own)))
     }
 

@@ -70,7 +70,7 @@ pub struct Arguments {
 
 /// Runs `kpps trace`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let setup = arguments.machine.with_one_driver(None)?.setup()?;
+    let setup = arguments.machine.with_one_driver(Default::default())?.setup()?;
     let mut files = arguments.outputs.open(session, "trace")?;
     let timeline = files.open(arguments.timeline.as_deref())?;
     let wire = files.open(arguments.pcap.as_deref())?;

@@ -64,7 +64,7 @@ pub struct Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let with = |driver: &String| arguments.machine.with(Some(driver.clone()), None).setup();
+    let with = |driver: &String| arguments.machine.with(Some(driver.clone()), Default::default()).setup();
     let setups = arguments.machine.driver.iter().map(with).collect::<Result<Vec<Setup>, _>>()?;
     let features = Features {
         pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),

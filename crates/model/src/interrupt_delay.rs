@@ -11,6 +11,7 @@
 //! cancels the other one.
 
 use crate::deadlines::Source;
+use crate::params::Moderation;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::chip::DelayTimer;
@@ -19,6 +20,12 @@ use kpps_datasheet::chip::DelayTimer;
 const TICK_PS: u64 = 1_024_000;
 
 impl Nic {
+    /// Whether a received packet interrupts only when RDTR or RADV has expired.
+    #[inline]
+    pub(crate) fn waits_for_rdtr(&self) -> bool {
+        self.rx.rdtr != 0 && self.params.moderation == Moderation::Manual
+    }
+
     /// A packet is in memory: RDTR and RADV start (SDM 3.2.7.1).
     #[inline]
     pub(crate) fn start_rdtr_radv(&mut self, now: u64) {

@@ -81,7 +81,7 @@ mod transmitter;
 mod wire;
 
 pub use host::{BurstKind, Host, Purpose};
-pub use params::Params;
+pub use params::{Moderation, Params};
 pub use tally::{Dropped, Tally};
 
 use deadlines::{Deadlines, Source};

@@ -7,6 +7,20 @@ const US: u64 = 1_000_000;
 /// Picoseconds in a millisecond.
 const MS: u64 = 1_000 * US;
 
+/// How a card delays its interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Moderation {
+    /// By RDTR, RADV, TIDV, TADV and ITR, each as the manual says.
+    #[default]
+    Manual,
+    /// As QEMU's 82540EM (hw/net/e1000.c, `set_interrupt_cause`). No timer delays a cause, and a descriptor is
+    /// written back at once. After an interrupt the line stays low for the shortest of the delays that are
+    /// set: ITR; RADV if RDTR is not 0 and the cause is RXT0; TADV if a delayed report (IDE) is due. It is 500
+    /// units of ITR, 128 µs, at least, and also if none is set.
+    Qemu,
+}
+
 /// A card: its chip, its place on the bus, and the constants of its timing.
 ///
 /// [`Params::of`] gives the chip's defaults. With the feature `serde` a table names the `chip` and the fields
@@ -53,6 +67,8 @@ pub struct Params {
     pub rdtr_from: DelayTimer,
     /// Whether TIDV starts again with each packet (SDM 3.3.3.1), or runs from the first (SDM 3.4.2).
     pub tidv_from: DelayTimer,
+    /// How interrupts are delayed.
+    pub moderation: Moderation,
     /// The transmit command bit RPS works: the report waits until the frame has left. The manual has it only
     /// for the 82544; the public drivers also use it on the 82542 and 82543.
     pub report_packet_sent: bool,
@@ -105,6 +121,7 @@ impl Params {
             rx_idle_report_ps: 0,
             rdtr_from: chip.delay_timer(),
             tidv_from: DelayTimer::EachPacket,
+            moderation: Moderation::Manual,
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
@@ -156,6 +173,7 @@ mod read {
         rx_idle_report_ps: Option<u64>,
         rdtr_from: Option<DelayName>,
         tidv_from: Option<DelayName>,
+        moderation: Option<Moderation>,
         report_packet_sent: Option<bool>,
         link_ps: Option<u64>,
         mdi_ps: Option<u64>,
@@ -209,7 +227,7 @@ mod read {
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
-                rx_idle_report_ps rdtr_from tidv_from report_packet_sent link_ps mdi_ps eeprom_ps
+                rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent link_ps mdi_ps eeprom_ps
                 bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),

@@ -6,6 +6,7 @@ use crate::deadlines::Source;
 use crate::filter::vlan_tag;
 use crate::frame::{ADDRESSES_BYTES, FCS_BYTES, VLAN_BYTES};
 use crate::host::{BurstKind, Purpose};
+use crate::params::Moderation;
 use crate::queue::FetchRule;
 use crate::receiver::{Receive, Transfer, tag};
 use crate::{Host, Nic};
@@ -174,7 +175,7 @@ impl Nic {
                 self.deadlines.clear(Source::Rdtr);
                 self.deadlines.clear(Source::Radv);
                 self.rx_flush(now, cause::SRPD | cause::RXT0, host);
-            } else if self.rx.rdtr != 0 {
+            } else if self.waits_for_rdtr() {
                 self.start_rdtr_radv(now);
             } else if self.params.rx_idle_report_ps != 0 {
                 self.deadlines.set(Source::Rdtr, now + self.params.rx_idle_report_ps);
@@ -232,6 +233,7 @@ impl Nic {
             owed
         } else {
             match rx.write_at {
+                _ if self.params.moderation == Moderation::Qemu => unwritten,
                 0 => unwritten,
                 // SDM 13.4.46: 1 means as soon as one cache line is available. With RDTR 0 a packet is
                 // reported at once (SDM 3.2.7.1) if no other follows.
@@ -262,7 +264,7 @@ impl Nic {
         if !self.rx.queue.wrote(each, |addr, bytes| host.store(addr, bytes)) {
             self.tally.master_aborts += 1;
         }
-        if packets && self.rx.rdtr == 0 {
+        if packets && !self.waits_for_rdtr() {
             self.raise(now, cause::RXT0);
         }
         self.rx_write_back(now, host);

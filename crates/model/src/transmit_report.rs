@@ -2,6 +2,7 @@
 
 use crate::deadlines::Source;
 use crate::host::{BurstKind, Purpose};
+use crate::params::Moderation;
 use crate::queue::ON_CHIP;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::cause;
@@ -99,7 +100,9 @@ impl Nic {
         if !stored {
             self.tally.master_aborts += 1;
         }
-        if at_once || (delayed && self.tx.tidv == 0) {
+        self.tx.delayed |= delayed;
+        let delays = self.params.moderation == Moderation::Manual && self.tx.tidv != 0;
+        if at_once || (delayed && !delays) {
             // SDM 3.3.3.1: an immediate interrupt clears the delay timer.
             self.stop_tidv_tadv();
             self.raise(now, cause::TXDW);

@@ -47,6 +47,8 @@ pub(crate) struct Transmit {
     pub(crate) control: u32,
     pub(crate) gap: u32,
     pub(crate) tidv: u32,
+    /// A descriptor whose report is to be delayed has been sent since the last interrupt (QEMU's moderation).
+    pub(crate) delayed: bool,
     pub(crate) tadv: u32,
     pub(crate) thresholds: u32,
     pub(crate) fetch_below: u32,
@@ -92,6 +94,7 @@ impl Transmit {
             control: 0,
             gap,
             tidv: 0,
+            delayed: false,
             tadv: 0,
             thresholds: 0,
             fetch_below: 0,

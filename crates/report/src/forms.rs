@@ -3,7 +3,9 @@
 use crate::flame;
 use crate::page::{CSS, page, with_provenance};
 use crate::text::Look;
-use crate::{Rows, audit, calibration, comparison, csv, curve, faults, grid, inventory, lab, ndr, rfc2544};
+use crate::{
+    Rows, audit, calibration, comparison, csv, curve, faults, grid, host, inventory, lab, ndr, rfc2544,
+};
 use crate::{run, simulation, study, trial};
 use kpps_results::Curve;
 use kpps_results::audit::Audit;
@@ -12,6 +14,7 @@ use kpps_results::comparison::Comparison;
 use kpps_results::detail::DetailedTrial;
 use kpps_results::faults::Faults;
 use kpps_results::grid::Grid;
+use kpps_results::host::HostCalibration;
 use kpps_results::inventory::{Conformance, Devices, ProfileEntry, Profiles};
 use kpps_results::lab::Lab;
 use kpps_results::ndr::{Ndr, SearchGoal};
@@ -238,6 +241,21 @@ impl Forms for CrossValidation {
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+}
+
+impl Forms for HostCalibration {
+    fn screen(&self, _: Look, notes: &str) -> String {
+        host::screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.points)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("What a frame and an interrupt cost", self))
+    }
+    fn is_empty(&self) -> bool {
+        self.constants.is_empty()
     }
 }
 

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 /// The jobs, and the commands that do them. Every command is in exactly one group.
 pub const GROUPS: [(&str, &[&str]); 5] = [
-    ("Simulate", &["curve", "grid", "transmit", "scale", "profile", "trace", "simulate-faults"]),
+    (
+        "Simulate",
+        &["curve", "grid", "transmit", "scale", "profile", "trace", "calibrate-host", "simulate-faults"],
+    ),
     (
         "Measure",
         &[
@@ -33,7 +36,7 @@ pub const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 /// What flags are about, in the order of a command's help. The rest are its own, and stand first.
 pub const HEADINGS: [(&str, &str); 13] = [
     ("Testbed", "ports testbed clock noise seed"),
-    ("Machine", "machine chip nic driver app set cpu-counts shared-lines"),
+    ("Machine", "machine chip nic driver app one-way set cpu-counts shared-lines"),
     ("Load", "load shape vary shard on bidirectional replies count rewrite stream"),
     ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),
     ("Replay", "replay speed loop map"),

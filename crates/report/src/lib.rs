@@ -32,6 +32,7 @@ mod format;
 mod forms;
 pub mod grid;
 pub mod help;
+mod host;
 mod html;
 pub mod inventory;
 pub mod lab;

@@ -19,6 +19,7 @@ enum Document {
     Trial(Box<crate::detail::DetailedTrial>),
     Ndr(crate::ndr::Ndr),
     Calibration(crate::calibration::Calibration),
+    HostCalibration(crate::host::HostCalibration),
     Comparison(crate::comparison::Comparison),
     Sizes(crate::rfc2544::Sizes),
     Rfc2544(crate::rfc2544::Rfc2544),

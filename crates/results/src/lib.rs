@@ -31,6 +31,7 @@ pub mod faults;
 pub mod file;
 mod finite;
 pub mod grid;
+pub mod host;
 pub mod inventory;
 mod json;
 pub mod lab;

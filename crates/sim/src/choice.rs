@@ -29,6 +29,8 @@ pub struct Choice {
     pub driver: Option<String>,
     /// The app between two cards; without one, frames end at a receiver on one card.
     pub app: Option<Forwarder>,
+    /// Whether the app gets its load on the first card only.
+    pub one_way: bool,
     /// Constants with other values than the profiles have, by their paths.
     pub set: Vec<(String, Setting)>,
 }
@@ -77,6 +79,9 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
 }
 
 impl Choice {
+    /// What follows an app's name in results if it gets its load on the first card only.
+    pub const ONE_WAY: &str = " one way";
+
     /// The machine's name.
     pub fn machine(&self) -> &str {
         let default = if self.app.is_some() { "lunz2003" } else { "morris2000" };
@@ -94,7 +99,7 @@ impl Choice {
         format!("sim: {}, {}{app}", self.machine(), self.driver())
     }
 
-    /// Changes a part (`machine`, `chip`, `driver`, `app`), or a constant by its path.
+    /// Changes a part (`machine`, `chip`, `driver`, `app`, `one-way`), or a constant by its path.
     ///
     /// # Errors
     /// There is no such app, or no such kind of profile.
@@ -102,6 +107,9 @@ impl Choice {
         let text = value.to_string();
         match parameter {
             "app" => self.app = Some(text.parse()?),
+            "one-way" => {
+                self.one_way = text.parse().map_err(|_| format!("one-way: '{text}' is not true or false"))?
+            }
             "machine" => self.machine = Some(text),
             "chip" => self.chip = Some(text),
             "driver" => self.driver = Some(text),
@@ -129,17 +137,22 @@ impl Choice {
     /// The highest load in frames per second: what one wire carries, or with an app two.
     pub fn line_rate_pps(&self, size: Size) -> f64 {
         match self.app {
-            Some(_) => line_pps(size),
-            None => rate::line_rate_pps(rate::GIGABIT, size),
+            Some(_) if !self.one_way => line_pps(size),
+            _ => rate::line_rate_pps(rate::GIGABIT, size),
         }
     }
 
     /// The testbed of this set-up, with the app on it.
     pub fn testbed(&self, setup: Setup) -> Box<dyn Testbed> {
         match self.app {
-            Some(app) => Box::new(Forwarding::new(setup, app)),
+            Some(app) => Box::new(self.forwarding(setup, app)),
             None => Box::new(Receiving::new(setup)),
         }
+    }
+
+    fn forwarding(&self, setup: Setup, app: Forwarder) -> Forwarding {
+        let forwarding = Forwarding::new(setup, app);
+        if self.one_way { forwarding.one_way() } else { forwarding }
     }
 
     /// Refuses a value that [`change`](Self::change) does not take, or that names a profile which does not
@@ -232,7 +245,7 @@ impl Choice {
     ) -> Result<Profiling, TrialError> {
         let (trial, profile, per_frame) = match self.app {
             Some(app) => {
-                let forwarded = Forwarding::new(setup.clone(), app).forwarded(load, go_on)?;
+                let forwarded = self.forwarding(setup.clone(), app).forwarded(load, go_on)?;
                 (forwarded.trial, forwarded.profile, forwarded.per_frame)
             }
             None => {
@@ -286,7 +299,7 @@ impl Choice {
             bus: setup.bus.clone(),
             host: setup.host.clone(),
             stack: setup.stack.clone(),
-            app: self.app.map(|app| app.to_string()),
+            app: self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" })),
             profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
             presets: setups.iter().map(preset).collect(),
             ..Environment::default()

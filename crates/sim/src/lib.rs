@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+pub mod calibrate;
 mod cell;
 pub mod choice;
 mod device;

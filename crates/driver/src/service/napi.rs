@@ -70,6 +70,11 @@ impl Napi {
                 received = rx.receive(limit, sink);
                 done = reclaimed == 0 || received < limit;
             }
+            NapiExit::ReceiveIdle => {
+                reclaimed = tx.with(reclaim);
+                received = rx.receive(limit, sink);
+                done = received < limit;
+            }
             NapiExit::ReceiveFirst => {
                 tx.with(|tx| tx.set_polled(true));
                 received = rx.receive(limit, sink);

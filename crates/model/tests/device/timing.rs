@@ -4,7 +4,7 @@ use crate::bench::*;
 use kpps_datasheet::bit::{cause, dctl, rdtr};
 use kpps_datasheet::chip::DelayTimer;
 use kpps_datasheet::{Chip, reg};
-use kpps_model::{Params, Purpose};
+use kpps_model::{Moderation, Params, Purpose};
 
 /// Bus time of 60 or 64 bytes: both round to 64.
 const DATA: u64 = 164 * NS;
@@ -93,6 +93,37 @@ fn rdtr_restarts_or_not() {
         assert!(!b.nic.interrupt_line());
         b.run(due);
         assert!(b.nic.interrupt_line(), "{semantics:?}");
+    }
+}
+
+#[test]
+fn qemus_card_interrupts_at_once_and_then_is_quiet() {
+    // RDTR, RADV and ITR, and the quiet time in microseconds, rounded up to whole ones.
+    for (rdtr, radv, itr, quiet) in [
+        (0, 0, 0, 128),
+        (0, 0, 488, 128),
+        (0, 0, 1000, 256),
+        // RADV is not heeded without RDTR; the shorter of the two counts, and no RDTR delays a cause.
+        (0, 125, 1000, 256),
+        (200, 200, 1000, 205),
+        (200, 125, 1000, 128),
+    ] {
+        let params = Params { moderation: Moderation::Qemu, ..chip_with(0, 0) };
+        let mut b = Bench::ready(params, 64);
+        for (register, value) in [(reg::RDTR, rdtr), (reg::RADV, radv), (reg::ITR, itr)] {
+            b.set(register, value);
+        }
+        let first = b.now;
+        b.arrive(&frame(1, 60));
+        b.set(reg::IMS, cause::RXT0);
+        b.run(first + DATA + 116 * NS);
+        assert!(b.nic.interrupt_line());
+        b.get(reg::ICR);
+        b.arrive(&frame(1, 60));
+        b.run(first + DATA + 116 * NS + quiet * US - US);
+        assert!(!b.nic.interrupt_line(), "{rdtr} {radv} {itr}");
+        b.pass(US);
+        assert!(b.nic.interrupt_line(), "{rdtr} {radv} {itr}");
     }
 }
 

@@ -10,6 +10,7 @@ use crate::setup::{Setup, SetupError, StackParams};
 use crate::simulation::Simulation;
 use crate::sink::{TesterPort, TesterReceiver, check};
 use crate::source::{ConstantRate, phase_ps, slot_ps};
+use kpps_datasheet::Chip;
 use kpps_frames::{Size, rate};
 use kpps_machine::cpu::Profile;
 use kpps_machine::stack::linux24::{Stall, Tally};
@@ -237,13 +238,14 @@ impl Forwarding {
         far: [Box<dyn Receiver>; 2],
         connections: &[Vec<u8>],
     ) -> Result<Assembled, TrialError> {
-        let Self { setup, app, affinity } = self;
+        let Self { setup, app, affinity, .. } = self;
         let mut setup = setup.clone().for_frames(size);
         setup.config.promiscuous |= app.is_promiscuous();
         let mut cards = Vec::with_capacity(far.len());
         for (index, far) in far.into_iter().enumerate() {
             let mut card = setup.card.clone();
-            card.port = index as u8;
+            // The two ports of one card, or a card each.
+            card.port = if card.chip == Chip::I82546eb { index as u8 } else { 0 };
             cards.push((card, far));
         }
         let cpus = match (affinity, &setup.stack_params) {
@@ -299,9 +301,9 @@ impl Rig {
     }
 
     /// Puts the load on from `begin_ps` to `end_ps`.
-    fn load(&self, load: &Load, begin_ps: u64, end_ps: u64) {
-        let pps = load.offered_pps / 2.0;
-        for (index, frames) in self.frames.iter().enumerate() {
+    fn load(&self, load: &Load, ways: u8, begin_ps: u64, end_ps: u64) {
+        let pps = load.offered_pps / f64::from(ways);
+        for (index, frames) in self.frames.iter().enumerate().take(ways.into()) {
             let first_ps = begin_ps + phase_ps(load.seed + index as u64, (1e12 / pps) as u64);
             let sent = Rc::clone(&self.sent[index]);
             let source = ConstantRate::of_flows(frames.clone(), pps, first_ps, end_ps, sent);
@@ -368,12 +370,19 @@ pub struct Forwarding {
     setup: Setup,
     app: Forwarder,
     affinity: Affinity,
+    /// How many of the two cards get a load.
+    ways: u8,
 }
 
 impl Forwarding {
     /// The app on this set-up; all interrupts go to the first CPU.
     pub fn new(setup: Setup, app: Forwarder) -> Self {
-        Self { setup, app, affinity: Affinity::Bound }
+        Self { setup, app, affinity: Affinity::Bound, ways: 2 }
+    }
+
+    /// The same with the whole load on the first card.
+    pub fn one_way(self) -> Self {
+        Self { ways: 1, ..self }
     }
 
     /// The same with interrupts otherwise.
@@ -425,7 +434,8 @@ impl Forwarding {
     }
 
     fn check_load(&self, load: &Load) -> Result<(), TrialError> {
-        check_load(load.offered_pps, line_pps(load.size), "two line rates")
+        let wires = if self.ways == 1 { "line rate" } else { "two line rates" };
+        check_load(load.offered_pps, self.line_rate_pps(load.size), wires)
     }
 
     /// Forwards a load. The drivers' timers tick once, in the middle of the warm-up, so that throttling that
@@ -438,7 +448,7 @@ impl Forwarding {
         let phases = Phases::of_ms(begin_ps, (load.warmup_ms, load.duration_ms))?.draining(AFTERWARDS_MS);
         rig.ports.iter().for_each(|port| port.measure(phases.measure_ps, phases.end_ps));
         rig.stack.start_timers(machine, begin_ps + (phases.measure_ps - begin_ps) / 2);
-        rig.load(load, begin_ps, phases.drained_ps);
+        rig.load(load, self.ways, begin_ps, phases.drained_ps);
 
         let interval = rig.simulation.measure(&phases, go_on, |_| rig.read())?;
         let wrong = rig.ports.iter().map(|port| port.wrong()).sum();
@@ -481,7 +491,7 @@ impl Forwarding {
         let machine = rig.simulation.machine();
         let begin_ps = machine.now_ps() + slot_ps(load.size);
         rig.stack.start_timers(machine, begin_ps + u64::from(WATCH_MS) * MS / 2);
-        rig.load(load, begin_ps, u64::MAX);
+        rig.load(load, self.ways, begin_ps, u64::MAX);
         rig.simulation.run(begin_ps + u64::from(WATCH_MS) * MS, go_on)?;
         let stopped_ps = |stall: Stall| {
             if stall.stopped { machine.now_ps() - stall.last_sent_ps } else { 0 }
@@ -504,7 +514,7 @@ impl Forwarding {
 
 impl Testbed for Forwarding {
     fn line_rate_pps(&self, size: Size) -> f64 {
-        line_pps(size)
+        line_pps(size) * f64::from(self.ways) / 2.0
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {

@@ -29,6 +29,29 @@ fn at_a_load_that_the_host_can_take_every_frame_comes_out() {
 }
 
 #[test]
+fn two_cards_of_one_port_each_forward_both_ways() {
+    let setup = Setup::named("lunz2003", Some("82545em"), "intel-5.7.6").unwrap();
+    let forwarded =
+        Forwarding::new(setup, Forwarder::Route).forwarded(&load(Forwarder::Route, 100e3), &|| true).unwrap();
+    for direction in forwarded.directions {
+        assert!(direction.sent >= 499 && direction.forwarded == direction.sent, "{:?}", forwarded.directions);
+    }
+}
+
+#[test]
+fn one_way_the_second_card_gets_nothing_and_the_whole_load_comes_out_of_it() {
+    let setup = lunz2003("intel-5.7.6", 256, true).unwrap();
+    let mut testbed = Forwarding::new(setup, Forwarder::Bridge).one_way();
+    let forwarded = testbed.forwarded(&load(Forwarder::Bridge, 100e3), &|| true).unwrap();
+    let [there, back] = forwarded.directions;
+    assert_eq!((there.forwarded, back.sent, back.forwarded), (there.sent, 0, 0));
+    assert!(there.sent >= 999, "{there:?}");
+    let too_much = load(Forwarder::Bridge, 1.01 * testbed.line_rate_pps(Size::MIN));
+    let error = testbed.trial_while(&too_much, &|| true).unwrap_err();
+    assert!(error.to_string().contains("at most line rate, 1488095 pps"), "{error}");
+}
+
+#[test]
 fn each_app_costs_what_its_profile_says() {
     let ns = |app, function| {
         let forwarded = run(app, 100e3);

@@ -1,0 +1,61 @@
+//! `kpps calibrate-host`: what a frame and an interrupt cost on a machine, from curves measured on it.
+
+use crate::error::Failure;
+use crate::output::Outputs;
+use crate::simulator::{Machine, OnTop};
+use clap::Args;
+use kpps_report::Session;
+use kpps_report::live::Progress;
+use kpps_sim::calibrate::{CalibrateError, Measured, calibrate, profiles};
+use std::path::PathBuf;
+
+/// Arguments of `kpps calibrate-host`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
+  kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
+  kpps calibrate-host w64.json w8.json,driver.weight=8 --machine lab-e1000 --driver linux-6.1-e1000 --to mine
+  kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80     a prediction
+
+Of each point counts the CPU time for a delivered frame. Where the CPU was not observed, only loads that were
+too much count: then it was busy all the time. Points in which frames cost and interrupt rates differ tell
+more: measure light and heavy loads, and two settings.")]
+pub struct Arguments {
+    /// Documents of `kpps curve`, each with the settings that the machine had
+    #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
+    curves: Vec<String>,
+    /// Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// Runs `kpps calibrate-host`.
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let input = |error: CalibrateError| Failure::Input(error.to_string());
+    let base = arguments.machine.with_one_driver(OnTop::default())?;
+    let curves: Result<Vec<_>, _> = arguments.curves.iter().map(|it| Measured::read(it, &base)).collect();
+    let curves = curves.map_err(input)?;
+    let mut files = arguments.outputs.open(session, "calibrate-host")?;
+    session.watch();
+    let progress = Progress::default();
+    let view = session.line(progress.clone());
+    let found = calibrate(&curves, &|| session.goes_on(), &|done, of| progress.stands_at(done, of));
+    drop(view);
+    let found = found.map_err(input)?;
+    files.publish(&found, "")?;
+    if let Some(folder) = &arguments.to {
+        std::fs::create_dir_all(folder)?;
+        for (name, text) in profiles(&found, &base, &arguments.curves.join(" "))? {
+            std::fs::write(folder.join(name), text)?;
+        }
+    }
+    if found.complete {
+        Ok(())
+    } else {
+        Err(Failure::Check("the constants still move: not all is found".into()))
+    }
+}

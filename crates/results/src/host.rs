@@ -1,0 +1,66 @@
+//! The document of `kpps calibrate-host`: what a frame and an interrupt cost on a machine that was measured.
+
+use crate::Schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The kind of the document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostCalibrationKind {
+    /// It is this one.
+    #[default]
+    HostCalibration,
+}
+
+/// Constants of a simulated host and stack, found from curves that were measured on a real machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostCalibration {
+    /// The version of this document.
+    pub schema: Schema,
+    /// The kind of this document.
+    pub kind: HostCalibrationKind,
+    /// The version of kpps.
+    pub kpps_version: String,
+    /// The machine that the search began with.
+    pub machine: String,
+    /// The constants.
+    pub constants: Vec<CalibratedConstant>,
+    /// The measured points, and what the simulator makes of them with these constants.
+    pub points: Vec<CalibratedPoint>,
+    /// The median of the points' relative errors, without their signs.
+    pub median_error: Option<f64>,
+    /// The largest of them.
+    pub largest_error: Option<f64>,
+    /// Whether the search came to its end; false after an interruption.
+    pub complete: bool,
+}
+
+/// A constant that was looked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibratedConstant {
+    /// Its path, as `--set` takes it.
+    pub constant: String,
+    /// Its value in the profile that the search began with.
+    pub before: u64,
+    /// Its value now.
+    pub value: u64,
+    /// Whether the points tell it: a tenth of it changes the CPU time of a frame by a thousandth or more at
+    /// some point. A constant that they do not tell keeps its value.
+    pub told: bool,
+}
+
+/// A point of a measured curve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibratedPoint {
+    /// The curve's file, with its settings.
+    pub curve: String,
+    /// The offered load in frames per second.
+    pub offered_pps: f64,
+    /// CPU time for each delivered frame in ns, as measured.
+    pub measured_ns: f64,
+    /// The same in the simulator.
+    pub simulated_ns: f64,
+    /// (simulated − measured) / measured.
+    pub error: f64,
+}
