@@ -29,7 +29,8 @@ const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
 
 Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
-(lab:KERNEL/DEVICE/DRIVER-BACKEND). With --bidirectional a load is that of each direction, and results are
+(lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
+lab:linux-6.1/e1000/linux/route. With --bidirectional a load is that of each direction, and results are
 of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
 )]
 pub struct Arguments {
@@ -92,6 +93,7 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     };
     let load = target.load(&sizes, line_pps, arguments.duration);
     load.check(&loads).map_err(Failure::Input)?;
+    testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
     let environment = Environment {
         load_layer: arguments.load.as_ref().and_then(Loads::layer),
         ..of_frames(environment, &sizes, &load, line_pps)

@@ -13,6 +13,7 @@ use kpps_results::Environment;
 use kpps_results::lab::Clock;
 use kpps_sim::{Choice, choice};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is measured.
@@ -35,7 +36,7 @@ pub struct Target {
     )]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);
-    /// lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as --ports
+    /// lab:KERNEL/DEVICE, a guest in QEMU, or lab:KERNEL/DEVICE/DRIVER/APP; known:RATE, a system that delivers this rate; PORT,PORT as --ports
     /// [default: the simulator]
     #[arg(
         long,
@@ -54,6 +55,9 @@ pub struct Target {
     /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
     #[arg(long, value_name = "CLOCK", default_value = "instructions", requires = "testbed")]
     clock: Clock,
+    /// With lab: load this module in place of the kernel's own driver
+    #[arg(long, value_name = "FILE.ko", requires = "testbed")]
+    driver_module: Option<PathBuf>,
     /// With known:RATE: one second in twenty loses up to 2000 frames more
     #[arg(long, requires = "testbed")]
     noise: bool,
@@ -91,6 +95,9 @@ impl Target {
             }
             _ if is_set && [Kind::Known, Kind::Ports].contains(&kind) => {
                 Err(Failure::Input("--set is for the simulator and for guests".into()))
+            }
+            _ if self.driver_module.is_some() && kind != Kind::Guests => {
+                Err(Failure::Input("--driver-module is for guests: --testbed lab:KERNEL/DEVICE".into()))
             }
             _ if self.noise && kind != Kind::Known => {
                 Err(Failure::Input("--noise is for a known rate: --testbed known:RATE".into()))
@@ -166,7 +173,7 @@ impl Target {
     /// Opens all guests, each with its name, and says what they have in common.
     #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<ports::guests::Guests, Failure> {
-        ports::guests::open(&self.testbed, &self.machine.constants, self.clock)
+        ports::guests::open(&self.testbed, &self.machine.constants, self.clock, self.driver_module.as_deref())
     }
 
     /// The environment of curves and grids on it, without what their frames determine.

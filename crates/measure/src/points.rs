@@ -23,6 +23,11 @@ impl Points {
         Ok(use_sizes(&mut *self.testbed, sizes)?.0)
     }
 
+    /// The loads that later trials will have, in frames per second.
+    pub fn expect(&mut self, loads_pps: &[f64]) {
+        self.testbed.expect(loads_pps);
+    }
+
     /// One trial with frames of these sizes.
     ///
     /// # Errors

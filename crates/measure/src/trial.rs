@@ -170,6 +170,11 @@ pub trait Testbed {
             ))),
         }
     }
+    /// The loads in frames per second that later trials will have, where they are known: a testbed may prepare
+    /// for them. Other loads are still possible.
+    fn expect(&mut self, loads_pps: &[f64]) {
+        let _ = loads_pps;
+    }
     /// Offers a load and accounts for its frames. Calls `go_on` at intervals; if it returns false, the trial
     /// ends as [`TrialError::Interrupted`].
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;

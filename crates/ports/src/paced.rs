@@ -256,6 +256,10 @@ impl Source {
             let next = (pause * u32::try_from(half).unwrap_or(u32::MAX)).checked_div(used);
             pause = next.unwrap_or(2 * pause).min(2 * pause).max(SHORTEST).min(refill);
         }
+        // Stopped before they are counted: none of their frames is missing in the sum.
+        for card in &self.cards {
+            card.write(reg::DEVICE_STATUS, &[0])?;
+        }
         sent.frames += self.cards.iter_mut().map(|card| u64::from(card.count())).sum::<u64>();
         sent.cpu = cpu() - cpu_before;
         Ok(sent)

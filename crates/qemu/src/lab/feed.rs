@@ -31,11 +31,11 @@ pub(crate) struct Fed {
 }
 
 impl Feed {
-    /// Offers copies of `frame` from now on. Within the guest the rate is that of its PC.
+    /// Offers copies of `frame` from now on. Within the guest the rate is the closest that cards of its PC have.
     pub(crate) fn start(guest: &mut Guest, rate: Rate, frame: Vec<u8>) -> Result<Self> {
         match guest.clock() {
             Clock::Wall => Ok(Self::Host(Load::start(wire(guest)?, rate, frame)?)),
-            Clock::Instructions => Ok(Self::Guest(Source::start(guest, &frame)?)),
+            Clock::Instructions => Ok(Self::Guest(Source::start(guest, rate, &frame)?)),
         }
     }
 

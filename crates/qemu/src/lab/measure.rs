@@ -112,7 +112,7 @@ impl Job<'_> {
     pub fn run(&self, guest: &mut Guest) -> Result<Measured> {
         let frame = workload::frame(self.work, Size::MIN)?;
         let is_fed_within = self.work.is_loaded() && guest.clock() == Clock::Instructions;
-        let cost = if is_fed_within { Some(Source::cost(guest, &frame)?) } else { None };
+        let cost = if is_fed_within { Some(Source::cost(guest, self.rate, &frame)?) } else { None };
         let running =
             workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
         if is_fed_within {

@@ -121,8 +121,11 @@ pub enum Machine {
 pub struct Paced {
     /// The hub that they send to.
     pub hub: u8,
-    /// Their rate, which is that of the PC: it cannot be changed later.
-    pub rate: Rate,
+    /// Their number.
+    cards: u32,
+    /// The time in ns from one frame of a card to its next. It is the PC's, cannot be changed later, and QEMU
+    /// takes it as a whole number.
+    period_ns: u32,
 }
 
 /// The rate of a flood in frames per second: one for 83 instructions, more than any driver takes.
@@ -133,29 +136,71 @@ const PLACES: f64 = 256.0;
 const MOST: u32 = 24;
 /// How long all queues together are to last.
 const RESERVE_S: f64 = 0.02;
+/// How long they must last where one PC serves several loads: they are refilled when half of them is used, and
+/// that takes the guest's CPU.
+const LEAST_RESERVE_S: f64 = 0.002;
+/// How far, as a share of it, a load may be from what some of the cards send.
+const TOLERANCE: f64 = 1e-4;
 
 impl Paced {
-    /// The number of cards. With more of them, less often their queues are refilled.
-    pub(crate) fn cards(self) -> u32 {
-        ((self.pps() * RESERVE_S / PLACES).ceil() as u32).clamp(1, MOST)
-    }
-
-    /// Frames per second.
-    pub(crate) fn pps(self) -> f64 {
-        match self.rate {
+    /// Cards for one rate. With more of them, less often their queues are refilled.
+    pub fn of(hub: u8, rate: Rate) -> Self {
+        let pps = match rate {
             Rate::Flood => FLOOD_PPS,
             Rate::Pps(pps) => pps,
-        }
+        };
+        let cards = ((pps * RESERVE_S / PLACES).ceil() as u32).clamp(1, MOST);
+        Self { hub, cards, period_ns: (1e9 / pps * f64::from(cards)).round().max(1.0) as u32 }
+    }
+
+    /// Cards of which some send each of these loads, in frames per second; `None` if no period of at most 24
+    /// cards does for all of them.
+    pub fn for_loads(hub: u8, loads_pps: &[f64]) -> Option<Self> {
+        let most = loads_pps.iter().copied().reduce(f64::max).filter(|most| *most > 0.0)?;
+        let lasts_s = |paced: &Self| f64::from(paced.period_ns) * PLACES / 1e9;
+        let does = |cards: u32| {
+            let period_ns = (1e9 / most * f64::from(cards)).round();
+            let whole = (1.0..=f64::from(u32::MAX)).contains(&period_ns).then_some(period_ns as u32)?;
+            let paced = Self { hub, cards, period_ns: whole };
+            let is_good = lasts_s(&paced) >= LEAST_RESERVE_S && loads_pps.iter().all(|pps| paced.fits(*pps));
+            is_good.then_some(paced)
+        };
+        // Not more cards than it takes: each of them is offered what the others send. The last one is that
+        // with the longest queues.
+        let good: Vec<Self> = (1..=MOST).filter_map(does).collect();
+        good.iter().find(|paced| lasts_s(paced) >= RESERVE_S).or(good.last()).copied()
+    }
+
+    /// Those of the cards that together come closest to a rate.
+    pub(crate) fn at(self, rate: Rate) -> Self {
+        let Rate::Pps(pps) = rate else { return self };
+        let cards = (pps * f64::from(self.period_ns) / 1e9).round() as u32;
+        Self { cards: cards.clamp(1, self.cards), ..self }
+    }
+
+    /// Whether some of the cards send this load.
+    pub(crate) fn fits(self, pps: f64) -> bool {
+        (self.at(Rate::Pps(pps)).pps() / pps - 1.0).abs() <= TOLERANCE
+    }
+
+    /// Their number.
+    pub(crate) fn cards(self) -> u32 {
+        self.cards
+    }
+
+    /// Frames per second that all of them send.
+    pub(crate) fn pps(self) -> f64 {
+        1e9 / self.apart_ns()
     }
 
     /// The time in ns from one frame to the next.
     pub(crate) fn apart_ns(self) -> f64 {
-        1e9 / self.pps()
+        f64::from(self.period_ns) / f64::from(self.cards)
     }
 
-    /// The time in ns from one frame of a card to its next, which QEMU takes as a whole number.
+    /// The time in ns from one frame of a card to its next.
     pub(crate) fn period_ns(self) -> u32 {
-        (self.apart_ns() * f64::from(self.cards())).round().max(1.0) as u32
+        self.period_ns
     }
 
     /// The PCI address of the `index`-th card.
@@ -241,4 +286,43 @@ pub(crate) fn address_of(slot: usize, function: u32) -> String {
 /// The station address of the `index`-th card.
 pub fn mac(index: usize) -> [u8; 6] {
     [0x52, 0x54, 0, 0, 0, index as u8]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn one_pc_serves_loads_that_are_multiples_of_one_rate() {
+        let loads = [50e3, 150e3, 300e3, 600e3];
+        let paced = Paced::for_loads(2, &loads).unwrap();
+        assert_eq!((paced.cards, paced.period_ns), (24, 40_000));
+        let cards = loads.map(|pps| paced.at(Rate::Pps(pps)).cards);
+        assert_eq!(cards, [2, 6, 12, 24]);
+        assert!((paced.at(Rate::Pps(50e3)).pps() - 50e3).abs() < 1e-6);
+        assert!(loads.iter().all(|pps| paced.fits(*pps)) && !paced.fits(140e3) && !paced.fits(1e6));
+        // Shares of a wire's rate, of which none is a whole number.
+        let line = 1e9 / 672.0;
+        let shares: Vec<f64> = (1..=20).map(|share| line * f64::from(share) / 20.0).collect();
+        let paced = Paced::for_loads(2, &shares).unwrap();
+        assert_eq!((paced.cards, paced.period_ns), (20, 13_440));
+        // Queues that last 20 ms are long enough.
+        let paced = Paced::for_loads(2, &[1000.0, 2000.0]).unwrap();
+        assert_eq!((paced.cards, paced.period_ns), (2, 1_000_000));
+        assert_eq!(Paced::for_loads(2, &[10e3, 250e3]), None, "that takes 25 cards");
+        assert_eq!(Paced::for_loads(2, &[1e6, 1e6 + 1000.0]), None, "two loads that are no multiples");
+        assert_eq!(Paced::for_loads(2, &[4e6]), None, "the queues would be empty after 1.5 ms");
+        assert_eq!(Paced::for_loads(2, &[]), None);
+    }
+
+    #[test]
+    fn a_pc_of_one_rate_uses_all_its_cards() {
+        for (rate, cards, period_ns) in
+            [(Rate::Flood, 24, 2000), (Rate::Pps(50e3), 4, 80_000), (Rate::Pps(7e6), 24, 3429)]
+        {
+            let paced = Paced::of(2, rate);
+            assert_eq!((paced.cards, paced.period_ns, paced.at(rate)), (cards, period_ns, paced));
+        }
+    }
 }

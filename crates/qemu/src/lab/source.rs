@@ -7,6 +7,7 @@
 //! to the other. The cost is taken to be in the middle, and their difference is its error.
 
 use crate::lab::counters::Snapshot;
+use crate::lab::load::Rate;
 use crate::lab::options::{Paced, address_of};
 use crate::lab::{Error, Guest, Result};
 use std::fmt::Write;
@@ -48,13 +49,13 @@ pub(crate) struct Cost {
 }
 
 impl Source {
-    /// Sends copies of `frame` from now on.
-    pub(crate) fn start(guest: &mut Guest, frame: &[u8]) -> Result<Self> {
-        Self::run(guest, frame, REFILL_US)
+    /// Sends copies of `frame` from now on, at the rate closest to `rate` that cards of the PC can.
+    pub(crate) fn start(guest: &mut Guest, rate: Rate, frame: &[u8]) -> Result<Self> {
+        Self::run(guest, rate, frame, REFILL_US)
     }
 
-    fn run(guest: &mut Guest, frame: &[u8], refill_us: u64) -> Result<Self> {
-        let paced = guest.paced().ok_or(Error::Input("this guest has no source of frames".into()))?;
+    fn run(guest: &mut Guest, rate: Rate, frame: &[u8], refill_us: u64) -> Result<Self> {
+        let paced = guest.paced().ok_or(Error::Input("this guest has no source of frames".into()))?.at(rate);
         let mut command = "chrt -f 60 /kpps/source device pace ".to_owned();
         for byte in frame {
             let _ = write!(command, "{byte:02x}");
@@ -82,14 +83,14 @@ impl Source {
     }
 
     /// What it costs, measured while nobody takes its frames.
-    pub(crate) fn cost(guest: &mut Guest, frame: &[u8]) -> Result<Cost> {
+    pub(crate) fn cost(guest: &mut Guest, rate: Rate, frame: &[u8]) -> Result<Cost> {
         let watch = |guest: &mut Guest| -> Result<f64> {
             guest.wait(ALONE_BEFORE)?;
             let seen = Snapshot::series(guest, ":", &format!("usleep {}", ALONE.as_micros()), 2)?;
             Ok(seen[1].busy_ns_since(&seen[0]) / seen[1].seconds_since(&seen[0]))
         };
         let idle_ns = watch(guest)?;
-        let source = Self::run(guest, frame, ALONE_REFILL_US)?;
+        let source = Self::run(guest, rate, frame, ALONE_REFILL_US)?;
         let busy_ns = watch(guest);
         let sent = source.stop(guest)?;
         let of_second = (busy_ns? - idle_ns).max(0.0);

@@ -1,10 +1,12 @@
 //! A guest as a testbed: a load is offered, a driver in the guest takes what it can.
 //!
-//! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does,
-//! whose rate is that of the PC: so each trial is a boot of its own, and nothing of an earlier one is left.
+//! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does:
+//! cards whose period is that of the PC. Loads that are known before and that are multiples of one rate share
+//! a boot, in which more or fewer of the cards send, and the driver runs from trial to trial. For any other
+//! load a guest is booted.
 //!
-//! A frame counts as delivered when its consumer has counted it: the kernel's early drop,
-//! testpmd's rxonly, `kpps count`. The measured time lies between two observations of all counters, the
+//! A frame counts as delivered when its consumer has counted it: the kernel's early drop or the queue that it
+//! sends from, testpmd, kpps. The measured time lies between two observations of all counters, the
 //! guest's and the host's. Each takes a few milliseconds, while the load goes on. Latency, the bus,
 //! allocations and idle polls cannot be observed: they are `None`.
 
@@ -12,12 +14,14 @@ use crate::lab::feed::Feed;
 use crate::lab::load::Rate;
 use crate::lab::measure::{DEAF, Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
-use crate::lab::{Cache, Clock, Error, Guest, Kernel, Model, Options, Result, Userland, kernel, newer};
+use crate::lab::{
+    Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer,
+};
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
 use kpps_results::{Cpu, Environment, Ledger, Registers, Trial};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -34,7 +38,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// What the names of guests begin with on the command line.
 pub const PREFIX: &str = "lab:";
 
-/// Which guest: "linux-6.1/e1000", behind another slash "kpps-uio", "kpps-vfio", "dpdk-uio" or "dpdk-vfio".
+/// What a guest may do with frames, by the names of the command line.
+const APPS: [(&str, Work); 3] =
+    [("receive", Work::Receive), ("route", Work::Forward), ("bridge", Work::Bridge)];
+
+/// Which guest: "linux-6.1/e1000", behind another slash "linux", "kpps-uio", "kpps-vfio", "dpdk-uio" or
+/// "dpdk-vfio", and behind one more "receive", "route" or "bridge".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSpec {
     /// The kernel.
@@ -45,6 +54,8 @@ pub struct GuestSpec {
     pub driver: Driver,
     /// How it reaches its card.
     pub backend: Backend,
+    /// What it does with frames: receive, forward or bridge.
+    pub work: Work,
 }
 
 impl FromStr for GuestSpec {
@@ -52,11 +63,13 @@ impl FromStr for GuestSpec {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let text = text.strip_prefix(PREFIX).unwrap_or(text);
-        let help = "give KERNEL/DEVICE as linux-6.1/e1000, or KERNEL/DEVICE/DRIVER-BACKEND as linux-6.1/e1000/dpdk-uio";
+        let help = "give KERNEL/DEVICE as linux-6.1/e1000, KERNEL/DEVICE/DRIVER-BACKEND as linux-6.1/e1000/dpdk-uio, \
+                    or KERNEL/DEVICE/DRIVER/APP as linux-6.1/e1000/linux/route";
         let parts: Vec<&str> = text.split('/').collect();
-        let (kernel, model, driver) = match parts[..] {
-            [kernel, model] => (kernel, model, None),
-            [kernel, model, driver] => (kernel, model, Some(driver)),
+        let (kernel, model, driver, app) = match parts[..] {
+            [kernel, model] => (kernel, model, None, "receive"),
+            [kernel, model, driver] => (kernel, model, Some(driver), "receive"),
+            [kernel, model, driver, app] => (kernel, model, Some(driver), app),
             _ => return Err(format!("'{text}' is no guest: {help}")),
         };
         let known = kernel::known().map_err(|e| e.to_string())?;
@@ -74,7 +87,19 @@ impl FromStr for GuestSpec {
             let what = [driver.name(), model.name(), backend.name()];
             return Err(format!("{} does not drive {} through {}: {help}", what[0], what[1], what[2]));
         }
-        Ok(Self { kernel: kernel.into(), model, driver, backend })
+        let names = |possible: &dyn Fn(Work) -> bool| {
+            let names = APPS.iter().filter(|(_, work)| possible(*work)).map(|(name, _)| *name);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let Some((_, work)) = APPS.into_iter().find(|(name, _)| *name == app) else {
+            return Err(format!("a guest has no app '{app}': known are {}", names(&|_| true)));
+        };
+        let exists = |work| workload::exists(model, driver, backend, work);
+        if !exists(work) {
+            let driver = driver.name();
+            return Err(format!("{driver} is no {app} in a guest: it can {}", names(&exists)));
+        }
+        Ok(Self { kernel: kernel.into(), model, driver, backend, work })
     }
 }
 
@@ -90,34 +115,55 @@ impl GuestSpec {
         names.iter().map(|name| name.parse()).collect()
     }
 
-    /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio".
+    /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio", "linux-6.1 e1000 linux route".
     pub fn name(&self) -> String {
-        let Self { kernel, model, driver, backend } = self;
-        match driver {
-            Driver::Linux => format!("{kernel} {}", model.name()),
-            _ => format!("{kernel} {} {}-{}", model.name(), driver.name(), backend.name()),
-        }
+        let Self { kernel, model, driver, backend, work } = self;
+        let driver = match driver {
+            Driver::Linux if *work == Work::Receive => String::new(),
+            Driver::Linux => " linux".to_owned(),
+            _ => format!(" {}-{}", driver.name(), backend.name()),
+        };
+        let app = APPS.iter().find(|(_, it)| it == work && *work != Work::Receive);
+        let app = app.map_or(String::new(), |(name, _)| format!(" {name}"));
+        format!("{kernel} {}{driver}{app}", model.name())
     }
 
     /// What it is, in words.
     pub fn description(&self) -> String {
+        let what = match (self.driver, self.work) {
+            (Driver::Linux, Work::Forward) => "the kernel's own driver, routing",
+            (Driver::Linux, Work::Bridge) => "the kernel's own driver, bridging",
+            (Driver::Linux, _) => "the kernel's own driver, early drop by tc",
+            // It does not look at the frames.
+            (Driver::Dpdk, Work::Forward) => "testpmd io",
+            (Driver::Dpdk, _) => "testpmd rxonly",
+            (Driver::Kpps, Work::Forward) => "kpps forward",
+            (Driver::Kpps, Work::Bridge) => "kpps bridge",
+            (Driver::Kpps, _) => "kpps count",
+        };
         let whose = match self.driver {
-            Driver::Linux => "the kernel's own driver, early drop by tc".to_owned(),
-            Driver::Dpdk => format!("testpmd rxonly through {}", self.backend.name()),
-            Driver::Kpps => format!("kpps count through {}", self.backend.name()),
+            Driver::Linux => what.to_owned(),
+            _ => format!("{what} through {}", self.backend.name()),
         };
         format!("{} on QEMU's {}, {whose}", self.kernel, self.model.name())
     }
 }
 
-/// The environment of results of these guests with these settings, without what frames and load determine.
-pub fn environment(specs: &[GuestSpec], settings: &Settings, clock: Clock) -> Environment {
+/// The environment of results of these guests with these settings and this module in place of their kernels'
+/// own, without what frames and load determine.
+pub fn environment(
+    specs: &[GuestSpec],
+    settings: &Settings,
+    clock: Clock,
+    driver_module: Option<&Path>,
+) -> Environment {
     let names = |each: fn(&GuestSpec) -> &str| {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let set: Vec<_> = settings.0.iter().map(ToString::to_string).collect();
     let set = (!set.is_empty()).then(|| ("set".to_owned(), set.join(", ")));
+    let module = driver_module.map(|path| ("driver module".to_owned(), path.display().to_string()));
     let time = match clock {
         Clock::Wall => "real time",
         Clock::Instructions => "1 ns for each instruction, caches cost nothing",
@@ -130,25 +176,38 @@ pub fn environment(specs: &[GuestSpec], settings: &Settings, clock: Clock) -> En
         bus: "QEMU's PCI".into(),
         host: format!("QEMU (TCG, one CPU, no wire limit, {time})"),
         stack: names(|spec| &spec.kernel),
-        measured_on: set.into_iter().chain([("clock".to_owned(), clock.name().to_owned())]).collect(),
+        measured_on: set
+            .into_iter()
+            .chain(module)
+            .chain([("clock".to_owned(), clock.name().to_owned())])
+            .collect(),
         presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
         ..Environment::default()
     }
 }
 
-/// A guest that receives. It is booted with the first trial.
+/// A guest that receives, routes or bridges. It is booted with the first trial.
 pub struct GuestTestbed {
     spec: GuestSpec,
     settings: Settings,
     clock: Clock,
     kpps: PathBuf,
+    driver_module: Option<PathBuf>,
+    /// The source for all loads that are known before, if there is one.
+    shared: Option<Paced>,
     up: Option<(Guest, Box<dyn Running>)>,
 }
 
 impl GuestTestbed {
     /// A guest that is not booted yet, with `kpps` as its kpps.
     pub fn new(spec: GuestSpec, settings: Settings, clock: Clock, kpps: PathBuf) -> Self {
-        Self { spec, settings, clock, kpps, up: None }
+        Self { spec, settings, clock, kpps, driver_module: None, shared: None, up: None }
+    }
+
+    /// The same with a module in place of its kernel's own driver.
+    #[must_use]
+    pub fn with_driver_module(self, driver_module: Option<PathBuf>) -> Self {
+        Self { driver_module, ..self }
     }
 
     /// Which guest it is.
@@ -156,22 +215,33 @@ impl GuestTestbed {
         &self.spec
     }
 
-    fn boot(&self, rate: Rate) -> Result<(Guest, Box<dyn Running>)> {
-        let GuestSpec { kernel, model, driver, backend } = &self.spec;
+    /// The source of frames for a load, which is part of the PC.
+    fn source(&self, pps: f64) -> Option<Paced> {
+        let own = || Paced::of(workload::SOURCE_HUB, Rate::Pps(pps));
+        let source = || self.shared.filter(|shared| shared.fits(pps)).unwrap_or_else(own);
+        (self.clock == Clock::Instructions).then(source)
+    }
+
+    fn boot(&self, source: Option<Paced>) -> Result<(Guest, Box<dyn Running>)> {
+        let GuestSpec { kernel, model, driver, backend, work } = &self.spec;
         let cache = Cache::open()?;
         let kernel = Kernel::get(&cache, kernel)?;
+        let kernel = match &self.driver_module {
+            Some(path) => kernel.with_module(path, &[model.module()])?,
+            None => kernel,
+        };
         let userland = Userland::get(&cache)?;
-        let pc = workload::pc(backend.machine(), *model, self.clock, rate);
+        let pc = workload::pc_with(backend.machine(), *model, source);
         let options = Options { qemu: Some(newer::get(&cache)?), ..pc };
         let has_kpps = *driver == Driver::Kpps || self.clock == Clock::Instructions;
         let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
-        let running = workload::start(&mut guest, *model, *driver, *backend, Work::Receive, &self.settings)?;
+        let running = workload::start(&mut guest, *model, *driver, *backend, *work, &self.settings)?;
         // QEMU's e1000 is deaf at first: no trial is to pay for that.
         if self.clock == Clock::Instructions {
             guest.wait(DEAF)?;
         } else {
-            await_first(&mut guest, running.as_ref())?;
+            await_first(&mut guest, running.as_ref(), *work)?;
         }
         Ok((guest, running))
     }
@@ -185,15 +255,17 @@ impl GuestTestbed {
             )));
         }
         let rate = Rate::Pps(load.offered_pps);
-        if self.up.is_none() || self.clock == Clock::Instructions {
+        let source = self.source(load.offered_pps);
+        let may_stay = source.is_none() || source == self.shared;
+        if !may_stay || self.up.as_ref().is_none_or(|(guest, _)| guest.paced() != source) {
             self.up = None;
-            self.up = Some(self.boot(rate)?);
+            self.up = Some(self.boot(source)?);
         }
         let Some((guest, running)) = &mut self.up else { return Err(Error::Interrupted) };
         let running = running.as_ref();
         let begin = Observation::take(guest, running, &Feed::None)?;
         let dropped = running.drops(guest)?;
-        let feed = Feed::start(guest, rate, workload::frame(Work::Receive, load.size)?)?;
+        let feed = Feed::start(guest, rate, workload::frame(self.spec.work, load.size)?)?;
         let window = watch(guest, self.spec.model, running, &feed, load, go_on);
         let fed = feed.stop(guest)?;
         guest.wait(AFTERWARDS)?;
@@ -214,20 +286,20 @@ impl GuestTestbed {
             dropped: places,
             ..Ledger::default()
         };
-        let (seconds, sent, shortfall) = match self.clock {
-            Clock::Wall => {
+        let (seconds, sent, shortfall) = match source {
+            None => {
                 let (from, to) = (from.counts, to.counts);
                 (None, to.sent - from.sent, to.shortfall - from.shortfall)
             }
-            Clock::Instructions => {
-                if let Some(source) = fed.source.filter(|source| source.starved > 0) {
+            Some(source) => {
+                if let Some(sent) = fed.source.filter(|sent| sent.starved > 0) {
                     return Err(Error::Input(format!(
                         "the source of frames could not keep this rate: {} times it had none",
-                        source.starved
+                        sent.starved
                     )));
                 }
                 let seconds = to.snapshot.seconds_since(&from.snapshot);
-                (Some(seconds), (load.offered_pps * seconds).round() as u64, 0)
+                (Some(seconds), (source.at(rate).pps() * seconds).round() as u64, 0)
             }
         };
         let seconds = seconds.unwrap_or_else(|| to.host_seconds_since(&from));
@@ -271,8 +343,8 @@ impl GuestTestbed {
 }
 
 /// Offers frames until one arrives, and waits until no more do.
-fn await_first(guest: &mut Guest, running: &dyn Running) -> Result<()> {
-    let frame = workload::frame(Work::Receive, Size::MIN)?;
+fn await_first(guest: &mut Guest, running: &dyn Running, work: Work) -> Result<()> {
+    let frame = workload::frame(work, Size::MIN)?;
     let probe = Feed::start(guest, Rate::Pps(1000.0), frame)?;
     let since = Instant::now();
     let before = Observation::take(guest, running, &Feed::None)?.count.frames;
@@ -354,6 +426,10 @@ impl Testbed for GuestTestbed {
         rate::line_rate_pps(rate::GIGABIT, size)
     }
 
+    fn expect(&mut self, loads_pps: &[f64]) {
+        self.shared = Paced::for_loads(workload::SOURCE_HUB, loads_pps);
+    }
+
     fn trial_while(
         &mut self,
         load: &Load,
@@ -385,7 +461,23 @@ mod tests {
         let spec: GuestSpec = "linux-5.10/e1000e/dpdk-vfio".parse().unwrap();
         assert_eq!((spec.driver, spec.backend), (Driver::Dpdk, Backend::Vfio));
         assert_eq!(spec.name(), "linux-5.10 e1000e dpdk-vfio");
+        let spec: GuestSpec = "lab:linux-6.1/e1000/linux".parse().unwrap();
+        assert_eq!((spec.work, &*spec.name()), (Work::Receive, "linux-6.1 e1000"));
+        for (text, work, name, what) in [
+            ("linux/route", Work::Forward, "linux route", "the kernel's own driver, routing"),
+            ("linux/bridge", Work::Bridge, "linux bridge", "the kernel's own driver, bridging"),
+            ("dpdk-uio/route", Work::Forward, "dpdk-uio route", "testpmd io through uio"),
+            ("kpps-uio/bridge", Work::Bridge, "kpps-uio bridge", "kpps bridge through uio"),
+            ("kpps-vfio/receive", Work::Receive, "kpps-vfio", "kpps count through vfio"),
+        ] {
+            let spec: GuestSpec = format!("lab:linux-6.1/e1000/{text}").parse().unwrap();
+            assert_eq!((spec.work, spec.name()), (work, format!("linux-6.1 e1000 {name}")));
+            assert_eq!(spec.description(), format!("linux-6.1 on QEMU's e1000, {what}"));
+        }
         for (text, part) in [
+            ("linux-6.1/e1000/linux/nat", "no app 'nat': known are receive, route, bridge"),
+            ("linux-6.1/e1000/dpdk-uio/bridge", "dpdk is no bridge in a guest: it can receive, route"),
+            ("linux-6.1/e1000/linux/route/2", "KERNEL/DEVICE/DRIVER/APP"),
             ("e1000", "is no guest"),
             ("linux-2.2/e1000", "known are linux-6.1"),
             ("linux-6.1/ne2000", "no device called"),

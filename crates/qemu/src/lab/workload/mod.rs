@@ -130,7 +130,12 @@ pub const SOURCE_HUB: u8 = 2;
 
 /// The PC for all workloads: its cards and, on the clock of instructions, a source of frames at this rate.
 pub fn pc(machine: Machine, model: Model, clock: Clock, rate: Rate) -> Options {
-    let paced = (clock == Clock::Instructions).then_some(Paced { hub: SOURCE_HUB, rate });
+    pc_with(machine, model, (clock == Clock::Instructions).then(|| Paced::of(SOURCE_HUB, rate)))
+}
+
+/// The same on the clock of instructions with this source, or on the wall clock without one.
+pub fn pc_with(machine: Machine, model: Model, paced: Option<Paced>) -> Options {
+    let clock = if paced.is_some() { Clock::Instructions } else { Clock::Wall };
     let offered = if paced.is_some() { Cable::Hub(SOURCE_HUB) } else { Cable::Host };
     let cables: [Cable; CARDS] = [Cable::Open, Cable::Hub(1), Cable::Hub(1), offered];
     let cards = cables.map(|cable| Card { model, cable });
