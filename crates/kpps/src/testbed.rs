@@ -172,8 +172,10 @@ impl Target {
 
     /// Opens all guests, each with its name, and says what they have in common.
     #[cfg(all(target_os = "linux", feature = "ports"))]
-    pub fn open_guests(&self) -> Result<ports::guests::Guests, Failure> {
-        ports::guests::open(&self.testbed, &self.machine.constants, self.clock, self.driver_module.as_deref())
+    pub fn open_guests(&self) -> Result<kpps_qemu::lab::Guests, Failure> {
+        kpps_tester::provenance::begin();
+        let (set, module) = (choice::words(&self.machine.constants.set), self.driver_module.as_deref());
+        kpps_qemu::lab::open(&self.testbed, &set, self.clock, module).map_err(Failure::Input)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.

@@ -16,8 +16,6 @@ mod traffic;
 mod trial;
 
 pub use kpps_tester::provenance::provenance;
-#[cfg(target_os = "linux")]
-pub use linux::guests;
 pub use options::PortOptions;
 pub use pair::PortPair;
 

@@ -41,7 +41,7 @@ pub use kpps_results::lab::{Clock, Lab, Ratio, Row};
 pub use measure::{Job, Measured, Sample};
 pub use options::{Cable, Card, Machine, Model, Options, Paced, address, mac};
 pub use plan::{Plan, failure};
-pub use testbed::{GuestSpec, GuestTestbed, PREFIX, environment};
+pub use testbed::{GuestSpec, GuestTestbed, Guests, PREFIX, open};
 pub use userland::Userland;
 
 use std::path::PathBuf;

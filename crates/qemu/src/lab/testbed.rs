@@ -15,7 +15,7 @@ use crate::lab::load::Rate;
 use crate::lab::measure::{DEAF, Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{
-    Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer,
+    Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer, program,
 };
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
@@ -149,9 +149,34 @@ impl GuestSpec {
     }
 }
 
+/// Testbeds, each with its name, and the environment of all.
+pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
+
+/// The guests with these names, none of them booted, with these settings of their kernels and drivers, and with
+/// this module in place of their kernels' own.
+///
+/// # Errors
+/// A name or a setting that is none, in one line.
+pub fn open(
+    names: &[String],
+    settings: &[String],
+    clock: Clock,
+    driver_module: Option<&Path>,
+) -> std::result::Result<Guests, String> {
+    let specs = GuestSpec::all(names)?;
+    let settings = Settings::parse(settings)?;
+    let kpps = program().map_err(|error| error.to_string())?;
+    let environment = environment(&specs, &settings, clock, driver_module);
+    let testbed = |spec: GuestSpec| -> (String, Box<dyn Testbed>) {
+        let guest = GuestTestbed::new(spec, settings.clone(), clock, kpps.clone());
+        (guest.spec.name(), Box::new(guest.with_driver_module(driver_module.map(Path::to_owned))))
+    };
+    Ok((specs.into_iter().map(testbed).collect(), environment))
+}
+
 /// The environment of results of these guests with these settings and this module in place of their kernels'
 /// own, without what frames and load determine.
-pub fn environment(
+fn environment(
     specs: &[GuestSpec],
     settings: &Settings,
     clock: Clock,

@@ -2,7 +2,6 @@
 
 mod conformance;
 mod device;
-pub mod guests;
 mod lab;
 
 use crate::error::Failure;
