@@ -11,6 +11,8 @@ pub fn screen(document: &HostCalibration) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<24} {:>9} {:>9}{untold}", row.constant, row.before, row.value);
     }
+    let background = document.background * 100.0;
+    let _ = writeln!(text, "\nBusy with something else than frames: {background:.1} % of the time");
     let _ = writeln!(text, "\nCPU time for a delivered frame:");
     let _ = writeln!(
         text,

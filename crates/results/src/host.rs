@@ -26,6 +26,9 @@ pub struct HostCalibration {
     pub machine: String,
     /// The constants.
     pub constants: Vec<CalibratedConstant>,
+    /// The share of its time for which the measured CPU was busy with something else than frames: its own work,
+    /// and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
+    pub background: f64,
     /// The measured points, and what the simulator makes of them with these constants.
     pub points: Vec<CalibratedPoint>,
     /// The median of the points' relative errors, without their signs.
@@ -59,7 +62,7 @@ pub struct CalibratedPoint {
     pub offered_pps: f64,
     /// CPU time for each delivered frame in ns, as measured.
     pub measured_ns: f64,
-    /// The same in the simulator.
+    /// The same in the simulator, with the background.
     pub simulated_ns: f64,
     /// (simulated − measured) / measured.
     pub error: f64,

@@ -4,8 +4,9 @@
 //! Of each measured point only the CPU time for a delivered frame counts: the share of time that the CPU was
 //! busy over the delivered rate. Where the CPU was not observed, a point tells it only if its load was more
 //! than the machine could take: then it was busy all the time. The sum of squares of the logarithms of
-//! simulated over measured time is minimized by Gauss and Newton's method, with derivatives from a step of a
-//! tenth, on the constants' logarithms. A small weight holds each constant at its profile's value, so one that
+//! simulated over measured time is made small by Gauss and Newton's method, with derivatives from a step of a
+//! tenth, on the constants' logarithms. What the CPU does besides is one more unknown, a share of its time. A
+//! small weight holds each constant at its profile's value, so one that
 //! the points do not tell stays there. Nothing is random.
 
 use crate::{Choice, Forwarder, SetupError, StackParams};
@@ -18,15 +19,22 @@ use kpps_results::host::{CalibratedConstant, CalibratedPoint, HostCalibration};
 use kpps_results::{Curve, Trial};
 
 /// Rounds, at most.
-pub const ROUNDS: usize = 8;
+pub const ROUNDS: usize = 30;
 /// The step of a derivative: a constant is multiplied by this.
 const STEP: f64 = 1.1;
 /// The most that a constant is changed by in a round: it is multiplied or divided by this.
 const LEAP: f64 = 3.0;
 /// The weight that holds a constant where it is.
 const HOLD: f64 = 1e-4;
-/// A round that changes no constant by this share is the last.
-const END: f64 = 0.002;
+/// The step of the background's derivative.
+const SMALL: f64 = 1e-3;
+/// Turns of Gauss and Seidel's method.
+const TURNS: usize = 2000;
+/// The most cycles that a constant may have.
+const MOST_CYCLES: f64 = 1e6;
+/// The search ends when so many rounds in a row find no less a sum of squares than the least so far. What was
+/// found with the least is the result: a simulation does not change smoothly with its constants.
+const END: usize = 4;
 /// A constant is told by a point whose CPU time changes by this share with [`STEP`].
 const TOLD: f64 = 0.001;
 /// Loss from which on a point without a CPU share shows the most that the machine can do.
@@ -55,8 +63,17 @@ pub struct Measured {
     pub name: String,
     /// The simulated machine with the same settings.
     pub choice: Choice,
-    /// The points that tell a CPU time: load, and time for a delivered frame in ns.
-    points: Vec<(Load, f64)>,
+    points: Vec<Point>,
+}
+
+/// A measured point that tells a CPU time.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    load: Load,
+    /// CPU time for a delivered frame in ns.
+    cpu_ns: f64,
+    /// Time from one delivered frame to the next in ns.
+    apart_ns: f64,
 }
 
 /// The CPU time for a delivered frame in ns, if the point tells it.
@@ -118,7 +135,7 @@ impl Measured {
             .filter(|point| point.offered_pps <= most_pps)
             .filter_map(|point| {
                 let load = Load { offered_pps: point.offered_pps, size, warmup_ms, duration_ms, seed: 1 };
-                Some((load, cpu_ns(point)?))
+                Some(Point { load, cpu_ns: cpu_ns(point)?, apart_ns: 1e9 / point.delivered_pps })
             })
             .collect();
         if points.is_empty() {
@@ -160,7 +177,6 @@ fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
     let runs = |app| measured.iter().any(|it| it.choice.app == Some(app));
     let names = [
         (Kind::Host, "interrupt_cycles", true),
-        (Kind::Stack, "tick_cycles", true),
         (Kind::Stack, "poll_cycles", true),
         (Kind::Stack, "receive_cycles", true),
         (Kind::Stack, "forward_cycles", runs(Forwarder::Route) || runs(Forwarder::VlanRoute)),
@@ -199,7 +215,7 @@ fn simulated(
             choice.change(&free.path(), &value).map_err(CalibrateError::Input)?;
         }
         let mut testbed = choice.testbed(choice.setup()?);
-        for (load, _) in &it.points {
+        for Point { load, .. } in &it.points {
             let trial = testbed.trial_while(load, go_on)?;
             times.push(cpu_ns(&trial).ok_or_else(|| {
                 CalibrateError::Input(format!("{}: the simulated machine delivers nothing", it.name))
@@ -229,7 +245,7 @@ fn all_simulated(
 fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let mut x = vec![0.0; slopes.len()];
-    for _ in 0..2000 {
+    for _ in 0..TURNS {
         for (j, slope) in slopes.iter().enumerate() {
             let others: f64 =
                 (0..slopes.len()).filter(|k| *k != j).map(|k| dot(slope, &slopes[k]) * x[k]).sum();
@@ -237,6 +253,55 @@ fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> 
         }
     }
     x
+}
+
+/// A search and how far it has come.
+struct Search<'a> {
+    measured: &'a [Measured],
+    points: Vec<Point>,
+    free: Vec<Free>,
+    /// The logarithms of the constants, at first and now.
+    start: Vec<f64>,
+    values: Vec<f64>,
+    told: Vec<bool>,
+    /// The share of time that goes into something else than frames.
+    background: f64,
+}
+
+impl Search<'_> {
+    /// The logarithm of simulated over measured time, for each point.
+    fn errors(&self, times_ns: &[f64], background: f64) -> Vec<f64> {
+        let error = |(point, ns): (&Point, &f64)| ((ns + background * point.apart_ns) / point.cpu_ns).ln();
+        self.points.iter().zip(times_ns).map(error).collect()
+    }
+
+    /// A round: takes a step. Returns the sum of squares before it.
+    fn round(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<f64, CalibrateError> {
+        let mut sets = vec![self.values.clone(); self.free.len() + 1];
+        (0..self.free.len()).for_each(|at| sets[at + 1][at] += STEP.ln());
+        let times = all_simulated(self.measured, &self.free, &sets, go_on)?;
+        let Some((now_ns, stepped)) = times.split_first() else { return Ok(0.0) };
+        let errors = self.errors(now_ns, self.background);
+        let slope = |errors_then: Vec<f64>, step: f64| -> Vec<f64> {
+            errors_then.iter().zip(&errors).map(|(then, now)| (then - now) / step).collect()
+        };
+        let mut slopes: Vec<Vec<f64>> =
+            stepped.iter().map(|ns| slope(self.errors(ns, self.background), STEP.ln())).collect();
+        let tells = |slope: &Vec<f64>| slope.iter().any(|change| (change * STEP.ln()).abs() >= TOLD);
+        self.told = slopes.iter().map(tells).collect();
+        slopes.push(slope(self.errors(now_ns, self.background + SMALL), SMALL));
+        let mut rest: Vec<f64> =
+            self.start.iter().zip(&self.values).map(|(start, now)| start - now).collect();
+        rest.push(-self.background);
+        let steps = least_squares(&slopes, &errors, &rest);
+        for (at, value) in self.values.iter_mut().enumerate() {
+            let to = (*value + steps[at].clamp(-LEAP.ln(), LEAP.ln())).clamp(0.0, MOST_CYCLES.ln());
+            *value = if self.told[at] { to } else { self.start[at] };
+        }
+        let step = steps.last().copied().unwrap_or_default();
+        self.background = (self.background + step).clamp(0.0, 0.5);
+        Ok(errors.iter().map(|error| error * error).sum())
+    }
 }
 
 /// Finds the constants. `progress` is told how many rounds are done, of how many at most.
@@ -249,77 +314,58 @@ pub fn calibrate(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<HostCalibration, CalibrateError> {
     let free = free(measured)?;
-    let wanted: Vec<f64> = measured.iter().flat_map(|it| it.points.iter().map(|(_, ns)| *ns)).collect();
     let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
-    let mut values = start.clone();
-    let mut told = vec![false; free.len()];
+    let points = measured.iter().flat_map(|it| it.points.iter().copied()).collect();
+    let (values, told) = (start.clone(), vec![false; free.len()]);
+    let mut search = Search { measured, points, free, start, values, told, background: 0.0 };
+    let mut best = (f64::INFINITY, 0, search.values.clone(), 0.0);
     let mut complete = false;
     for round in 0..ROUNDS {
         progress(round, ROUNDS);
-        let mut sets = vec![values.clone()];
-        for at in 0..free.len() {
-            let mut set = values.clone();
-            set[at] += STEP.ln();
-            sets.push(set);
-        }
-        let times = match all_simulated(measured, &free, &sets, go_on) {
+        let (values, background) = (search.values.clone(), search.background);
+        let squares = match search.round(go_on) {
             Err(CalibrateError::Trial(TrialError::Interrupted)) => break,
-            times => times?,
+            squares => squares?,
         };
-        let logs: Vec<Vec<f64>> = times
-            .iter()
-            .map(|times| times.iter().zip(&wanted).map(|(t, w)| (t / w).ln()).collect())
-            .collect();
-        let changes: Vec<Vec<f64>> = logs[1..]
-            .iter()
-            .map(|logs_of| logs_of.iter().zip(&logs[0]).map(|(a, b)| a - b).collect())
-            .collect();
-        told = changes.iter().map(|of| of.iter().any(|change: &f64| change.abs() >= TOLD)).collect();
-        let slopes: Vec<Vec<f64>> =
-            changes.iter().map(|of| of.iter().map(|change| change / STEP.ln()).collect()).collect();
-        let rest: Vec<f64> = start.iter().zip(&values).map(|(start, value)| start - value).collect();
-        let steps = least_squares(&slopes, &logs[0], &rest);
-        let mut moved = 0.0f64;
-        for (at, step) in steps.into_iter().enumerate() {
-            let to = (values[at] + step.clamp(-LEAP.ln(), LEAP.ln())).clamp(0.0, 1e6f64.ln());
-            moved = moved.max((to - values[at]).abs());
-            values[at] = if told[at] { to } else { start[at] };
+        if squares < best.0 {
+            best = (squares, round, values, background);
         }
-        if moved < END {
-            complete = true;
+        complete = round >= best.1 + END;
+        if complete {
             break;
         }
     }
-    let simulated = match simulated(measured, &free, &values, go_on) {
+    (search.values, search.background) = (best.2, best.3);
+    let Search { points, free, values, told, background, .. } = search;
+    let times_ns = match simulated(measured, &free, &values, go_on) {
         Err(CalibrateError::Trial(TrialError::Interrupted)) => Vec::new(),
         times => times?,
     };
-    let named = measured.iter().flat_map(|it| it.points.iter().map(move |(load, ns)| (it, load, *ns)));
-    let points: Vec<CalibratedPoint> = named
-        .zip(simulated)
-        .map(|((it, load, measured_ns), simulated_ns)| CalibratedPoint {
-            curve: it.name.clone(),
-            offered_pps: load.offered_pps,
-            measured_ns,
-            simulated_ns,
-            error: simulated_ns / measured_ns - 1.0,
+    let names = measured.iter().flat_map(|it| it.points.iter().map(|_| it.name.clone()));
+    let points: Vec<CalibratedPoint> = (points.iter().zip(names).zip(times_ns))
+        .map(|((point, curve), ns)| {
+            let simulated_ns = ns + background * point.apart_ns;
+            CalibratedPoint {
+                curve,
+                offered_pps: point.load.offered_pps,
+                measured_ns: point.cpu_ns,
+                simulated_ns,
+                error: simulated_ns / point.cpu_ns - 1.0,
+            }
         })
         .collect();
     let errors: Vec<f64> = points.iter().map(|point| point.error.abs()).collect();
+    let constant = |((free, value), told): ((&Free, &f64), bool)| CalibratedConstant {
+        constant: free.path(),
+        before: free.before,
+        value: value.exp().round() as u64,
+        told,
+    };
     Ok(HostCalibration {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         machine: measured.first().map(|it| it.choice.machine().to_owned()).unwrap_or_default(),
-        constants: free
-            .iter()
-            .zip(&values)
-            .zip(told)
-            .map(|((free, value), told)| CalibratedConstant {
-                constant: free.path(),
-                before: free.before,
-                value: value.exp().round() as u64,
-                told,
-            })
-            .collect(),
+        constants: free.iter().zip(&values).zip(told).map(constant).collect(),
+        background,
         median_error: median(&errors),
         largest_error: errors.iter().copied().reduce(f64::max),
         points,
