@@ -36,12 +36,14 @@ def curve(
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     load: _Values | None = None,
     bidirectional: bool | None = None,
@@ -88,14 +90,16 @@ def curve(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: intel-2.5.11,intel-2.5.11-tuned,click-polling,intel-5.7.6,kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         load (LOAD,…): Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load that is too high for the tester]
         bidirectional (True or False): Offer the same load from the second port to the first, too
@@ -144,12 +148,14 @@ def grid(
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     vary: _Pairs | None = None,
@@ -198,14 +204,16 @@ def grid(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         load (LOAD): The offered load [default: 100%]
         vary (PARAMETER=VALUES): A parameter and its values; the last one given is the horizontal axis of maps
@@ -335,6 +343,7 @@ def profile(
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     size: _Value | None = None,
@@ -351,6 +360,7 @@ def profile(
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: intel-5.7.6]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         load (LOAD): The offered load [default: 100%]
         size (SIZE): Frame size in bytes with FCS [default: 64; with app= vlan-route: 68]
@@ -410,12 +420,14 @@ def ndr(
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -467,14 +479,16 @@ def ndr(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -528,12 +542,14 @@ def sizes(
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -580,14 +596,16 @@ def sizes(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -636,12 +654,14 @@ def rfc2544(
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -691,14 +711,16 @@ def rfc2544(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -781,17 +803,46 @@ def merge(
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
+def calibrate_host(
+    *curves: _Value,
+    machine: _Value | None = None,
+    chip: _Value | None = None,
+    driver: _Values | None = None,
+    set: _Pairs | None = None,
+    results: _Value | None = None,
+    csv: _Value | None = None,
+    report: _Value | None = None,
+    to: _Value | None = None,
+    progress: _Progress = None,
+) -> Result:
+    """Find what a frame and an interrupt cost on a machine, from curves measured on it, for the simulator.
+
+    Args:
+        curves (FILE[,PATH=VALUE…]): Documents of `kpps curve`, each with the settings that the machine had
+        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file
+        chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file
+        set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
+        results (FILE): Write the results as a JSON document to this file
+        csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        to (FOLDER): Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
+        progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
+    """
+
 def trial(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     noise: bool | None = None,
     seed: _Value | None = None,
     machine: _Value | None = None,
     chip: _Value | None = None,
     driver: _Values | None = None,
     app: _Value | None = None,
+    one_way: bool | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     shape: _Value | None = None,
@@ -846,14 +897,16 @@ def trial(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
         driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
+        one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         load (LOAD): Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max: as fast as the port takes them [required without replay=, which has the times of the capture]
         shape (SHAPE): Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load [default: constant]
@@ -1084,8 +1137,8 @@ def lab(
     under_test: _Values | None = None,
     workload: _Values | None = None,
     kernel: _Value | None = None,
-    driver_module: _Value | None = None,
     clock: _Value | None = None,
+    driver_module: _Value | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     quick: bool | None = None,
@@ -1107,8 +1160,8 @@ def lab(
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
         kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
-        driver_module (FILE.ko): Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
         clock (CLOCK): The guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
+        driver_module (FILE.ko): Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: max]
         quick (True or False): Take at most three minutes: one round, short windows; whatever does not fit is left out

@@ -189,8 +189,8 @@ pub enum NapiExit {
     BothIdle,
     /// Nothing was reclaimed *or* less than the budget was received: ends far too often.
     EitherIdle,
-    /// Less than the budget was received, whatever was reclaimed: as Linux's e1000 does where the transmit ring
-    /// can be reclaimed in one poll.
+    /// Less than the budget was received, whatever was reclaimed: as Linux's e1000 does where the transmit
+    /// ring can be reclaimed in one poll.
     ReceiveIdle,
     /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was
     /// reclaimed either.

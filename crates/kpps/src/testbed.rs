@@ -36,8 +36,8 @@ pub struct Target {
     )]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);
-    /// lab:KERNEL/DEVICE, a guest in QEMU, or lab:KERNEL/DEVICE/DRIVER/APP; known:RATE, a system that delivers this rate; PORT,PORT as --ports
-    /// [default: the simulator]
+    /// lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate;
+    /// PORT,PORT as --ports [default: the simulator]
     #[arg(
         long,
         value_delimiter = ',',

@@ -170,8 +170,8 @@ pub trait Testbed {
             ))),
         }
     }
-    /// The loads in frames per second that later trials will have, where they are known: a testbed may prepare
-    /// for them. Other loads are still possible.
+    /// The loads in frames per second that later trials will have, where they are known: a testbed may
+    /// prepare for them. Other loads are still possible.
     fn expect(&mut self, loads_pps: &[f64]) {
         let _ = loads_pps;
     }

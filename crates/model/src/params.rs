@@ -14,10 +14,10 @@ pub enum Moderation {
     /// By RDTR, RADV, TIDV, TADV and ITR, each as the manual says.
     #[default]
     Manual,
-    /// As QEMU's 82540EM (hw/net/e1000.c, `set_interrupt_cause`). No timer delays a cause, and a descriptor is
-    /// written back at once. After an interrupt the line stays low for the shortest of the delays that are
-    /// set: ITR; RADV if RDTR is not 0 and the cause is RXT0; TADV if a delayed report (IDE) is due. It is 500
-    /// units of ITR, 128 µs, at least, and also if none is set.
+    /// As QEMU's 82540EM (hw/net/e1000.c, `set_interrupt_cause`). No timer delays a cause, and a descriptor
+    /// is written back at once. After an interrupt the line stays low for the shortest of the delays that
+    /// are set: ITR; RADV if RDTR is not 0 and the cause is RXT0; TADV if a delayed report (IDE) is due. It
+    /// is 500 units of ITR, 128 µs, at least, and also if none is set.
     Qemu,
 }
 

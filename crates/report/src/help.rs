@@ -35,7 +35,7 @@ pub const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 
 /// What flags are about, in the order of a command's help. The rest are its own, and stand first.
 pub const HEADINGS: [(&str, &str); 13] = [
-    ("Testbed", "ports testbed clock noise seed"),
+    ("Testbed", "ports testbed clock driver-module noise seed"),
     ("Machine", "machine chip nic driver app one-way set cpu-counts shared-lines"),
     ("Load", "load shape vary shard on bidirectional replies count rewrite stream"),
     ("Traffic", "size src dst ipv6 sport dport flows dscp ttl vlan encap template gateway dst-mac"),

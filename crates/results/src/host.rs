@@ -26,8 +26,8 @@ pub struct HostCalibration {
     pub machine: String,
     /// The constants.
     pub constants: Vec<CalibratedConstant>,
-    /// The share of its time for which the measured CPU was busy with something else than frames: its own work,
-    /// and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
+    /// The share of its time for which the measured CPU was busy with something else than frames: its own
+    /// work, and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
     pub background: f64,
     /// The measured points, and what the simulator makes of them with these constants.
     pub points: Vec<CalibratedPoint>,

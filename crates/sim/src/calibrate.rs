@@ -74,6 +74,8 @@ struct Point {
     cpu_ns: f64,
     /// Time from one delivered frame to the next in ns.
     apart_ns: f64,
+    /// Whether the CPU was observed.
+    observed: bool,
 }
 
 /// The CPU time for a delivered frame in ns, if the point tells it.
@@ -135,7 +137,12 @@ impl Measured {
             .filter(|point| point.offered_pps <= most_pps)
             .filter_map(|point| {
                 let load = Load { offered_pps: point.offered_pps, size, warmup_ms, duration_ms, seed: 1 };
-                Some(Point { load, cpu_ns: cpu_ns(point)?, apart_ns: 1e9 / point.delivered_pps })
+                Some(Point {
+                    load,
+                    cpu_ns: cpu_ns(point)?,
+                    apart_ns: 1e9 / point.delivered_pps,
+                    observed: point.cpu_busy.is_some(),
+                })
             })
             .collect();
         if points.is_empty() {
@@ -289,7 +296,9 @@ impl Search<'_> {
             stepped.iter().map(|ns| slope(self.errors(ns, self.background), STEP.ln())).collect();
         let tells = |slope: &Vec<f64>| slope.iter().any(|change| (change * STEP.ln()).abs() >= TOLD);
         self.told = slopes.iter().map(tells).collect();
-        slopes.push(slope(self.errors(now_ns, self.background + SMALL), SMALL));
+        // An overload alone cannot tell the background from what frames take.
+        let small = if self.points.iter().any(|point| point.observed) { SMALL } else { 0.0 };
+        slopes.push(slope(self.errors(now_ns, self.background + small), SMALL));
         let mut rest: Vec<f64> =
             self.start.iter().zip(&self.values).map(|(start, now)| start - now).collect();
         rest.push(-self.background);
@@ -407,4 +416,82 @@ pub fn profiles(
             ),
         ),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_results::{Environment, Series};
+
+    /// A machine with other costs than its profile, measured in the simulator, with a background.
+    fn measured(background: f64, has_cpu: bool) -> Vec<Measured> {
+        let base = Choice {
+            machine: Some("lab-e1000".into()),
+            driver: Some("linux-6.1-e1000".into()),
+            ..Choice::default()
+        };
+        let mut truly = base.clone();
+        truly.change("host.interrupt_cycles", &Setting::Whole(700)).unwrap();
+        truly.change("stack.receive_cycles", &Setting::Whole(3000)).unwrap();
+        let curve = |weight: i64| {
+            let mut choice = truly.clone();
+            choice.change("driver.weight", &Setting::Whole(weight)).unwrap();
+            let mut testbed = choice.testbed(choice.setup().unwrap());
+            let point = |kpps: u32| {
+                let load = Load {
+                    offered_pps: f64::from(kpps) * 1e3,
+                    size: Size::MIN,
+                    warmup_ms: 20,
+                    duration_ms: 60,
+                    seed: 1,
+                };
+                let trial = testbed.trial_while(&load, &|| true).unwrap();
+                let busy = trial.cpu_busy.map(|busy| (busy + background).min(1.0)).filter(|_| has_cpu);
+                Trial { cpu_busy: busy, ..trial }
+            };
+            let points = [20, 50, 100, 150, 400].map(point).into();
+            let environment = Environment { size_bytes_without_fcs: 60, ..Environment::default() };
+            let series = Series { name: "it".into(), points };
+            let settings = [("driver.weight".to_owned(), Setting::Whole(weight))];
+            Measured::new("it", &Curve::new(environment, vec![series], true), &base, &settings)
+        };
+        [64, 8].map(|weight| curve(weight).unwrap()).into()
+    }
+
+    fn value(found: &HostCalibration, constant: &str) -> f64 {
+        found.constants.iter().find(|it| it.constant == constant).unwrap().value as f64
+    }
+
+    #[test]
+    fn the_costs_of_a_machine_are_found_again() {
+        let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
+        assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
+        assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
+        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take and
+        // what else the CPU does are told together.
+        let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
+        let found_besides = besides(value(&found, "host.interrupt_cycles"), found.background);
+        assert!((found_besides / besides(700.0, 0.01) - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn without_the_cpu_an_overload_tells_the_frame_and_nothing_the_interrupt() {
+        let found = calibrate(&measured(0.0, false), &|| true, &|_, _| ()).unwrap();
+        assert_eq!(found.points.len(), 2, "only what was too much");
+        assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.05, "{found:?}");
+        let interrupt = found.constants.iter().find(|it| it.constant == "host.interrupt_cycles").unwrap();
+        assert_eq!((interrupt.told, interrupt.value), (false, interrupt.before));
+    }
+
+    #[test]
+    fn what_cannot_be_calibrated_is_refused() {
+        let none = calibrate(&[], &|| true, &|_, _| ()).unwrap_err();
+        assert!(none.to_string().contains("no curve"), "{none}");
+        let missing = Measured::read("/nowhere.json,driver.weight=8", &Choice::default()).unwrap_err();
+        assert!(missing.to_string().starts_with("/nowhere.json: "), "{missing}");
+        let nothing = Curve::new(Environment::default(), vec![], true);
+        let nothing = Measured::new("it", &nothing, &Choice::default(), &[]).unwrap_err();
+        assert!(nothing.to_string().contains("no series"), "{nothing}");
+    }
 }

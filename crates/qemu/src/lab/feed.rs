@@ -31,7 +31,8 @@ pub(crate) struct Fed {
 }
 
 impl Feed {
-    /// Offers copies of `frame` from now on. Within the guest the rate is the closest that cards of its PC have.
+    /// Offers copies of `frame` from now on. Within the guest the rate is the closest that cards of its PC
+    /// have.
     pub(crate) fn start(guest: &mut Guest, rate: Rate, frame: Vec<u8>) -> Result<Self> {
         match guest.clock() {
             Clock::Wall => Ok(Self::Host(Load::start(wire(guest)?, rate, frame)?)),

@@ -136,8 +136,8 @@ const PLACES: f64 = 256.0;
 const MOST: u32 = 24;
 /// How long all queues together are to last.
 const RESERVE_S: f64 = 0.02;
-/// How long they must last where one PC serves several loads: they are refilled when half of them is used, and
-/// that takes the guest's CPU.
+/// How long they must last where one PC serves several loads: they are refilled when half of them is used,
+/// and that takes the guest's CPU.
 const LEAST_RESERVE_S: f64 = 0.002;
 /// How far, as a share of it, a load may be from what some of the cards send.
 const TOLERANCE: f64 = 1e-4;

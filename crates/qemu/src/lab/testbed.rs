@@ -152,8 +152,8 @@ impl GuestSpec {
 /// Testbeds, each with its name, and the environment of all.
 pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
-/// The guests with these names, none of them booted, with these settings of their kernels and drivers, and with
-/// this module in place of their kernels' own.
+/// The guests with these names, none of them booted, with these settings of their kernels and drivers, and
+/// with this module in place of their kernels' own.
 ///
 /// # Errors
 /// A name or a setting that is none, in one line.
