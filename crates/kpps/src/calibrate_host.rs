@@ -11,15 +11,7 @@ use std::path::PathBuf;
 
 /// Arguments of `kpps calibrate-host`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
-  kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
-  kpps calibrate-host w64.json w8.json,driver.weight=8 --machine lab-e1000 --driver linux-6.1-e1000 --to mine
-  kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80     a prediction
-
-Of each point counts the CPU time for a delivered frame. Where the CPU was not observed, only loads that were
-too much count: then it was busy all the time. Points in which frames cost and interrupt rates differ tell
-more: measure light and heavy loads, and two settings.")]
+#[command(after_help = kpps_report::examples::CALIBRATE_HOST)]
 pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]

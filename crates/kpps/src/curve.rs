@@ -21,17 +21,7 @@ const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
 #[command(
     mut_arg("driver", |driver| driver.help("Driver presets to compare: names (`kpps list drivers`) or .toml files [default: \
         intel-2.5.11,intel-2.5.11-tuned,click-polling,intel-5.7.6,kpps]")),
-    after_help = "Examples:
-  kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
-  kpps curve --report curve.html --csv curve.csv
-  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
-  kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
-  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
-
-Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
-(lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
-lab:linux-6.1/e1000/linux/route. With --bidirectional a load is that of each direction, and results are
-of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
+    after_help = kpps_report::examples::CURVE
 )]
 pub struct Arguments {
     /// Frame size in bytes with FCS

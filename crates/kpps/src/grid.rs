@@ -16,21 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Arguments of `kpps grid`.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  kpps grid --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=10%..100%/10%
-  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
-  kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
-  kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
-
-A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
-driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
-size, driver, chip, machine, app. On ports, guests and known: testbeds the parameters are load and size,
-mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
-factor of 2.
-
-With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
-that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if all that is known
-of the ports and the device under test is. One kept cell is measured again before the others are used.")]
+#[command(after_help = kpps_report::examples::GRID)]
 pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]

@@ -12,16 +12,7 @@ use kpps_study::{pages, perturb, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = "Examples:
-  kpps study                              all claims of all papers
-  kpps study beyond                       kpps' driver on machines drawn at random
-  kpps study --report pages               a page of each, and one of all: studies.html
-  kpps study --perturb 10%                which verdicts change when fitted constants change
-  kpps study --fit                        find the fitted constants again
-  kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
-
-Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
-Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = kpps_report::examples::STUDY)]
 pub struct Arguments {
     /// Studies, by name [default: those of papers]
     #[arg(value_name = "NAME")]

@@ -25,11 +25,7 @@ const LOG: usize = 1 << 20;
     mut_arg("driver", |driver| driver
         .help("The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file")
         .default_value("linux-2.6.12-e1000")),
-    after_help = "Examples:
-  kpps trace                                 an overload: smooth at first, then short of descriptors
-  kpps trace --driver rdr --load 100%        the same with recycled descriptors
-  kpps trace --window 30000..40000           plot these bus clocks
-  kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap"
+    after_help = kpps_report::examples::TRACE
 )]
 pub struct Arguments {
     #[command(flatten)]

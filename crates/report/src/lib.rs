@@ -25,6 +25,7 @@ mod csv;
 pub mod curve;
 mod drawing;
 mod environment;
+pub mod examples;
 pub mod faults;
 pub mod files;
 mod flame;

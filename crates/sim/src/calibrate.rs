@@ -468,8 +468,8 @@ mod tests {
         let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
         assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
-        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take and
-        // what else the CPU does are told together.
+        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take
+        // and what else the CPU does are told together.
         let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
         let found_besides = besides(value(&found, "host.interrupt_cycles"), found.background);
         assert!((found_besides / besides(700.0, 0.01) - 1.0).abs() < 0.05, "{found:?}");
