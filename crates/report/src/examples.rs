@@ -47,8 +47,9 @@ Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or 
 pub const CALIBRATE_HOST: &str = "Examples:
   kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
   kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
-  kpps calibrate-host w64.json w8.json,driver.weight=8 --machine lab-e1000 --driver linux-6.1-e1000 --to mine
-  kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80     a prediction
+  kpps calibrate-host w64.json w8.json,driver.weight=8 --to mine \\
+      --machine lab-e1000 --driver linux-6.1-e1000
+  kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80
 
 Of each point counts the CPU time for a delivered frame. Where the CPU was not observed, only loads that were
 too much count: then it was busy all the time. Points in which frames cost and interrupt rates differ tell

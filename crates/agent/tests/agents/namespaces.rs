@@ -80,8 +80,17 @@ fn tester_of(security: &Security, addresses: [Address; 2]) -> Tester {
     let mut ports: Vec<Box<dyn TestPort>> = Vec::new();
     for (at, (host, port)) in [("10.9.0.1", "packet:a"), ("10.9.0.2", "packet:b")].into_iter().enumerate() {
         let there: Host = host.parse().unwrap();
-        let (port, there) =
-            connect(&there, &port.parse().unwrap(), &Options::default(), &[], security).unwrap();
+        let connected = || connect(&there, &port.parse().unwrap(), &Options::default(), &[], security);
+        // The tester before may have gone a moment ago: its agent then still has the port.
+        let until = Instant::now() + Duration::from_secs(10);
+        let (port, there) = loop {
+            match connected() {
+                Err(busy) if busy.to_string().contains("in use by another") && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                other => break other.unwrap(),
+            }
+        };
         ports.push(Box::new(port));
         sites.push(Site { name: Some(host.into()), host: Box::new(there), ports: vec![at] });
     }
