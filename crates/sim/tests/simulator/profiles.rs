@@ -50,10 +50,16 @@ fn every_chip_and_driver_works_in_every_machine() {
                     Ok(setup) => setup,
                     // FreeBSD serves a card in its interrupt or polls it by polling(4), and has rate-limited
                     // NICs of its own.
-                    Err(SetupError::Mismatch(why)) if why.contains("FreeBSD") => continue,
+                    // Copybreak takes a host whose copies are known.
+                    Err(SetupError::Mismatch(why))
+                        if why.contains("FreeBSD") || why.contains("copy_byte_ps") =>
+                    {
+                        continue;
+                    }
                     Err(error) => panic!("{error}"),
                 };
-                assert_eq!(setup.card.chip.name(), chip);
+                // A chip may have several profiles: 82540em-qemu.
+                assert!(chip.starts_with(setup.card.chip.name()), "{chip}");
             }
         }
     }
