@@ -306,7 +306,7 @@ pub enum Itr {
     Fixed(u32),
     /// By the class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
     Dynamic,
-    /// The same without the first of these.
+    /// As `Dynamic`, but 20,000 a second at most.
     Conservative,
     /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
     Ratio,
@@ -496,7 +496,7 @@ impl Config {
         check(
             !(matches!(self.moderation.itr, Itr::Dynamic | Itr::Conservative | Itr::Ratio)
                 && matches!(self.service, Service::Polling { .. } | Service::SelfPacing { .. })),
-            "moderation.itr: dynamic and ratio need a service that counts traffic: interrupt-loop or napi",
+            "moderation.itr: dynamic, conservative and ratio need a service that counts traffic: interrupt-loop or napi",
         )?;
         for t in [self.rx_thresholds, self.tx_thresholds].into_iter().flatten() {
             check(t.pthresh < 64 && t.hthresh < 64 && t.wthresh < 64, "thresholds: above 63")?;

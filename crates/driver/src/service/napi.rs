@@ -58,30 +58,21 @@ impl Napi {
             tx.set_polled(true);
             tx.reclaim(usize::MAX)
         };
-        let (received, reclaimed, done);
-        match self.exit {
-            NapiExit::BothIdle => {
-                reclaimed = tx.with(reclaim);
-                received = rx.receive(limit, sink);
-                done = reclaimed == 0 && received < limit;
-            }
-            NapiExit::EitherIdle => {
-                reclaimed = tx.with(reclaim);
-                received = rx.receive(limit, sink);
-                done = reclaimed == 0 || received < limit;
-            }
-            NapiExit::ReceiveIdle => {
-                reclaimed = tx.with(reclaim);
-                received = rx.receive(limit, sink);
-                done = received < limit;
-            }
-            NapiExit::ReceiveFirst => {
-                tx.with(|tx| tx.set_polled(true));
-                received = rx.receive(limit, sink);
-                reclaimed = if received == 0 { tx.with(reclaim) } else { 0 };
-                done = received == 0 && reclaimed == 0;
-            }
+        let (received, reclaimed);
+        if self.exit == NapiExit::ReceiveFirst {
+            tx.with(|tx| tx.set_polled(true));
+            received = rx.receive(limit, sink);
+            reclaimed = if received == 0 { tx.with(reclaim) } else { 0 };
+        } else {
+            reclaimed = tx.with(reclaim);
+            received = rx.receive(limit, sink);
         }
+        let done = match self.exit {
+            NapiExit::BothIdle => reclaimed == 0 && received < limit,
+            NapiExit::EitherIdle => reclaimed == 0 || received < limit,
+            NapiExit::ReceiveIdle => received < limit,
+            NapiExit::ReceiveFirst => reclaimed == 0 && received == 0,
+        };
         if done {
             self.scheduled = false;
             let Self { meter, mask, .. } = self;

@@ -108,6 +108,9 @@ fn napi_exit_rules() {
         (64, 0, NapiExit::EitherIdle, true),
         (5, 3, NapiExit::EitherIdle, true),
         (64, 3, NapiExit::EitherIdle, false),
+        (0, 0, NapiExit::ReceiveIdle, true),
+        (5, 3, NapiExit::ReceiveIdle, true),
+        (64, 0, NapiExit::ReceiveIdle, false),
         (5, 0, NapiExit::ReceiveFirst, false),
         (0, 3, NapiExit::ReceiveFirst, false),
         (0, 0, NapiExit::ReceiveFirst, true),
@@ -444,7 +447,7 @@ impl<T> Exclusive<T> for Shared<'_, T> {
 
 #[test]
 fn while_napi_receives_others_may_send_and_read_causes() {
-    for exit in [NapiExit::BothIdle, NapiExit::EitherIdle, NapiExit::ReceiveFirst] {
+    for exit in [NapiExit::BothIdle, NapiExit::EitherIdle, NapiExit::ReceiveIdle, NapiExit::ReceiveFirst] {
         let (nic, counts, pool) = (Nic::new(Chip::I82546eb), Counts::new(), Pool::new(500, 2048));
         let mut dev = start(&nic, &counts, stock(), &pool);
         let (control, tx) = (std::cell::RefCell::new(dev.control), std::cell::RefCell::new(dev.tx));
