@@ -3,6 +3,7 @@
 use crate::bench::*;
 use kpps_datasheet::bit::{cause, dctl, rdtr};
 use kpps_datasheet::chip::DelayTimer;
+use kpps_datasheet::desc::tx_cmd;
 use kpps_datasheet::{Chip, reg};
 use kpps_model::{Moderation, Params, Purpose};
 
@@ -124,6 +125,35 @@ fn qemus_card_interrupts_at_once_and_then_is_quiet() {
         assert!(!b.nic.interrupt_line(), "{rdtr} {radv} {itr}");
         b.pass(US);
         assert!(b.nic.interrupt_line(), "{rdtr} {radv} {itr}");
+    }
+}
+
+#[test]
+fn qemus_card_is_quiet_for_tadv_if_a_delayed_report_was_due() {
+    for (cmd, quiet) in [(tx_cmd::IDE, 205), (0, 256)] {
+        let params = Params { moderation: Moderation::Qemu, ..chip_with(0, 0) };
+        let mut b = Bench::ready(params, 64);
+        b.set(reg::TIDV, 8);
+        b.set(reg::TADV, 200);
+        b.set(reg::ITR, 1000);
+        b.set(reg::IMS, cause::TXDW);
+        let send = |b: &mut Bench| {
+            b.put_frame(&frame(1, 60), tx_cmd::EOP | tx_cmd::IFCS | tx_cmd::RS | cmd);
+            b.ring_doorbell();
+        };
+        send(&mut b);
+        while !b.nic.interrupt_line() {
+            b.pass(NS);
+        }
+        let raised = b.now;
+        b.get(reg::ICR);
+        send(&mut b);
+        // Another ITR is for the next quiet time.
+        b.set(reg::ITR, 600);
+        b.run(raised + quiet * US - US);
+        assert!(!b.nic.interrupt_line(), "{cmd}");
+        b.pass(US);
+        assert!(b.nic.interrupt_line(), "{cmd}");
     }
 }
 
