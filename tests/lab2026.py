@@ -5,9 +5,10 @@
   tests/lab2026.py measure --kpps target/release/kpps --modules FOLDER --keep FOLDER > lab/lab2026/measured-2026-11-26.csv
   tests/lab2026.py judge lab/lab2026/predicted-2026-11-26.csv lab/lab2026/measured-2026-11-26.csv
 
-`predict` takes a minute. `measure` boots a guest for each of 60 curves, about a minute each; --jobs 2 measures two
-at a time. --keep has the documents of curves that are done. --modules has e1000-w8.ko, -w16.ko and -w32.ko, each made by
-tests/e1000-weight.sh. The curves called `base` and `weight=8` are those that the machine was calibrated on.
+`predict` takes half a minute. `measure` boots a guest for each of 60 curves, which takes one to three minutes; --jobs 2
+measures two at a time. --keep has the documents of curves that are done. --modules has e1000-w8.ko, e1000-w16.ko and
+e1000-w32.ko, each made by tests/e1000-weight.sh. The machine was calibrated on the curves called `base` and `weight=8`
+with frames of 64 bytes.
 """
 
 import argparse
@@ -102,16 +103,25 @@ def measure(kpps, app, size, name, guest, options):
 
 def judge(predicted, measured):
     """Shares of points within 15 %, for each quantity: of those that the machine was not calibrated on."""
-    tables = [list(csv.DictReader(line for line in open(file) if not line.startswith("#"))) for file in (predicted, measured)]
-    key = lambda row: tuple(row[column] for column in COLUMNS[:4])
-    measured = {key(row): row for row in tables[1]}
+
+    def key(row):
+        return tuple(row[column] for column in COLUMNS[:4])
+
+    def table(file):
+        with open(file) as lines:
+            return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+    measured = {key(row): row for row in table(measured)}
+    predicted = table(predicted)
     for column in COLUMNS[4:]:
         errors = []
-        for row in tables[0]:
+        for row in predicted:
             calibrated = row["setting"] in CALIBRATED_ON and row["size"] == "64"
             if not calibrated and key(row) in measured:
                 p, m = float(row[column]), float(measured[key(row)][column])
                 errors.append((abs(p - m) / m if m else float(p > 0), key(row), p, m))
+        if not errors:
+            raise SystemExit("no point was both predicted and measured")
         errors.sort(reverse=True)
         within = sum(error <= 0.15 for error, *_ in errors)
         median = errors[len(errors) // 2][0]
@@ -128,11 +138,12 @@ def main():
     parser.add_argument("--modules", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("lab2026"))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--only", default="", help="only settings that are one of these, with commas")
+    parser.add_argument("--only", default="", help="only these settings, with commas, and frames of 64 bytes")
     options = parser.parse_args()
     if options.what == "judge":
         return judge(*options.files)
-    wanted = [curve for curve in curves() if not options.only or curve[2] in options.only.split(",") and curve[1] == 64]
+    only = options.only.split(",") if options.only else None
+    wanted = [curve for curve in curves() if only is None or (curve[2] in only and curve[1] == 64)]
     if options.what == "measure":
         options.keep.mkdir(parents=True, exist_ok=True)
 

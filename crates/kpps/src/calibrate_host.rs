@@ -39,15 +39,17 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     drop(view);
     let found = found.map_err(input)?;
     files.publish(&found, "")?;
+    if !session.goes_on() {
+        return Err(Failure::Interrupted("interrupted: the constants are those found so far".into()));
+    }
     if let Some(folder) = &arguments.to {
         std::fs::create_dir_all(folder)?;
         for (name, text) in profiles(&found, &base, &arguments.curves.join(" "))? {
             std::fs::write(folder.join(name), text)?;
         }
     }
-    if found.complete {
-        Ok(())
-    } else {
-        Err(Failure::Check("the constants still move: not all is found".into()))
+    match found.complete {
+        true => Ok(()),
+        false => Err(Failure::Check("the search did not end: these constants are the best so far".into())),
     }
 }

@@ -51,9 +51,10 @@ pub const CALIBRATE_HOST: &str = "Examples:
       --machine lab-e1000 --driver linux-6.1-e1000
   kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80
 
-Of each point counts the CPU time for a delivered frame. Where the CPU was not observed, only loads that were
-too much count: then it was busy all the time. Points in which frames cost and interrupt rates differ tell
-more: measure light and heavy loads, and two settings.";
+What counts of each point is the CPU time for a delivered frame. Where the CPU was not observed, only points
+that lost more than 5 % of the frames count, and the CPU is taken to have been busy all the time: leave out
+curves that lost frames for another reason, as a short ring. Measure light and heavy loads, and two settings
+that differ in what the CPU has to do.";
 
 /// Of `kpps grid`.
 pub const GRID: &str = "Examples:
@@ -64,7 +65,7 @@ pub const GRID: &str = "Examples:
 
 A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
 driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
-size, driver, chip, machine, app. On ports, guests and known: testbeds the parameters are load and size,
+size, driver, chip, machine, app, one-way. On ports, guests and known: testbeds the parameters are load and size,
 mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
 factor of 2.
 

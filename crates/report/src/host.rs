@@ -11,14 +11,21 @@ pub fn screen(document: &HostCalibration) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<24} {:>9} {:>9}{untold}", row.constant, row.before, row.value);
     }
-    let background = document.background * 100.0;
-    let _ = writeln!(text, "\nBusy with something else than frames: {background:.1} % of the time");
-    let _ = writeln!(text, "\nCPU time for a delivered frame:");
-    let _ = writeln!(
-        text,
-        "{:>12} {:>12} {:>12} {:>8}  curve",
-        "offered kpps", "measured ns", "simulated ns", "error"
-    );
+    if let Some(background) = document.background {
+        let _ = writeln!(
+            text,
+            "\nBusy with something other than frames: {:.1} % of the time",
+            background * 100.0
+        );
+    }
+    if !document.points.is_empty() {
+        let _ = writeln!(text, "\nCPU time for a delivered frame:");
+        let _ = writeln!(
+            text,
+            "{:>12} {:>12} {:>12} {:>8}  curve",
+            "offered kpps", "measured ns", "simulated ns", "error"
+        );
+    }
     for row in &document.points {
         let _ = writeln!(
             text,

@@ -28,7 +28,8 @@ pub struct HostCalibration {
     pub constants: Vec<CalibratedConstant>,
     /// The share of its time for which the measured CPU was busy with something else than frames: its own
     /// work, and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
-    pub background: f64,
+    /// Null if no curve observed the CPU.
+    pub background: Option<f64>,
     /// The measured points, and what the simulator makes of them with these constants.
     pub points: Vec<CalibratedPoint>,
     /// The median of the points' relative errors, without their signs.

@@ -1,13 +1,13 @@
 //! What a frame and an interrupt cost on a machine that was measured: constants of host and stack with which
 //! the simulator takes the CPU time that the machine took.
 //!
-//! Of each measured point only the CPU time for a delivered frame counts: the share of time that the CPU was
-//! busy over the delivered rate. Where the CPU was not observed, a point tells it only if its load was more
-//! than the machine could take: then it was busy all the time. The sum of squares of the logarithms of
-//! simulated over measured time is made small by Gauss and Newton's method, with derivatives from a step of a
-//! tenth, on the constants' logarithms. What the CPU does besides is one more unknown, a share of its time. A
-//! small weight holds each constant at its profile's value, so one that
-//! the points do not tell stays there. Nothing is random.
+//! What counts of each measured point is the CPU time for a delivered frame: the share of time that the CPU
+//! was busy, over the delivered rate. Where the CPU was not observed, a point tells it only if more than 5 %
+//! of the frames were lost: the CPU is then taken to have been busy all the time. The sum of squares of the
+//! logarithms of simulated over measured time is made small by Gauss and Newton's method, with derivatives
+//! from a step of a tenth, on the constants' logarithms. What the CPU does besides is one more unknown, a
+//! share of its time. A small weight holds each constant at its profile's value, so one that the points do
+//! not tell stays there. Nothing is random.
 
 use crate::{Choice, Forwarder, SetupError, StackParams};
 use kpps_frames::Size;
@@ -102,7 +102,7 @@ impl Measured {
         Self::new(file, &curve, base, &settings.collect::<Result<Vec<_>, CalibrateError>>()?)
     }
 
-    /// The first series of `curve`, measured with these settings beside those of `base`. An app that the
+    /// The one series of `curve`, measured with these settings beside those of `base`. An app that the
     /// document names is taken from it.
     ///
     /// # Errors
@@ -130,7 +130,9 @@ impl Measured {
             return Err(input("its frames have several sizes: the simulator takes one".into()));
         }
         let size = Size::without_fcs(curve.environment.size_bytes_without_fcs);
-        let series = curve.series.first().ok_or_else(|| input("no series".into()))?;
+        let [series] = &curve.series[..] else {
+            return Err(input(format!("{} series: give curves of one system each", curve.series.len())));
+        };
         let (warmup_ms, duration_ms) = TIMES_MS;
         let most_pps = choice.line_rate_pps(size);
         let points: Vec<_> = (series.points.iter())
@@ -174,10 +176,16 @@ impl Free {
 /// The constants that these curves can tell, with their values before.
 fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
     let first = measured.first().ok_or_else(|| CalibrateError::Input("no curve was given".into()))?;
+    let machine = first.choice.machine();
+    if machine.ends_with(".toml") {
+        return Err(CalibrateError::Input(format!(
+            "{machine} is a file: begin with a built-in machine (`kpps list machines`)"
+        )));
+    }
     let setup = first.choice.setup()?;
     if !matches!(setup.stack_params, StackParams::Linux24(_)) {
         return Err(CalibrateError::Input(format!(
-            "the stack '{}' is none with NAPI: take a machine with one of Linux, 2.4 or later",
+            "the stack '{}' has no NAPI: take a machine with Linux 2.4 or later",
             setup.stack
         )));
     }
@@ -262,54 +270,75 @@ fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> 
     x
 }
 
-/// A search and how far it has come.
+/// What is looked for.
+#[derive(Clone, Debug)]
+struct Unknowns {
+    /// The logarithms of the constants.
+    values: Vec<f64>,
+    /// The share of time that goes into something other than frames.
+    background: f64,
+}
+
+/// A search.
 struct Search<'a> {
     measured: &'a [Measured],
     points: Vec<Point>,
     free: Vec<Free>,
-    /// The logarithms of the constants, at first and now.
+    /// The logarithms of the constants at first.
     start: Vec<f64>,
-    values: Vec<f64>,
+}
+
+/// What a round finds out about the unknowns that it begins with.
+struct Round {
+    /// The sum of squares.
+    squares: f64,
+    /// Whether the points tell each constant.
     told: Vec<bool>,
-    /// The share of time that goes into something else than frames.
-    background: f64,
+    /// What to try next.
+    next: Unknowns,
 }
 
 impl Search<'_> {
+    /// Whether the CPU was observed. An overload alone cannot tell the background from what frames take.
+    fn is_observed(&self) -> bool {
+        self.points.iter().any(|point| point.observed)
+    }
+
     /// The logarithm of simulated over measured time, for each point.
     fn errors(&self, times_ns: &[f64], background: f64) -> Vec<f64> {
         let error = |(point, ns): (&Point, &f64)| ((ns + background * point.apart_ns) / point.cpu_ns).ln();
         self.points.iter().zip(times_ns).map(error).collect()
     }
 
-    /// A round: takes a step. Returns the sum of squares before it.
-    fn round(&mut self, go_on: &(dyn Fn() -> bool + Sync)) -> Result<f64, CalibrateError> {
-        let mut sets = vec![self.values.clone(); self.free.len() + 1];
-        (0..self.free.len()).for_each(|at| sets[at + 1][at] += STEP.ln());
+    /// A round: all points, and a step.
+    fn round(&self, now: &Unknowns, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Round, CalibrateError> {
+        let Unknowns { values, background } = now;
+        let mut sets = vec![values.clone(); self.free.len() + 1];
+        // The first set is without a step.
+        sets.iter_mut().skip(1).enumerate().for_each(|(at, set)| set[at] += STEP.ln());
         let times = all_simulated(self.measured, &self.free, &sets, go_on)?;
-        let Some((now_ns, stepped)) = times.split_first() else { return Ok(0.0) };
-        let errors = self.errors(now_ns, self.background);
+        let (now_ns, stepped) = (&times[0], &times[1..]);
+        let errors = self.errors(now_ns, *background);
         let slope = |errors_then: Vec<f64>, step: f64| -> Vec<f64> {
             errors_then.iter().zip(&errors).map(|(then, now)| (then - now) / step).collect()
         };
         let mut slopes: Vec<Vec<f64>> =
-            stepped.iter().map(|ns| slope(self.errors(ns, self.background), STEP.ln())).collect();
+            stepped.iter().map(|ns| slope(self.errors(ns, *background), STEP.ln())).collect();
         let tells = |slope: &Vec<f64>| slope.iter().any(|change| (change * STEP.ln()).abs() >= TOLD);
-        self.told = slopes.iter().map(tells).collect();
-        // An overload alone cannot tell the background from what frames take.
-        let small = if self.points.iter().any(|point| point.observed) { SMALL } else { 0.0 };
-        slopes.push(slope(self.errors(now_ns, self.background + small), SMALL));
-        let mut rest: Vec<f64> =
-            self.start.iter().zip(&self.values).map(|(start, now)| start - now).collect();
-        rest.push(-self.background);
-        let steps = least_squares(&slopes, &errors, &rest);
-        for (at, value) in self.values.iter_mut().enumerate() {
-            let to = (*value + steps[at].clamp(-LEAP.ln(), LEAP.ln())).clamp(0.0, MOST_CYCLES.ln());
-            *value = if self.told[at] { to } else { self.start[at] };
+        let told: Vec<bool> = slopes.iter().map(tells).collect();
+        let mut rest: Vec<f64> = self.start.iter().zip(values).map(|(start, now)| start - now).collect();
+        if self.is_observed() {
+            slopes.push(slope(self.errors(now_ns, background + SMALL), SMALL));
+            rest.push(-background);
         }
-        let step = steps.last().copied().unwrap_or_default();
-        self.background = (self.background + step).clamp(0.0, 0.5);
-        Ok(errors.iter().map(|error| error * error).sum())
+        let steps = least_squares(&slopes, &errors, &rest);
+        let values = values.iter().enumerate().map(|(at, value)| match told[at] {
+            true => (value + steps[at].clamp(-LEAP.ln(), LEAP.ln())).clamp(0.0, MOST_CYCLES.ln()),
+            false => self.start[at],
+        });
+        let step = steps.get(self.free.len()).copied().unwrap_or_default();
+        let next = Unknowns { values: values.collect(), background: (background + step).clamp(0.0, 0.5) };
+        Ok(Round { squares: errors.iter().map(|error| error * error).sum(), told, next })
     }
 }
 
@@ -325,27 +354,31 @@ pub fn calibrate(
     let free = free(measured)?;
     let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
     let points = measured.iter().flat_map(|it| it.points.iter().copied()).collect();
-    let (values, told) = (start.clone(), vec![false; free.len()]);
-    let mut search = Search { measured, points, free, start, values, told, background: 0.0 };
-    let mut best = (f64::INFINITY, 0, search.values.clone(), 0.0);
+    let mut next = Unknowns { values: start.clone(), background: 0.0 };
+    let mut best = (f64::INFINITY, 0, next.clone(), vec![false; free.len()]);
+    let search = Search { measured, points, free, start };
     let mut complete = false;
     for round in 0..ROUNDS {
         progress(round, ROUNDS);
-        let (values, background) = (search.values.clone(), search.background);
-        let squares = match search.round(go_on) {
+        let found = match search.round(&next, go_on) {
             Err(CalibrateError::Trial(TrialError::Interrupted)) => break,
-            squares => squares?,
+            found => found?,
         };
-        if squares < best.0 {
-            best = (squares, round, values, background);
+        let now = std::mem::replace(&mut next, found.next);
+        if found.squares < best.0 {
+            best = (found.squares, round, now, found.told);
         }
         complete = round >= best.1 + END;
         if complete {
             break;
         }
     }
-    (search.values, search.background) = (best.2, best.3);
-    let Search { points, free, values, told, background, .. } = search;
+    let (_, _, Unknowns { mut values, background }, told) = best;
+    for (at, value) in values.iter_mut().enumerate().filter(|(at, _)| !told[*at]) {
+        *value = search.start[at];
+    }
+    let is_observed = search.is_observed();
+    let Search { points, free, .. } = search;
     let times_ns = match simulated(measured, &free, &values, go_on) {
         Err(CalibrateError::Trial(TrialError::Interrupted)) => Vec::new(),
         times => times?,
@@ -374,7 +407,7 @@ pub fn calibrate(
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         machine: measured.first().map(|it| it.choice.machine().to_owned()).unwrap_or_default(),
         constants: free.iter().zip(&values).zip(told).map(constant).collect(),
-        background,
+        background: is_observed.then_some(background),
         median_error: median(&errors),
         largest_error: errors.iter().copied().reduce(f64::max),
         points,
@@ -406,13 +439,14 @@ pub fn profiles(
         format!("base = \"{base}\"\ndescription = \"{base}, calibrated\"\n{}", lines.collect::<String>())
     };
     let machine = choice.machine();
+    let chip = choice.chip.as_ref().map(|chip| format!("chip = \"{chip}\"\n")).unwrap_or_default();
     Ok(vec![
         ("host.toml", of(Kind::Host, &setup.host)),
         ("stack.toml", of(Kind::Stack, &setup.stack)),
         (
             "machine.toml",
             format!(
-                "base = \"{machine}\"\ndescription = \"{machine}, calibrated\"\nhost = \"host.toml\"\nstack = \"stack.toml\"\n"
+                "base = \"{machine}\"\ndescription = \"{machine}, calibrated\"\nhost = \"host.toml\"\nstack = \"stack.toml\"\n{chip}"
             ),
         ),
     ])
@@ -424,13 +458,17 @@ mod tests {
     use super::*;
     use kpps_results::{Environment, Series};
 
-    /// A machine with other costs than its profile, measured in the simulator, with a background.
-    fn measured(background: f64, has_cpu: bool) -> Vec<Measured> {
-        let base = Choice {
+    fn base() -> Choice {
+        Choice {
             machine: Some("lab-e1000".into()),
             driver: Some("linux-6.1-e1000".into()),
             ..Choice::default()
-        };
+        }
+    }
+
+    /// A machine with other costs than its profile, measured in the simulator, with a background.
+    fn measured(background: f64, has_cpu: bool) -> Vec<Measured> {
+        let base = base();
         let mut truly = base.clone();
         truly.change("host.interrupt_cycles", &Setting::Whole(700)).unwrap();
         truly.change("stack.receive_cycles", &Setting::Whole(3000)).unwrap();
@@ -471,14 +509,31 @@ mod tests {
         // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take
         // and what else the CPU does are told together.
         let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
-        let found_besides = besides(value(&found, "host.interrupt_cycles"), found.background);
+        let [host, stack, machine] =
+            &profiles(&found, &Choice { chip: Some("82540em".into()), ..base() }, "it.json").unwrap()[..]
+        else {
+            panic!("three files");
+        };
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [host, stack, machine] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mine =
+            Choice { machine: Some(folder.path().join("machine.toml").display().to_string()), ..base() };
+        let mine = mine.setup().unwrap();
+        let StackParams::Linux24(stack) = &mine.stack_params else { panic!("Linux") };
+        assert_eq!(
+            (stack.receive_cycles as f64, &*mine.chip),
+            (value(&found, "stack.receive_cycles"), "82540em")
+        );
+        let found_besides = besides(value(&found, "host.interrupt_cycles"), found.background.unwrap());
         assert!((found_besides / besides(700.0, 0.01) - 1.0).abs() < 0.05, "{found:?}");
     }
 
     #[test]
     fn without_the_cpu_an_overload_tells_the_frame_and_nothing_the_interrupt() {
         let found = calibrate(&measured(0.0, false), &|| true, &|_, _| ()).unwrap();
-        assert_eq!(found.points.len(), 2, "only what was too much");
+        assert_eq!((found.points.len(), found.background), (2, None), "only what was too much");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.05, "{found:?}");
         let interrupt = found.constants.iter().find(|it| it.constant == "host.interrupt_cycles").unwrap();
         assert_eq!((interrupt.told, interrupt.value), (false, interrupt.before));
@@ -492,6 +547,11 @@ mod tests {
         assert!(missing.to_string().starts_with("/nowhere.json: "), "{missing}");
         let nothing = Curve::new(Environment::default(), vec![], true);
         let nothing = Measured::new("it", &nothing, &Choice::default(), &[]).unwrap_err();
-        assert!(nothing.to_string().contains("no series"), "{nothing}");
+        assert!(nothing.to_string().contains("0 series"), "{nothing}");
+        let own =
+            Choice { machine: Some("mine/machine.toml".into()), ..measured(0.0, true)[0].choice.clone() };
+        let own = Measured { choice: own, ..measured(0.0, true).remove(0) };
+        let own = calibrate(&[own], &|| true, &|_, _| ()).unwrap_err();
+        assert!(own.to_string().contains("is a file: begin with a built-in machine"), "{own}");
     }
 }

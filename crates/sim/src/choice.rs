@@ -93,9 +93,14 @@ impl Choice {
         self.driver.as_deref().unwrap_or("kpps")
     }
 
+    /// The app's name in results.
+    fn app_name(&self) -> Option<String> {
+        self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" }))
+    }
+
     /// Its name in results.
     pub fn name(&self) -> String {
-        let app = self.app.map(|app| format!(", {app}")).unwrap_or_default();
+        let app = self.app_name().map(|app| format!(", {app}")).unwrap_or_default();
         format!("sim: {}, {}{app}", self.machine(), self.driver())
     }
 
@@ -299,7 +304,7 @@ impl Choice {
             bus: setup.bus.clone(),
             host: setup.host.clone(),
             stack: setup.stack.clone(),
-            app: self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" })),
+            app: self.app_name(),
             profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
             presets: setups.iter().map(preset).collect(),
             ..Environment::default()
@@ -334,6 +339,7 @@ mod tests {
         assert_eq!((choice.machine(), choice.driver(), choice.app), ("morris2000", "click-polling", None));
         let choice: Choice = "sim://nat".parse().unwrap();
         assert_eq!(choice.name(), "sim: lunz2003, kpps, nat");
+        assert_eq!(Choice { one_way: true, ..choice }.name(), "sim: lunz2003, kpps, nat one way");
         assert!("sim:a/b/nat/d".parse::<Choice>().is_err());
         assert!("sim:a/b/no-such-app".parse::<Choice>().is_err());
     }

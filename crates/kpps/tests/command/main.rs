@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod agents;
+mod calibrate_host;
 #[cfg(target_os = "linux")]
 mod circles;
 mod cli;

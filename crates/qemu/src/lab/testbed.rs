@@ -1,9 +1,9 @@
 //! A guest as a testbed: a load is offered, a driver in the guest takes what it can.
 //!
 //! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does:
-//! cards whose period is that of the PC. Loads that are known before and that are multiples of one rate share
-//! a boot, in which more or fewer of the cards send, and the driver runs from trial to trial. For any other
-//! load a guest is booted.
+//! cards whose period is that of the PC. Loads that are known in advance and that are multiples of one rate
+//! share a boot, in which more or fewer of the cards send, and the driver runs from trial to trial. For any
+//! other load a guest is booted.
 //!
 //! A frame counts as delivered when its consumer has counted it: the kernel's early drop or the queue that it
 //! sends from, testpmd, kpps. The measured time lies between two observations of all counters, the
@@ -42,8 +42,8 @@ pub const PREFIX: &str = "lab:";
 const APPS: [(&str, Work); 3] =
     [("receive", Work::Receive), ("route", Work::Forward), ("bridge", Work::Bridge)];
 
-/// Which guest: "linux-6.1/e1000", behind another slash "linux", "kpps-uio", "kpps-vfio", "dpdk-uio" or
-/// "dpdk-vfio", and behind one more "receive", "route" or "bridge".
+/// Which guest: "linux-6.1/e1000", after another slash "linux", "kpps-uio", "kpps-vfio", "dpdk-uio" or
+/// "dpdk-vfio", and after one more "receive", "route" or "bridge".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSpec {
     /// The kernel.
@@ -156,7 +156,7 @@ pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 /// with this module in place of their kernels' own.
 ///
 /// # Errors
-/// A name or a setting that is none, in one line.
+/// A name or a setting that is none, or a module where the kernel's own driver does not run, in one line.
 pub fn open(
     names: &[String],
     settings: &[String],
@@ -165,6 +165,12 @@ pub fn open(
 ) -> std::result::Result<Guests, String> {
     let specs = GuestSpec::all(names)?;
     let settings = Settings::parse(settings)?;
+    if let (Some(other), Some(_)) = (specs.iter().find(|it| it.driver != Driver::Linux), driver_module) {
+        let name = other.name();
+        return Err(format!(
+            "--driver-module takes the place of the kernel's own driver, which {name} does not use"
+        ));
+    }
     let kpps = program().map_err(|error| error.to_string())?;
     let environment = environment(&specs, &settings, clock, driver_module);
     let testbed = |spec: GuestSpec| -> (String, Box<dyn Testbed>) {
@@ -218,7 +224,7 @@ pub struct GuestTestbed {
     clock: Clock,
     kpps: PathBuf,
     driver_module: Option<PathBuf>,
-    /// The source for all loads that are known before, if there is one.
+    /// The source for all loads that are known in advance, if there is one.
     shared: Option<Paced>,
     up: Option<(Guest, Box<dyn Running>)>,
 }
