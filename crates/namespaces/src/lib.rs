@@ -25,6 +25,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Moves this thread into a new network namespace, which lives as long as it is used.
 ///
@@ -34,6 +35,9 @@ pub fn unshare() -> std::io::Result<()> {
     // SAFETY: only the network changes. Descriptors stay shared with the other threads.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
+
+/// How long a bridge's ports may take until they forward.
+const FORWARDS: Duration = Duration::from_secs(20);
 
 /// A network namespace, which is deleted when this is dropped.
 #[derive(Debug)]
@@ -77,6 +81,7 @@ impl Net {
              ip link set dev pa master br && ip link set dev pb master br &&
              for i in a pa pb b br; do ip link set dev $i up; done"
         ));
+        net.await_forwarding(&["pa", "pb"]);
         Some(net)
     }
 
@@ -122,6 +127,18 @@ impl Net {
     /// The output of a shell command there.
     pub fn output(&self, line: &str) -> String {
         String::from_utf8(self.command("sh").args(["-c", line]).output().unwrap().stdout).unwrap()
+    }
+
+    /// Waits until the bridge there forwards what comes in by these ports. It does so only when the kernel
+    /// has noticed that their links are up, and a busy machine notices late.
+    fn await_forwarding(&self, ports: &[&str]) {
+        // BR_STATE_FORWARDING is 3.
+        let forwards = |port: &&str| self.can(&format!("grep -q 3 /sys/class/net/{port}/brport/state"));
+        let until = Instant::now() + FORWARDS;
+        while !ports.iter().all(forwards) {
+            assert!(Instant::now() < until, "the bridge's ports {ports:?} do not forward");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Frames that an interface there has sent.
@@ -177,6 +194,7 @@ impl Agents {
             }
             agent.run(&format!("ip address add 10.9.0.{number}/24 dev m"));
         }
+        tester.await_forwarding(&["dut1", "dut2", "mgmt1", "mgmt2"]);
         Some(Self { tester, agents })
     }
 }
