@@ -7,7 +7,7 @@ use clap::Args;
 use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_sim::calibrate::{CalibrateError, Measured, calibrate, profiles};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `kpps calibrate-host`.
 #[derive(Args)]
@@ -43,9 +43,11 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         return Err(Failure::Interrupted("interrupted: the constants are those found so far".into()));
     }
     if let Some(folder) = &arguments.to {
-        std::fs::create_dir_all(folder)?;
+        let failed = |path: &Path, why| Failure::Failed(format!("cannot write {}: {why}", path.display()));
+        std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
         for (name, text) in profiles(&found, &base, &arguments.curves.join(" "))? {
-            std::fs::write(folder.join(name), text)?;
+            let path = folder.join(name);
+            std::fs::write(&path, text).map_err(|why| failed(&path, why))?;
         }
     }
     match found.complete {

@@ -42,6 +42,8 @@ fn a_calibrated_machine_predicts_another_setting() {
     let schema: Value = serde_json::from_slice(&kpps(here, "schema").stdout).unwrap();
     jsonschema::validator_for(&schema).unwrap().validate(&found).unwrap();
     assert!(found["median_error"].as_f64().unwrap() < 0.01, "{found}");
+    let output = kpps(here, &format!("calibrate-host w64.json {base} --to w8.json"));
+    assert!(said(&output).starts_with("kpps: cannot write w8.json: "), "{}", said(&output));
     // Weight 16 was not measured. Without the calibration it is far off.
     let weight = "--set driver.weight=16";
     let pps = |machine: &str| last_pps(&document(&kpps(here, &format!("{curve} {machine} {weight}"))));
