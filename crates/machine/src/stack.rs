@@ -13,5 +13,5 @@ mod netdev;
 pub mod tcp;
 pub mod udp;
 
-pub use handler::{Handler, Work};
+pub use handler::{Handler, Interface, Work};
 pub use netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service};

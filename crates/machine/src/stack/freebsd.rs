@@ -14,7 +14,7 @@ mod process;
 pub use polling::Polling;
 pub use process::{Calls, OnFull, Program, Sender};
 
-use super::handler::{Handler, Work, supply};
+use super::handler::{Handler, Interface, Work, supply};
 use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{ContextId, Function, Level, Machine};
@@ -392,7 +392,9 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 Work::Elements(elements) => elements,
                 Work::Protocol => {
                     spend(machine, Function::Receive, self.params.receive_cycles);
-                    let buffer = self.handler.borrow().receive(machine, &of.device, frame);
+                    let transmit = |frame| self.transmit(machine, port, frame);
+                    let interface = Interface { device: &of.device, transmit: &transmit };
+                    let buffer = self.handler.borrow().receive(machine, &interface, frame);
                     of.count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
                     if let Some(buffer) = buffer {
                         machine.without_interrupts(|| of.device.free(buffer));
@@ -426,13 +428,20 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 spend(machine, function, cycles);
                 machine.without_interrupts(|| {
                     of.count(|t| t.in_hand -= 1);
-                    if let Err(frame) = self.output(machine, to, frame) {
-                        self.ports[to].count(|t| t.dropped_transmit += 1);
-                        of.device.free(frame.into_buffer());
-                    }
+                    self.transmit(machine, to, frame);
                 });
             }
         }
+    }
+
+    /// A frame leaves by port `to`, or is dropped if the transmit queue is full.
+    fn transmit(&self, machine: &Machine, to: usize, frame: N::Frame) {
+        machine.without_interrupts(|| {
+            if let Err(frame) = self.output(machine, to, frame) {
+                self.ports[to].count(|t| t.dropped_transmit += 1);
+                self.ports[to].device.free(frame.into_buffer());
+            }
+        });
     }
 }
 

@@ -22,14 +22,22 @@ pub enum Work {
     Protocol,
 }
 
+/// An interface as a protocol sees it: where its frames come from, and where it may send.
+pub struct Interface<'a, N: Netdev> {
+    /// The device.
+    pub device: &'a N,
+    /// Takes a frame that is to leave: into the transmit queue, and to the device when that takes it.
+    pub transmit: &'a dyn Fn(N::Frame),
+}
+
 /// What becomes of received frames, in the kernel.
 pub trait Handler<N: Netdev>: 'static {
     /// The work for each frame.
     fn work(&self) -> Work;
-    /// Receives a frame that came in by `port`, for [`Work::Protocol`]. It spends its own time, may send, and
-    /// gives the buffer back unless it keeps that.
-    fn receive(&self, machine: &Machine, port: &N, frame: N::Frame) -> Option<N::Buffer> {
-        let _ = (machine, port);
+    /// Receives a frame that came in by `interface`, for [`Work::Protocol`]. It spends its own time, may send,
+    /// and gives the buffer back unless it keeps that.
+    fn receive(&self, machine: &Machine, interface: &Interface<N>, frame: N::Frame) -> Option<N::Buffer> {
+        let _ = (machine, interface);
         Some(frame.into_buffer())
     }
     /// Takes a frame that came in by `port` at `now_ps`; frames that leave go into `out` with their ports.

@@ -10,7 +10,7 @@
 mod port;
 mod softirq;
 
-use super::handler::{Handler, Work, supply};
+use super::handler::{Handler, Interface, Work, supply};
 use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{Function, Level, Line, Machine};
@@ -85,7 +85,11 @@ pub struct Params {
     pub udp_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
-    /// Making an acknowledgement and sending it as far as the transmit queue.
+    /// Of these, what the softirq does for a segment that it leaves to a process that is in `recv`: the
+    /// prequeue. Without it the softirq does all. `None`: the kernel has no prequeue.
+    #[serde(default)]
+    pub prequeue_cycles: Option<u64>,
+    /// Making a segment or an acknowledgement and sending it as far as the transmit queue.
     pub tcp_ack_cycles: u64,
     /// Waking a process.
     pub wake_cycles: u64,
@@ -158,6 +162,7 @@ impl Params {
             ("packet_call_cycles", self.packet_call_cycles, CYCLES),
             ("udp_cycles", self.udp_cycles, CYCLES),
             ("tcp_cycles", self.tcp_cycles, CYCLES),
+            ("prequeue_cycles", self.prequeue_cycles.unwrap_or(0), 0..=self.tcp_cycles),
             ("tcp_ack_cycles", self.tcp_ack_cycles, CYCLES),
             ("wake_cycles", self.wake_cycles, CYCLES),
             ("switch_cycles", self.switch_cycles, CYCLES),
@@ -290,6 +295,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         });
     }
 
+    /// A protocol sends a frame by `port`: into its transmit queue, from where it goes as soon as the driver
+    /// takes it. It is dropped if the queue is full.
+    pub fn transmit(&self, machine: &Machine, port: usize, frame: N::Frame) {
+        self.shared.transmit(machine, port, frame);
+    }
+
     /// Starts the drivers' timers: each ticks at `first_ps`, and every two seconds from then on.
     pub fn start_timers(&self, machine: &Machine, first_ps: u64) {
         for index in 0..self.shared.ports.len() {
@@ -346,7 +357,9 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 machine.own(&self.handler_line, lines);
             }
             Work::Protocol => {
-                let buffer = self.handler.borrow().receive(machine, &self.ports[port].device, frame);
+                let transmit = |frame| self.transmit(machine, port, frame);
+                let interface = Interface { device: &self.ports[port].device, transmit: &transmit };
+                let buffer = self.handler.borrow().receive(machine, &interface, frame);
                 self.ports[port].count(|t| (t.in_hand, t.ended) = (t.in_hand - 1, t.ended + 1));
                 return buffer;
             }
@@ -371,10 +384,26 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
 
     /// `dev_queue_xmit`, for a frame that came in by port `from`.
     fn send(&self, machine: &Machine, from: usize, to: usize, frame: N::Frame) {
-        spend(machine, Function::Enqueue, self.params.enqueue_cycles);
-        let port = &self.ports[to];
-        let refused = port.enqueue(machine, frame, self.params.transmit_queue);
+        let refused = self.enqueue(machine, to, frame);
         self.ports[from].count(|t| t.in_hand -= 1);
+        self.run_queue(machine, to, refused);
+    }
+
+    /// `dev_queue_xmit`, for a frame that was made here.
+    fn transmit(&self, machine: &Machine, to: usize, frame: N::Frame) {
+        let refused = self.enqueue(machine, to, frame);
+        self.run_queue(machine, to, refused);
+    }
+
+    /// The first half of `dev_queue_xmit`: into the transmit queue, or back if that is full.
+    fn enqueue(&self, machine: &Machine, to: usize, frame: N::Frame) -> Option<N::Frame> {
+        spend(machine, Function::Enqueue, self.params.enqueue_cycles);
+        self.ports[to].enqueue(machine, frame, self.params.transmit_queue)
+    }
+
+    /// The second half: a refused frame is freed, and what waits goes to the driver.
+    fn run_queue(&self, machine: &Machine, to: usize, refused: Option<N::Frame>) {
+        let port = &self.ports[to];
         if let Some(frame) = refused {
             port.device.free(frame.into_buffer());
         }

@@ -4,14 +4,19 @@
 //! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
 //! acknowledgement for two segments, and at once for a segment out of order. The window depends on the
 //! socket's memory, which is counted in whole packet buffers, so a connection with small segments gets a
-//! small window. Left out: the prequeue, urgent data, SACK, window scaling, collapsing of queued segments.
+//! small window. Left out: urgent data, SACK, window scaling, collapsing of queued segments.
 //! The caller charges all costs.
+//!
+//! The sending half is [`Sending`].
 
+mod sending;
+
+pub use sending::{Sending, Sent};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The most memory of a socket for received data (`tcp_rmem`), in bytes: Linux 2.6 lets a bulk transfer have
 /// it.
-const MEMORY: u32 = 174_760;
+pub const MEMORY: u32 = 174_760;
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
 /// The window that so much memory allows: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
@@ -22,6 +27,9 @@ const fn space(memory: u32) -> u32 {
 const LEAST_TELLING: u32 = 128;
 /// The largest segment that Ethernet carries, which the window opens by before anything is known.
 const ETHERNET_SEGMENT: u32 = 1460;
+
+/// The segment that is taken for the peer's before any has come.
+const LEAST_SEGMENT: u32 = 536;
 
 /// When an acknowledgement is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +73,8 @@ pub struct Connection<B> {
     threshold: u32,
     /// The peer's segments, as they are seen to be (`rcv_mss`).
     segment: u32,
+    /// Acknowledgements that are sent at once, so that a new connection's window grows (`tcp_incr_quickack`).
+    quick: u32,
     memory: u32,
     queue: VecDeque<Kept<B>>,
     early: BTreeMap<u64, Kept<B>>,
@@ -81,7 +91,8 @@ impl<B> Connection<B> {
             acknowledged: first.into(),
             window: threshold,
             threshold,
-            segment: 536,
+            segment: LEAST_SEGMENT,
+            quick: threshold / (2 * LEAST_SEGMENT),
             memory: 0,
             queue: VecDeque::new(),
             early: BTreeMap::new(),
@@ -123,7 +134,7 @@ impl<B> Connection<B> {
         self.grow(bytes, memory);
         // `__tcp_ack_snd_check`.
         let due = self.next - self.acknowledged > self.segment.into() && self.select() >= self.window;
-        (if gap || due { Ack::Now } else { Ack::Later }, None)
+        (if gap || due || self.quick > 0 { Ack::Now } else { Ack::Later }, None)
     }
 
     /// The next bytes for the process, and the buffer to free.
@@ -150,6 +161,7 @@ impl<B> Connection<B> {
     pub fn acknowledge(&mut self) -> (u32, u16) {
         self.window = self.select().max((self.edge() - self.next) as u32);
         self.acknowledged = self.next;
+        self.quick = self.quick.saturating_sub(1);
         (self.next as u32, self.window as u16)
     }
 
@@ -226,10 +238,21 @@ mod tests {
 
     #[test]
     fn every_second_segment_is_acknowledged() {
-        let mut c = connection(1460, 8);
-        assert_eq!(c.segment(1000 + 8 * 1460, 1460, MEMORY_EACH, 8), (Ack::Later, None));
-        assert_eq!(c.segment(1000 + 9 * 1460, 1460, MEMORY_EACH, 9), (Ack::Now, None));
-        assert_eq!(c.acknowledge().0, 1000 + 10 * 1460);
+        let mut c = connection(1460, 7);
+        assert_eq!(c.segment(1000 + 7 * 1460, 1460, MEMORY_EACH, 7), (Ack::Later, None));
+        assert_eq!(c.segment(1000 + 8 * 1460, 1460, MEMORY_EACH, 8), (Ack::Now, None));
+        assert_eq!(c.acknowledge().0, 1000 + 9 * 1460);
+    }
+
+    #[test]
+    fn the_first_segments_are_acknowledged_one_by_one() {
+        let mut c = Connection::new(1000);
+        let at_once = (0..10).take_while(|index| {
+            let (ack, _) = c.segment(1000 + index * 1460, 1460, MEMORY_EACH, *index);
+            c.read();
+            ack == Ack::Now && c.acknowledge().1 > 0
+        });
+        assert_eq!(at_once.count(), 5);
     }
 
     #[test]
@@ -279,7 +302,7 @@ mod tests {
     #[test]
     fn sequence_numbers_come_round() {
         let mut c = Connection::new(u32::MAX - 99);
-        assert_eq!(c.segment(u32::MAX - 99, 200, MEMORY_EACH, ()), (Ack::Later, None));
+        assert_eq!(c.segment(u32::MAX - 99, 200, MEMORY_EACH, ()), (Ack::Now, None));
         assert_eq!(c.segment(100, 200, MEMORY_EACH, ()), (Ack::Now, None));
         assert_eq!(c.acknowledge().0, 300);
     }

@@ -4,7 +4,7 @@
 //! The protocol puts frames into the socket's buffer, and drops them while it is full. The process takes
 //! one with each system call, and sleeps in it while there is none.
 
-use super::handler::{Handler, Work};
+use super::handler::{Handler, Interface, Work};
 use super::netdev::{IntoBuffer, Netdev};
 use crate::cpu::{ContextId, Function, Level, Line, Machine};
 use std::cell::{Cell, RefCell};
@@ -143,7 +143,7 @@ impl<N: Netdev> Handler<N> for Socket<N::Frame> {
         Work::Protocol
     }
 
-    fn receive(&self, machine: &Machine, _: &N, frame: N::Frame) -> Option<N::Buffer> {
+    fn receive(&self, machine: &Machine, _: &Interface<N>, frame: N::Frame) -> Option<N::Buffer> {
         let shared = &self.0;
         shared.spend(machine, Function::Receive, shared.costs.check_cycles);
         machine.own(&shared.line, shared.costs.lines);

@@ -413,6 +413,14 @@ impl E1000 {
         Self { features, clones: true, ..self }
     }
 
+    /// A clone of a packet of `bytes` that its protocol keeps until it is acknowledged. `None` if there is no
+    /// buffer, or the packet is longer than one.
+    pub fn clone_of(&self, bytes: &[u8]) -> Option<Frame> {
+        let mut buffer = self.source.take_clone()?;
+        buffer.bytes_mut().get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Frame::made(buffer, bytes.len() as u16))
+    }
+
     /// Charges what the CPU does with a frame's bytes before the driver has it.
     fn prepare(&self, bytes: usize) {
         let host = self.machine.host();

@@ -20,7 +20,7 @@ use kpps_machine::Machine;
 use kpps_machine::cpu::{Function, Lock};
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{self, Attach, Stack};
-use kpps_machine::stack::{Handler, IntoBuffer, Work};
+use kpps_machine::stack::{Handler, Interface, IntoBuffer, Work};
 use kpps_machine::wire::Count;
 use kpps_measure::{Load, TrialError};
 use kpps_model::rate_limited::Tally;
@@ -193,7 +193,7 @@ impl Handler<QueueDevice> for End {
     fn work(&self) -> Work {
         Work::Protocol
     }
-    fn receive(&self, machine: &Machine, _: &QueueDevice, frame: Frame) -> Option<Buf> {
+    fn receive(&self, machine: &Machine, _: &Interface<QueueDevice>, frame: Frame) -> Option<Buf> {
         machine.spend_on(Function::Element, self.elements_ps);
         if let Some(shared) = &self.shared {
             shared.with(machine, |frames| *frames += 1);

@@ -1,11 +1,12 @@
-//! Bulk TCP: hosts that always have more to send, and a machine whose processes read it.
+//! Bulk TCP: hosts that always have more to send, and a machine whose processes read it; or the other way
+//! round; or both.
 //!
-//! The first CPU takes the card's interrupts and runs the softirqs. Processes run on the last CPU: with two,
-//! the scheduler keeps them off the one that is busy with softirqs. The senders are closed loops: what they
-//! offer depends on what is acknowledged, and on what is lost.
+//! The first CPU takes the card's interrupts and runs the softirqs. Processes run on that CPU or on the last
+//! one. The senders are closed loops: what they offer depends on what is acknowledged, and on what is lost.
 
 mod clients;
 mod endpoints;
+mod outgoing;
 
 use crate::device::e1000::E1000;
 use crate::experiment::{Phases, Snapshot};
@@ -18,10 +19,12 @@ use kpps_frames::Size;
 use kpps_frames::build::Flow;
 use kpps_frames::{ipv4, tcp};
 use kpps_machine::stack::linux24::{Attach, Stack};
+use kpps_machine::stack::tcp::Sent;
 use kpps_machine::{MS, NS};
 use kpps_measure::TrialError;
 use kpps_model::Tally;
 use kpps_results::Cpu;
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -37,13 +40,27 @@ pub struct Checksums {
     pub tcp: bool,
 }
 
-/// Bulk transfers into a machine.
+/// Where the processes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Processes {
+    /// On the CPU of the softirqs, which wakes them.
+    FirstCpu,
+    /// On the last CPU: with two, the scheduler keeps them off the one that is busy with softirqs.
+    LastCpu,
+}
+
+/// Bulk transfers into a machine and out of it.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpBulk {
     /// Frames that carry data.
     pub size: Size,
-    /// Connections, each from a host of its own.
+    /// Connections into the machine, each from a host of its own.
     pub connections: u16,
+    /// Connections out of it, each to a host of its own.
+    pub sending: u16,
+    /// Where the processes run.
+    pub processes: Processes,
     /// The least time from one segment of a host to its next, in nanoseconds.
     pub host_segment_ns: u64,
     /// From an acknowledgement on the wire to the segments that it releases, in nanoseconds: switch, host,
@@ -66,18 +83,24 @@ pub struct Transferred {
     pub seconds: f64,
     /// Bytes that processes read.
     pub read_bytes: u64,
+    /// Bytes that the machine sent, and their hosts got.
+    pub sent_bytes: u64,
     /// Calls of `recv`.
     pub reads: u64,
-    /// Frames that the clients sent, and of these, segments sent again.
+    /// Segments that the hosts sent, and of these, segments sent again.
     pub sent: u64,
     /// See `sent`.
     pub sent_again: u64,
-    /// Retransmission timers that expired.
+    /// Their retransmission timers that expired.
     pub timeouts: u64,
-    /// Acknowledgements that reached the clients.
+    /// Acknowledgements that reached them.
     pub acks: u64,
-    /// Acknowledgements that were not sent because the transmit ring was full, warm-up included.
-    pub acks_unsent: u64,
+    /// Segments that the machine sent, and of these, segments sent again.
+    pub out: u64,
+    /// See `out`.
+    pub out_again: u64,
+    /// Frames that its transmit queue dropped: it was full.
+    pub dropped_queue: u64,
     /// Mean time from a segment on the wire to its acknowledgement at its host, in nanoseconds.
     pub round_trip_ns: f64,
     /// Frames that the card dropped: its FIFO was full.
@@ -86,7 +109,7 @@ pub struct Transferred {
     pub no_buffer: u64,
     /// Segments dropped because a socket's memory was full.
     pub dropped_socket: u64,
-    /// Frames that the card stored.
+    /// Frames that the card stored, acknowledgements included.
     pub received: u64,
     /// Writes of the receive tail.
     pub tail_writes: u64,
@@ -105,6 +128,8 @@ pub struct Transferred {
 /// What is read besides the machine's counters.
 struct Reading {
     seen: Seen,
+    out: Sent,
+    dropped_queue: u64,
     read_bytes: u64,
     reads: u64,
     dropped_socket: u64,
@@ -129,7 +154,8 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     }
     let headers = AROUND_BYTES + (ipv4::HEADER_BYTES + tcp::HEADER_BYTES) as u32;
     let segment_bytes = what.size.bytes_with_fcs().saturating_sub(headers);
-    if segment_bytes < 6 || !(1..=256).contains(&what.connections) {
+    let connections = what.connections.saturating_add(what.sending);
+    if segment_bytes < 6 || !(1..=256).contains(&connections) {
         return Err(TrialError::Load(
             "bulk TCP takes frames of 64 bytes and more and 1 to 256 connections".into(),
         ));
@@ -137,12 +163,15 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     let setup = setup.clone().for_frames(what.size);
     let flow = Flow { to_mac: CARD, ..Flow::default() };
     let receiver = AckReceiver::default();
-    // What a socket holds is bounded by its memory: some 80 buffers of 2 KiB.
-    let held = usize::from(what.connections) * 100;
+    // What a socket holds is bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as many
+    // that wait for its process. The card has no more than the windows let through.
+    let held = usize::from(connections) * 200;
     let (simulation, device) =
         Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;
     let machine = simulation.machine();
-    let endpoints = Endpoints::new(flow, params.clone(), what);
+    let each_bytes = u32::from(setup.config.rx_buffer_bytes) + params.buffer_overhead_bytes;
+    let endpoints = Endpoints::new(flow, params.clone(), what, (segment_bytes.into(), each_bytes))
+        .map_err(|e| TrialError::Load(e.to_string()))?;
     let attach = Attach { service: device.service(), device, slot: 0, cpu: 0 };
     let stack: Rc<Stack<E1000, Endpoints>> =
         Rc::new(Stack::start(machine, params, vec![attach], endpoints.clone()));
@@ -155,8 +184,9 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
         segment_bytes: segment_bytes.into(),
     };
     let phases = Phases::of_ms(machine.now_ps() + MS, (what.warmup_ms, what.duration_ms))?;
-    let clients = Clients::new(&flow, hosts, what.connections, endpoints.offered(), phases.begin_ps)
-        .map_err(|e| TrialError::Load(e.to_string()))?;
+    let clients =
+        Clients::new(&flow, hosts, (what.connections, what.sending), endpoints.offered(), phases.begin_ps)
+            .map_err(|e| TrialError::Load(e.to_string()))?;
     let clients = Rc::new(RefCell::new(clients));
     receiver.connect(&clients);
     let segments = Segments::of(&clients);
@@ -164,6 +194,8 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
 
     let interval = simulation.measure(&phases, go_on, |machine| Reading {
         seen: clients.borrow().seen(),
+        out: endpoints.sent(),
+        dropped_queue: stack.tally(0).dropped_queue,
         read_bytes: endpoints.read_bytes(),
         reads: endpoints.reads(),
         dropped_socket: endpoints.tally().dropped,
@@ -177,23 +209,26 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     let lost = end
         .cards
         .iter()
-        .any(|card| end.own.seen.segments != card.arrived || card.dropped.total() > fifo_full(card));
+        .any(|card| end.own.seen.frames != card.arrived || card.dropped.total() > fifo_full(card));
     if lost || endpoints.strangers() > 0 {
         return Err(TrialError::Testbed(format!("frames are unaccounted for: {:?}", end.cards)));
     }
     let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<Reading>| s.cards.iter().map(of).sum();
-    let round_trips = interval.count(|s| s.own.seen.round_trips);
+    let round_trips = interval.count(|s| s.own.seen.sent.round_trips);
     let cpus = interval.cpus();
     Ok(Transferred {
         seconds: interval.seconds(),
         read_bytes: interval.count(|s| s.own.read_bytes),
         reads: interval.count(|s| s.own.reads),
-        sent: interval.count(|s| s.own.seen.segments),
-        sent_again: interval.count(|s| s.own.seen.again),
-        timeouts: interval.count(|s| s.own.seen.timeouts),
+        sent_bytes: interval.count(|s| s.own.seen.got_bytes),
+        sent: interval.count(|s| s.own.seen.sent.segments),
+        sent_again: interval.count(|s| s.own.seen.sent.again),
+        timeouts: interval.count(|s| s.own.seen.sent.timeouts),
         acks: interval.count(|s| s.own.seen.acks),
-        acks_unsent: endpoints.unsent_acks(),
-        round_trip_ns: interval.count(|s| s.own.seen.round_trips_ps) as f64
+        out: interval.count(|s| s.own.out.segments),
+        out_again: interval.count(|s| s.own.out.again),
+        dropped_queue: interval.count(|s| s.own.dropped_queue),
+        round_trip_ns: interval.count(|s| s.own.seen.sent.round_trips_ps) as f64
             / round_trips.max(1) as f64
             / NS as f64,
         dropped: interval.count(card(fifo_full)),
@@ -207,6 +242,11 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
         cpu: cpus[0],
         cpu_last: cpus[cpus.len() - 1],
     })
+}
+
+/// The way back to the host at `to` (address and port).
+fn back_to(flow: &Flow, to: (std::net::Ipv4Addr, u16)) -> Flow {
+    Flow { from_mac: flow.to_mac, to_mac: flow.from_mac, from: flow.to, to, ..*flow }
 }
 
 /// Frames dropped because the card's FIFO was full.

@@ -16,7 +16,7 @@ use kpps_frames::{Size, rate};
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{Attach, Stack};
 use kpps_machine::stack::udp::Socket;
-use kpps_machine::stack::{Handler, IntoBuffer, Netdev, Work};
+use kpps_machine::stack::{Handler, Interface, IntoBuffer, Netdev, Work};
 use kpps_machine::wire::{Count, Receiver};
 use kpps_machine::{Machine, US};
 use kpps_measure::TrialError;
@@ -92,9 +92,9 @@ impl Handler<E1000> for Takes {
             Self::PacketSockets(_) => Work::Protocol,
         }
     }
-    fn receive(&self, machine: &Machine, port: &E1000, frame: Frame) -> Option<Buf> {
+    fn receive(&self, machine: &Machine, port: &Interface<E1000>, frame: Frame) -> Option<Buf> {
         match self {
-            Self::PacketSockets(sockets) => match sockets.get(port.slot()) {
+            Self::PacketSockets(sockets) => match sockets.get(port.device.slot()) {
                 Some(socket) => socket.receive(machine, port, frame),
                 None => Some(frame.into_buffer()),
             },

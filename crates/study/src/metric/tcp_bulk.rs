@@ -1,9 +1,9 @@
-//! Bulk TCP into a machine ([`kpps_sim::workload::tcp_bulk`]).
+//! Bulk TCP into a machine and out of it ([`kpps_sim::workload::tcp_bulk`]).
 
 use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_profiles::Change;
-use kpps_sim::workload::tcp_bulk::{Checksums, TcpBulk, tcp_bulk};
+use kpps_sim::workload::tcp_bulk::{Checksums, Processes, TcpBulk, tcp_bulk};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -12,8 +12,14 @@ struct Of {
     setting: Setting,
     /// Weights of the driver's poll; several give lists.
     weights: Option<Vec<u16>>,
-    /// Connections, each from a host of its own.
+    /// Connections into the machine, each from a host of its own.
     connections: u16,
+    /// Connections out of it, each to a host of its own.
+    #[serde(default)]
+    sending: u16,
+    /// Where the processes run.
+    #[serde(default = "last_cpu")]
+    processes: Processes,
     #[serde(default = "host_segment_ns")]
     host_segment_ns: u64,
     #[serde(default = "host_delay_ns")]
@@ -30,6 +36,10 @@ struct Of {
     warmup_ms: u32,
     #[serde(default = "ms::<1_000>")]
     duration_ms: u32,
+}
+
+fn last_cpu() -> Processes {
+    Processes::LastCpu
 }
 
 fn yes() -> bool {
@@ -49,11 +59,13 @@ fn host_delay_ns() -> u64 {
 
 /// For each weight:
 ///
-/// - `weight`, if any are given; `mbps` of payload that processes read;
+/// - `weight`, if any are given; `mbps` of payload that processes read, `out_mbps` of payload that the hosts
+///   got, and `all_mbps`, both together;
 /// - per second `drops` (frames for which the card's FIFO was full), `no_buffer` (frames that found no free
-///   descriptor), `again` and `timeouts`, `acks` and `reads`, `dropped_socket`; `received_pps`,
+///   descriptor), `again` and `timeouts` of the hosts, `acks` to them and `reads`, `dropped_socket`,
+///   `dropped_queue` (frames for which the transmit queue was full), `out_again`; `received_pps`,
 ///   `interrupts_per_s`;
-/// - `round_trip_us`, `tail_writes_per_packet`, `tail_writes_per_s`, `acks_unsent`;
+/// - `round_trip_us`, `tail_writes_per_packet`, `tail_writes_per_s`;
 /// - `dry_longest_us` and `dry`: the longest time, and the share of the time, without a free descriptor;
 /// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the one
 ///   that runs the processes.
@@ -66,6 +78,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let what = TcpBulk {
             size: of.setting.size(),
             connections: of.connections,
+            sending: of.sending,
+            processes: of.processes,
             host_segment_ns: of.host_segment_ns,
             host_delay_ns: of.host_delay_ns,
             checksums: Checksums { ip: of.ip_checksum, tcp: of.tcp_checksum },
@@ -77,6 +91,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let per_second = |count: u64| count as f64 / t.seconds;
         let mut row = vec![
             ("mbps", per_second(t.read_bytes) * 8e-6),
+            ("out_mbps", per_second(t.sent_bytes) * 8e-6),
+            ("all_mbps", per_second(t.read_bytes + t.sent_bytes) * 8e-6),
             ("drops", per_second(t.dropped)),
             ("no_buffer", per_second(t.no_buffer)),
             ("again", per_second(t.sent_again)),
@@ -88,7 +104,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("tail_writes_per_s", per_second(t.tail_writes)),
             ("dry_longest_us", t.dry_longest_ns * 1e-3),
             ("dry", t.dry),
-            ("acks_unsent", t.acks_unsent as f64),
+            ("out_again", per_second(t.out_again)),
+            ("dropped_queue", per_second(t.dropped_queue)),
             ("dropped_socket", per_second(t.dropped_socket)),
             ("received_pps", per_second(t.received)),
             ("interrupts_per_s", per_second(t.interrupts)),

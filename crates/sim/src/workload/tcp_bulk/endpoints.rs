@@ -1,17 +1,18 @@
-//! The receiving end: the kernel's TCP in the receive softirq, and processes that read.
+//! The machine's end of all connections: the kernel's TCP in the receive softirq, and processes that read or
+//! write.
 
-use super::clients::{FIRST_BYTE, FIRST_PORT};
-use super::{Checksums, TcpBulk};
+use super::clients::{FIRST_BYTE, FIRST_PORT, FIRST_SINK};
+use super::outgoing::Outgoing;
+use super::{Checksums, Processes, TcpBulk, back_to};
 use crate::device::e1000::{E1000, Frame};
 use kpps_frames::build::{self, Flow};
-use kpps_frames::{ethernet, ipv4, tcp};
+use kpps_frames::{Error, ethernet, ipv4, tcp};
 use kpps_machine::cpu::{ContextId, Function, Level, Line};
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{Params, Stack};
-use kpps_machine::stack::tcp::{Ack, Connection, Tally};
-use kpps_machine::stack::{Handler, IntoBuffer, Netdev, Work};
+use kpps_machine::stack::tcp::{Ack, Connection, MEMORY, Sent, Tally};
+use kpps_machine::stack::{Handler, Interface, IntoBuffer, Netdev, Work};
 use kpps_machine::{MS, Machine};
-use kpps_platform::Buffer;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,18 +23,28 @@ const LATER_PS: u64 = 40 * MS;
 const SLICE_PS: u64 = 100 * MS;
 /// Bytes that a process reads at a time.
 const READ_BYTES: u32 = 65_536;
-/// Bytes of the headers before the part of a frame that the segment's checksum covers.
-const HEADERS: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
-
-/// A socket, with what its process does.
+/// A socket whose process reads, with what that does. The process is in `recv` all the time.
 struct Socket {
     connection: RefCell<Connection<Buf>>,
+    /// Segments that the softirq has left to the process: the prequeue, and the backlog of a locked socket.
+    prequeue: RefCell<VecDeque<Segment>>,
     /// When a delayed acknowledgement is sent.
     due_ps: Cell<Option<u64>>,
     /// Its process sleeps.
     asleep: Cell<bool>,
+    /// Its process runs, and has the socket's lock.
+    locked: Cell<bool>,
     /// Its lock, queue and state, which softirq and process share.
     line: Line,
+}
+
+/// A process that may run.
+#[derive(Clone, Copy)]
+enum Ready {
+    /// It reads from this socket.
+    Reader(usize),
+    /// It writes to this one.
+    Writer(usize),
 }
 
 /// All sockets: a handle.
@@ -42,57 +53,74 @@ pub(super) struct Endpoints(Rc<Shared>);
 
 struct Shared {
     sockets: Vec<Socket>,
-    ready: RefCell<VecDeque<usize>>,
+    outgoing: Vec<Outgoing>,
+    ready: RefCell<VecDeque<Ready>>,
     processes: Cell<Option<ContextId>>,
+    runs_on: Processes,
     flow: Flow,
     params: Params,
+    /// What a segment takes of a socket's memory.
+    each_bytes: u32,
     checksums: Checksums,
     /// Until when the chipset's engine is copying, if there is one.
     engine_ps: Option<Cell<u64>>,
     read_bytes: Cell<u64>,
     reads: Cell<u64>,
-    unsent_acks: Cell<u64>,
     /// Segments of no connection.
     strangers: Cell<u64>,
 }
 
-/// A segment, and the socket that it is for.
+/// A segment that came in.
 struct Segment {
-    socket: usize,
     sequence: u32,
     bytes: u32,
+    buffer: Buf,
 }
 
-fn segment(frame: &[u8]) -> Option<Segment> {
+/// What a segment is for: the port of its host, its header and the bytes of its data.
+fn parsed(frame: &[u8]) -> Option<(u16, tcp::Fields, u32)> {
     let frame = ethernet::Frame::new_checked(frame).ok()?;
     let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
     let segment = tcp::Segment::new_checked(packet.payload()).ok()?;
-    let socket = segment.source().checked_sub(FIRST_PORT)?.into();
-    Some(Segment { socket, sequence: segment.fields().sequence, bytes: segment.payload().len() as u32 })
+    Some((segment.source(), segment.fields(), segment.payload().len() as u32))
 }
 
 impl Endpoints {
-    /// Connections that receive `flow`, whose client ports differ.
-    pub fn new(flow: Flow, params: Params, what: &TcpBulk) -> Self {
+    /// Connections of `flow`, whose client ports differ. Their segments carry `segment_bytes`, and take
+    /// `each_bytes` of a socket's memory.
+    ///
+    /// # Errors
+    /// There are no such segments.
+    pub fn new(
+        flow: Flow,
+        params: Params,
+        what: &TcpBulk,
+        (segment_bytes, each_bytes): (u64, u32),
+    ) -> Result<Self, Error> {
         let socket = |_| Socket {
             connection: RefCell::new(Connection::new(FIRST_BYTE)),
+            prequeue: RefCell::default(),
             due_ps: Cell::new(None),
             asleep: Cell::new(true),
+            locked: Cell::new(false),
             line: Line::new(),
         };
-        Self(Rc::new(Shared {
+        let outgoing = (0..what.sending).map(|index| Outgoing::new(&flow, index, segment_bytes, each_bytes));
+        Ok(Self(Rc::new(Shared {
             sockets: (0..what.connections).map(socket).collect(),
+            outgoing: outgoing.collect::<Result<_, _>>()?,
             ready: RefCell::default(),
             processes: Cell::new(None),
+            runs_on: what.processes,
             flow,
             params,
+            each_bytes,
             checksums: what.checksums,
             engine_ps: what.dma_copy.then(Cell::default),
             read_bytes: Cell::new(0),
             reads: Cell::new(0),
-            unsent_acks: Cell::new(0),
             strangers: Cell::new(0),
-        }))
+        })))
     }
 
     /// The window that each connection offers at first.
@@ -100,33 +128,58 @@ impl Endpoints {
         self.0.sockets.first().map_or(0, |socket| socket.connection.borrow().offered())
     }
 
-    /// Starts the kernel's timers on the first CPU, and the processes on the last.
+    /// Starts the kernel's timers on the first CPU, and the processes on theirs. Those that write begin at
+    /// once.
     pub fn start(&self, machine: &Machine, stack: &Rc<Stack<E1000, Self>>) {
-        let (shared, device) = (Rc::clone(&self.0), Rc::clone(stack));
-        let processes = machine.spawn_on(machine.cpus() - 1, Level::Thread, move |machine| {
+        let writers = (0..self.0.outgoing.len()).map(Ready::Writer);
+        self.0.ready.borrow_mut().extend(writers);
+        let cpu = match self.0.runs_on {
+            Processes::FirstCpu => 0,
+            Processes::LastCpu => machine.cpus() - 1,
+        };
+        let (shared, of) = (Rc::clone(&self.0), Rc::clone(stack));
+        let processes = machine.spawn_on(cpu, Level::Thread, move |machine| {
+            let transmit = |frame| of.transmit(machine, 0, frame);
+            let interface = Interface { device: of.device(0), transmit: &transmit };
             loop {
-                machine.wait();
                 let mut slice_ends = machine.now_ps() + SLICE_PS;
                 loop {
-                    let Some(socket) = shared.ready.borrow_mut().pop_front() else { break };
-                    shared.run_process(machine, device.device(0), socket);
+                    let Some(process) = shared.ready.borrow_mut().pop_front() else { break };
+                    shared.spend(machine, Function::Schedule, shared.params.switch_cycles);
+                    match process {
+                        Ready::Reader(socket) => shared.run_reader(machine, &interface, socket),
+                        Ready::Writer(index) => {
+                            let writer = &shared.outgoing[index];
+                            if writer.run(machine, &interface, &shared.params, slice_ends) {
+                                shared.ready.borrow_mut().push_back(process);
+                            }
+                        }
+                    }
                     if machine.now_ps() >= slice_ends {
                         machine.yield_cpu();
                         slice_ends = machine.now_ps() + SLICE_PS;
                     }
                 }
+                machine.wait();
             }
         });
         self.0.processes.set(Some(processes));
-        let (shared, device) = (Rc::clone(&self.0), Rc::clone(stack));
+        let (shared, of) = (Rc::clone(&self.0), Rc::clone(stack));
         machine.spawn(Level::Softirq, move |machine| {
+            let transmit = |frame| of.transmit(machine, 0, frame);
+            let interface = Interface { device: of.device(0), transmit: &transmit };
             let tick_ps = shared.params.tick_ps;
             loop {
                 machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
                 shared.spend(machine, Function::Timer, shared.params.tick_cycles);
                 for socket in 0..shared.sockets.len() {
                     if shared.sockets[socket].due_ps.get().is_some_and(|due| due <= machine.now_ps()) {
-                        shared.acknowledge(machine, device.device(0), socket);
+                        shared.acknowledge(machine, &interface, socket);
+                    }
+                }
+                for (index, writer) in shared.outgoing.iter().enumerate() {
+                    if writer.tick(machine, &interface, &shared.params) {
+                        shared.wake(machine, Ready::Writer(index));
                     }
                 }
             }
@@ -148,9 +201,10 @@ impl Endpoints {
         self.0.strangers.get()
     }
 
-    /// Acknowledgements that were not sent because the transmit ring was full.
-    pub fn unsent_acks(&self) -> u64 {
-        self.0.unsent_acks.get()
+    /// What the machine has sent: segments, of these again, and timers that expired.
+    pub fn sent(&self) -> Sent {
+        let sent = self.0.outgoing.iter().map(Outgoing::sent);
+        sent.fold(Sent::default(), Sent::plus)
     }
 
     /// Where segments ended.
@@ -170,8 +224,8 @@ impl Handler<E1000> for Endpoints {
         Work::Protocol
     }
 
-    fn receive(&self, machine: &Machine, device: &E1000, frame: Frame) -> Option<Buf> {
-        self.0.receive(machine, device, frame)
+    fn receive(&self, machine: &Machine, interface: &Interface<E1000>, frame: Frame) -> Option<Buf> {
+        self.0.receive(machine, interface, frame)
     }
 
     fn handle(&mut self, _: u64, _: usize, frame: Frame, _: &mut Vec<(usize, Frame)>) -> Option<Buf> {
@@ -188,7 +242,8 @@ impl Shared {
     /// is in the cache.
     fn copy_byte_ps(&self, machine: &Machine) -> u64 {
         let host = machine.host();
-        if self.checksums.tcp || machine.cpus() > 1 { host.copy_byte_ps } else { host.copy_cached_byte_ps }
+        let elsewhere = self.runs_on == Processes::LastCpu && machine.cpus() > 1;
+        if self.checksums.tcp || elsewhere { host.copy_byte_ps } else { host.copy_cached_byte_ps }
     }
 
     /// Copies a segment's data to the process: by the CPU, or by the engine meanwhile.
@@ -210,7 +265,7 @@ impl Shared {
     }
 
     /// One packet, in the softirq.
-    fn receive(&self, machine: &Machine, device: &E1000, frame: Frame) -> Option<Buf> {
+    fn receive(&self, machine: &Machine, interface: &Interface<E1000>, frame: Frame) -> Option<Buf> {
         let params = &self.params;
         self.spend(machine, Function::Ip, params.ip_cycles);
         if !self.checksums.ip {
@@ -218,33 +273,75 @@ impl Shared {
             let cached_ps = machine.host().copy_cached_byte_ps;
             machine.spend_on(Function::Copy, ipv4::HEADER_BYTES as u64 * cached_ps);
         }
-        let Some(Segment { socket, sequence, bytes }) = segment(frame.as_ref()) else {
+        let Some((port, fields, bytes)) = parsed(frame.as_ref()) else {
             self.strangers.set(self.strangers.get() + 1);
             return Some(frame.into_buffer());
         };
-        let Some(this) = self.sockets.get(socket) else {
+        let writer = port
+            .checked_sub(FIRST_SINK)
+            .and_then(|index| Some((index, self.outgoing.get(usize::from(index))?)));
+        if let Some((index, writer)) = writer {
+            self.spend(machine, Function::Tcp, params.tcp_cycles);
+            if writer.acknowledged(machine, interface, params, fields) {
+                self.wake(machine, Ready::Writer(index.into()));
+            }
+            return Some(frame.into_buffer());
+        }
+        let index = port.checked_sub(FIRST_PORT).map(usize::from);
+        let Some((socket, this)) = index.and_then(|index| Some((index, self.sockets.get(index)?))) else {
             self.strangers.set(self.strangers.get() + 1);
             return Some(frame.into_buffer());
         };
-        self.spend(machine, Function::Tcp, params.tcp_cycles);
         machine.own(&this.line, params.socket_lines);
+        let segment = Segment { sequence: fields.sequence, bytes, buffer: frame.into_buffer() };
+        if let Some(prequeue_cycles) = params.prequeue_cycles {
+            self.spend(machine, Function::Tcp, prequeue_cycles);
+            this.prequeue.borrow_mut().push_back(segment);
+            let held = this.prequeue.borrow().len() as u32;
+            if this.asleep.replace(false) {
+                self.wake(machine, Ready::Reader(socket));
+            } else if !this.locked.get() && held * self.each_bytes > MEMORY {
+                // As much as the socket may hold waits for a process that does not run (`tcp_prequeue`).
+                self.run_prequeue(machine, interface, socket);
+            }
+            return None;
+        }
+        self.spend(machine, Function::Tcp, params.tcp_cycles);
+        let back = self.process(machine, interface, socket, segment);
+        if this.connection.borrow().readable() && this.asleep.replace(false) {
+            self.wake(machine, Ready::Reader(socket));
+        }
+        back
+    }
+
+    /// Makes a sleeping process ready.
+    fn wake(&self, machine: &Machine, process: Ready) {
+        self.spend(machine, Function::Schedule, self.params.wake_cycles);
+        self.ready.borrow_mut().push_back(process);
+        if let Some(processes) = self.processes.get() {
+            machine.wake(processes);
+        }
+    }
+
+    /// TCP takes a segment. Gives back the buffer of one that is not kept.
+    fn process(
+        &self,
+        machine: &Machine,
+        interface: &Interface<E1000>,
+        socket: usize,
+        segment: Segment,
+    ) -> Option<Buf> {
+        let this = &self.sockets[socket];
+        let Segment { sequence, bytes, buffer } = segment;
         if !self.checksums.tcp {
-            let summed = frame.as_ref().len().saturating_sub(HEADERS) as u64;
+            let summed = u64::from(bytes) + tcp::HEADER_BYTES as u64;
             machine.spend_on(Function::Copy, summed * machine.host().copy_byte_ps);
         }
-        let buffer = frame.into_buffer();
-        let memory = buffer.capacity() as u32 + params.buffer_overhead_bytes;
+        let memory = self.each_bytes;
         let (ack, back) = this.connection.borrow_mut().segment(sequence, bytes, memory, buffer);
-        if this.connection.borrow().readable() && this.asleep.replace(false) {
-            self.spend(machine, Function::Schedule, params.wake_cycles);
-            self.ready.borrow_mut().push_back(socket);
-            if let Some(processes) = self.processes.get() {
-                machine.wake(processes);
-            }
-        }
         match ack {
             Ack::None => {}
-            Ack::Now => self.acknowledge(machine, device, socket),
+            Ack::Now => self.acknowledge(machine, interface, socket),
             Ack::Later => {
                 let due_ps = machine.now_ps() + LATER_PS;
                 this.due_ps.set(this.due_ps.get().or(Some(due_ps)));
@@ -253,63 +350,71 @@ impl Shared {
         back
     }
 
-    fn acknowledge(&self, machine: &Machine, device: &E1000, socket: usize) {
+    /// TCP takes what the softirq has left (`tcp_prequeue_process`, `__release_sock`).
+    fn run_prequeue(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
+        let (params, this) = (&self.params, &self.sockets[socket]);
+        loop {
+            let Some(segment) = this.prequeue.borrow_mut().pop_front() else { return };
+            let left = params.tcp_cycles - params.prequeue_cycles.unwrap_or(0);
+            self.spend(machine, Function::Tcp, left);
+            machine.own(&this.line, params.socket_lines);
+            if let Some(back) = self.process(machine, interface, socket, segment) {
+                interface.device.free(back);
+            }
+        }
+    }
+
+    fn acknowledge(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
         machine.own(&this.line, params.socket_lines);
         self.spend(machine, Function::TcpAck, params.tcp_ack_cycles);
-        self.spend(machine, Function::Enqueue, params.enqueue_cycles);
-        self.spend(machine, Function::Transmit, params.transmit_cycles);
         this.due_ps.set(None);
         let (acknowledgement, window) = this.connection.borrow_mut().acknowledge();
         let to = (self.flow.from.0, FIRST_PORT + socket as u16);
-        let flow = Flow {
-            from_mac: self.flow.to_mac,
-            to_mac: self.flow.from_mac,
-            from: self.flow.to,
-            to,
-            ..self.flow
-        };
-        let fields = tcp::Fields { sequence: 1, acknowledgement, flags: tcp::ACK, window };
-        let Ok(frame) = build::tcp(&flow, fields, &[]) else { return };
-        let sent = device.send(&mut |buffer| {
+        let fields = tcp::Fields { sequence: FIRST_BYTE, acknowledgement, flags: tcp::ACK, window };
+        let Ok(frame) = build::tcp(&back_to(&self.flow, to), fields, &[]) else { return };
+        let made = interface.device.make(&mut |buffer| {
             buffer.get_mut(..frame.len()).map_or(0, |room| {
                 room.copy_from_slice(&frame);
                 frame.len()
             })
         });
-        if !sent {
-            // The next acknowledgement replaces it.
-            self.unsent_acks.set(self.unsent_acks.get() + 1);
-            this.due_ps.set(Some(machine.now_ps() + LATER_PS));
+        match made {
+            Some(frame) => (interface.transmit)(frame),
+            // There was no buffer. The next acknowledgement replaces it.
+            None => this.due_ps.set(Some(machine.now_ps() + LATER_PS)),
         }
     }
 
     /// A process runs until it has read everything, and sleeps.
-    fn run_process(&self, machine: &Machine, device: &E1000, socket: usize) {
+    fn run_reader(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
-        self.spend(machine, Function::Schedule, params.switch_cycles);
-        while this.connection.borrow().readable() {
+        let waits = || this.connection.borrow().readable() || !this.prequeue.borrow().is_empty();
+        while waits() {
+            this.locked.set(true);
             self.spend(machine, Function::SystemCall, params.receive_call_cycles);
             machine.own(&this.line, params.socket_lines);
+            self.run_prequeue(machine, interface, socket);
             self.reads.set(self.reads.get() + 1);
             let mut read = 0;
             while read < READ_BYTES {
                 let Some((bytes, buffer)) = this.connection.borrow_mut().read() else { break };
                 self.spend(machine, Function::SystemCall, params.receive_segment_cycles);
                 self.copy(machine, bytes.into());
-                device.free(buffer);
+                interface.device.free(buffer);
                 read += bytes;
             }
             self.await_engine(machine);
             self.read_bytes.set(self.read_bytes.get() + u64::from(read));
             if this.connection.borrow().read_calls_for_ack() {
-                self.acknowledge(machine, device, socket);
+                self.acknowledge(machine, interface, socket);
             }
+            this.locked.set(false);
         }
         this.asleep.set(true);
         // A softirq may have queued a segment since the last check, and would not wake the process.
-        if this.connection.borrow().readable() && this.asleep.replace(false) {
-            self.ready.borrow_mut().push_back(socket);
+        if waits() && this.asleep.replace(false) {
+            self.ready.borrow_mut().push_back(Ready::Reader(socket));
         }
     }
 }

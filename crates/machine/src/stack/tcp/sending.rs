@@ -1,0 +1,300 @@
+//! The sending half of a TCP connection: which segment may leave, and what acknowledgements and silence mean.
+//!
+//! Slow start, congestion avoidance and fast retransmit are those of RFC 5681, recovery that of RFC 6582
+//! (NewReno, without SACK), and the timer that of RFC 6298 with Linux's minimum of 200 ms. All segments have
+//! the same size. The caller charges all costs.
+
+use crate::{MS, S};
+
+/// The least retransmission timeout (Linux 2.6 TCP_RTO_MIN).
+const LEAST_TIMEOUT_PS: u64 = 200 * MS;
+/// The timeout before any round trip was measured (RFC 6298, 2.1), and the longest.
+const FIRST_TIMEOUT_PS: u64 = S;
+const MOST_TIMEOUT_PS: u64 = 60 * S;
+/// Duplicate acknowledgements that mean a loss.
+const DUPLICATES: u32 = 3;
+
+/// What a connection has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Segments, those sent again included.
+    pub segments: u64,
+    /// Segments sent again.
+    pub again: u64,
+    /// Timers that expired.
+    pub timeouts: u64,
+    /// Segments whose time until they were acknowledged was measured.
+    pub round_trips: u64,
+    /// The sum of these times, in picoseconds.
+    pub round_trips_ps: u64,
+}
+
+impl Sent {
+    /// Of two connections together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            segments: self.segments + other.segments,
+            again: self.again + other.again,
+            timeouts: self.timeouts + other.timeouts,
+            round_trips: self.round_trips + other.round_trips,
+            round_trips_ps: self.round_trips_ps + other.round_trips_ps,
+        }
+    }
+}
+
+/// The sending half of a connection.
+pub struct Sending {
+    /// Payload of a segment, in bytes.
+    segment: u64,
+    /// The end of what the process has written.
+    written: u64,
+    acked: u64,
+    next: u64,
+    /// The end of everything that was ever sent.
+    high: u64,
+    /// The end of the peer's window.
+    edge: u64,
+    window: u64,
+    threshold: u64,
+    duplicates: u32,
+    /// In recovery until this is acknowledged.
+    recover: Option<u64>,
+    /// Losses below this have been handled.
+    answered: u64,
+    /// The first unacknowledged segment is to be sent again.
+    again: bool,
+    /// A segment whose round trip is measured: its end, and when it left.
+    timed: Option<(u64, u64)>,
+    smoothed_ps: u64,
+    variation_ps: u64,
+    timeout_ps: u64,
+    /// When the timer expires.
+    expires_ps: Option<u64>,
+    sent: Sent,
+}
+
+impl Sending {
+    /// A connection whose first byte has the sequence number `first`, with segments of `segment_bytes` of
+    /// payload, to a peer that has offered a window of `offered` bytes. Nothing is written yet.
+    pub fn new(first: u32, segment_bytes: u64, offered: u32) -> Self {
+        let first = u64::from(first);
+        Self {
+            segment: segment_bytes,
+            written: first,
+            acked: first,
+            next: first,
+            high: first,
+            edge: first + u64::from(offered),
+            // Two segments (RFC 2581, in force then).
+            window: 2 * segment_bytes,
+            threshold: u64::MAX,
+            duplicates: 0,
+            recover: None,
+            answered: first,
+            again: false,
+            timed: None,
+            smoothed_ps: 0,
+            variation_ps: 0,
+            timeout_ps: FIRST_TIMEOUT_PS,
+            expires_ps: None,
+            sent: Sent::default(),
+        }
+    }
+
+    /// The same of a process that always has more to send.
+    pub fn endless(first: u32, segment_bytes: u64, offered: u32) -> Self {
+        Self { written: u64::MAX, ..Self::new(first, segment_bytes, offered) }
+    }
+
+    /// The process has written one more segment.
+    pub fn write(&mut self) {
+        self.written = self.written.saturating_add(self.segment);
+    }
+
+    /// How many segments may be sent now.
+    pub fn may_send(&self) -> u64 {
+        let end = self.written.min(self.edge).min(self.acked.saturating_add(self.window));
+        u64::from(self.again) + end.saturating_sub(self.next) / self.segment
+    }
+
+    /// When the timer expires, if it runs.
+    pub fn expires_ps(&self) -> Option<u64> {
+        self.expires_ps
+    }
+
+    /// Everything before this byte is acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// What was sent.
+    pub fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// The segment that leaves at `at_ps`: its first byte. Only if there [is one](Self::may_send).
+    pub fn send(&mut self, at_ps: u64) -> u64 {
+        let first = if std::mem::take(&mut self.again) {
+            self.acked
+        } else {
+            self.next += self.segment;
+            self.next - self.segment
+        };
+        self.sent.segments += 1;
+        if first < self.high {
+            self.sent.again += 1;
+        } else {
+            self.high = first + self.segment;
+            self.timed = self.timed.or(Some((self.high, at_ps)));
+        }
+        self.expires_ps = self.expires_ps.or(Some(at_ps + self.timeout_ps));
+        first
+    }
+
+    /// The timer has expired: back to the first byte that is not acknowledged, in slow start.
+    pub fn expire(&mut self) {
+        self.threshold = ((self.high - self.acked) / 2).max(2 * self.segment);
+        self.window = self.segment;
+        self.next = self.acked;
+        (self.recover, self.duplicates, self.timed) = (None, 0, None);
+        self.answered = self.high;
+        self.timeout_ps = (2 * self.timeout_ps).min(MOST_TIMEOUT_PS);
+        self.expires_ps = None;
+        self.sent.timeouts += 1;
+    }
+
+    /// An acknowledgement has arrived: the number that it acknowledges, and the window that it offers.
+    pub fn acknowledged(&mut self, now_ps: u64, number: u32, window: u16) {
+        let ack = self.acked.wrapping_add_signed((number.wrapping_sub(self.acked as u32) as i32).into());
+        let edge = ack + u64::from(window);
+        if ack > self.acked && ack <= self.high {
+            self.advance(now_ps, ack);
+        } else if ack == self.acked && edge == self.edge && self.acked < self.high {
+            self.duplicate();
+        }
+        self.edge = self.edge.max(edge);
+    }
+
+    fn advance(&mut self, now_ps: u64, ack: u64) {
+        let (mss, newly) = (self.segment, ack - self.acked);
+        self.acked = ack;
+        self.next = self.next.max(ack);
+        self.again = false;
+        if let Some((_, left_ps)) = self.timed.take_if(|(end, _)| *end <= ack) {
+            self.round_trip(now_ps - left_ps);
+            self.sent.round_trips += 1;
+            self.sent.round_trips_ps += now_ps - left_ps;
+        }
+        match self.recover {
+            Some(recover) if ack < recover => {
+                // RFC 6582: a partial acknowledgement shows the next hole.
+                self.again = true;
+                self.window = self.window.saturating_sub(newly).max(mss) + mss;
+            }
+            Some(_) => {
+                self.window = self.threshold;
+                (self.recover, self.duplicates) = (None, 0);
+            }
+            None => {
+                self.duplicates = 0;
+                self.window += if self.window < self.threshold {
+                    newly.min(mss)
+                } else {
+                    (mss * mss / self.window).max(1)
+                };
+            }
+        }
+        self.expires_ps = (self.acked < self.high).then(|| now_ps + self.timeout_ps);
+    }
+
+    fn duplicate(&mut self) {
+        self.duplicates += 1;
+        if self.recover.is_some() {
+            self.window += self.segment;
+        } else if self.duplicates == DUPLICATES && self.acked >= self.answered {
+            self.threshold = ((self.high - self.acked) / 2).max(2 * self.segment);
+            self.window = self.threshold + u64::from(DUPLICATES) * self.segment;
+            (self.recover, self.answered) = (Some(self.high), self.high);
+            (self.again, self.timed) = (true, None);
+        }
+    }
+
+    /// RFC 6298, section 2.
+    fn round_trip(&mut self, ps: u64) {
+        if self.smoothed_ps == 0 {
+            (self.smoothed_ps, self.variation_ps) = (ps, ps / 2);
+        } else {
+            self.variation_ps = (3 * self.variation_ps + self.smoothed_ps.abs_diff(ps)) / 4;
+            self.smoothed_ps = (7 * self.smoothed_ps + ps) / 8;
+        }
+        self.timeout_ps = (self.smoothed_ps + 4 * self.variation_ps).clamp(LEAST_TIMEOUT_PS, MOST_TIMEOUT_PS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::US;
+
+    const MSS: u64 = 1000;
+
+    /// Sends whatever may leave: how many segments.
+    fn send_all(c: &mut Sending, now_ps: u64) -> usize {
+        std::iter::from_fn(|| (c.may_send() > 0).then(|| c.send(now_ps))).count()
+    }
+
+    #[test]
+    fn slow_start_opens_by_what_is_acknowledged() {
+        let mut c = Sending::endless(1, MSS, 60_000);
+        assert_eq!(send_all(&mut c, 0), 2);
+        c.acknowledged(50 * US, 2001, 60_000);
+        // Two left the network, and the window opened by one.
+        assert_eq!(send_all(&mut c, 50 * US), 3);
+        assert_eq!(c.sent().round_trips_ps, 50 * US);
+    }
+
+    #[test]
+    fn a_process_that_has_written_nothing_sends_nothing() {
+        let mut c = Sending::new(1, MSS, 60_000);
+        assert_eq!(c.may_send(), 0);
+        c.write();
+        assert_eq!(send_all(&mut c, 0), 1);
+    }
+
+    #[test]
+    fn three_duplicates_bring_the_missing_segment_and_halve_the_window() {
+        let mut c = Sending::endless(1, MSS, 60_000);
+        let mut now = 0;
+        for _ in 0..3 {
+            send_all(&mut c, now);
+            now += 50 * US;
+            c.acknowledged(now, c.next as u32, 60_000);
+        }
+        let sent = send_all(&mut c, now) as u64;
+        let (lost, flight) = (c.acked, c.next - c.acked);
+        assert_eq!((sent, flight), (5, 5 * MSS));
+        for _ in 0..2 {
+            c.acknowledged(now, lost as u32, 60_000);
+            assert_eq!(c.may_send(), 0, "one or two tell of no loss");
+        }
+        c.acknowledged(now, lost as u32, 60_000);
+        assert_eq!((c.send(now), c.threshold), (lost, (flight / 2).max(2 * MSS)));
+        c.acknowledged(now + 50 * US, c.high as u32, 60_000);
+        assert_eq!((c.window, c.recover), (c.threshold, None));
+        assert_eq!((c.sent().again, c.sent().timeouts), (1, 0));
+    }
+
+    #[test]
+    fn silence_is_answered_by_the_timer_which_doubles() {
+        let mut c = Sending::endless(1, MSS, 60_000);
+        assert_eq!(send_all(&mut c, 0), 2);
+        assert_eq!(c.expires_ps(), Some(S));
+        c.expire();
+        assert_eq!((send_all(&mut c, S), c.next), (1, 1 + MSS));
+        assert_eq!(c.expires_ps(), Some(3 * S));
+        c.expire();
+        send_all(&mut c, 3 * S);
+        assert_eq!((c.sent().again, c.sent().timeouts), (2, 2));
+    }
+}
