@@ -22,6 +22,9 @@ use several::Cpu;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// The most that a CPU reads or writes of uncached memory at once, in bytes: a register of x86-64, or of MMX.
+const WORD_BYTES: usize = 8;
+
 /// Interrupt levels, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -121,6 +124,8 @@ pub struct Counters {
     pub cache_misses: u64,
     /// Cache lines fetched from another CPU's cache.
     pub line_transfers: u64,
+    /// Reads and writes of memory that is not cached.
+    pub uncached: u64,
     /// Packet buffers taken from the allocator.
     pub allocations: u64,
     /// Their bytes.
@@ -138,6 +143,7 @@ impl Counters {
             mask_writes: self.mask_writes - earlier.mask_writes,
             cache_misses: self.cache_misses - earlier.cache_misses,
             line_transfers: self.line_transfers - earlier.line_transfers,
+            uncached: self.uncached - earlier.uncached,
             allocations: self.allocations - earlier.allocations,
             allocated_bytes: self.allocated_bytes - earlier.allocated_bytes,
         }
@@ -634,6 +640,26 @@ impl Machine {
         let moved =
             self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
         self.spend_on(function, lines * self.0.host.cache_miss_ps + moved);
+    }
+
+    /// The CPU, in `function`, reads at most 8 bytes of memory that it does not cache: it waits as long as
+    /// for a line, and its cache stays as it is.
+    #[inline]
+    pub fn read_uncached(&self, function: Function) {
+        self.access_uncached(function, 1, self.0.host.cache_miss_ps);
+    }
+
+    /// The CPU, in `function`, writes `bytes` of memory that it does not cache, 8 at a time.
+    #[inline]
+    pub fn write_uncached(&self, function: Function, bytes: usize) {
+        self.access_uncached(function, bytes.div_ceil(WORD_BYTES) as u64, self.0.host.uncached_write_ps);
+    }
+
+    #[inline]
+    fn access_uncached(&self, function: Function, words: u64, word_ps: u64) {
+        self.count(|c| c.uncached += words);
+        let moved = self.0.memory.channel().transfer(self.now_ps(), words * WORD_BYTES as u64);
+        self.spend_on(function, words * word_ps + moved);
     }
 
     /// The CPU's cache takes `lines` in, which push others out.

@@ -53,6 +53,15 @@ pub struct Host {
     /// aligns rings to lines; otherwise a multiple of 16, the alignment that cards need.
     #[serde(default)]
     pub ring_offset_bytes: usize,
+    /// Whether descriptor rings are in memory of type UC: not cached, not read ahead, each access a
+    /// transaction of its own, in the order of the program (Intel 64 and IA-32 Architectures Software
+    /// Developer's Manual, volume 3A, Memory Cache Control: Strong Uncacheable).
+    #[serde(default)]
+    pub ring_uncached: bool,
+    /// What the CPU waits for a write of at most 8 bytes to such memory; `None`: as long as for a read, as
+    /// neither may pass the other. A read takes `cache_miss_ps`: the CPU waits for the same memory.
+    #[serde(default)]
+    pub uncached_write_ps: Option<u64>,
     /// The throughput of memory, for CPUs and cards together, in megabytes a second; 0: no limit.
     #[serde(default)]
     pub memory_mb_per_s: u64,
@@ -231,6 +240,10 @@ pub struct Params {
     /// See [`Host`].
     pub ring_offset_bytes: usize,
     /// See [`Host`].
+    pub ring_uncached: bool,
+    /// See [`Host`].
+    pub uncached_write_ps: u64,
+    /// See [`Host`].
     pub memory_mb_per_s: u64,
 }
 
@@ -277,6 +290,8 @@ impl Params {
             dma_copy_ps: host.dma_copy_ps,
             dma_copy_byte_ps: host.dma_copy_byte_ps,
             ring_offset_bytes: host.ring_offset_bytes,
+            ring_uncached: host.ring_uncached,
+            uncached_write_ps: host.uncached_write_ps.unwrap_or(host.cache_miss_ps),
             memory_mb_per_s: host.memory_mb_per_s,
         }
     }
@@ -311,6 +326,7 @@ impl Host {
             return Err(format!("cycles_ratio = {} is not within 0.1 to 10", self.cycles_ratio));
         }
         let measured = [
+            ("uncached_write_ps", self.uncached_write_ps),
             ("examine_ps", self.examine_ps),
             ("frame_ps", self.frame_ps),
             ("fill_ps", self.fill_ps),

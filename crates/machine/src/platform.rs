@@ -77,6 +77,10 @@ impl Platform for Card {
 }
 
 /// Ring memory; touching a descriptor costs what it costs on this host.
+///
+/// In memory that is not cached, a look at a descriptor is one read: status, errors, length and checksum are
+/// in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them reads more
+/// often. Filling a descriptor is two writes.
 pub struct Ring {
     words: Words,
     machine: Machine,
@@ -95,11 +99,17 @@ impl DmaMemory for Ring {
     fn sync_for_cpu(&self, bytes: Range<usize>) {
         self.machine.spend_on(Function::Examine, self.machine.host().examine_ps);
         self.machine.catch_up();
+        if self.machine.host().ring_uncached {
+            return self.machine.read_uncached(Function::Examine);
+        }
         self.machine.touch(Function::Examine, self.words.address() + bytes.start as u64, bytes.len());
     }
     #[inline]
-    fn sync_for_device(&self, _bytes: Range<usize>) {
+    fn sync_for_device(&self, bytes: Range<usize>) {
         self.machine.spend_on(Function::Fill, self.machine.host().fill_ps);
+        if self.machine.host().ring_uncached {
+            self.machine.write_uncached(Function::Fill, bytes.len());
+        }
     }
 }
 
@@ -578,6 +588,34 @@ mod tests {
         assert_eq!(machine.counters().allocations, 0);
     }
 
+    /// A line of two descriptors: cached, it is fetched once after a card has written it; uncached, each look
+    /// and each write of 8 bytes waits, whoever wrote last, and nothing is fetched.
+    #[test]
+    fn an_uncached_ring_costs_each_look_and_each_write() {
+        let ring = |ring_uncached, uncached_write_ps| {
+            let (examine_ps, fill_ps) = (7, 9);
+            let own =
+                Params { ring_uncached, uncached_write_ps, examine_ps, fill_ps, ..machine().host().clone() };
+            let machine = Machine::new(own, World::new(Memory::new(1 << 20, LINE), bus::Params::plain()));
+            let spec = DmaSpec { bytes: 64, align: 64, boundary: None, max_address: u64::MAX };
+            let ring = Card::new(&machine, 0).allocate(spec).unwrap();
+            assert!(machine.memory().store(ring.bus(), &[1; LINE]));
+            (machine, ring)
+        };
+        for (uncached, write_ps, costs, counts) in [
+            (false, 0, [100_007, 7, 7, 9], (1, 0)),
+            (true, 0, [100_007, 100_007, 100_007, 9], (0, 5)),
+            (true, 30_000, [100_007, 100_007, 100_007, 60_009], (0, 5)),
+        ] {
+            let (machine, ring) = ring(uncached, write_ps);
+            let looks = [0, 16, 16].map(|at| cost(&machine, || ring.sync_for_cpu(at..at + 16)));
+            let write = cost(&machine, || ring.sync_for_device(0..16));
+            assert_eq!([looks[0], looks[1], looks[2], write], costs);
+            let counted = machine.counters();
+            assert_eq!((counted.cache_misses, counted.uncached), counts);
+        }
+    }
+
     #[test]
     fn an_interrupt_long_ago_finds_its_lines_gone() {
         let mut host = machine().host().clone();
@@ -634,6 +672,8 @@ mod tests {
             dma_copy_ps: 0,
             dma_copy_byte_ps: 0,
             ring_offset_bytes: 0,
+            ring_uncached: false,
+            uncached_write_ps: None,
             memory_mb_per_s: 0,
             examine_ps: None,
             frame_ps: None,
@@ -655,5 +695,9 @@ mod tests {
         assert_eq!(quick.interrupt_entry_ps + quick.interrupt_exit_ps, 50 * 400 + 100 * 600);
         let measured = Params::new(&host(400, 1.5, 64, Some(123)), &work);
         assert_eq!((measured.allocate_ps, measured.free_ps), (123, quick.free_ps));
+        // An uncached write takes as long as a read, unless it is known.
+        assert_eq!(quick.uncached_write_ps, 100_000);
+        let known = Host { uncached_write_ps: Some(7), ..host(400, 1.5, 64, None) };
+        assert_eq!(Params::new(&known, &work).uncached_write_ps, 7);
     }
 }

@@ -64,6 +64,7 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
         ("cuts_per_packet", per_frame(after.rx_fetches_cut - before.rx_fetches_cut)),
         ("allocations_per_packet", per_frame(trace.counters.allocations)),
         ("misses_per_packet", per_frame(trace.counters.cache_misses)),
+        ("uncached_per_packet", per_frame(trace.counters.uncached)),
         ("allocate_share", of(Function::Allocate)),
         ("free_share", of(Function::Free)),
         ("allocate_rank", rank(Function::Allocate)),
