@@ -49,7 +49,7 @@ pub const RXCW: u32 = 0x0180;
 pub const TCTL: u32 = 0x0400;
 /// Transmit Inter Packet Gap (SDM 13.4.34); see [`Chip::tipg`](crate::Chip::tipg).
 pub const TIPG: u32 = 0x0410;
-/// Adaptive IFS Throttle (SDM 13.4.35).
+/// Adaptive IFS Throttle, which the manual also calls AIT (SDM 13.4.35).
 pub const AIFS: u32 = 0x0458;
 /// LED Control, not on the 82544 and before (SDM 13.4.15).
 pub const LEDCTL: u32 = 0x0E00;
@@ -349,6 +349,7 @@ pub const fn reserved(offset: u32) -> (u32, &'static str) {
         RADV => (0xFFFF_0000, "13.4.31"),
         TCTL => (0xFC80_0005, "13.4.33"),
         TIPG => (0xC000_0000, "13.4.34"),
+        AIFS => (0xFFFF_0000, "13.4.35"),
         TDBAL => (0xF, "13.4.36"),
         TDLEN => (0xFFF0_007F, "13.4.38"),
         TDH => (0xFFFF_0000, "13.4.39"),

@@ -63,6 +63,12 @@ pub struct Config {
     /// The gap between frames sent back to back (TIPG), in byte times; at least 12 (IEEE 802.3).
     #[cfg_attr(feature = "serde", serde(default = "least_gap", skip_serializing_if = "is_least_gap"))]
     pub tx_gap_bytes: u16,
+    /// Adaptive IFS (AIFS): the least gap between frames sent back to back, in byte times, where it is longer
+    /// than [`tx_gap_bytes`](Self::tx_gap_bytes) (SDM 8.7.1); on the 82544 it is added (SDM table 13-78). 0:
+    /// none. Public drivers raise it step by step, up to 80, while a half-duplex link has many collisions
+    /// (`e1000_update_adaptive`); this driver, whose links are full duplex, leaves it as it is set.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
+    pub tx_throttle_bytes: u16,
     /// IEEE 802.3x flow control.
     pub flow_control: FlowControl,
     /// Let [`Control::watchdog`](crate::Control::watchdog) raise RXDMT0, so that its next call makes up for a
@@ -440,6 +446,7 @@ impl Config {
             vlan: false,
             promiscuous: false,
             tx_gap_bytes: LEAST_GAP_BYTES,
+            tx_throttle_bytes: 0,
             flow_control: FlowControl::Off,
             rescue: true,
             address: None,

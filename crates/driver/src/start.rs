@@ -125,6 +125,10 @@ impl<P: Platform> Control<P> {
         let mut gap = self.chip.tipg(self.media);
         gap.ipgt += config.tx_gap_bytes.saturating_sub(crate::config::LEAST_GAP_BYTES);
         regs.write(reg::TIPG, gap.pack());
+        // 0 after reset.
+        if config.tx_throttle_bytes > 0 {
+            regs.write(reg::AIFS, config.tx_throttle_bytes.into());
+        }
         // 0 is not allowed (SDM 13.4.41), even if no report is delayed.
         regs.write(reg::TIDV, config.moderation.tidv.max(1).into());
         if self.chip.has_radv_tadv_itr() {

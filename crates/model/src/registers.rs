@@ -12,8 +12,7 @@ const CAUSES: u32 = 0x0001_FFFF;
 const CTRL_COPY: u32 = 0x0004;
 
 /// Registers that only keep their value.
-const PLAIN: [u32; 8] =
-    [reg::CTRL_EXT, reg::AIFS, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
+const PLAIN: [u32; 7] = [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
 
 /// Their values.
 #[derive(Clone, Debug)]
@@ -107,6 +106,7 @@ impl Nic {
             reg::RXCW => self.read_receive_word(),
             reg::TCTL => self.tx.control,
             reg::TIPG => self.tx.gap,
+            reg::AIFS => self.tx.throttle.into(),
             reg::PBA => self.packet_buffer,
             reg::RDBAL => self.rx.queue.base_low(),
             reg::RDBAH => self.rx.queue.base_high(),
@@ -183,6 +183,7 @@ impl Nic {
             reg::TXCW => self.set_transmit_word(now, value),
             reg::TCTL => self.set_transmit_control(now, value, host),
             reg::TIPG => self.tx.gap = value & 0x3FFF_FFFF,
+            reg::AIFS => self.tx.throttle = value as u16,
             reg::PBA => self.set_packet_buffer(value),
             reg::RDBAL => self.set_receive_ring(|q| q.set_base_low(value)),
             reg::RDBAH => self.set_receive_ring(|q| q.set_base_high(value)),

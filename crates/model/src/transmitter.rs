@@ -46,6 +46,8 @@ pub(crate) struct Transmit {
     /// TCTL, TIPG, TIDV, TADV, TXDCTL.
     pub(crate) control: u32,
     pub(crate) gap: u32,
+    /// AIFS.
+    pub(crate) throttle: u16,
     pub(crate) tidv: u32,
     /// A descriptor whose report is to be delayed has been sent since the last interrupt (QEMU's moderation).
     pub(crate) delayed: bool,
@@ -93,6 +95,7 @@ impl Transmit {
         Self {
             control: 0,
             gap,
+            throttle: 0,
             tidv: 0,
             delayed: false,
             tadv: 0,

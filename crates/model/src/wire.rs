@@ -1,11 +1,11 @@
-//! Transmission from the FIFO to the wire (SDM 13.4.33, 13.4.34).
+//! Transmission from the FIFO to the wire (SDM 8.7.1, 13.4.33, 13.4.34, 13.4.35).
 
 use crate::deadlines::Source;
 use crate::filter::{Cast, cast};
 use crate::frame::FCS_BYTES;
 use crate::{Host, Nic};
 use kpps_datasheet::bit::tctl;
-use kpps_datasheet::stat;
+use kpps_datasheet::{Chip, stat};
 
 /// Preamble and start-of-frame delimiter, in bytes.
 const PREAMBLE_BYTES: u64 = 8;
@@ -55,9 +55,15 @@ impl Wire {
 }
 
 impl Nic {
-    /// The gap between frames in byte times (TIPG).
+    /// The gap between frames sent back to back, in byte times: the larger of TIPG's and AIFS (SDM 8.7.1); on
+    /// the 82544 their sum (SDM table 13-78). AIFS counts transmit clocks, which are byte times at each speed
+    /// (SDM 8.7.1; the table has 8 ns for all of them). PAUSE frames, of which the manual says nothing, keep
+    /// the same gap.
     fn gap_bytes(&self) -> u64 {
-        u64::from(self.params.chip.gap_bytes(self.params.media, (self.tx.gap & 0x3FF) as u16))
+        let chip = self.params.chip;
+        let gap = u64::from(chip.gap_bytes(self.params.media, (self.tx.gap & 0x3FF) as u16));
+        let throttle = u64::from(self.tx.throttle);
+        if chip == Chip::I82544 { gap + throttle } else { gap.max(throttle) }
     }
 
     /// Starts the next frame if the wire is free and there is one.

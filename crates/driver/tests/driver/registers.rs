@@ -18,7 +18,8 @@ fn changed(change: Change) -> Config {
 }
 
 /// TCTL (SDM 13.4.33): EN, PSP, a collision threshold of 15 and a distance of 64. TIPG (SDM 13.4.34): the
-/// public drivers' values, IPGT raised by what the gap is longer than 12 bytes.
+/// public drivers' values, IPGT raised by what the gap is longer than 12 bytes. AIFS (SDM 13.4.35): as it is
+/// set.
 #[test]
 fn the_transmitter() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
@@ -32,9 +33,10 @@ fn the_transmitter() {
             };
             for longer in [0, 2, 900] {
                 let nic = Nic::with(chip, media);
-                let config = Config { tx_gap_bytes: 12 + longer, ..small() };
+                let config = Config { tx_gap_bytes: 12 + longer, tx_throttle_bytes: longer, ..small() };
                 let _dev = start(&nic, &counts, config, &pool);
                 assert_eq!(nic.get(reg::TIPG), tipg + u32::from(longer), "{chip}, {media:?}");
+                assert_eq!(nic.get(reg::AIFS), u32::from(longer), "{chip}, {media:?}");
                 assert_eq!(nic.get(reg::TCTL), 0x0004_00FA, "{chip}, {media:?}");
             }
         }

@@ -44,6 +44,7 @@ fn offset() -> impl Strategy<Value = u32> {
         reg::TADV,
         reg::TXDCTL,
         reg::TIPG,
+        reg::AIFS,
         reg::PBA,
         reg::ITR,
         reg::ICS,

@@ -346,6 +346,39 @@ fn a_fast_engine_sends_at_line_rate() {
     }
 }
 
+/// SDM 8.7.1: the gap is the larger of AIFS and TIPG's, at 8 ns a clock; table 13-78: on the 82544 their sum.
+/// A frame that does not follow another at once does not wait.
+#[test]
+fn adaptive_spacing_keeps_frames_apart() {
+    for (chip, throttle, gap) in [
+        (Chip::I82540em, 11, 12),
+        (Chip::I82540em, 80, 80),
+        (Chip::I82540em, 0xFFFF, 0xFFFF),
+        (Chip::I82544, 11, 23),
+        (Chip::I82544, 80, 92),
+    ] {
+        let mut b = Bench::ready(Params { rx_engine_ps: 0, tx_engine_ps: 0, ..Bench::params(chip) }, 64);
+        b.m.burst_ps = 0;
+        b.set(reg::AIFS, 0xABCD_0000 | throttle);
+        assert_eq!(b.get(reg::AIFS), throttle);
+        for i in 0..3 {
+            b.put_frame(&frame(i, 60), 0);
+        }
+        b.ring_doorbell();
+        b.pass(3_000 * US);
+        b.put_frame(&frame(3, 60), 0);
+        let rung = b.now;
+        b.ring_doorbell();
+        b.pass(3_000 * US);
+        let left: Vec<_> = b.m.sent.iter().map(|(at, _)| *at).collect();
+        assert_eq!(left.len(), 4);
+        for pair in left[..3].windows(2) {
+            assert_eq!(pair[1] - pair[0], (72 + gap) * 8 * NS, "{chip}");
+        }
+        assert!(left[3] - rung < 2 * US, "{chip}");
+    }
+}
+
 #[test]
 fn throttle_keeps_interrupts_apart() {
     let mut b = Bench::ready(chip_with(0, 0), 256);

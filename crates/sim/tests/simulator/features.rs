@@ -39,6 +39,16 @@ fn a_longer_gap_lowers_line_rate_by_what_it_is_long() {
     }
 }
 
+/// The gap is the longer of TIPG's and AIFS, and not their sum.
+#[test]
+fn adaptive_spacing_lowers_line_rate_by_what_it_is_longer_than_the_gap() {
+    for (gap, throttle) in [(12, 12), (12, 13), (12, 80), (96, 80), (12, 10_000)] {
+        let changes = [("driver.tx_gap_bytes", gap), ("driver.tx_throttle_bytes", throttle)];
+        let sent = sent_with(1518, PLAIN, &changes);
+        assert_near(sent.pps, 1e9 / 8.0 / (1518.0 + 8.0 + gap.max(throttle) as f64), 3e-3);
+    }
+}
+
 #[test]
 fn jumbo_frames_cost_less_for_a_byte_and_fill_the_wire() {
     // Of the packet buffer half as much again as is the transmitter's otherwise: it is to hold more than one

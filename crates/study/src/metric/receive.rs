@@ -6,7 +6,7 @@ use super::{Context, Value, Values, ms};
 use kpps_measure::{Load, Testbed};
 use kpps_profiles::Change;
 use kpps_results::Trial;
-use kpps_sim::{Receiving, Setup};
+use kpps_sim::{PerFrame, Profiled, Receiving, Setup};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -33,13 +33,25 @@ pub(super) fn trials(
     times: Times,
     context: &Context,
 ) -> Result<Vec<Trial>, String> {
+    let profiled = profiled(setup, setting, offered, times, context)?;
+    Ok(profiled.into_iter().map(|at| at.trial).collect())
+}
+
+/// The trials, with what a frame cost.
+fn profiled(
+    setup: &Setup,
+    setting: &Setting,
+    offered: &Offered,
+    times: Times,
+    context: &Context,
+) -> Result<Vec<Profiled>, String> {
     let mut testbed = Receiving::new(setup.clone());
     let size = setting.size();
     let line = testbed.line_rate_pps(size);
     let trial = |offered_pps| {
         let load =
             Load { offered_pps, size, warmup_ms: times.warmup_ms, duration_ms: times.duration_ms, seed: 1 };
-        testbed.trial_while(&load, context.go_on).map_err(|error| error.to_string())
+        testbed.profiled(&load, context.go_on).map_err(|error| error.to_string())
     };
     offered.pps(line).into_iter().map(trial).collect()
 }
@@ -50,7 +62,7 @@ fn per(total: f64, packets: u64) -> Option<f64> {
 }
 
 /// One value for each load, as a number if there is one load.
-fn column(trials: &[Trial], of: impl Fn(&Trial) -> Option<f64>) -> Value {
+fn column(trials: &[Profiled], of: impl Fn(&Profiled) -> Option<f64>) -> Value {
     match trials {
         [trial] => Value::Number(of(trial)),
         many => Value::List(many.iter().map(of).collect()),
@@ -59,15 +71,16 @@ fn column(trials: &[Trial], of: impl Fn(&Trial) -> Option<f64>) -> Value {
 
 /// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`,
 /// `idle_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
-/// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet` (of those taken), `dropped` and
+/// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet`, `cache_misses_per_packet` (lines
+/// fetched from memory), `bursts_per_packet` (of the bus; these five of packets taken), `dropped` and
 /// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
 /// `peak_pps` and `peak_at_pps`. What is of packets is absent where there was none.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
-    let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
-    type Of1 = fn(&Trial) -> Option<f64>;
-    let columns: [(&str, Of1); 16] = [
+    let profiled = profiled(&setup, &of.setting, &of.offered, of.times, context)?;
+    type OfTrial = fn(&Trial) -> Option<f64>;
+    let columns: [(&str, OfTrial); 16] = [
         ("offered_pps", |trial| Some(trial.offered_pps)),
         ("sent_pps", |trial| Some(trial.sent_pps)),
         ("delivered_pps", |trial| Some(trial.delivered_pps)),
@@ -86,21 +99,29 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
         ("latency_p99_ns", |trial| Some(trial.latency_ns.p99? as f64)),
     ];
     let mut values: Values =
-        columns.into_iter().map(|(name, of)| (name.to_owned(), column(&trials, of))).collect();
-    for place in trials.iter().flat_map(|trial| trial.ledger.dropped.keys()) {
-        let share =
-            |trial: &Trial| per(*trial.ledger.dropped.get(place).unwrap_or(&0) as f64, trial.ledger.sent);
-        values.entry(format!("dropped_{place}")).or_insert_with(|| column(&trials, share));
+        columns.map(|(name, of)| (name.to_owned(), column(&profiled, |at| of(&at.trial)))).into();
+    type OfFrame = fn(&PerFrame) -> f64;
+    let counts: [(&str, OfFrame); 2] =
+        [("cache_misses_per_packet", |of| of.cache_misses), ("bursts_per_packet", |of| of.bus_transactions)];
+    for (name, of) in counts {
+        values.insert(name.to_owned(), column(&profiled, |at| at.per_frame.as_ref().map(of)));
     }
-    let (peak_pps, at) = peak(&trials);
+    for place in profiled.iter().flat_map(|at| at.trial.ledger.dropped.keys()) {
+        let share = |at: &Profiled| {
+            let ledger = &at.trial.ledger;
+            per(*ledger.dropped.get(place).unwrap_or(&0) as f64, ledger.sent)
+        };
+        values.entry(format!("dropped_{place}")).or_insert_with(|| column(&profiled, share));
+    }
+    let (peak_pps, at) = peak(profiled.iter().map(|at| &at.trial));
     values.insert("peak_pps".into(), peak_pps.into());
     values.insert("peak_at_pps".into(), at.into());
     Ok(values)
 }
 
 /// The highest delivered rate, and the lowest load at which it is reached.
-fn peak(trials: &[Trial]) -> (f64, f64) {
-    trials.iter().fold((0.0, 0.0), |best, trial| {
+fn peak<'a>(trials: impl Iterator<Item = &'a Trial>) -> (f64, f64) {
+    trials.fold((0.0, 0.0), |best, trial| {
         if trial.delivered_pps > best.0 { (trial.delivered_pps, trial.offered_pps) } else { best }
     })
 }
@@ -152,7 +173,7 @@ pub(super) fn grid(of: toml::Table, context: &Context) -> Result<Values, String>
     for (index, cell) in cells.iter().enumerate() {
         let setup = of.setting.setup_with(context, cell)?;
         let trials = trials(&setup, &of.setting, &of.offered, of.times, context)?;
-        let peak = peak(&trials).0;
+        let peak = peak(trials.iter()).0;
         let last = trials.last().map_or(0.0, |trial| trial.delivered_pps);
         if last > best.0 {
             best = (last, index);
