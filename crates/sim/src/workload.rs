@@ -1,6 +1,7 @@
 //! Workloads: what is sent, where it ends, and what is read meanwhile.
 
 pub mod forward;
+pub mod fragments;
 pub mod freebsd;
 pub mod netreceive;
 pub mod receive;

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod facts;
+mod fragments;
 mod freebsd;
 mod machine;
 mod netreceive;
@@ -148,6 +149,13 @@ pub const METRICS: &[Metric] = &[
             "every_clocks",
         ],
         take: trace::crossings,
+    },
+    Metric {
+        name: "fragments",
+        about: "a UDP datagram in fragments, of one payload or of many: frames whose packet checksum spares \
+                the stack its own sum, bytes that the stack sums, damage that is found",
+        takes: &["payload", "udp_checksum"],
+        take: fragments::run,
     },
     Metric {
         name: "freebsd-receive",
