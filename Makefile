@@ -48,6 +48,7 @@ test-built:
 	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 	tests/random-machines.sh $(TARGET)/debug/kpps 1..50
 	tests/faults.sh $(TARGET)/debug/kpps 60s
+	tests/lab2026.py check lab/lab2026/predicted-2026-11-26.csv --kpps $(TARGET)/debug/kpps
 	tests/planted.sh --lines
 	tests/packages.sh $(TARGET)/debug/kpps
 	@$(MAKE) --no-print-directory other-systems

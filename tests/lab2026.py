@@ -4,8 +4,9 @@
   tests/lab2026.py predict --kpps target/release/kpps > lab/lab2026/predicted-2026-11-26.csv
   tests/lab2026.py measure --kpps target/release/kpps --modules FOLDER --keep FOLDER > lab/lab2026/measured-2026-11-26.csv
   tests/lab2026.py judge lab/lab2026/predicted-2026-11-26.csv lab/lab2026/measured-2026-11-26.csv
+  tests/lab2026.py check lab/lab2026/predicted-2026-11-26.csv --kpps target/release/kpps
 
-`predict` takes half a minute. `measure` boots a guest for each of 60 curves, which takes one to three minutes; --jobs 2
+`check` predicts a twentieth of the curves again and compares them with the file. `predict` takes half a minute. `measure` boots a guest for each of 60 curves, which takes one to three minutes; --jobs 2
 measures two at a time. --keep has the documents of curves that are done. --modules has e1000-w8.ko, e1000-w16.ko and
 e1000-w32.ko, each made by tests/e1000-weight.sh. The machine was calibrated on the curves called `base` and `weight=8`
 with frames of 64 bytes.
@@ -130,9 +131,22 @@ def judge(predicted, measured):
             print(f"   {error:8.1%}  predicted {p:12.4f}  measured {m:12.4f}  {' '.join(at)}")
 
 
+def check(kpps, file):
+    """The model still predicts what the file says."""
+    with open(file) as lines:
+        recorded = list(csv.reader(line for line in lines if not line.startswith("#")))[1:]
+    for app, size, name, simulated, _ in curves():
+        if size == 64 and name == "base":
+            expected = [row for row in recorded if row[:3] == [app, name, str(size)]]
+            found = [[str(v) for v in row] for row in rows(predict(kpps, app, size, name, simulated), app, size, name)]
+            if found != expected:
+                raise SystemExit(f"{app}, {name}, {size} bytes: predicted {found}, recorded {expected}")
+            print(f"{app}, {name}, {size} bytes: {len(found)} points as recorded")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["predict", "measure", "judge"])
+    parser.add_argument("what", choices=["predict", "measure", "judge", "check"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--kpps", default="kpps")
     parser.add_argument("--modules", type=pathlib.Path)
@@ -142,6 +156,8 @@ def main():
     options = parser.parse_args()
     if options.what == "judge":
         return judge(*options.files)
+    if options.what == "check":
+        return check(options.kpps, *options.files)
     only = options.only.split(",") if options.only else None
     wanted = [curve for curve in curves() if only is None or (curve[2] in only and curve[1] == 64)]
     if options.what == "measure":

@@ -34,8 +34,8 @@ pub struct Interface<'a, N: Netdev> {
 pub trait Handler<N: Netdev>: 'static {
     /// The work for each frame.
     fn work(&self) -> Work;
-    /// Receives a frame that came in by `interface`, for [`Work::Protocol`]. It spends its own time, may send,
-    /// and gives the buffer back unless it keeps that.
+    /// Receives a frame that came in by `interface`, for [`Work::Protocol`]. It spends its own time, may
+    /// send, and gives the buffer back unless it keeps that.
     fn receive(&self, machine: &Machine, interface: &Interface<N>, frame: N::Frame) -> Option<N::Buffer> {
         let _ = (machine, interface);
         Some(frame.into_buffer())

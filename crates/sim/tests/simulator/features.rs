@@ -42,7 +42,7 @@ fn a_longer_gap_lowers_line_rate_by_what_it_is_long() {
 /// The gap is the longer of TIPG's and AIFS, and not their sum.
 #[test]
 fn adaptive_spacing_lowers_line_rate_by_what_it_is_longer_than_the_gap() {
-    for (gap, throttle) in [(12, 12), (12, 13), (12, 80), (96, 80), (12, 10_000)] {
+    for (gap, throttle) in [(12, 12), (12, 13), (12, 80), (96, 80), (12, 1_000)] {
         let changes = [("driver.tx_gap_bytes", gap), ("driver.tx_throttle_bytes", throttle)];
         let sent = sent_with(1518, PLAIN, &changes);
         assert_near(sent.pps, 1e9 / 8.0 / (1518.0 + 8.0 + gap.max(throttle) as f64), 3e-3);

@@ -7,6 +7,7 @@ mod freebsd;
 mod machine;
 mod netreceive;
 mod offered;
+mod predictions;
 mod random;
 mod receive;
 mod rss;
@@ -120,11 +121,13 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "tcp-bulk",
-        about: "bulk TCP from several hosts into processes of the machine: throughput, drops, what \
-                descriptors do, CPU",
+        about: "bulk TCP between several hosts and processes of the machine, in one direction or both: \
+                throughput, drops, what descriptors do, CPU",
         takes: &[
             "weights",
             "connections",
+            "sending",
+            "processes",
             "host_segment_ns",
             "host_delay_ns",
             "ip_checksum",
@@ -149,6 +152,13 @@ pub const METRICS: &[Metric] = &[
             "every_clocks",
         ],
         take: trace::crossings,
+    },
+    Metric {
+        name: "predictions",
+        about: "what was predicted of a real system before it was measured, and what came out: shares of \
+                right predictions, errors",
+        takes: &["of", "app", "setting", "frame_bytes", "least_cpu_busy", "calibrated_on", "tolerance"],
+        take: predictions::run,
     },
     Metric {
         name: "fragments",

@@ -380,7 +380,7 @@ impl Receiver for AckReceiver {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_machine::US;
+    use kpps_machine::{S, US};
 
     const MSS: u64 = 1000;
     const DELAY: u64 = 50 * US;

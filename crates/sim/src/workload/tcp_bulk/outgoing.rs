@@ -73,8 +73,8 @@ impl Outgoing {
         self.connection.borrow().sent()
     }
 
-    /// The process runs: it writes until the socket's memory is full, or its time is over at `until_ps`. True:
-    /// it would go on.
+    /// The process runs: it writes until the socket's memory is full, or its time is over at `until_ps`.
+    /// True: it would go on.
     pub fn run(&self, machine: &Machine, to: &Interface<E1000>, params: &Params, until_ps: u64) -> bool {
         self.asleep.set(false);
         loop {
