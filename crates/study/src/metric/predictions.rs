@@ -73,9 +73,9 @@ fn error(predicted: f64, measured: f64) -> f64 {
     if predicted == measured { 0.0 } else { (predicted - measured).abs() / measured }
 }
 
-/// `points`, and of each quantity (`delivered`, `cpu`, `interrupts`): `…_within`, the share of the points that
-/// are right within the tolerance; `…_median`, the median error, and `…_most`, the largest one of a quantity
-/// that was not measured as 0, as shares of what was measured.
+/// `points`, and of each quantity (`delivered`, `cpu`, `interrupts`): `…_within`, the share of the points
+/// that are right within the tolerance; `…_median`, the median error, and `…_most`, the largest one of a
+/// quantity that was not measured as 0, as shares of what was measured.
 pub(super) fn run(of: toml::Table, _: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let Some((_, predicted, measured)) = FILES.into_iter().find(|(name, ..)| *name == of.of) else {
