@@ -111,7 +111,7 @@ pub(super) fn run(of: toml::Table, _: &Context) -> Result<Values, String> {
         let share = (!errors.is_empty()).then(|| within as f64 / errors.len() as f64);
         values.insert(format!("{name}_within"), share.into());
         values.insert(format!("{name}_median"), errors.get(errors.len() / 2).copied().into());
-        let most = errors.iter().copied().filter(|error| error.is_finite()).next_back();
+        let most = errors.iter().copied().rfind(|error| error.is_finite());
         values.insert(format!("{name}_most"), most.into());
     }
     Ok(values)
