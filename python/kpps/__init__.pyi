@@ -1226,7 +1226,7 @@ def conformance(
     Args:
         peer (IFACE): With a real card: the kernel's interface at the other end of the cable
         link_control (FILE): With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the cable
-        chip (CHIP): The chip: 82542, 82543gc, 82544, 82540em, 82545em or 82546eb; QEMU has 82540em, 82544, 82545em and 82574l [default: 82540em]
+        chip (CHIP): The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb or 82574l; QEMU has 82540em, 82544, 82545em and 82574l [default: 82540em]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing

@@ -66,6 +66,14 @@ pub trait Fixture {
         let _ = vector;
         Ok(false)
     }
+    /// The queues that the card has in each direction.
+    fn queues(&self) -> u8 {
+        self.chip().queues()
+    }
+    /// Whether the card can put headers into buffers of their own.
+    fn splits_headers(&self) -> bool {
+        self.chip().has_extended_rx()
+    }
     /// Whether the fixture can unplug the cable.
     fn has_cable(&self) -> bool {
         true

@@ -189,6 +189,12 @@ impl Fixture for ModelFixture {
     fn departures(&self) -> &'static [&'static Departure] {
         &[]
     }
+    fn queues(&self) -> u8 {
+        1
+    }
+    fn splits_headers(&self) -> bool {
+        false
+    }
     fn platform(&self) -> ModelPlace {
         self.place.clone()
     }

@@ -5,6 +5,7 @@ use kpps_datasheet::Media;
 use kpps_datasheet::bit::{eecd, eerd};
 use kpps_datasheet::chip::VENDOR_INTEL;
 use kpps_datasheet::eeprom::{self, SUMMED_WORDS};
+use kpps_datasheet::express;
 
 /// Initialisation control word 1 with its signature, full duplex, power management and
 /// subsystem identifiers (SDM 5.6.7).
@@ -164,6 +165,10 @@ impl Nic {
                 value |= eecd::GNT;
             }
         }
+        if self.params.chip.is_pci_express() {
+            // The settings are loaded as soon as a reset is over.
+            value |= express::eecd::AUTO_RD;
+        }
         value
     }
 
@@ -189,17 +194,27 @@ impl Nic {
     /// Reads EERD.
     pub(crate) fn read_eerd(&self, now: u64) -> u32 {
         let e = &self.eeprom;
-        let mut value = e.address << eerd::ADDR_SHIFT;
+        let (done, shift) = self.eerd_layout();
+        let mut value = e.address << shift;
         if e.requested && now >= e.ready_ps {
-            value |= eerd::DONE | u32::from(e.word(e.address)) << eerd::DATA_SHIFT;
+            value |= done | u32::from(e.word(e.address)) << eerd::DATA_SHIFT;
         }
         value
+    }
+
+    /// The bit of EERD that says that a read is done, and where the address begins.
+    fn eerd_layout(&self) -> (u32, u32) {
+        match self.params.chip.has_late_eerd() {
+            true => (express::eerd::DONE, express::eerd::ADDR_SHIFT),
+            false => (eerd::DONE, eerd::ADDR_SHIFT),
+        }
     }
 
     /// Writes EERD: starts a read.
     pub(crate) fn write_eerd(&mut self, now: u64, value: u32) {
         if self.params.chip.has_eerd() && value & eerd::START != 0 {
-            self.eeprom.address = value >> eerd::ADDR_SHIFT & 0xFF;
+            let (_, shift) = self.eerd_layout();
+            self.eeprom.address = (value & 0xFFFF) >> shift;
             self.eeprom.ready_ps = now + self.params.eeprom_ps;
             self.eeprom.requested = true;
         }

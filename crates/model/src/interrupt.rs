@@ -4,6 +4,7 @@ use crate::Nic;
 use crate::deadlines::Source;
 use crate::params::Moderation;
 use kpps_datasheet::bit::cause;
+use kpps_datasheet::express::cause::ASSERTED;
 
 /// Unit of ITR in ps (SDM 13.4.18).
 const ITR_TICK_PS: u64 = 256_000;
@@ -40,8 +41,9 @@ impl Nic {
     /// Reads ICR, which clears it and releases the line.
     pub(crate) fn read_causes(&mut self, now: u64) -> u32 {
         let causes = core::mem::take(&mut self.irq.causes);
+        let pending = causes & self.irq.mask != 0;
         self.update_line(now);
-        causes
+        causes | if pending && self.params.chip.is_pci_express() { ASSERTED } else { 0 }
     }
 
     /// Updates the line from causes, mask and throttle.

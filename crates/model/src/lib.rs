@@ -1,4 +1,5 @@
-//! A model of the Intel 8254x network cards, 82542 to 82546EB: function **and** timing.
+//! A model of the Intel 8254x network cards, 82542 to 82546EB, and of the 82574L with one queue: function
+//! **and** timing.
 //!
 //! A driver sees the registers, descriptors, interrupts and statistics of the manual (SDM 317453). The host
 //! around the card sees *when*: frames wait in the FIFO for the receive engine and the bus, descriptors are
@@ -54,6 +55,7 @@
 mod checksum;
 mod deadlines;
 mod eeprom;
+mod express;
 mod fifo;
 mod filter;
 mod flow;
@@ -136,7 +138,7 @@ impl Nic {
             phy: phy::Phy::new(&params),
             mdio: mdio::Mdio::default(),
             eeprom: eeprom::Eeprom::new(&params, mac),
-            plain: registers::Plain::new(),
+            plain: registers::Plain::new(params.chip),
             ctrl: control_at_reset(params.media),
             vet: 0,
             packet_buffer: packet_buffer_value(receive, transmit),
@@ -272,7 +274,7 @@ impl Nic {
         self.irq = interrupt::Interrupts::default();
         self.filter = filter::Filter::new(self.eeprom.station());
         self.flow = flow::Flow::default();
-        self.plain = registers::Plain::new();
+        self.plain = registers::Plain::new(self.params.chip);
         self.ctrl = control_at_reset(self.params.media);
         self.vet = 0;
         self.packet_buffer = packet_buffer_value(receive, transmit);

@@ -1,7 +1,7 @@
 //! The link: cable, partner, autonegotiation (SDM 8.6, 13.4.1, 13.4.2, 13.4.13, 13.4.14).
 
 use crate::deadlines::Source;
-use crate::{Host, Nic};
+use crate::{Host, Nic, express};
 use kpps_datasheet::bit::{cause, ctrl, rctl, rxcw, status, txcw};
 use kpps_datasheet::{Chip, Media};
 
@@ -121,15 +121,21 @@ impl Nic {
             Speed::Mb100 => status::SPEED_100,
             Speed::Mb10 => 0,
         };
+        let bus = match p.chip.is_pci_express() {
+            true => express::bus_status(self.ctrl),
+            false => {
+                bit(p.bus_66mhz, status::PCI66)
+                    | bit(p.bus_64bit, status::BUS64)
+                    | bit(p.bus_pcix, status::PCIX_MODE)
+                    | (u32::from(p.bus_pcix_speed) << 14 & status::PCIXSPD_MASK)
+            }
+        };
         status::FD
             | speed
             | bit(self.carrier() || (self.loopback() && self.ctrl & ctrl::SLU != 0), status::LU)
             | bit(self.now < self.flow.paused_until_ps, status::TXOFF)
             | bit(p.media == Media::Fibre, status::TBIMODE)
-            | bit(p.bus_66mhz, status::PCI66)
-            | bit(p.bus_64bit, status::BUS64)
-            | bit(p.bus_pcix, status::PCIX_MODE)
-            | (u32::from(p.bus_pcix_speed) << 14 & status::PCIXSPD_MASK)
+            | bus
             | (u32::from(p.port) << status::FUNC_SHIFT & status::FUNC_MASK)
     }
 

@@ -91,12 +91,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether `chip` is modelled; the chips of [`Chip::PCI`] are.
-    pub const fn models(chip: Chip) -> bool {
-        !chip.is_pci_express()
-    }
-
-    /// The defaults for `chip`, which must be [modelled](Self::models).
+    /// The defaults for `chip`.
     pub const fn of(chip: Chip) -> Self {
         let (rx_engine_ps, tx_engine_ps) = match chip {
             Chip::I82542 => (1_470_000, 1_450_000),
@@ -212,9 +207,6 @@ mod read {
         type Error = String;
         fn try_from(t: Table) -> Result<Self, String> {
             let chip: Chip = t.chip.parse().map_err(|e| format!("chip {:?}: {e}", t.chip))?;
-            if !Self::models(chip) {
-                return Err(format!("chip {:?}: PCI Express chips are not modelled", t.chip));
-            }
             let mut p = Self::of(chip);
             if let Some(media) = t.media {
                 p.media = match media {

@@ -304,6 +304,12 @@ impl Queue {
         self.done += 1;
     }
 
+    /// Changes the first word of the oldest descriptor that is taken and not done.
+    #[inline]
+    pub(crate) fn set_first(&mut self, word: u64) {
+        self.slots[(self.done % u64::from(ON_CHIP)) as usize][0] = word;
+    }
+
     /// The second word of the oldest descriptor that is taken and not done.
     #[inline]
     pub(crate) fn in_work(&self) -> u64 {

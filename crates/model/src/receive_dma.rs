@@ -11,7 +11,7 @@ use crate::queue::FetchRule;
 use crate::receiver::{Receive, Transfer, tag};
 use crate::{Host, Nic};
 use kpps_datasheet::bit::{cause, ctrl, rctl};
-use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_error, rx_status};
+use kpps_datasheet::desc::{RxWriteback, rx_error, rx_status};
 
 impl Nic {
     /// Runs the engine as far as possible now.
@@ -39,7 +39,8 @@ impl Nic {
             }
             if buffer == 0 {
                 // A null descriptor stores nothing (SDM 3.2.5.2).
-                self.rx_finish_descriptor(now, word | RX_DD);
+                let done = self.rx.null_done(word);
+                self.rx_finish_descriptor(now, (None, done));
                 continue;
             }
             if self.rx.transfer.is_none() {
@@ -168,7 +169,8 @@ impl Nic {
             self.rx.fifo.pop();
             self.tally.in_fifo -= 1;
         }
-        self.rx_finish_descriptor(now, d.pack());
+        let done = self.rx.done(d);
+        self.rx_finish_descriptor(now, done);
         if last {
             self.flow_low_mark(now, host);
             if small {
@@ -195,9 +197,13 @@ impl Nic {
         self.tally.dropped.reset += 1;
     }
 
-    fn rx_finish_descriptor(&mut self, now: u64, word: u64) {
+    /// A descriptor is done: its first word if that changes, and its second.
+    fn rx_finish_descriptor(&mut self, now: u64, (first, second): (Option<u64>, u64)) {
         let queue = &mut self.rx.queue;
-        queue.finish(word);
+        if let Some(first) = first {
+            queue.set_first(first);
+        }
+        queue.finish(second);
         // SDM 3.2.7.3: when the number of free descriptors becomes equal to the threshold.
         let threshold = queue.count() >> (1 + (self.rx.control >> 8 & 3));
         if queue.untaken() == threshold {
@@ -260,7 +266,8 @@ impl Nic {
     /// A write-back has ended: the driver can see it.
     pub(crate) fn rx_written<H: Host>(&mut self, now: u64, host: &mut H) {
         let mut packets = false;
-        let each = |word: &mut u64| packets |= RxWriteback::unpack(*word).status & rx_status::EOP != 0;
+        let end = self.rx.end_of_frame();
+        let each = |word: &mut u64| packets |= *word & end != 0;
         if !self.rx.queue.wrote(each, |addr, bytes| host.store(addr, bytes)) {
             self.tally.master_aborts += 1;
         }

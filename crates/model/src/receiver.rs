@@ -31,6 +31,10 @@ pub(crate) struct Receive {
     pub(crate) thresholds: u32,
     /// RXCSUM.
     pub(crate) checksum: u32,
+    /// RFCTL.
+    pub(crate) filter_control: u32,
+    /// Descriptors are extended ones (RFCTL.EXSTEN).
+    pub(crate) extended: bool,
     pub(crate) queue: Queue,
     pub(crate) fifo: FrameFifo,
     /// The initial state of each FCS; it has detected the CPU's instructions for CRCs.
@@ -72,6 +76,8 @@ impl Receive {
             small: 0,
             thresholds: THRESHOLDS_AT_RESET,
             checksum: 0,
+            filter_control: 0,
+            extended: false,
             queue: Queue::new(),
             fifo,
             fcs: crc32fast::Hasher::new(),

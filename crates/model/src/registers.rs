@@ -2,8 +2,9 @@
 
 use crate::deadlines::Source;
 use crate::stats::Statistics;
-use crate::{Host, Nic};
+use crate::{Host, Nic, express};
 use kpps_datasheet::bit::{cause, ctrl, ctrl_ext, rctl, rdtr};
+use kpps_datasheet::express::rfctl;
 use kpps_datasheet::{Chip, reg, stat};
 
 /// All bits of the interrupt registers (SDM 13.4.17).
@@ -11,17 +12,23 @@ const CAUSES: u32 = 0x0001_FFFF;
 /// A second offset of CTRL (public drivers: the 82545 and 82546 revision 3 are reset through it).
 const CTRL_COPY: u32 = 0x0004;
 
-/// Registers that only keep their value.
-const PLAIN: [u32; 7] = [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
+/// Registers that only keep their value, on every chip.
+const COMMON: [u32; 7] = [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
+/// And those of [`express`].
+const PLAIN: usize = COMMON.len() + express::PLAIN.len();
 
 /// Their values.
 #[derive(Clone, Debug)]
-pub(crate) struct Plain([u32; PLAIN.len()]);
+pub(crate) struct Plain {
+    values: [u32; PLAIN],
+    /// How many of them the chip has.
+    count: usize,
+}
 
 impl Plain {
-    pub(crate) fn new() -> Self {
-        let mut values = [0; PLAIN.len()];
-        for (value, offset) in values.iter_mut().zip(PLAIN) {
+    pub(crate) fn new(chip: Chip) -> Self {
+        let mut values = [0; PLAIN];
+        for (value, offset) in values.iter_mut().zip(COMMON) {
             *value = match offset {
                 reg::TSPMT => 0x0100_0400,
                 reg::LEDCTL => 0x0706_8302,
@@ -29,11 +36,12 @@ impl Plain {
                 _ => 0,
             };
         }
-        Self(values)
+        Self { values, count: if chip.is_pci_express() { PLAIN } else { COMMON.len() } }
     }
 
     fn at(&mut self, offset: u32) -> Option<&mut u32> {
-        PLAIN.iter().position(|&o| o == offset).map(|i| &mut self.0[i])
+        let mut offsets = COMMON.iter().chain(&express::PLAIN).take(self.count);
+        offsets.position(|&o| o == offset).map(|i| &mut self.values[i])
     }
 }
 
@@ -118,6 +126,7 @@ impl Nic {
             reg::RSRPD if late => self.rx.small,
             reg::RXDCTL if control => self.rx.thresholds,
             reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum,
+            reg::RFCTL if chip.has_extended_rx() => self.rx.filter_control,
             reg::TDBAL => self.tx.queue.base_low(),
             reg::TDBAH => self.tx.queue.base_high(),
             reg::TDLEN => self.tx.queue.len(),
@@ -202,7 +211,13 @@ impl Nic {
             reg::RADV if late => self.rx.radv = value & 0xFFFF,
             reg::RSRPD if late => self.rx.small = value & 0xFFF,
             reg::RXDCTL if control => self.set_receive_thresholds(value),
-            reg::RXCSUM if chip.has_checksum_offload() => self.rx.checksum = value & 0x7FF,
+            reg::RXCSUM if chip.has_checksum_offload() => {
+                self.rx.checksum = value & express::checksum_bits(chip);
+            }
+            reg::RFCTL if chip.has_extended_rx() => {
+                self.rx.filter_control = value;
+                self.rx.extended = value & rfctl::EXSTEN != 0;
+            }
             reg::TDBAL => self.set_transmit_ring(now, |q| q.set_base_low(value)),
             reg::TDBAH => self.set_transmit_ring(now, |q| q.set_base_high(value)),
             reg::TDLEN => self.set_transmit_ring(now, |q| q.set_len(value)),
@@ -228,13 +243,19 @@ impl Nic {
 
     /// The causes that this chip has (SDM 13.4.17).
     fn known_causes(&self) -> u32 {
-        if self.params.chip.has_txd_low() { CAUSES } else { CAUSES & !(cause::TXD_LOW | cause::SRPD) }
+        let chip = self.params.chip;
+        // Data sheet of the 82574, 10.2.4.1: no framing errors, as it has no fibre.
+        let absent = if chip.is_pci_express() { cause::RXSEQ } else { 0 };
+        let late = if chip.has_txd_low() { 0 } else { cause::TXD_LOW | cause::SRPD };
+        CAUSES & !(absent | late)
     }
 
     /// PBA: the transmit part follows from the receive part (SDM 13.4.16).
     fn set_packet_buffer(&mut self, value: u32) {
         let whole = self.params.chip.packet_buffer_bytes() / 1024;
-        let receive = (value & 0x78).min(whole);
+        // In units of 8 KB, on the 82574 of 1 KB (its reset value is 20).
+        let units = if self.params.chip.is_pci_express() { 0x3F } else { 0x78 };
+        let receive = (value & units).min(whole);
         self.packet_buffer = (whole - receive) << 16 | receive;
         self.rx.capacity = receive * 1024;
         self.tx.capacity = (whole - receive) * 1024;

@@ -5,7 +5,7 @@ use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
-use kpps_driver::config::Service;
+use kpps_driver::config::{RxFormat, Service};
 use kpps_frames::Size;
 use kpps_machine::platform::Arrays;
 use kpps_machine::stack::{freebsd, linux22, linux24};
@@ -253,6 +253,15 @@ impl Setup {
                 card.chip.name()
             ))
         })?;
+        if card.chip.is_pci_express()
+            && (config.queues > 1 || matches!(config.rx_format, RxFormat::Split { .. }))
+        {
+            return Err(SetupError::Mismatch(format!(
+                "driver preset '{driver}': the model of the {} has one queue in each direction and does not split \
+                 headers: set driver.queues=1, and another driver.rx_format",
+                card.chip.name()
+            )));
+        }
         let host_profile = named(Kind::Host, &place.host)?;
         let bus_profile = named(Kind::Bus, bus_name)?;
         let stack_profile = named(Kind::Stack, &place.stack)?;

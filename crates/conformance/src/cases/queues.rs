@@ -12,9 +12,10 @@ use kpps_driver::{Checksum, Config, Hash, Pair, Queues, TxMeta, probe_queues};
 use kpps_platform::{Buffer, BufferSource};
 
 const ONE_FORMAT: &str = "the chip has legacy descriptors only";
-const ONE_QUEUE: &str = "the chip has one queue in each direction";
+const NO_SPLIT: &str = "neither the 8254x nor the model of the 82574 splits headers";
+const ONE_QUEUE: &str = "the 8254x and the model of the 82574 have one queue in each direction";
 const NO_MSIX: &str = "the chip has no MSI-X";
-const NO_MESSAGES: &str = "this fixture has no MSI-X: UIO offers none";
+const NO_MESSAGES: &str = "this fixture has no MSI-X: neither UIO nor the model offers it";
 /// Bytes of a header buffer.
 const HEADER_BYTES: u16 = 128;
 
@@ -142,8 +143,8 @@ fn whole(parts: &[Part]) -> Vec<u8> {
 
 /// 82574 data sheet 7.1.5: headers up to TCP or UDP in the first buffer, the rest in the second.
 fn header_split<B: Fixture>(fixture: &mut B) -> CaseResult {
-    if !fixture.chip().has_extended_rx() {
-        return Ok(Verdict::NotApplicable(ONE_FORMAT));
+    if !fixture.splits_headers() {
+        return Ok(Verdict::NotApplicable(NO_SPLIT));
     }
     let mut many = Many::open(fixture, split)?;
     for inside in Inside::ALL {
@@ -168,8 +169,8 @@ fn header_split<B: Fixture>(fixture: &mut B) -> CaseResult {
 }
 
 fn header_split_sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
-    if !fixture.chip().has_extended_rx() {
-        return Ok(Verdict::NotApplicable(ONE_FORMAT));
+    if !fixture.splits_headers() {
+        return Ok(Verdict::NotApplicable(NO_SPLIT));
     }
     let mut many = Many::open(fixture, |config| {
         split(config);
@@ -228,7 +229,7 @@ fn spreads<B: Fixture>(fixture: &mut B, rss: Rss) -> Result<[usize; 2], Failure>
 
 /// 82574 data sheet 7.1.8.
 fn spread<B: Fixture>(fixture: &mut B) -> CaseResult {
-    if fixture.chip().queues() < 2 {
+    if fixture.queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
     let counts = spreads(fixture, Rss::DEFAULT)?;
@@ -237,7 +238,7 @@ fn spread<B: Fixture>(fixture: &mut B) -> CaseResult {
 }
 
 fn own_key<B: Fixture>(fixture: &mut B) -> CaseResult {
-    if fixture.chip().queues() < 2 {
+    if fixture.queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
     let mut rss = Rss::SYMMETRIC;
@@ -253,7 +254,7 @@ fn own_key<B: Fixture>(fixture: &mut B) -> CaseResult {
 }
 
 fn bidirectional<B: Fixture>(fixture: &mut B) -> CaseResult {
-    if fixture.chip().queues() < 2 {
+    if fixture.queues() < 2 {
         return Ok(Verdict::NotApplicable(ONE_QUEUE));
     }
     let mut many = Many::open(fixture, |config| config.queues = 2)?;

@@ -1,5 +1,6 @@
-//! A stand-in for the 82574L, which has no model: registers that answer as during a start, and rings in all
-//! three descriptor formats that are served at once. It is no model: no timing, no filters, no interrupts.
+//! A stand-in for the 82574L: registers that answer as during a start, and rings in all three descriptor
+//! formats that are served at once. The model has neither the third format nor two queues. This is no model:
+//! it has no timing, no filters, no interrupts.
 
 use kpps_datasheet::bit::{ctrl, eecd, eerd, mdic, rctl, status, tctl};
 use kpps_datasheet::desc::{self, RxWriteback, extended, rx_status};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod express;
 mod ledger;
 mod offload;
 mod periphery;

@@ -43,7 +43,7 @@ fn nothing_is_delivered_that_was_not_sent() {
 #[test]
 fn our_preset_needs_no_tuning() {
     let others = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6"];
-    for chip in ["82542", "82543gc", "82544", "82540em", "82545em", "82546eb"] {
+    for chip in ["82542", "82543gc", "82544", "82540em", "82545em", "82546eb", "82574l"] {
         let ours = setup(chip, "kpps");
         for offered in (1..15).map(|k| f64::from(k) * 1e5).chain([LINE_PPS]) {
             let trial = receive(&ours, offered);

@@ -66,7 +66,7 @@ fn transmit_on_each_chip() {
         "chip     driver                    sent  card idle   irqs/s   reads  writes  (per frame)"
     )
     .unwrap();
-    for chip in ["82542", "82543gc", "82544", "82540em", "82545em", "82546eb"] {
+    for chip in ["82542", "82543gc", "82544", "82540em", "82545em", "82546eb", "82574l"] {
         for driver in DRIVERS {
             let setup = Setup::named("morris2000", Some(chip), driver).unwrap();
             let t = transmit(&setup, Size::MIN, 5, 20).unwrap();

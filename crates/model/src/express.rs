@@ -1,0 +1,66 @@
+//! What the 82574 has beside its predecessors (82574 data sheet, chapter 10): the registers by which a driver
+//! brings it up, and extended receive descriptors.
+//!
+//! The model has one queue in each direction and one interrupt, as after reset. RSS, MSI-X and header split
+//! are not modelled: their registers keep what is written and have no effect.
+
+use crate::receiver::Receive;
+use kpps_datasheet::Chip;
+use kpps_datasheet::desc::extended::{self, Writeback};
+use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_status};
+use kpps_datasheet::express::{ctrl, rxcsum, status};
+use kpps_datasheet::reg;
+
+/// Registers that only keep their value.
+pub(crate) const PLAIN: [u32; 9] = [
+    reg::EXTCNF_CTRL,
+    reg::GCR,
+    reg::GCR2,
+    reg::IVAR,
+    reg::EIAC,
+    reg::IAM,
+    reg::PSRCTL,
+    reg::MRQC,
+    reg::TARC0,
+];
+
+/// The bits of RXCSUM that `chip` has.
+pub(crate) const fn checksum_bits(chip: Chip) -> u32 {
+    0x7FF | if chip.has_extended_rx() { rxcsum::PCSD } else { 0 }
+}
+
+/// STATUS, as far as it concerns the bus. Requests end at once when they are disabled.
+pub(crate) const fn bus_status(control: u32) -> u32 {
+    if control & ctrl::MASTER_DISABLE == 0 { status::MASTER_ENABLE } else { 0 }
+}
+
+impl Receive {
+    /// The second word of a null descriptor that is done.
+    pub(crate) fn null_done(&self, second: u64) -> u64 {
+        second | if self.extended { extended::DD } else { RX_DD }
+    }
+
+    /// A descriptor that is done: its second word, and its first if the format has results there, too.
+    pub(crate) fn done(&self, d: RxWriteback) -> (Option<u64>, u64) {
+        if !self.extended {
+            return (None, d.pack());
+        }
+        // In place of the hash: no IP identification, and the packet checksum, which PCSD takes away.
+        let sum = if self.checksum & rxcsum::PCSD == 0 { d.checksum } else { 0 };
+        let [first, second] = Writeback {
+            mrq: 0,
+            rss: u32::from(sum) << 16,
+            status: d.status.into(),
+            errors: u16::from(d.errors) << 4,
+            length: d.length,
+            vlan: d.special,
+        }
+        .pack();
+        (Some(first), second)
+    }
+
+    /// The bit of a second word that ends a frame.
+    pub(crate) fn end_of_frame(&self) -> u64 {
+        if self.extended { extended::EOP } else { u64::from(rx_status::EOP) << 32 }
+    }
+}
