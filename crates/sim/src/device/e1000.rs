@@ -86,11 +86,24 @@ pub struct DriverModel {
     /// How the length of the transmit queue is chosen where a sender waits for space in it.
     #[serde(default)]
     pub transmit_queue: TransmitQueue,
+    /// When the transmit tail is written; `None`: as drivers with this service do.
+    #[serde(default)]
+    pub transmit_tail: Option<TransmitTail>,
 }
 
 impl DriverModel {
     /// The names of these constants in a driver preset; all others are the driver's own ([`Config`]).
-    pub const CONSTANTS: [&str; 2] = ["checksum_status", "transmit_queue"];
+    pub const CONSTANTS: [&str; 3] = ["checksum_status", "transmit_queue", "transmit_tail"];
+}
+
+/// When a driver tells the card of frames to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransmitTail {
+    /// For each frame. Without a choice, drivers that work in interrupts and softirqs do so.
+    EachFrame,
+    /// At the end of each poll, and wherever else a series of frames ends.
+    EachPoll,
 }
 
 /// When a driver works out the checksum status of a received frame.
@@ -311,7 +324,10 @@ impl E1000 {
             control.unmask();
         }
         // Click calls a polling driver and ends a burst explicitly; the kernel calls others frame by frame.
-        let doorbell_each_frame = matches!(policy, Policy::InterruptLoop(_) | Policy::Napi(_));
+        let doorbell_each_frame = match model.transmit_tail {
+            Some(when) => when == TransmitTail::EachFrame,
+            None => matches!(policy, Policy::InterruptLoop(_) | Policy::Napi(_)),
+        };
         let (machine, slot) = (card.machine().clone(), card.slot());
         let ring_lines = machine.host().ring_lines;
         Ok(Self {
@@ -703,7 +719,10 @@ impl Netdev for E1000 {
     }
 
     fn flush(&self) {
-        self.tx.with(&self.machine, TxQueue::flush);
+        // Otherwise the tail is where it should be, and nothing asks for the lock.
+        if !self.doorbell_each_frame {
+            self.tx.with(&self.machine, TxQueue::flush);
+        }
     }
 
     /// Checks the link, and recomputes throttling that follows the traffic.

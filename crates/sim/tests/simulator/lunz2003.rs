@@ -138,3 +138,19 @@ fn o14_leaving_polling_too_often_keeps_the_interrupts() {
     assert!(with_bug >= 10 * without.max(1), "{with_bug} against {without}");
     assert!(fixed.ledger.dropped["ring"] > 0, "O17: dropped for lack of buffers");
 }
+
+#[test]
+fn a_transmit_tail_written_once_a_poll_saves_a_write_for_nearly_each_frame() {
+    let writes = |when: &str| {
+        let change = kpps_profiles::Change::set("driver.transmit_tail", when).unwrap();
+        let setup = Setup::changed("lunz2003", None, "ro2", &[change]).unwrap();
+        let bridged = run(&setup, Affinity::Bound, &load(OVERLOAD_PPS));
+        assert!(bridged.trial.ledger.closes());
+        let [_, writes] = bridged.trial.register_accesses().unwrap();
+        (writes as f64 / bridged.trial.delivered as f64, bridged.pps())
+    };
+    let ((each, each_pps), (once, once_pps)) = (writes("each-frame"), writes("each-poll"));
+    // 64 frames to a poll.
+    assert!(each - once > 0.9 && once < 0.2, "{each} and {once} writes for a frame");
+    assert!(once_pps > 1.02 * each_pps, "{each_pps} and {once_pps} frames/s");
+}

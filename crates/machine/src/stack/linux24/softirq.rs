@@ -118,6 +118,7 @@ fn run_queues<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Shared<N, H>
         let Some(port) = shared.cpus[cpu].output.borrow_mut().pop_front() else { return };
         spend(machine, Function::Softirq, shared.params.poll_cycles);
         shared.ports[port].run_queue(machine, shared.params.transmit_cycles);
+        shared.ports[port].device.flush();
     }
 }
 
@@ -134,6 +135,7 @@ fn poll_list<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Shared<N, H>,
             Poll::Device(port) => poll_device(machine, shared, port, limit),
             Poll::Backlog => poll_backlog(machine, shared, cpu, limit),
         };
+        shared.ports.iter().for_each(|port| port.device.flush());
         budget -= frames.min(budget);
         if !done {
             per_cpu.list.borrow_mut().push_back(what);
