@@ -1221,7 +1221,7 @@ def conformance(
     report: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
-    """Run the functional suite of the driver on the 8254x model, on QEMU's cards or on a real card.
+    """Run the functional suite of the driver on the model, on QEMU's cards or on a real card.
 
     Args:
         peer (IFACE): With a real card: the kernel's interface at the other end of the cable

@@ -255,12 +255,13 @@ impl Plan {
         let wrong = |error: kpps_profiles::Error| Error::Input(error.to_string());
         let params: kpps_model::Params =
             Profile::named(Kind::Chip, &self.chip).and_then(|it| it.get()).map_err(wrong)?;
-        if !kpps_datasheet::Chip::PCI.contains(&params.chip) || params.chip == kpps_datasheet::Chip::I82542 {
-            let what = format!(
-                "the {} cannot be audited: its registers are not where the manual has them",
-                self.chip
-            );
-            return Err(Error::Input(what));
+        let why = match params.chip {
+            kpps_datasheet::Chip::I82542 => Some("its registers are not where the manual has them"),
+            chip if chip.is_pci_express() => Some("the guest's card is on PCI, and it is on PCI Express"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(Error::Input(format!("the {} cannot be audited: {why}", self.chip)));
         }
         let bus: bus::Params = Profile::named(Kind::Bus, &self.bus).and_then(|it| it.get()).map_err(wrong)?;
         bus.check().map_err(Error::Input)?;

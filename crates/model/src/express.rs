@@ -1,8 +1,9 @@
 //! What the 82574 has beside its predecessors (82574 data sheet, chapter 10): the registers by which a driver
 //! brings it up, and extended receive descriptors.
 //!
-//! The model has one queue in each direction and one interrupt, as after reset. RSS, MSI-X and header split
-//! are not modelled: their registers keep what is written and have no effect.
+//! The model has one queue in each direction and one interrupt, as after reset. RSS, MSI-X, header split
+//! and the masking of causes when ICR is read (IAM) are not modelled: their registers have no effect, and
+//! some read as 0.
 
 use crate::receiver::Receive;
 use kpps_datasheet::Chip;
@@ -29,7 +30,8 @@ pub(crate) const fn checksum_bits(chip: Chip) -> u32 {
     0x7FF | if chip.has_extended_rx() { rxcsum::PCSD } else { 0 }
 }
 
-/// STATUS, as far as it concerns the bus. Requests end at once when they are disabled.
+/// STATUS, as far as it concerns the bus: it says at once that there are no more requests when they are
+/// disabled. They do go on until the reset that follows.
 pub(crate) const fn bus_status(control: u32) -> u32 {
     if control & ctrl::MASTER_DISABLE == 0 { status::MASTER_ENABLE } else { 0 }
 }

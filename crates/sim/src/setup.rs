@@ -253,13 +253,15 @@ impl Setup {
                 card.chip.name()
             ))
         })?;
-        if card.chip.is_pci_express()
-            && (config.queues > 1 || matches!(config.rx_format, RxFormat::Split { .. }))
-        {
+        let lacks = match config.rx_format {
+            _ if config.queues > 1 => Some("has one queue in each direction: set driver.queues=1"),
+            RxFormat::Split { .. } => Some("does not split headers: set driver.rx_format=extended"),
+            _ => None,
+        };
+        if let Some(lacks) = lacks.filter(|_| card.chip.is_pci_express()) {
+            let name = card.chip.name();
             return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}': the model of the {} has one queue in each direction and does not split \
-                 headers: set driver.queues=1, and another driver.rx_format",
-                card.chip.name()
+                "driver preset '{driver}': the model of the {name} {lacks}"
             )));
         }
         let host_profile = named(Kind::Host, &place.host)?;

@@ -26,8 +26,9 @@ pub enum Work {
 pub struct Interface<'a, N: Netdev> {
     /// The device.
     pub device: &'a N,
-    /// Takes a frame that is to leave: into the transmit queue, and to the device when that takes it.
-    pub transmit: &'a dyn Fn(N::Frame),
+    /// Takes a frame that is to leave: into the transmit queue, and to the device when that takes it. False:
+    /// the queue was full, and the frame is gone.
+    pub transmit: &'a dyn Fn(N::Frame) -> bool,
 }
 
 /// What becomes of received frames, in the kernel.

@@ -296,9 +296,11 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     }
 
     /// A protocol sends a frame by `port`: into its transmit queue, from where it goes as soon as the driver
-    /// takes it. It is dropped if the queue is full.
-    pub fn transmit(&self, machine: &Machine, port: usize, frame: N::Frame) {
-        self.shared.transmit(machine, port, frame);
+    /// takes it. It is dropped if the queue is full: false.
+    pub fn transmit(&self, machine: &Machine, port: usize, frame: N::Frame) -> bool {
+        let is_queued = self.shared.transmit(machine, port, frame);
+        self.shared.ports[port].device.flush();
+        is_queued
     }
 
     /// Starts the drivers' timers: each ticks at `first_ps`, and every two seconds from then on.
@@ -389,10 +391,12 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         self.run_queue(machine, to, refused);
     }
 
-    /// `dev_queue_xmit`, for a frame that was made here.
-    fn transmit(&self, machine: &Machine, to: usize, frame: N::Frame) {
+    /// `dev_queue_xmit`, for a frame that was made here. False: it was dropped.
+    fn transmit(&self, machine: &Machine, to: usize, frame: N::Frame) -> bool {
         let refused = self.enqueue(machine, to, frame);
+        let is_queued = refused.is_none();
         self.run_queue(machine, to, refused);
+        is_queued
     }
 
     /// The first half of `dev_queue_xmit`: into the transmit queue, or back if that is full.

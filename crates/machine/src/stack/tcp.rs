@@ -1,11 +1,11 @@
 //! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and
 //! when it acknowledges.
 //!
-//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
-//! acknowledgement for two segments, and at once for a segment out of order. The window depends on the
-//! socket's memory, which is counted in whole packet buffers, so a connection with small segments gets a
-//! small window. Left out: urgent data, SACK, window scaling, collapsing of queued segments.
-//! The caller charges all costs.
+//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2):
+//! one acknowledgement for two segments, and at once for a segment out of order and for one that fills a
+//! gap. The window depends on the socket's memory, which is counted in whole packet buffers, so a
+//! connection with small segments gets a small window. Left out: urgent data, SACK, window scaling,
+//! collapsing of queued segments. The caller charges all costs.
 //!
 //! The sending half is [`Sending`].
 
@@ -73,7 +73,8 @@ pub struct Connection<B> {
     threshold: u32,
     /// The peer's segments, as they are seen to be (`rcv_mss`).
     segment: u32,
-    /// Acknowledgements that are sent at once, so that a new connection's window grows (`tcp_incr_quickack`).
+    /// Acknowledgements that are sent at once: at first, so that a new connection's window grows, and after a
+    /// segment that had come before or lay outside the window (`tcp_enter_quickack_mode`).
     quick: u32,
     memory: u32,
     queue: VecDeque<Kept<B>>,
@@ -92,7 +93,7 @@ impl<B> Connection<B> {
             window: threshold,
             threshold,
             segment: LEAST_SEGMENT,
-            quick: threshold / (2 * LEAST_SEGMENT),
+            quick: 0,
             memory: 0,
             queue: VecDeque::new(),
             early: BTreeMap::new(),
@@ -109,6 +110,7 @@ impl<B> Connection<B> {
         }
         if at < self.next || at + u64::from(bytes) > self.edge() || self.early.contains_key(&at) {
             self.tally.repeated += 1;
+            self.acknowledge_quickly();
             return (Ack::Now, Some(buffer));
         }
         if self.memory > MEMORY {
@@ -117,7 +119,11 @@ impl<B> Connection<B> {
         }
         self.memory += memory;
         self.tally.kept += 1;
-        self.segment = if self.tally.kept == 1 { bytes } else { self.segment.max(bytes) };
+        if self.tally.kept == 1 {
+            self.segment = bytes;
+            self.acknowledge_quickly();
+        }
+        self.segment = self.segment.max(bytes);
         let kept = Kept { bytes, memory, buffer };
         if at > self.next {
             self.tally.early += 1;
@@ -173,6 +179,11 @@ impl<B> Connection<B> {
     /// What has become of segments.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// `tcp_incr_quickack`: one acknowledgement for two segments of the window, 2 to 16.
+    fn acknowledge_quickly(&mut self) {
+        self.quick = self.quick.max((self.window / (2 * self.segment)).clamp(2, 16));
     }
 
     /// Where a sequence number is in all that was ever sent: nearest to what is expected.
@@ -238,10 +249,10 @@ mod tests {
 
     #[test]
     fn every_second_segment_is_acknowledged() {
-        let mut c = connection(1460, 7);
-        assert_eq!(c.segment(1000 + 7 * 1460, 1460, MEMORY_EACH, 7), (Ack::Later, None));
-        assert_eq!(c.segment(1000 + 8 * 1460, 1460, MEMORY_EACH, 8), (Ack::Now, None));
-        assert_eq!(c.acknowledge().0, 1000 + 9 * 1460);
+        let mut c = connection(1460, 6);
+        assert_eq!(c.segment(1000 + 6 * 1460, 1460, MEMORY_EACH, 6), (Ack::Later, None));
+        assert_eq!(c.segment(1000 + 7 * 1460, 1460, MEMORY_EACH, 7), (Ack::Now, None));
+        assert_eq!(c.acknowledge().0, 1000 + 8 * 1460);
     }
 
     #[test]
@@ -252,7 +263,12 @@ mod tests {
             c.read();
             ack == Ack::Now && c.acknowledge().1 > 0
         });
-        assert_eq!(at_once.count(), 5);
+        assert_eq!(at_once.count(), 2);
+        // Again after a segment that comes twice.
+        let mut c = connection(1460, 5);
+        assert_eq!(c.segment(1000, 1460, MEMORY_EACH, 9), (Ack::Now, Some(9)));
+        c.acknowledge();
+        assert_eq!(c.segment(1000 + 5 * 1460, 1460, MEMORY_EACH, 5), (Ack::Now, None));
     }
 
     #[test]

@@ -4,8 +4,9 @@ use crate::bench::*;
 use kpps_datasheet::bit::{cause, ctrl, eerd, rctl, rxcsum as sums};
 use kpps_datasheet::desc::extended::Writeback;
 use kpps_datasheet::desc::{rx_error, rx_status};
+use kpps_datasheet::eeprom::{self, SUMMED_WORDS};
 use kpps_datasheet::express::{self, eecd, rfctl, rxcsum, status};
-use kpps_datasheet::{Chip, eeprom, reg};
+use kpps_datasheet::{Chip, reg};
 
 fn ready() -> Bench {
     Bench::ready(Bench::params(Chip::I82574l), 64)
@@ -56,10 +57,18 @@ fn a_frame_of_several_extended_descriptors_ends_in_the_last() {
 fn it_is_brought_up_as_its_predecessors_are_not() {
     let mut b = ready();
     assert_ne!(b.get(reg::EECD) & eecd::AUTO_RD, 0);
-    b.set(reg::EERD, eerd::START | u32::from(eeprom::CHECKSUM) << express::eerd::ADDR_SHIFT);
-    assert_eq!(b.get(reg::EERD) & express::eerd::DONE, 0);
-    b.pass(50 * US);
-    assert_ne!(b.get(reg::EERD) & express::eerd::DONE, 0);
+    let mut word = |address: u32| {
+        b.set(reg::EERD, eerd::START | address << express::eerd::ADDR_SHIFT);
+        assert_eq!(b.get(reg::EERD) & express::eerd::DONE, 0);
+        b.pass(50 * US);
+        let value = b.get(reg::EERD);
+        assert_ne!(value & express::eerd::DONE, 0);
+        (value >> eerd::DATA_SHIFT) as u16
+    };
+    let words: [u16; SUMMED_WORDS] = std::array::from_fn(|address| word(address as u32));
+    assert!(eeprom::is_valid(&words));
+    assert_eq!(eeprom::address([words[0], words[1], words[2]]), MAC);
+    assert_eq!(word(SUMMED_WORDS as u32), 0xFFFF, "there are no more");
     let before = b.get(reg::CTRL);
     assert_ne!(b.get(reg::STATUS) & status::MASTER_ENABLE, 0);
     b.set(reg::CTRL, before | express::ctrl::MASTER_DISABLE);

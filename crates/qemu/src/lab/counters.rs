@@ -1,6 +1,7 @@
 //! Counters of the guest's kernel, read at one moment: time, CPU time, interrupts of cards.
 
 use crate::lab::{Error, Guest, Result};
+use kpps_results::Cpu;
 
 /// Prints what [`Snapshot::parse`] reads, by one program: the less it takes, the less it disturbs.
 const COMMAND: &str = "awk '/^now at/{print} /idle_sleeptime/{idle+=$3} /^cpu /{cpu=$0} \
@@ -78,10 +79,32 @@ impl Snapshot {
     }
 
     /// The share of CPU time since `before` that was spent in `self.cpu[part]`; `None` if none was counted.
-    pub fn cpu_share(&self, before: &Self, part: usize) -> Option<f64> {
+    fn cpu_share(&self, before: &Self, part: usize) -> Option<f64> {
         let spent = |part: usize| self.cpu[part].saturating_sub(before.cpu[part]) as f64;
         let all: f64 = (0..self.cpu.len()).map(spent).sum();
         (all > 0.0).then(|| spent(part) / all)
+    }
+
+    /// The time of the guest's only CPU since `before`, by kind. The kernel looks at each tick what its CPU
+    /// does; `exact` is the share in which it was busy, where that is known, and the kinds add up to it.
+    /// `None` if nothing was counted, or if no tick found the CPU busy although it was: then its kinds are
+    /// not known.
+    pub fn cpu_since(&self, before: &Self, exact: Option<f64>) -> Option<Cpu> {
+        let share = |part| self.cpu_share(before, part);
+        // To a guest's kernel a poll that finds nothing is work like any other.
+        let (user, system, hardirq, softirq) = (share(0)?, share(1)?, share(3)?, share(4)?);
+        let seen = user + system + hardirq + softirq;
+        let scale = match exact {
+            Some(busy) if seen > 0.0 => busy / seen,
+            Some(busy) if busy > 0.0 => return None,
+            _ => 1.0,
+        };
+        Some(Cpu {
+            hardirq: hardirq * scale,
+            softirq: softirq * scale,
+            thread: (user + system) * scale,
+            idle_polls: None,
+        })
     }
 
     /// Nanoseconds since `before` in which the guest's only CPU was not idle.
@@ -123,6 +146,19 @@ pub fn accesses(trace: &[u8], mark: &str) -> (u64, u64) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn kinds_add_up_to_what_is_known_and_are_unknown_if_no_tick_saw_them() {
+        let at = |cpu: [u64; 5]| Snapshot { at_ns: 0, idle_ns: 0, cpu, interrupts: 0, text: String::new() };
+        let before = at([0; 5]);
+        let cpu = |ticks, exact| at(ticks).cpu_since(&before, exact).map(|cpu| (cpu.hardirq, cpu.busy()));
+        assert_eq!(cpu([1, 1, 6, 1, 1], None), Some((0.1, 0.4)));
+        assert_eq!(cpu([1, 1, 6, 1, 1], Some(0.8)), Some((0.2, 0.8)));
+        assert_eq!(cpu([0, 0, 10, 0, 0], Some(0.2)), None, "it was busy between the ticks");
+        assert_eq!(cpu([0, 0, 10, 0, 0], Some(0.0)), Some((0.0, 0.0)));
+        assert_eq!(cpu([0, 0, 10, 0, 0], None), Some((0.0, 0.0)));
+        assert_eq!(cpu([0; 5], Some(0.2)), None);
+    }
 
     #[test]
     fn counters_are_read_as_the_kernel_prints_them() {

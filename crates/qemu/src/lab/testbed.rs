@@ -19,7 +19,7 @@ use crate::lab::{
 };
 use kpps_frames::{Size, rate};
 use kpps_measure::{Load, Testbed, TrialError};
-use kpps_results::{Cpu, Environment, Ledger, Registers, Trial};
+use kpps_results::{Environment, Ledger, Registers, Trial};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -342,23 +342,8 @@ impl GuestTestbed {
             answer: to.snapshot.text.clone(),
         })?;
         let delivered = (pps * seconds).round() as u64;
-        let share = |part: usize| to.snapshot.cpu_share(&from.snapshot, part);
-        // To a guest's kernel a poll that finds nothing is work like any other.
-        let cpu = share(3).zip(share(4)).zip(share(0).zip(share(1)));
-        // The kernel looks at each tick what its CPU does. How long it was idle it knows exactly.
-        let exact = |sum: f64| match (self.clock, sample.busy) {
-            (Clock::Instructions, Some(busy)) if sum > 0.0 => busy / sum,
-            _ => 1.0,
-        };
-        let cpu = cpu.map(|((hardirq, softirq), (user, system))| {
-            let part = exact(hardirq + softirq + user + system);
-            Cpu {
-                hardirq: hardirq * part,
-                softirq: softirq * part,
-                thread: (user + system) * part,
-                idle_polls: None,
-            }
-        });
+        let exact = sample.busy.filter(|_| self.clock == Clock::Instructions);
+        let cpu = to.snapshot.cpu_since(&from.snapshot, exact);
         // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, shortfall, delivered.min(sent)];
         let trial = Trial::new(load.offered_pps, seconds, counts, ledger)

@@ -103,7 +103,7 @@ pub struct Transferred {
     pub dropped_queue: u64,
     /// Mean time from a segment on the wire to its acknowledgement at its host, in nanoseconds.
     pub round_trip_ns: f64,
-    /// Frames that the card dropped: its FIFO was full.
+    /// Frames that the card dropped for want of a descriptor: its FIFO was full.
     pub dropped: u64,
     /// Frames that found no free descriptor, and waited in the FIFO or were dropped.
     pub no_buffer: u64,
@@ -121,7 +121,7 @@ pub struct Transferred {
     pub interrupts: u64,
     /// How the time went of the CPU that serves the card.
     pub cpu: Cpu,
-    /// And of the one that runs the processes: the last, which may be the same.
+    /// And of the last CPU, which may be the same.
     pub cpu_last: Cpu,
 }
 
@@ -231,7 +231,7 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
         round_trip_ns: interval.count(|s| s.own.seen.sent.round_trips_ps) as f64
             / round_trips.max(1) as f64
             / NS as f64,
-        dropped: interval.count(card(fifo_full)),
+        dropped: interval.count(card(|card| card.dropped.fifo_no_descriptor)),
         no_buffer: interval.count(card(|card| card.rx_no_buffer)),
         dropped_socket: interval.count(|s| s.own.dropped_socket),
         received: interval.count(card(|card| card.to_host)),

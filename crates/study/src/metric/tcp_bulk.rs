@@ -61,14 +61,15 @@ fn host_delay_ns() -> u64 {
 ///
 /// - `weight`, if any are given; `mbps` of payload that processes read, `out_mbps` of payload that the hosts
 ///   got, and `all_mbps`, both together;
-/// - per second `drops` (frames for which the card's FIFO was full), `no_buffer` (frames that found no free
-///   descriptor), `again` and `timeouts` of the hosts, `acks` to them and `reads`, `dropped_socket`,
+/// - per second `drops` (frames that the card dropped for want of a descriptor), `no_buffer` (frames that
+///   found no free descriptor), `again` and `timeouts` of the hosts, `acks` to them and `reads`,
+///   `dropped_socket`,
 ///   `dropped_queue` (frames for which the transmit queue was full), `out_again`; `received_pps`,
 ///   `interrupts_per_s`;
 /// - `round_trip_us`, `tail_writes_per_packet`, `tail_writes_per_s`;
 /// - `dry_longest_us` and `dry`: the longest time, and the share of the time, without a free descriptor;
-/// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the one
-///   that runs the processes.
+/// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the last
+///   CPU.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let row = |weight: Option<u16>| {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Arguments of `kpps conformance`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  kpps conformance --chip 82543gc                      on the 8254x model
+  kpps conformance --chip 82543gc                      on the model
   kpps conformance --on qemu --chip 82540em            on QEMU's card
   kpps conformance --on uio:0000:00:10.0 --peer eth1   on a real card, connected to eth1")]
 pub struct Arguments {

@@ -15,7 +15,7 @@ pub enum Command {
     Lab(lab::Arguments),
     /// Count what unmodified drivers in QEMU guests do to our model of their card, for each frame
     Audit(lab::AuditArguments),
-    /// Run the functional suite of the driver on the 8254x model, on QEMU's cards or on a real card
+    /// Run the functional suite of the driver on the model, on QEMU's cards or on a real card
     #[command(visible_alias = "selftest")]
     Conformance(conformance::Arguments),
     /// List the network cards of this host, take them from the kernel, give them back

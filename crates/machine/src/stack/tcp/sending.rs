@@ -1,8 +1,9 @@
 //! The sending half of a TCP connection: which segment may leave, and what acknowledgements and silence mean.
 //!
 //! Slow start, congestion avoidance and fast retransmit are those of RFC 5681, recovery that of RFC 6582
-//! (NewReno, without SACK), and the timer that of RFC 6298 with Linux's minimum of 200 ms. All segments have
-//! the same size. The caller charges all costs.
+//! (NewReno, without SACK), and the timer that of RFC 6298 with Linux's minimum of 200 ms. All segments
+//! have the same size. Left out: a timer that probes a window of less than a segment when nothing is under
+//! way; the peers here open such a window again. The caller charges all costs.
 
 use crate::{MS, S};
 
@@ -86,8 +87,15 @@ impl Sending {
             next: first,
             high: first,
             edge: first + u64::from(offered),
-            // Two segments (RFC 2581, in force then).
-            window: 2 * segment_bytes,
+            // `tcp_init_cwnd` of Linux 2.4 and 2.6: as RFC 2414.
+            window: segment_bytes
+                * if segment_bytes > 1460 {
+                    2
+                } else if segment_bytes > 1095 {
+                    3
+                } else {
+                    4
+                },
             threshold: u64::MAX,
             duplicates: 0,
             recover: None,
@@ -133,14 +141,17 @@ impl Sending {
         self.sent
     }
 
-    /// The segment that leaves at `at_ps`: its first byte. Only if there [is one](Self::may_send).
+    /// The first byte of the segment that is to leave next. Only if there [is one](Self::may_send).
+    pub fn first(&self) -> u64 {
+        if self.again { self.acked } else { self.next }
+    }
+
+    /// That segment leaves at `at_ps`: its first byte.
     pub fn send(&mut self, at_ps: u64) -> u64 {
-        let first = if std::mem::take(&mut self.again) {
-            self.acked
-        } else {
+        let first = self.first();
+        if !std::mem::take(&mut self.again) {
             self.next += self.segment;
-            self.next - self.segment
-        };
+        }
         self.sent.segments += 1;
         if first < self.high {
             self.sent.again += 1;
@@ -150,6 +161,19 @@ impl Sending {
         }
         self.expires_ps = self.expires_ps.or(Some(at_ps + self.timeout_ps));
         first
+    }
+
+    /// That segment could not leave at `now_ps` and stays the next: the transmit queue was full
+    /// (`is_congested`), which halves the window (`tcp_enter_cwr`), or there was no buffer. If nothing is
+    /// under way, the timer tries again.
+    pub fn stay(&mut self, now_ps: u64, is_congested: bool) {
+        if is_congested && self.recover.is_none() && self.acked >= self.answered {
+            let under_way = self.next - self.acked;
+            self.threshold = (self.window / 2).max(2 * self.segment);
+            self.window = self.window.min(under_way + self.segment);
+            self.answered = self.high;
+        }
+        self.expires_ps = self.expires_ps.or(Some(now_ps + self.timeout_ps));
     }
 
     /// The timer has expired: back to the first byte that is not acknowledged, in slow start.
@@ -189,7 +213,7 @@ impl Sending {
         match self.recover {
             Some(recover) if ack < recover => {
                 // RFC 6582: a partial acknowledgement shows the next hole.
-                self.again = true;
+                (self.again, self.timed) = (true, None);
                 self.window = self.window.saturating_sub(newly).max(mss) + mss;
             }
             Some(_) => {
@@ -247,7 +271,7 @@ mod tests {
     #[test]
     fn slow_start_opens_by_what_is_acknowledged() {
         let mut c = Sending::endless(1, MSS, 60_000);
-        assert_eq!(send_all(&mut c, 0), 2);
+        assert_eq!(send_all(&mut c, 0), 4);
         c.acknowledged(50 * US, 2001, 60_000);
         // Two left the network, and the window opened by one.
         assert_eq!(send_all(&mut c, 50 * US), 3);
@@ -263,6 +287,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_transmit_queue_refuses_stays_and_halves_the_window_once() {
+        let mut c = Sending::endless(1, MSS, 60_000);
+        send_all(&mut c, 0);
+        c.acknowledged(50 * US, 4001, 60_000);
+        assert_eq!((c.send(60 * US), c.send(60 * US), c.first()), (4001, 5001, 6001));
+        c.stay(60 * US, true);
+        assert_eq!((c.first(), c.threshold, c.window, c.may_send()), (6001, 2500, 3000, 1));
+        c.stay(60 * US, true);
+        assert_eq!(c.threshold, 2500, "once for what is under way");
+        assert_eq!((c.send(70 * US), c.sent().segments, c.sent().again), (6001, 7, 0));
+        // Nothing is under way: the timer tries again.
+        let mut c = Sending::endless(1, MSS, 60_000);
+        c.stay(0, false);
+        assert_eq!((c.expires_ps(), c.window), (Some(S), 4 * MSS));
+    }
+
+    #[test]
     fn three_duplicates_bring_the_missing_segment_and_halve_the_window() {
         let mut c = Sending::endless(1, MSS, 60_000);
         let mut now = 0;
@@ -273,7 +314,7 @@ mod tests {
         }
         let sent = send_all(&mut c, now) as u64;
         let (lost, flight) = (c.acked, c.next - c.acked);
-        assert_eq!((sent, flight), (5, 5 * MSS));
+        assert_eq!((sent, flight), (7, 7 * MSS));
         for _ in 0..2 {
             c.acknowledged(now, lost as u32, 60_000);
             assert_eq!(c.may_send(), 0, "one or two tell of no loss");
@@ -288,7 +329,7 @@ mod tests {
     #[test]
     fn silence_is_answered_by_the_timer_which_doubles() {
         let mut c = Sending::endless(1, MSS, 60_000);
-        assert_eq!(send_all(&mut c, 0), 2);
+        assert_eq!(send_all(&mut c, 0), 4);
         assert_eq!(c.expires_ps(), Some(S));
         c.expire();
         assert_eq!((send_all(&mut c, S), c.next), (1, 1 + MSS));

@@ -152,6 +152,8 @@ enum Next {
     Segment(usize),
     /// The acknowledgement that is ready first.
     Acknowledgement,
+    /// That of a segment that stayed alone.
+    Delayed(usize),
 }
 
 /// All of them, and the wire.
@@ -218,18 +220,12 @@ impl Clients {
     /// Chooses the next frame: first come, first served. An expired timer counts as a segment of its time.
     fn choose(&mut self) {
         loop {
-            // A segment that stayed alone is acknowledged when its time has come.
-            let alone = self.sinks.iter().enumerate().filter_map(|(index, sink)| Some((sink.due_ps?, index)));
-            if let Some((due_ps, index)) = alone.min()
-                && self.leaving.front().is_none_or(|first| due_ps <= first.ready_ps)
-            {
-                let answer = self.answer(due_ps, index);
-                self.leaving.push_front(answer);
-            }
             let wants = self.sources.iter().enumerate();
             let segments = wants.filter_map(|(index, c)| Some((c.wants_ps()?, Next::Segment(index))));
             let ack = self.leaving.front().map(|first| (first.ready_ps, Next::Acknowledgement));
-            let first = segments.chain(ack).min();
+            let alone = self.sinks.iter().enumerate();
+            let alone = alone.filter_map(|(index, sink)| Some((sink.due_ps?, Next::Delayed(index))));
+            let first = segments.chain(ack).chain(alone).min();
             self.chosen = first.map(|(ready, next)| (ready.max(self.wire_free_ps), next));
             // An acknowledgement that arrives before may change it.
             let until_ps = self.chosen.map_or(u64::MAX, |(starts, _)| starts);
@@ -245,7 +241,7 @@ impl Clients {
     fn slot_ps(&self, next: Next) -> u64 {
         match next {
             Next::Segment(_) => self.hosts.slot_ps,
-            Next::Acknowledgement => slot_ps(Size::MIN),
+            Next::Acknowledgement | Next::Delayed(_) => slot_ps(Size::MIN),
         }
     }
 
@@ -263,8 +259,12 @@ impl Clients {
                 let first = source.send(starts, &self.hosts);
                 into.extend_from_slice(source.segment.with(first as u32));
             }
-            Next::Acknowledgement => {
-                let Some(Leaving { sink, number, window, .. }) = self.leaving.pop_front() else { return };
+            Next::Acknowledgement | Next::Delayed(_) => {
+                let leaving = match next {
+                    Next::Delayed(sink) => Some(self.answer(starts, sink)),
+                    _ => self.leaving.pop_front(),
+                };
+                let Some(Leaving { sink, number, window, .. }) = leaving else { return };
                 let fields =
                     tcp::Fields { sequence: FIRST_BYTE, acknowledgement: number, flags: tcp::ACK, window };
                 let frame = build::tcp(&self.sinks[sink].flow, fields, &[]);
@@ -386,8 +386,74 @@ mod tests {
     const DELAY: u64 = 50 * US;
 
     fn clients(connections: u16) -> Clients {
+        both(connections, 0)
+    }
+
+    fn both(sources: u16, sinks: u16) -> Clients {
         let hosts = Hosts { segment_ps: US, delay_ps: DELAY, slot_ps: 8 * US, segment_bytes: MSS };
-        Clients::new(&Flow::default(), hosts, (connections, 0), 60_000, 0).unwrap()
+        Clients::new(&Flow::default(), hosts, (sources, sinks), 60_000, 0).unwrap()
+    }
+
+    /// A segment of the machine's reaches the switch.
+    fn data(clients: &mut Clients, now_ps: u64, sink: u16, segment: u32) {
+        let default = Flow::default();
+        let flow = Flow { from: default.to, to: (default.from.0, FIRST_SINK + sink), ..default };
+        let fields = tcp::Fields {
+            sequence: FIRST_BYTE + segment * MSS as u32,
+            acknowledgement: 1,
+            flags: tcp::ACK,
+            window: 60_000,
+        };
+        clients.receive(now_ps, &build::tcp(&flow, fields, &[0; MSS as usize]).unwrap());
+    }
+
+    /// The next frame, an acknowledgement of a host that receives: when it starts, of which host, how many
+    /// segments it has.
+    fn answer(clients: &mut Clients) -> (u64, u16, u32) {
+        let (end_ps, mut frame) = (clients.next_ps(), Vec::new());
+        clients.frame(&mut frame);
+        let heard = ethernet::Frame::new_checked(&frame[..]).unwrap();
+        let packet = ipv4::Packet::new_checked(heard.payload()).unwrap();
+        let segment = tcp::Segment::new_checked(packet.payload()).unwrap();
+        let acknowledged = (segment.fields().acknowledgement - FIRST_BYTE) / MSS as u32;
+        (end_ps - slot_ps(Size::MIN), segment.source() - FIRST_SINK, acknowledged)
+    }
+
+    /// Sends `sink` its first segments, which it acknowledges at once. Returns how many.
+    fn warm(clients: &mut Clients, sink: u16) -> u32 {
+        let segments = 8;
+        for segment in 0..segments {
+            data(clients, 0, sink, segment);
+        }
+        let mut got = 0;
+        while got < segments {
+            got = answer(clients).2;
+        }
+        segments
+    }
+
+    #[test]
+    fn a_host_acknowledges_every_second_segment_and_one_alone_after_40_ms() {
+        let mut c = both(0, 2);
+        let first = warm(&mut c, 0);
+        data(&mut c, S, 0, first);
+        assert_eq!(c.next_ps(), S + DELAY + LATER_PS + slot_ps(Size::MIN), "one alone waits");
+        data(&mut c, S + 10 * US, 0, first + 1);
+        assert_eq!(answer(&mut c), (S + 10 * US + DELAY, 0, first + 2));
+        data(&mut c, 2 * S, 0, first + 2);
+        assert_eq!(answer(&mut c), (2 * S + DELAY + LATER_PS, 0, first + 3));
+        assert_eq!(c.next_ps(), u64::MAX);
+    }
+
+    #[test]
+    fn a_host_that_waits_holds_no_other_up() {
+        let mut c = both(0, 2);
+        let (first, other) = (warm(&mut c, 0), warm(&mut c, 1));
+        data(&mut c, S, 0, first);
+        data(&mut c, S, 1, other);
+        data(&mut c, S + 10 * US, 1, other + 1);
+        assert_eq!(answer(&mut c), (S + 10 * US + DELAY, 1, other + 2));
+        assert_eq!(answer(&mut c), (S + DELAY + LATER_PS, 0, first + 1));
     }
 
     /// Lets the next frame go: when, of which connection, from which byte on.
@@ -415,20 +481,21 @@ mod tests {
     fn slow_start_opens_by_what_is_acknowledged() {
         let mut c = clients(1);
         assert_eq!([next(&mut c), next(&mut c)], [(8 * US, 0, 1), (16 * US, 0, 1001)]);
+        assert_eq!([next(&mut c), next(&mut c)], [(24 * US, 0, 2001), (32 * US, 0, 3001)]);
         // The window is full: only the timer is left.
         assert_eq!(c.next_ps(), 8 * US - 8 * US + S + 8 * US);
         ack(&mut c, 100 * US, 0, 2001);
         // A segment's worth more for one acknowledgement, and the delay before they leave.
         let sent: Vec<_> = (0..3).map(|_| next(&mut c)).collect();
-        assert_eq!(sent, [(158 * US, 0, 2001), (166 * US, 0, 3001), (174 * US, 0, 4001)]);
+        assert_eq!(sent, [(158 * US, 0, 4001), (166 * US, 0, 5001), (174 * US, 0, 6001)]);
         assert!(c.next_ps() > 200 * MS);
     }
 
     #[test]
     fn hosts_share_the_wire_in_turn() {
         let mut c = clients(3);
-        let sent: Vec<_> = (0..6).map(|_| next(&mut c)).map(|(_, connection, _)| connection).collect();
+        let sent: Vec<_> = (0..12).map(|_| next(&mut c)).map(|(_, connection, _)| connection).collect();
         let of = |connection| sent.iter().filter(|c| **c == connection).count();
-        assert_eq!((of(0), of(1), of(2)), (2, 2, 2));
+        assert_eq!((of(0), of(1), of(2)), (4, 4, 4));
     }
 }

@@ -2,7 +2,7 @@
 //! write.
 
 use super::clients::{FIRST_BYTE, FIRST_PORT, FIRST_SINK};
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, SPIN_PS};
 use super::{Checksums, Processes, TcpBulk, back_to};
 use crate::device::e1000::{E1000, Frame};
 use kpps_frames::build::{self, Flow};
@@ -19,10 +19,11 @@ use std::rc::Rc;
 
 /// How long an acknowledgement may wait for another segment (Linux 2.6 TCP_DELACK_MIN).
 const LATER_PS: u64 = 40 * MS;
-/// How long a process runs before others of its level (Linux 2.6 DEF_TIMESLICE).
+/// How long a process runs before others of its level (Linux 2.6 DEF_TIMESLICE; 2.4 has 60 ms).
 const SLICE_PS: u64 = 100 * MS;
 /// Bytes that a process reads at a time.
 const READ_BYTES: u32 = 65_536;
+
 /// A socket whose process reads, with what that does. The process is in `recv` all the time.
 struct Socket {
     connection: RefCell<Connection<Buf>>,
@@ -32,7 +33,7 @@ struct Socket {
     due_ps: Cell<Option<u64>>,
     /// Its process sleeps.
     asleep: Cell<bool>,
-    /// Its process runs, and has the socket's lock.
+    /// Somebody has its lock: its process, or a softirq that processes what the process was to.
     locked: Cell<bool>,
     /// Its lock, queue and state, which softirq and process share.
     line: Line,
@@ -147,7 +148,11 @@ impl Endpoints {
                     let Some(process) = shared.ready.borrow_mut().pop_front() else { break };
                     shared.spend(machine, Function::Schedule, shared.params.switch_cycles);
                     match process {
-                        Ready::Reader(socket) => shared.run_reader(machine, &interface, socket),
+                        Ready::Reader(socket) => {
+                            if shared.run_reader(machine, &interface, socket, slice_ends) {
+                                shared.ready.borrow_mut().push_back(process);
+                            }
+                        }
                         Ready::Writer(index) => {
                             let writer = &shared.outgoing[index];
                             if writer.run(machine, &interface, &shared.params, slice_ends) {
@@ -172,9 +177,16 @@ impl Endpoints {
             loop {
                 machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
                 shared.spend(machine, Function::Timer, shared.params.tick_cycles);
-                for socket in 0..shared.sockets.len() {
-                    if shared.sockets[socket].due_ps.get().is_some_and(|due| due <= machine.now_ps()) {
-                        shared.acknowledge(machine, &interface, socket);
+                for (index, socket) in shared.sockets.iter().enumerate() {
+                    let now_ps = machine.now_ps();
+                    if socket.due_ps.get().is_none_or(|due| due > now_ps) {
+                        continue;
+                    }
+                    if socket.locked.get() {
+                        // `tcp_delack_timer`: later, its process has the socket.
+                        socket.due_ps.set(Some(now_ps + LATER_PS));
+                    } else {
+                        shared.acknowledge(machine, &interface, index);
                     }
                 }
                 for (index, writer) in shared.outgoing.iter().enumerate() {
@@ -302,7 +314,9 @@ impl Shared {
                 self.wake(machine, Ready::Reader(socket));
             } else if !this.locked.get() && held * self.each_bytes > MEMORY {
                 // As much as the socket may hold waits for a process that does not run (`tcp_prequeue`).
+                this.locked.set(true);
                 self.run_prequeue(machine, interface, socket);
+                this.locked.set(false);
             }
             return None;
         }
@@ -380,18 +394,31 @@ impl Shared {
             })
         });
         match made {
-            Some(frame) => (interface.transmit)(frame),
-            // There was no buffer. The next acknowledgement replaces it.
+            // If the queue drops it, the next acknowledgement replaces it.
+            Some(frame) => drop((interface.transmit)(frame)),
+            // There was no buffer.
             None => this.due_ps.set(Some(machine.now_ps() + LATER_PS)),
         }
     }
 
-    /// A process runs until it has read everything, and sleeps.
-    fn run_reader(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
+    /// A process runs until it has read everything, and sleeps; or its time is over at `until_ps`. True: it
+    /// would go on.
+    fn run_reader(
+        &self,
+        machine: &Machine,
+        interface: &Interface<E1000>,
+        socket: usize,
+        until_ps: u64,
+    ) -> bool {
         let (params, this) = (&self.params, &self.sockets[socket]);
         let waits = || this.connection.borrow().readable() || !this.prequeue.borrow().is_empty();
         while waits() {
-            this.locked.set(true);
+            if machine.now_ps() >= until_ps {
+                return true;
+            }
+            while this.locked.replace(true) {
+                machine.spend_on(Function::Spin, SPIN_PS);
+            }
             self.spend(machine, Function::SystemCall, params.receive_call_cycles);
             machine.own(&this.line, params.socket_lines);
             self.run_prequeue(machine, interface, socket);
@@ -413,8 +440,6 @@ impl Shared {
         }
         this.asleep.set(true);
         // A softirq may have queued a segment since the last check, and would not wake the process.
-        if waits() && this.asleep.replace(false) {
-            self.ready.borrow_mut().push_back(Ready::Reader(socket));
-        }
+        waits() && this.asleep.replace(false)
     }
 }

@@ -21,7 +21,7 @@ const MEMORY: u32 = 131_072;
 const WRITE_BYTES: u64 = 65_536;
 
 /// One attempt at a lock that another CPU holds.
-const SPIN_PS: u64 = 50 * NS;
+pub(super) const SPIN_PS: u64 = 50 * NS;
 
 /// The socket.
 pub(super) struct Outgoing {
@@ -111,12 +111,13 @@ impl Outgoing {
     fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) {
         while self.connection.borrow().may_send() > 0 {
             spend(machine, Function::TcpAck, params.tcp_ack_cycles);
-            let first = self.connection.borrow_mut().send(machine.now_ps());
+            let (at_ps, first) = (machine.now_ps(), self.connection.borrow().first());
             let clone = to.device.clone_of(self.segment.borrow_mut().with(first as u32));
-            // Without a buffer the segment is lost, and its timer will tell.
-            if let Some(frame) = clone {
-                (to.transmit)(frame);
+            let is_congested = clone.is_some();
+            if !clone.is_some_and(|frame| (to.transmit)(frame)) {
+                return self.connection.borrow_mut().stay(at_ps, is_congested);
             }
+            self.connection.borrow_mut().send(at_ps);
         }
     }
 
