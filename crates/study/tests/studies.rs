@@ -117,7 +117,7 @@ fn rdr2007() {
 fn ols2005() {
     let claims = judged("ols2005");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &["O16", "O17", "O18", "O19", "O20"]);
+    missed(&claims, &["O17", "O18", "O19", "O20"]);
 }
 
 /// The second CPU brings a bridge more than what it costs.

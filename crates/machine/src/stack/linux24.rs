@@ -103,6 +103,8 @@ pub struct Params {
     pub buffer_overhead_bytes: u32,
     /// Bytes that the datagrams of a socket may take, each with its buffer.
     pub datagram_bytes: u32,
+    /// Memory of a TCP socket for received segments, in bytes.
+    pub stream_bytes: u32,
     /// Cache lines of a socket that softirq and process both change.
     pub socket_lines: u32,
     /// The same of a packet socket.
@@ -170,6 +172,7 @@ impl Params {
             ("receive_segment_cycles", self.receive_segment_cycles, CYCLES),
             ("buffer_overhead_bytes", self.buffer_overhead_bytes.into(), 0..=65_536),
             ("datagram_bytes", self.datagram_bytes.into(), 0..=1 << 24),
+            ("stream_bytes", self.stream_bytes.into(), 4096..=1 << 24),
         ])
     }
 

@@ -14,9 +14,6 @@ mod sending;
 pub use sending::{Sending, Sent};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most memory of a socket for received data (`tcp_rmem`), in bytes: Linux 2.6 lets a bulk transfer have
-/// it.
-pub const MEMORY: u32 = 174_760;
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
 /// The window that so much memory allows: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
@@ -76,6 +73,8 @@ pub struct Connection<B> {
     /// Acknowledgements that are sent at once: at first, so that a new connection's window grows, and after a
     /// segment that had come before or lay outside the window (`tcp_enter_quickack_mode`).
     quick: u32,
+    /// The most memory that it may hold, and what it holds, in bytes.
+    most: u32,
     memory: u32,
     queue: VecDeque<Kept<B>>,
     early: BTreeMap<u64, Kept<B>>,
@@ -83,9 +82,9 @@ pub struct Connection<B> {
 }
 
 impl<B> Connection<B> {
-    /// A connection whose first byte has the sequence number `first`. It has offered the peer
-    /// [`Connection::offered`].
-    pub fn new(first: u32) -> Self {
+    /// A connection whose first byte has the sequence number `first`, on a socket that holds `most` bytes of
+    /// memory. It has offered the peer [`Connection::offered`].
+    pub fn new(first: u32, most: u32) -> Self {
         let threshold = WINDOW_MOST.min(4 * ETHERNET_SEGMENT);
         Self {
             next: first.into(),
@@ -94,6 +93,7 @@ impl<B> Connection<B> {
             threshold,
             segment: LEAST_SEGMENT,
             quick: 0,
+            most,
             memory: 0,
             queue: VecDeque::new(),
             early: BTreeMap::new(),
@@ -113,7 +113,7 @@ impl<B> Connection<B> {
             self.acknowledge_quickly();
             return (Ack::Now, Some(buffer));
         }
-        if self.memory > MEMORY {
+        if self.memory > self.most {
             self.tally.dropped += 1;
             return (Ack::None, Some(buffer));
         }
@@ -198,7 +198,7 @@ impl<B> Connection<B> {
 
     /// The window to offer (`__tcp_select_window`).
     fn select(&self) -> u32 {
-        let free = space(MEMORY.saturating_sub(self.memory)).min(self.threshold);
+        let free = space(self.most.saturating_sub(self.memory)).min(self.threshold);
         if free < self.segment {
             0
         } else if self.window + self.segment <= free || self.window > free {
@@ -210,14 +210,14 @@ impl<B> Connection<B> {
 
     /// Lets the window grow as far as the memory of such segments allows (`tcp_grow_window`).
     fn grow(&mut self, bytes: u32, memory: u32) {
-        let free = space(MEMORY.saturating_sub(self.memory));
+        let free = space(self.most.saturating_sub(self.memory));
         if bytes < LEAST_TELLING || self.threshold >= free.min(WINDOW_MOST) {
             return;
         }
         let by = if space(memory) <= bytes {
             2 * ETHERNET_SEGMENT
         } else {
-            let (mut memory, mut window) = (space(memory) / 2, space(MEMORY) / 2);
+            let (mut memory, mut window) = (space(memory) / 2, space(self.most) / 2);
             while self.threshold <= window && memory > bytes {
                 (memory, window) = (memory / 2, window / 2);
             }
@@ -233,9 +233,14 @@ mod tests {
 
     /// A buffer of 2 KiB with its structures.
     const MEMORY_EACH: u32 = 2304;
+    const MEMORY: u32 = 174_760;
 
     fn connection(bytes: u32, segments: u32) -> Connection<u32> {
-        let mut c = Connection::new(1000);
+        with_memory(MEMORY, bytes, segments)
+    }
+
+    fn with_memory(most: u32, bytes: u32, segments: u32) -> Connection<u32> {
+        let mut c = Connection::new(1000, most);
         for index in 0..segments {
             let (ack, back) = c.segment(1000 + index * bytes, bytes, MEMORY_EACH, index);
             assert_eq!(back, None);
@@ -257,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_first_segments_are_acknowledged_one_by_one() {
-        let mut c = Connection::new(1000);
+        let mut c = Connection::new(1000, MEMORY);
         let at_once = (0..10).take_while(|index| {
             let (ack, _) = c.segment(1000 + index * 1460, 1460, MEMORY_EACH, *index);
             c.read();
@@ -291,6 +296,8 @@ mod tests {
         // Full segments fill most of their buffers and get the whole window. Segments of 198 bytes in 2 KiB
         // get 8 KiB and the bytes in flight.
         assert!(connection(1460, 100).offered() > 60_000);
+        // Half the memory, half the window.
+        assert!((30_000..=36_000).contains(&with_memory(MEMORY / 2, 1460, 100).offered()));
         assert!((7_000..=9_000).contains(&connection(198, 1000).offered()));
     }
 
@@ -317,7 +324,7 @@ mod tests {
 
     #[test]
     fn sequence_numbers_come_round() {
-        let mut c = Connection::new(u32::MAX - 99);
+        let mut c = Connection::new(u32::MAX - 99, MEMORY);
         assert_eq!(c.segment(u32::MAX - 99, 200, MEMORY_EACH, ()), (Ack::Now, None));
         assert_eq!(c.segment(100, 200, MEMORY_EACH, ()), (Ack::Now, None));
         assert_eq!(c.acknowledge().0, 300);

@@ -25,6 +25,8 @@ pub(super) const FIRST_BYTE: u32 = 1;
 const LATER_PS: u64 = 40 * MS;
 /// What a host's buffer takes of its socket's memory: 2 KiB with its structures.
 const BUFFER_BYTES: u32 = 2304;
+/// The memory of a host's socket for received segments: the document's clients have 2.4.20 (its `tcp_rmem`).
+pub(super) const HOST_MEMORY: u32 = 87_380;
 /// The offsets of fields in a frame.
 const TCP_AT: usize = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
 const SEQUENCE_AT: usize = TCP_AT + 4;
@@ -195,7 +197,7 @@ impl Clients {
         };
         let sink = |index: u16| {
             let flow = Flow { from: (flow.from.0, FIRST_SINK + index), ..*flow };
-            Sink { flow, connection: Connection::new(FIRST_BYTE), due_ps: None }
+            Sink { flow, connection: Connection::new(FIRST_BYTE, HOST_MEMORY), due_ps: None }
         };
         let mut clients = Self {
             hosts,

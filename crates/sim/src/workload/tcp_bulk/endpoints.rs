@@ -10,7 +10,7 @@ use kpps_frames::{Error, ethernet, ipv4, tcp};
 use kpps_machine::cpu::{ContextId, Function, Level, Line};
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{Params, Stack};
-use kpps_machine::stack::tcp::{Ack, Connection, MEMORY, Sent, Tally};
+use kpps_machine::stack::tcp::{Ack, Connection, Sent, Tally};
 use kpps_machine::stack::{Handler, Interface, IntoBuffer, Netdev, Work};
 use kpps_machine::{MS, Machine};
 use std::cell::{Cell, RefCell};
@@ -99,7 +99,7 @@ impl Endpoints {
         (segment_bytes, each_bytes): (u64, u32),
     ) -> Result<Self, Error> {
         let socket = |_| Socket {
-            connection: RefCell::new(Connection::new(FIRST_BYTE)),
+            connection: RefCell::new(Connection::new(FIRST_BYTE, params.stream_bytes)),
             prequeue: RefCell::default(),
             due_ps: Cell::new(None),
             asleep: Cell::new(true),
@@ -312,7 +312,7 @@ impl Shared {
             let held = this.prequeue.borrow().len() as u32;
             if this.asleep.replace(false) {
                 self.wake(machine, Ready::Reader(socket));
-            } else if !this.locked.get() && held * self.each_bytes > MEMORY {
+            } else if !this.locked.get() && held * self.each_bytes > params.stream_bytes {
                 // As much as the socket may hold waits for a process that does not run (`tcp_prequeue`).
                 this.locked.set(true);
                 self.run_prequeue(machine, interface, socket);

@@ -2,7 +2,7 @@
 //! writes more.
 
 use super::back_to;
-use super::clients::{FIRST_BYTE, FIRST_SINK, Template};
+use super::clients::{FIRST_BYTE, FIRST_SINK, HOST_MEMORY, Template};
 use crate::device::e1000::E1000;
 use kpps_frames::build::Flow;
 use kpps_frames::{Error, tcp};
@@ -51,7 +51,7 @@ impl Outgoing {
     /// # Errors
     /// There is no such segment.
     pub fn new(flow: &Flow, index: u16, segment_bytes: u64, each_bytes: u32) -> Result<Self, Error> {
-        let offered = Connection::<()>::new(FIRST_BYTE).offered();
+        let offered = Connection::<()>::new(FIRST_BYTE, HOST_MEMORY).offered();
         let out = back_to(flow, (flow.from.0, FIRST_SINK + index));
         Ok(Self {
             segment: RefCell::new(Template::new(&out, segment_bytes)?),
