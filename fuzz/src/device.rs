@@ -1,8 +1,5 @@
 //! The modelled card against an arbitrary driver and arbitrary frames: no panic, bounded work, and the tally
 //! closes after every step.
-//!
-//! The 82574L has no model. It is among the chips all the same: what `Params::of` makes of it is an 8254x
-//! with its sizes and features, and must be as harmless.
 
 use arbitrary::Arbitrary;
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};

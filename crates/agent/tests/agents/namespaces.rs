@@ -271,17 +271,20 @@ fn tester_of_one_process(lab: &Lab) -> Tester {
 }
 
 /// The median latency of a short trial, and its stated error, in ns; the better of two trials, for other
-/// programs only make it longer.
-fn median_ns(tester: &mut Tester) -> (u64, u64) {
+/// programs only make it longer. `None` if an agent seemed lost.
+fn median_ns(tester: &mut Tester) -> Option<(u64, u64)> {
     let offer = offer(5000.0, Duration::from_millis(60));
-    let each = [(); 2].map(|()| {
-        let outcome = tester.trial(&offer, &|| true).unwrap();
+    let mut each = [(); 2].into_iter().map(|()| {
+        let outcome = match tester.trial(&offer, &|| true) {
+            Err(error) if error.to_string().contains("is lost") => return None,
+            outcome => outcome.unwrap(),
+        };
         let trial = document(tester, &offer, &outcome).unwrap();
         assert_eq!(trial.directions[0].arrival.by, ArrivalBy::Kernel, "{trial:?}");
         let error_ns = trial.clocks.map_or(0, |clocks| clocks.error_ns);
-        (trial.result.latency_ns.p50.unwrap(), error_ns)
+        Some((trial.result.latency_ns.p50.unwrap(), error_ns))
     });
-    each.into_iter().min().unwrap()
+    Some(each.next()??.min(each.next()??))
 }
 
 /// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
@@ -292,19 +295,25 @@ fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
     lab.nets.tester.enter();
     let mut alone = tester_of_one_process(&lab);
-    for _ in 0..10 {
+    let mut agree = || {
         let _agents = lab.agents(["token"; 2]);
         let mut tester = tester(&lab.security("token"));
         let mut told = Vec::new();
-        let mut is_close = || {
-            let ((p50, error_ns), (truth, _)) = (median_ns(&mut tester), median_ns(&mut alone));
+        for _ in 0..20 {
+            let both = median_ns(&mut tester).zip(median_ns(&mut alone));
+            let Some(((p50, error_ns), (truth, _))) = both else { return false };
             told.push((p50, error_ns, truth));
             let (shortest, ..) = *told.iter().min().unwrap();
             let shortest_truth = told.iter().map(|(.., truth)| *truth).min().unwrap();
             let near = |p50: u64, truth| p50.abs_diff(truth) <= NOISE_NS + error_ns;
-            near(p50, truth) || near(shortest, shortest_truth)
-        };
-        assert!((0..20).any(|_| is_close()), "{told:?}: with agents, its error, without");
+            if near(p50, truth) || near(shortest, shortest_truth) {
+                return true;
+            }
+        }
+        panic!("{told:?}: with agents, its error, without");
+    };
+    for _ in 0..10 {
+        in_six_tries("no agent is without a CPU for so long that it seems lost", &mut agree);
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Namespaces of a tester and of two agents with ports `pa` and `pb`, and what they know each other by.
@@ -221,9 +221,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     let token = ["--token-file", &token];
     // Killed; stopped, as one that the network no longer reaches.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
-        let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
-        let trial = lab.trial("2kpps", "60s", &token).spawn().unwrap();
-        wait_for_load(&lab.nets.agents[0]);
+        let (agents, trial) = under_load(&lab, &token);
         agents[lost].signal(signal);
         let output = trial.wait_with_output().unwrap();
         agents[lost].signal("-KILL");
@@ -241,10 +239,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
         assert_eq!(trial["ledger"]["dropped"].as_object().unwrap().len(), lost, "{trial}");
     }
     // A tester that no longer answers: the sender must not go on.
-    let agents = [lab.agent(0, &token, &[]), lab.agent(1, &token, &[])];
-    let mut trial =
-        lab.trial("2kpps", "60s", &token).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for_load(&lab.nets.agents[0]);
+    let (agents, mut trial) = under_load(&lab, &token);
     signal(&trial, "-STOP");
     for agent in &agents {
         agent.says("the tester is gone in the middle of a trial");
@@ -259,12 +254,32 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     trial.wait().unwrap();
 }
 
+/// Two agents, and a trial of 60 s whose load is being sent.
+fn under_load(lab: &Lab, token: &[&str]) -> ([Process; 2], Child) {
+    let mut begun = None;
+    in_six_tries("no agent is without a CPU for so long that it seems lost", || {
+        let agents = [lab.agent(0, token, &[]), lab.agent(1, token, &[])];
+        let mut trial = lab.trial("2kpps", "60s", token).spawn().unwrap();
+        let is_loaded = wait_for_load(&lab.nets.agents[0], &mut trial);
+        if is_loaded {
+            begun = Some((agents, trial));
+        } else {
+            println!("{}", String::from_utf8_lossy(&trial.wait_with_output().unwrap().stderr));
+        }
+        is_loaded
+    });
+    begun.unwrap()
+}
+
 /// Waits until a load of 2 kpps is sent. What is sent before it, to learn the way and to measure what the
-/// sender can send, is much less or much more.
-fn wait_for_load(net: &Net) {
+/// sender can send, is much less or much more. False: the trial has ended before.
+fn wait_for_load(net: &Net, trial: &mut Child) -> bool {
     let (begun, mut steady, mut rates) = (Instant::now(), 0, Vec::new());
     let mut last = (Instant::now(), net.sent("pa"));
     while steady < 5 {
+        if trial.try_wait().unwrap().is_some() {
+            return false;
+        }
         assert!(begun.elapsed() < Duration::from_secs(60), "2 kpps are not sent, but, in pps: {rates:.0?}");
         std::thread::sleep(Duration::from_millis(200));
         let now = (Instant::now(), net.sent("pa"));
@@ -274,6 +289,7 @@ fn wait_for_load(net: &Net) {
         rates.push(pps);
         last = now;
     }
+    true
 }
 
 #[test]

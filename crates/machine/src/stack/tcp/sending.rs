@@ -168,9 +168,8 @@ impl Sending {
     /// under way, the timer tries again.
     pub fn stay(&mut self, now_ps: u64, is_congested: bool) {
         if is_congested && self.recover.is_none() && self.acked >= self.answered {
-            let under_way = self.next - self.acked;
             self.threshold = (self.window / 2).max(2 * self.segment);
-            self.window = self.window.min(under_way + self.segment);
+            self.window = self.threshold;
             self.answered = self.high;
         }
         self.expires_ps = self.expires_ps.or(Some(now_ps + self.timeout_ps));
@@ -178,6 +177,12 @@ impl Sending {
 
     /// The timer has expired: back to the first byte that is not acknowledged, in slow start.
     pub fn expire(&mut self) {
+        if self.acked == self.high {
+            // Nothing was lost: a segment could not leave.
+            self.timeout_ps = (2 * self.timeout_ps).min(MOST_TIMEOUT_PS);
+            self.expires_ps = None;
+            return;
+        }
         self.threshold = ((self.high - self.acked) / 2).max(2 * self.segment);
         self.window = self.segment;
         self.next = self.acked;
@@ -293,14 +298,17 @@ mod tests {
         c.acknowledged(50 * US, 4001, 60_000);
         assert_eq!((c.send(60 * US), c.send(60 * US), c.first()), (4001, 5001, 6001));
         c.stay(60 * US, true);
-        assert_eq!((c.first(), c.threshold, c.window, c.may_send()), (6001, 2500, 3000, 1));
+        assert_eq!((c.first(), c.threshold, c.window, c.may_send()), (6001, 2500, 2500, 0));
         c.stay(60 * US, true);
         assert_eq!(c.threshold, 2500, "once for what is under way");
+        c.acknowledged(70 * US, 6001, 60_000);
         assert_eq!((c.send(70 * US), c.sent().segments, c.sent().again), (6001, 7, 0));
         // Nothing is under way: the timer tries again.
         let mut c = Sending::endless(1, MSS, 60_000);
         c.stay(0, false);
         assert_eq!((c.expires_ps(), c.window), (Some(S), 4 * MSS));
+        c.expire();
+        assert_eq!((c.window, c.may_send(), c.sent().timeouts), (4 * MSS, 4, 0));
     }
 
     #[test]

@@ -186,7 +186,9 @@ impl Endpoints {
                         // `tcp_delack_timer`: later, its process has the socket.
                         socket.due_ps.set(Some(now_ps + LATER_PS));
                     } else {
+                        socket.locked.set(true);
                         shared.acknowledge(machine, &interface, index);
+                        socket.locked.set(false);
                     }
                 }
                 for (index, writer) in shared.outgoing.iter().enumerate() {
