@@ -505,7 +505,6 @@ const REAL: &[(&str, &str)] = &[
     ("device list --csv no/where", "cannot write no/where"),
     ("conformance --chip nosuch", "known are 82542"),
     ("conformance --on nosuch", "neither model nor qemu, nor a card"),
-    ("conformance --on model --chip 82999", "unknown chip; known are"),
     ("conformance --on uio:0000:ff:1f.7", "--peer IFACE"),
     ("conformance --on model --peer lo", "--peer is for a real card: --on vfio:ADDRESS"),
     ("conformance --on qemu --link-control text", "--link-control is for a real card"),

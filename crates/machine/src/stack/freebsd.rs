@@ -434,16 +434,13 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         }
     }
 
-    /// A frame leaves by port `to`, or is dropped if the transmit queue is full.
+    /// A frame leaves by port `to`, or is dropped if the transmit queue is full: false.
     fn transmit(&self, machine: &Machine, to: usize, frame: N::Frame) -> bool {
         machine.without_interrupts(|| {
-            let refused = self.output(machine, to, frame).err();
-            let is_queued = refused.is_none();
-            if let Some(frame) = refused {
-                self.ports[to].count(|t| t.dropped_transmit += 1);
-                self.ports[to].device.free(frame.into_buffer());
-            }
-            is_queued
+            let Err(frame) = self.output(machine, to, frame) else { return true };
+            self.ports[to].count(|t| t.dropped_transmit += 1);
+            self.ports[to].device.free(frame.into_buffer());
+            false
         })
     }
 }

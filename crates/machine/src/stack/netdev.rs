@@ -52,8 +52,8 @@ pub trait Netdev: 'static {
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool;
 
     /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was
-    /// full. A driver that a thread polls writes its tail at the next [`Netdev::flush`]; others write it at
-    /// once.
+    /// full. Some drivers write their tail at once, others at the next [`Netdev::flush`]: those that a
+    /// thread polls, and those that write it once a poll.
     fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
 
     /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in
@@ -63,7 +63,7 @@ pub trait Netdev: 'static {
     /// Reads the card's status. Polling does this now and then in place of the interrupt.
     fn check_status(&self);
 
-    /// Ends a burst of [`Netdev::send`].
+    /// Ends a burst of [`Netdev::send`] or [`Netdev::forward`].
     fn flush(&self);
 
     /// Runs the driver's timer, which is due every two seconds.

@@ -17,7 +17,7 @@ use clients::{AckReceiver, Clients, Hosts, Seen, Segments};
 use endpoints::Endpoints;
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
-use kpps_frames::{ipv4, tcp};
+use kpps_frames::{ethernet, ipv4, tcp};
 use kpps_machine::stack::linux24::{Attach, Stack};
 use kpps_machine::stack::tcp::Sent;
 use kpps_machine::{MS, NS};
@@ -30,6 +30,8 @@ use std::rc::Rc;
 
 /// Ethernet header and FCS, in bytes.
 const AROUND_BYTES: u32 = 18;
+/// How long an acknowledgement may wait for another segment (Linux 2.4 and 2.6 TCP_DELACK_MIN).
+const LATER_PS: u64 = 40 * MS;
 
 /// Which checksums of a received segment the card takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +243,27 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
         interrupts: interval.count(|s| s.counters.interrupts),
         cpu: cpus[0],
         cpu_last: cpus[cpus.len() - 1],
+    })
+}
+
+/// A segment as either end gets it.
+struct Parsed {
+    from_port: u16,
+    to_port: u16,
+    fields: tcp::Fields,
+    /// Its data.
+    bytes: u32,
+}
+
+fn parsed(frame: &[u8]) -> Option<Parsed> {
+    let frame = ethernet::Frame::new_checked(frame).ok()?;
+    let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
+    let segment = tcp::Segment::new_checked(packet.payload()).ok()?;
+    Some(Parsed {
+        from_port: segment.source(),
+        to_port: segment.destination(),
+        fields: segment.fields(),
+        bytes: segment.payload().len() as u32,
     })
 }
 

@@ -4,11 +4,11 @@
 //! switch's queue is unbounded: windows bound it. Hosts that receive have the kernel's TCP, with processes
 //! that read at once.
 
+use super::{LATER_PS, Parsed, parsed};
 use crate::source::slot_ps;
 use kpps_frames::build::{self, Flow};
 use kpps_frames::checksum::updated;
 use kpps_frames::{Error, Size, ethernet, ipv4, tcp};
-use kpps_machine::MS;
 use kpps_machine::stack::tcp::{Ack, Connection, Sending, Sent};
 use kpps_machine::wire::{Receiver, Traffic};
 use std::cell::RefCell;
@@ -21,8 +21,6 @@ pub(super) const FIRST_PORT: u16 = 40_000;
 pub(super) const FIRST_SINK: u16 = 50_000;
 /// The first sequence number of every connection, in both directions.
 pub(super) const FIRST_BYTE: u32 = 1;
-/// How long a host's acknowledgement may wait for another segment (Linux 2.4 and 2.6 TCP_DELACK_MIN).
-const LATER_PS: u64 = 40 * MS;
 /// What a host's buffer takes of its socket's memory: 2 KiB with its structures.
 const BUFFER_BYTES: u32 = 2304;
 /// The memory of a host's socket for received segments: the document's clients have 2.4.20 (its `tcp_rmem`).
@@ -280,7 +278,7 @@ impl Clients {
 
     /// A frame has reached the switch.
     fn receive(&mut self, now_ps: u64, frame: &[u8]) {
-        let Some(Heard { port, fields, bytes }) = heard(frame) else { return };
+        let Some(Parsed { to_port: port, fields, bytes, .. }) = parsed(frame) else { return };
         let then_ps = now_ps + self.hosts.delay_ps;
         if let Some(index) = port.checked_sub(FIRST_SINK).map(usize::from).filter(|i| *i < self.sinks.len()) {
             self.data(then_ps, index, fields.sequence, bytes);
@@ -315,23 +313,6 @@ impl Clients {
         let (number, window) = of.connection.acknowledge();
         Leaving { ready_ps, sink, number, window }
     }
-}
-
-/// A segment as a host hears it.
-struct Heard {
-    /// The host's port.
-    port: u16,
-    fields: tcp::Fields,
-    /// Its data.
-    bytes: u32,
-}
-
-fn heard(frame: &[u8]) -> Option<Heard> {
-    let frame = ethernet::Frame::new_checked(frame).ok()?;
-    let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
-    let segment = tcp::Segment::new_checked(packet.payload()).ok()?;
-    let (port, bytes) = (segment.destination(), segment.payload().len() as u32);
-    Some(Heard { port, fields: segment.fields(), bytes })
 }
 
 /// The segments that arrive at the card.
@@ -382,7 +363,7 @@ impl Receiver for AckReceiver {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_machine::{S, US};
+    use kpps_machine::{MS, S, US};
 
     const MSS: u64 = 1000;
     const DELAY: u64 = 50 * US;
@@ -414,11 +395,9 @@ mod tests {
     fn answer(clients: &mut Clients) -> (u64, u16, u32) {
         let (end_ps, mut frame) = (clients.next_ps(), Vec::new());
         clients.frame(&mut frame);
-        let heard = ethernet::Frame::new_checked(&frame[..]).unwrap();
-        let packet = ipv4::Packet::new_checked(heard.payload()).unwrap();
-        let segment = tcp::Segment::new_checked(packet.payload()).unwrap();
-        let acknowledged = (segment.fields().acknowledgement - FIRST_BYTE) / MSS as u32;
-        (end_ps - slot_ps(Size::MIN), segment.source() - FIRST_SINK, acknowledged)
+        let Parsed { from_port, fields, .. } = parsed(&frame).unwrap();
+        let acknowledged = (fields.acknowledgement - FIRST_BYTE) / MSS as u32;
+        (end_ps - slot_ps(Size::MIN), from_port - FIRST_SINK, acknowledged)
     }
 
     /// Sends `sink` its first segments, which it acknowledges at once. Returns how many.

@@ -2,11 +2,11 @@
 //! write.
 
 use super::clients::{FIRST_BYTE, FIRST_PORT, FIRST_SINK};
-use super::outgoing::{Outgoing, SPIN_PS};
-use super::{Checksums, Processes, TcpBulk, back_to};
+use super::outgoing::{Outgoing, lock};
+use super::{Checksums, LATER_PS, Parsed, Processes, TcpBulk, back_to, parsed};
 use crate::device::e1000::{E1000, Frame};
 use kpps_frames::build::{self, Flow};
-use kpps_frames::{Error, ethernet, ipv4, tcp};
+use kpps_frames::{Error, ipv4, tcp};
 use kpps_machine::cpu::{ContextId, Function, Level, Line};
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::linux24::{Params, Stack};
@@ -17,8 +17,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// How long an acknowledgement may wait for another segment (Linux 2.6 TCP_DELACK_MIN).
-const LATER_PS: u64 = 40 * MS;
 /// How long a process runs before others of its level (Linux 2.6 DEF_TIMESLICE; 2.4 has 60 ms).
 const SLICE_PS: u64 = 100 * MS;
 /// Bytes that a process reads at a time.
@@ -76,14 +74,6 @@ struct Segment {
     sequence: u32,
     bytes: u32,
     buffer: Buf,
-}
-
-/// What a segment is for: the port of its host, its header and the bytes of its data.
-fn parsed(frame: &[u8]) -> Option<(u16, tcp::Fields, u32)> {
-    let frame = ethernet::Frame::new_checked(frame).ok()?;
-    let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
-    let segment = tcp::Segment::new_checked(packet.payload()).ok()?;
-    Some((segment.source(), segment.fields(), segment.payload().len() as u32))
 }
 
 impl Endpoints {
@@ -147,18 +137,14 @@ impl Endpoints {
                 loop {
                     let Some(process) = shared.ready.borrow_mut().pop_front() else { break };
                     shared.spend(machine, Function::Schedule, shared.params.switch_cycles);
-                    match process {
-                        Ready::Reader(socket) => {
-                            if shared.run_reader(machine, &interface, socket, slice_ends) {
-                                shared.ready.borrow_mut().push_back(process);
-                            }
-                        }
+                    let goes_on = match process {
+                        Ready::Reader(socket) => shared.run_reader(machine, &interface, socket, slice_ends),
                         Ready::Writer(index) => {
-                            let writer = &shared.outgoing[index];
-                            if writer.run(machine, &interface, &shared.params, slice_ends) {
-                                shared.ready.borrow_mut().push_back(process);
-                            }
+                            shared.outgoing[index].run(machine, &interface, &shared.params, slice_ends)
                         }
+                    };
+                    if goes_on {
+                        shared.ready.borrow_mut().push_back(process);
                     }
                     if machine.now_ps() >= slice_ends {
                         machine.yield_cpu();
@@ -287,7 +273,7 @@ impl Shared {
             let cached_ps = machine.host().copy_cached_byte_ps;
             machine.spend_on(Function::Copy, ipv4::HEADER_BYTES as u64 * cached_ps);
         }
-        let Some((port, fields, bytes)) = parsed(frame.as_ref()) else {
+        let Some(Parsed { from_port: port, fields, bytes, .. }) = parsed(frame.as_ref()) else {
             self.strangers.set(self.strangers.get() + 1);
             return Some(frame.into_buffer());
         };
@@ -418,9 +404,7 @@ impl Shared {
             if machine.now_ps() >= until_ps {
                 return true;
             }
-            while this.locked.replace(true) {
-                machine.spend_on(Function::Spin, SPIN_PS);
-            }
+            lock(machine, &this.locked);
             self.spend(machine, Function::SystemCall, params.receive_call_cycles);
             machine.own(&this.line, params.socket_lines);
             self.run_prequeue(machine, interface, socket);

@@ -21,7 +21,7 @@ const MEMORY: u32 = 131_072;
 const WRITE_BYTES: u64 = 65_536;
 
 /// One attempt at a lock that another CPU holds.
-pub(super) const SPIN_PS: u64 = 50 * NS;
+const SPIN_PS: u64 = 50 * NS;
 
 /// The socket.
 pub(super) struct Outgoing {
@@ -139,10 +139,7 @@ impl Outgoing {
 
     /// Takes the socket's lock. A process waits until a softirq on another CPU has given it back.
     fn lock(&self, machine: &Machine, params: &Params) {
-        while self.locked.get() {
-            machine.spend_on(Function::Spin, SPIN_PS);
-        }
-        self.locked.set(true);
+        lock(machine, &self.locked);
         machine.own(&self.line, params.socket_lines);
     }
 
@@ -178,6 +175,13 @@ impl Outgoing {
         self.connection.borrow_mut().expire();
         self.push(machine, to, params);
         self.release(machine, to, params)
+    }
+}
+
+/// Takes the lock of a socket, which somebody on another CPU may have.
+pub(super) fn lock(machine: &Machine, locked: &Cell<bool>) {
+    while locked.replace(true) {
+        machine.spend_on(Function::Spin, SPIN_PS);
     }
 }
 
