@@ -97,7 +97,7 @@ def curve(
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: intel-2.5.11,intel-2.5.11-tuned,click-polling,intel-5.7.6,kpps]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
@@ -286,9 +286,9 @@ def transmit(
         checksum (none|cpu|card): What computes the UDP checksum: none (the datagrams have none), cpu or card [default: none]
         vlan_insertion (none|cpu|card): What inserts the VLAN tag: none (the frames have none), cpu or card [default: none]
         segments (SEGMENTS): Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames are TCP segments [default: 1]
-        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: morris2000]
+        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: morris2000-sender]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: intel-2.5.11,intel-2.5.11-fix,click-polling,intel-5.7.6,kpps]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         size (SIZE): Frame size in bytes with FCS [default: 64]
         duration (TIME): How long to measure, in virtual time [default: 50ms]
@@ -358,7 +358,7 @@ def profile(
     Args:
         machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rdr2007]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: intel-5.7.6]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: the first that the machine's profile names]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own

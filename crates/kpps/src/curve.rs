@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::output::{BoundArguments, Outputs, Resume};
+use crate::simulator::COMPARED;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
@@ -13,14 +14,10 @@ use kpps_report::summarised;
 use kpps_results::{Curve, Environment};
 use std::time::{Duration, Instant};
 
-/// The drivers that are compared by default.
-const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
-
 /// Arguments of `kpps curve`.
 #[derive(Args)]
 #[command(
-    mut_arg("driver", |driver| driver.help("Driver presets to compare: names (`kpps list drivers`) or .toml files [default: \
-        intel-2.5.11,intel-2.5.11-tuned,click-polling,intel-5.7.6,kpps]")),
+    mut_arg("driver", |driver| driver.help(COMPARED)),
     after_help = kpps_report::examples::CURVE
 )]
 pub struct Arguments {
@@ -114,11 +111,8 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
 
 /// One testbed for each driver preset, in the simulator.
 fn simulated(target: &Target) -> Result<Ready, Failure> {
-    let drivers = match &target.machine.driver[..] {
-        [] => DRIVERS.map(str::to_owned).to_vec(),
-        given => given.to_vec(),
-    };
-    let (testbeds, environment) = target.machine.with(None, target.top).compared(drivers)?;
+    let choice = target.machine.with(None, target.top);
+    let (testbeds, environment) = choice.compared(choice.drivers(&target.machine.driver)?)?;
     Ok(Ready { testbeds, source: Box::new(()), environment })
 }
 

@@ -18,9 +18,10 @@ const WARMUP_MS: u32 = 20;
 #[derive(Args)]
 #[command(
     mut_arg("machine", |machine| machine.default_value("rdr2007")),
-    mut_arg("driver", |driver| driver.default_value("intel-5.7.6")),
+    mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file [default: \
+        the first that the machine's profile names]")),
     after_help = "Examples:
-  kpps profile                                       the time of Intel's driver at line rate
+  kpps profile                                       the time of Linux 2.6.12's driver at line rate
   kpps profile --driver rdr --load 300kpps           recycled buffers: no time for the allocator
   kpps profile --app bridge --machine lunz2003 --load 100kpps --csv bridge.csv"
 )]
@@ -45,7 +46,8 @@ pub struct Arguments {
 /// Runs `kpps profile`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
-    let choice = arguments.machine.with_one_driver(arguments.top)?;
+    let mut choice = arguments.machine.with_one_driver(arguments.top)?;
+    choice.driver = choice.drivers(&arguments.machine.driver)?.into_iter().next();
     let setup = choice.setup()?;
     let mut files = arguments.outputs.open(session, "profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());

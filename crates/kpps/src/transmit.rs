@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::output::{Outputs, Resume};
-use crate::simulator::Machine;
+use crate::simulator::{COMPARED, Machine};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
@@ -13,10 +13,8 @@ use std::time::Duration;
 /// Arguments of `kpps transmit`.
 #[derive(Args)]
 #[command(
-    mut_arg("machine", |machine| machine.default_value("morris2000")),
-    mut_arg("driver", |driver| driver
-        .help("Driver presets to compare: names (`kpps list drivers`) or .toml files")
-        .default_value("intel-2.5.11,intel-2.5.11-fix,click-polling,intel-5.7.6,kpps")),
+    mut_arg("machine", |machine| machine.default_value("morris2000-sender")),
+    mut_arg("driver", |driver| driver.help(COMPARED)),
     after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
@@ -64,8 +62,10 @@ pub struct Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let with = |driver: &String| arguments.machine.with(Some(driver.clone()), Default::default()).setup();
-    let setups = arguments.machine.driver.iter().map(with).collect::<Result<Vec<Setup>, _>>()?;
+    let machine = &arguments.machine;
+    let drivers = machine.with(None, Default::default()).drivers(&machine.driver)?.into_iter();
+    let with = |driver| machine.with(Some(driver), Default::default()).setup();
+    let setups = drivers.map(with).collect::<Result<Vec<Setup>, _>>()?;
     let features = Features {
         pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
         checksum: arguments.checksum,

@@ -49,7 +49,7 @@ pub const CALIBRATE_HOST: &str = "Examples:
   kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
   kpps calibrate-host w64.json w8.json,driver.weight=8 --to mine \\
       --machine lab-e1000 --driver linux-6.1-e1000
-  kpps curve --machine mine/machine.toml --driver linux-6.1-e1000 --set driver.rx_ring=80
+  kpps curve --machine mine/machine.toml --set driver.rx_ring=80
 
 What counts of each point is the CPU time for a delivered frame. Where the CPU was not observed, only points
 that lost more than 5 % of the frames count, and the CPU is taken to have been busy all the time: leave out

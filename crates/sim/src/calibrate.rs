@@ -440,13 +440,17 @@ pub fn profiles(
     };
     let machine = choice.machine();
     let chip = choice.chip.as_ref().map(|chip| format!("chip = \"{chip}\"\n")).unwrap_or_default();
+    let driver = match choice.driver() {
+        file if file.ends_with(".toml") => String::new(),
+        driver => format!("drivers = [\"{driver}\"]\n"),
+    };
     Ok(vec![
         ("host.toml", of(Kind::Host, &setup.host)),
         ("stack.toml", of(Kind::Stack, &setup.stack)),
         (
             "machine.toml",
             format!(
-                "base = \"{machine}\"\ndescription = \"{machine}, calibrated\"\nhost = \"host.toml\"\nstack = \"stack.toml\"\n{chip}"
+                "base = \"{machine}\"\ndescription = \"{machine}, calibrated\"\nhost = \"host.toml\"\nstack = \"stack.toml\"\n{chip}{driver}"
             ),
         ),
     ])
@@ -520,6 +524,7 @@ mod tests {
         }
         let mine =
             Choice { machine: Some(folder.path().join("machine.toml").display().to_string()), ..base() };
+        assert_eq!(mine.drivers(&[]).unwrap(), [base().driver()]);
         let mine = mine.setup().unwrap();
         let StackParams::Linux24(stack) = &mine.stack_params else { panic!("Linux") };
         assert_eq!(

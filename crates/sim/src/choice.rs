@@ -93,6 +93,30 @@ impl Choice {
         self.driver.as_deref().unwrap_or("kpps")
     }
 
+    /// The driver presets to compare: those given, or if none are, those of the machine that can drive the
+    /// chip under its stack.
+    ///
+    /// # Errors
+    /// None are given, and the machine's profile is missing or bad, or none of its presets can.
+    pub fn drivers(&self, given: &[String]) -> Result<Vec<String>, SetupError> {
+        if !given.is_empty() {
+            return Ok(given.to_vec());
+        }
+        let mut unfit = None;
+        let mut drivers = Setup::default_drivers(self.machine())?;
+        drivers.retain(|driver| {
+            match (Self { driver: Some(driver.clone()), ..self.clone() }).setup() {
+                Err(error @ SetupError::Mismatch(_)) => unfit = Some(error),
+                _ => return true,
+            }
+            false
+        });
+        match unfit {
+            Some(error) if drivers.is_empty() => Err(error),
+            _ => Ok(drivers),
+        }
+    }
+
     /// The app's name in results.
     fn app_name(&self) -> Option<String> {
         self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" }))
@@ -332,6 +356,7 @@ impl Setup {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_profiles::Kind;
 
     #[test]
     fn names_are_read_part_by_part() {
@@ -353,6 +378,37 @@ mod tests {
         assert_eq!(choice.setup().unwrap().config.rx_ring, 80);
         assert!(choice.change("nothing.rx_ring", &Setting::Whole(80)).is_err());
         assert!(choice.change("app", &Setting::Word("fly".into())).is_err());
+    }
+
+    #[test]
+    fn every_machine_has_drivers_that_run_on_it_with_every_app() {
+        for machine in kpps_profiles::names(Kind::Machine) {
+            let apps = Forwarder::ALL.into_iter().map(Some).chain([None]);
+            for (app, chip) in apps.flat_map(|app| [(app, None), (app, Some("82540em".to_owned()))]) {
+                let choice = Choice { machine: Some(machine.clone()), chip, app, ..Choice::default() };
+                let drivers = choice.drivers(&[]).unwrap();
+                assert!(drivers.len() > 1 && drivers.contains(&"kpps".to_owned()), "{machine}: {drivers:?}");
+                let setups =
+                    drivers.into_iter().map(|driver| Choice { driver: Some(driver), ..choice.clone() });
+                assert!(setups.into_iter().all(|it| it.setup().is_ok()), "{machine}");
+            }
+        }
+    }
+
+    #[test]
+    fn drivers_that_do_not_fit_are_left_out_unless_none_fits() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = |drivers: &str| {
+            let path = folder.path().join("own.toml");
+            let stack = r#"stack = "freebsd-5.4""#;
+            std::fs::write(&path, format!("base = \"lunz2003\"\n{stack}\n{drivers}")).unwrap();
+            Choice { machine: Some(path.display().to_string()), ..Choice::default() }
+        };
+        assert_eq!(own("").drivers(&[]).unwrap(), ["kpps"], "the others use NAPI");
+        let none = own(r#"drivers = ["intel-4.4.x"]"#).drivers(&[]).unwrap_err().to_string();
+        assert!(none.contains("'intel-4.4.x' uses NAPI"), "{none}");
+        let missing = own(r#"drivers = ["ne2000"]"#);
+        assert_eq!(missing.drivers(&[]).unwrap(), ["ne2000"], "it is refused when it is set up");
     }
 
     #[test]

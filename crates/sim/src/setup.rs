@@ -28,6 +28,8 @@ struct MachineProfile {
     bus: BTreeMap<String, String>,
     /// CPUs; one if it does not say.
     cpus: Option<usize>,
+    /// The driver presets that are compared on it if none are given.
+    drivers: Option<Vec<String>>,
 }
 
 /// The constants of an operating system's stack, by the kernel that it belongs to.
@@ -89,14 +91,25 @@ const COMMON: &str = "common";
 /// CPUs that a machine may have.
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
+/// The driver presets that are compared on a machine whose profile names none.
+const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
+
 impl MachineProfile {
+    /// The machine's profile, and what it says.
+    fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), kpps_profiles::Error> {
+        let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
+        let place = profile.get::<Self>()?.beside(Path::new(machine));
+        Ok((profile, place))
+    }
+
     /// The same, with the files that it names looked up beside the file at `path`.
     fn beside(mut self, path: &Path) -> Self {
         let folder = path.parent().unwrap_or(Path::new(""));
         let names = [&mut self.host, &mut self.stack, &mut self.chip]
             .into_iter()
             .chain(&mut self.nic)
-            .chain(self.bus.values_mut());
+            .chain(self.bus.values_mut())
+            .chain(self.drivers.iter_mut().flatten());
         for name in names {
             if name.ends_with(".toml") {
                 *name = folder.join(&*name).display().to_string();
@@ -219,6 +232,17 @@ impl Setup {
         Self::changed(machine, chip, driver, &[])
     }
 
+    /// The driver presets that are compared on `machine` if none are given: those that its profile names, or
+    /// if it names none, drivers of several times and ways to work.
+    ///
+    /// # Errors
+    /// The machine's profile is missing or bad.
+    pub fn default_drivers(machine: &str) -> Result<Vec<String>, SetupError> {
+        let (_, place) = MachineProfile::named(machine, &[])?;
+        let named = place.drivers.filter(|drivers| !drivers.is_empty());
+        Ok(named.unwrap_or_else(|| DRIVERS.map(str::to_owned).to_vec()))
+    }
+
     /// The same with some constants changed.
     pub fn changed(
         machine: &str,
@@ -228,8 +252,7 @@ impl Setup {
     ) -> Result<Self, SetupError> {
         refuse_others(changes, &[Kind::Nic])?;
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
-        let machine_profile = named(Kind::Machine, machine)?;
-        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
+        let (machine_profile, place) = MachineProfile::named(machine, changes)?;
         let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
         let mut card: kpps_model::Params = card_profile.get()?;
         let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
@@ -456,8 +479,7 @@ impl RateLimitedSetup {
     pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
         refuse_others(changes, &[Kind::Chip, Kind::Driver])?;
         let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
-        let machine_profile = named(Kind::Machine, machine)?;
-        let place: MachineProfile = machine_profile.get::<MachineProfile>()?.beside(Path::new(machine));
+        let (machine_profile, place) = MachineProfile::named(machine, changes)?;
         let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
         let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no rate-limited NIC"))?;
         let nic_profile = named(Kind::Nic, name)?;
