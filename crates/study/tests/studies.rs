@@ -163,11 +163,19 @@ fn lab2026() {
     missed(&claims, &["P3"]);
 }
 
+/// Between overload and a light load, an interrupt costs less than on the table's machine.
+#[test]
+fn napi2002() {
+    let claims = judged("napi2002");
+    insta::assert_snapshot!(table(&claims));
+    missed(&claims, &["N4"]);
+}
+
 #[test]
 fn documents_are_all_but_what_is_on_request() {
     let documents: Vec<_> = IDS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(kpps_study::documents().unwrap(), documents);
-    assert!(["beyond", "lab2026"].iter().all(|name| names().iter().any(|of| of == name)));
+    assert!(["beyond", "lab2026", "napi2002"].iter().all(|name| names().iter().any(|of| of == name)));
 }
 
 #[test]

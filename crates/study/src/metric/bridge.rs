@@ -1,4 +1,4 @@
-//! A bridge of two ports under a full-duplex tester ([`kpps_sim::workload::forward`]).
+//! A bridge, or another app, between two ports of a tester ([`kpps_sim::workload::forward`]).
 
 use super::offered::{Offered, OneOrMany};
 use super::setting::{Setting, configuration};
@@ -29,10 +29,28 @@ impl From<Interrupts> for Affinity {
     }
 }
 
+/// The app, by its name on the command line.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(try_from = "String")]
+struct App(Forwarder);
+
+impl TryFrom<String> for App {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse().map(Self)
+    }
+}
+
 #[derive(Deserialize)]
 struct Of {
     #[serde(flatten)]
     setting: Setting,
+    #[serde(default)]
+    app: App,
+    /// The whole load comes in by the first port.
+    #[serde(default)]
+    one_way: bool,
     /// Loads of both ports together; one that the wires cannot carry is what they can.
     offered: Offered,
     /// Frame sizes in bytes with FCS, instead of the setting's.
@@ -48,7 +66,8 @@ struct Of {
 impl Of {
     fn testbed(&self, context: &Context) -> Result<Forwarding, String> {
         let setup = self.setting.setup(context)?;
-        Ok(Forwarding::new(setup, Forwarder::Bridge).with(self.interrupts.into()))
+        let forwarding = Forwarding::new(setup, self.app.0).with(self.interrupts.into());
+        Ok(if self.one_way { forwarding.one_way() } else { forwarding })
     }
 
     /// The loads of every size.
@@ -58,7 +77,7 @@ impl Of {
             Some(sizes) => sizes.list().into_iter().map(Size::with_fcs).collect(),
         };
         let loads = |size| {
-            let line_pps = line_pps(size);
+            let line_pps = if self.one_way { line_pps(size) / 2.0 } else { line_pps(size) };
             self.offered.pps(line_pps).into_iter().map(move |offered_pps| Load {
                 offered_pps: offered_pps.min(line_pps),
                 size,

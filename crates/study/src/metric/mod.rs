@@ -120,6 +120,12 @@ pub const METRICS: &[Metric] = &[
         take: bridge::run,
     },
     Metric {
+        name: "forward",
+        about: "the same of another app between two ports, both ways or one",
+        takes: &["app", "one_way", "offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
+        take: bridge::run,
+    },
+    Metric {
         name: "tcp-bulk",
         about: "bulk TCP between several hosts and processes of the machine, in one direction or both: \
                 throughput, drops, what descriptors do, CPU",
