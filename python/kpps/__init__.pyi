@@ -90,14 +90,14 @@ def curve(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
         seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
@@ -204,7 +204,7 @@ def grid(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
@@ -288,7 +288,7 @@ def transmit(
         segments (SEGMENTS): Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames are TCP segments [default: 1]
         machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: morris2000-sender]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         size (SIZE): Frame size in bytes with FCS [default: 64]
         duration (TIME): How long to measure, in virtual time [default: 50ms]
@@ -479,7 +479,7 @@ def ndr(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
@@ -596,7 +596,7 @@ def sizes(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
@@ -711,7 +711,7 @@ def rfc2544(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
@@ -897,7 +897,7 @@ def trial(
 
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
-        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more

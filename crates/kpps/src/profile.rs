@@ -46,8 +46,7 @@ pub struct Arguments {
 /// Runs `kpps profile`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
-    let mut choice = arguments.machine.with_one_driver(arguments.top)?;
-    choice.driver = choice.drivers(&arguments.machine.driver)?.into_iter().next();
+    let choice = arguments.machine.with_one_driver(arguments.top)?.with_machines_driver()?;
     let setup = choice.setup()?;
     let mut files = arguments.outputs.open(session, "profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());

@@ -8,8 +8,8 @@ use kpps_results::grid::Setting;
 use kpps_sim::{Choice, Forwarder, choice};
 
 /// The help of `--driver` where several are compared.
-pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that \
-    the machine's profile names]";
+pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those \
+    that the machine's profile names, and that fit its chip and stack]";
 
 /// Constants that are not as the profiles have them.
 #[derive(Args, Clone, Default)]

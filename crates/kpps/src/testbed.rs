@@ -35,9 +35,9 @@ pub struct Target {
         conflicts_with_all = ["testbed", "app", "machine", "chip", "driver", "seed"]
     )]
     ports: Vec<String>,
-    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app);
-    /// lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate;
-    /// PORT,PORT as --ports [default: the simulator]
+    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app; the driver is
+    /// kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that
+    /// delivers this rate; PORT,PORT as --ports [default: the simulator]
     #[arg(
         long,
         value_delimiter = ',',

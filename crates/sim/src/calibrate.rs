@@ -439,11 +439,13 @@ pub fn profiles(
         format!("base = \"{base}\"\ndescription = \"{base}, calibrated\"\n{}", lines.collect::<String>())
     };
     let machine = choice.machine();
-    let chip = choice.chip.as_ref().map(|chip| format!("chip = \"{chip}\"\n")).unwrap_or_default();
-    let driver = match choice.driver() {
-        file if file.ends_with(".toml") => String::new(),
-        driver => format!("drivers = [\"{driver}\"]\n"),
+    // The files of the caller are named by their whole paths, as they are not beside these.
+    let quoted = |name: &str| {
+        let file = name.ends_with(".toml").then(|| std::path::absolute(name).ok()).flatten();
+        serde_json::Value::from(file.map_or(name.to_owned(), |file| file.display().to_string()))
     };
+    let chip = choice.chip.as_ref().map(|chip| format!("chip = {}\n", quoted(chip))).unwrap_or_default();
+    let driver = format!("drivers = [{}]\n", quoted(choice.driver()));
     Ok(vec![
         ("host.toml", of(Kind::Host, &setup.host)),
         ("stack.toml", of(Kind::Stack, &setup.stack)),

@@ -94,7 +94,7 @@ impl Choice {
     }
 
     /// The driver presets to compare: those given, or if none are, those of the machine that can drive the
-    /// chip under its stack.
+    /// chip under its stack. A constant of drivers that was set leaves none out.
     ///
     /// # Errors
     /// None are given, and the machine's profile is missing or bad, or none of its presets can.
@@ -102,10 +102,12 @@ impl Choice {
         if !given.is_empty() {
             return Ok(given.to_vec());
         }
+        let mut plain = self.clone();
+        plain.set.retain(|(path, _)| !path.starts_with("driver."));
         let mut unfit = None;
-        let mut drivers = Setup::default_drivers(self.machine())?;
+        let mut drivers = self.machines_drivers()?;
         drivers.retain(|driver| {
-            match (Self { driver: Some(driver.clone()), ..self.clone() }).setup() {
+            match (Self { driver: Some(driver.clone()), ..plain.clone() }).setup() {
                 Err(error @ SetupError::Mismatch(_)) => unfit = Some(error),
                 _ => return true,
             }
@@ -115,6 +117,22 @@ impl Choice {
             Some(error) if drivers.is_empty() => Err(error),
             _ => Ok(drivers),
         }
+    }
+
+    /// The same with the first driver preset of the machine, if it has none of its own.
+    ///
+    /// # Errors
+    /// The machine's profile is missing or bad.
+    pub fn with_machines_driver(self) -> Result<Self, SetupError> {
+        let driver = match self.driver {
+            None => self.machines_drivers()?.into_iter().next(),
+            given => given,
+        };
+        Ok(Self { driver, ..self })
+    }
+
+    fn machines_drivers(&self) -> Result<Vec<String>, SetupError> {
+        Setup::default_drivers(self.machine(), &changes(&self.set)?)
     }
 
     /// The app's name in results.
@@ -381,17 +399,17 @@ mod tests {
     }
 
     #[test]
-    fn every_machine_has_drivers_that_run_on_it_with_every_app() {
+    fn the_drivers_of_each_machine_run_on_it() {
         for machine in kpps_profiles::names(Kind::Machine) {
-            let apps = Forwarder::ALL.into_iter().map(Some).chain([None]);
-            for (app, chip) in apps.flat_map(|app| [(app, None), (app, Some("82540em".to_owned()))]) {
-                let choice = Choice { machine: Some(machine.clone()), chip, app, ..Choice::default() };
-                let drivers = choice.drivers(&[]).unwrap();
-                assert!(drivers.len() > 1 && drivers.contains(&"kpps".to_owned()), "{machine}: {drivers:?}");
-                let setups =
-                    drivers.into_iter().map(|driver| Choice { driver: Some(driver), ..choice.clone() });
-                assert!(setups.into_iter().all(|it| it.setup().is_ok()), "{machine}");
+            let choice = Choice { machine: Some(machine.clone()), ..Choice::default() };
+            let drivers = Setup::default_drivers(&machine, &[]).unwrap();
+            assert!(drivers.len() > 1 && drivers.contains(&"kpps".to_owned()), "{machine}: {drivers:?}");
+            assert_eq!(choice.drivers(&[]).unwrap(), drivers, "{machine}: none is left out");
+            for driver in drivers {
+                Choice { driver: Some(driver), ..choice.clone() }.setup().unwrap();
             }
+            let older = Choice { chip: Some("82542".into()), ..choice };
+            assert!(!older.drivers(&[]).unwrap().is_empty(), "{machine}");
         }
     }
 
@@ -405,10 +423,21 @@ mod tests {
             Choice { machine: Some(path.display().to_string()), ..Choice::default() }
         };
         assert_eq!(own("").drivers(&[]).unwrap(), ["kpps"], "the others use NAPI");
-        let none = own(r#"drivers = ["intel-4.4.x"]"#).drivers(&[]).unwrap_err().to_string();
-        assert!(none.contains("'intel-4.4.x' uses NAPI"), "{none}");
+        let none = own(r#"drivers = ["intel-4.4.x"]"#);
+        let error = none.drivers(&[]).unwrap_err().to_string();
+        assert!(error.contains("'intel-4.4.x' uses NAPI"), "{error}");
+        let error = none.with_machines_driver().unwrap().setup().unwrap_err().to_string();
+        assert!(error.contains("'intel-4.4.x' uses NAPI"), "the first is taken, and refused: {error}");
         let missing = own(r#"drivers = ["ne2000"]"#);
         assert_eq!(missing.drivers(&[]).unwrap(), ["ne2000"], "it is refused when it is set up");
+        assert_eq!(own("drivers = []").drivers(&[]).unwrap(), ["em-1.7.35", "kpps"], "those of FreeBSD");
+        let set = |path: &str, value| vec![(path.to_owned(), value)];
+        let linux = Choice { set: set("driver.rx_ring", Setting::Whole(16)), ..Choice::default() };
+        assert_eq!(linux.drivers(&[]).unwrap().len(), 5, "a ring that is too short is refused later");
+        let drivers = Choice { set: set("machine.drivers", Setting::Word("kpps".into())), ..linux };
+        for refused in [drivers.drivers(&[]).map(drop), drivers.setup().map(drop)] {
+            assert!(refused.unwrap_err().to_string().contains("give --driver"));
+        }
     }
 
     #[test]

@@ -91,8 +91,10 @@ const COMMON: &str = "common";
 /// CPUs that a machine may have.
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
-/// The driver presets that are compared on a machine whose profile names none.
-const DRIVERS: [&str; 5] = ["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
+/// The driver presets that are compared on a machine whose profile names none, under Linux.
+const ON_LINUX: &[&str] = &["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
+/// The same under FreeBSD.
+const ON_FREEBSD: &[&str] = &["em-1.7.35", "kpps"];
 
 impl MachineProfile {
     /// The machine's profile, and what it says.
@@ -131,7 +133,7 @@ pub enum SetupError {
 }
 
 /// Refuses changes of profiles that a set-up has none of: they would be ignored. Those of one profile by name
-/// are for whichever set-up has it.
+/// are for whichever set-up has it. The drivers of a machine are refused, too: a list cannot be set.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
     match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
         Some(Change { kind, constant, .. }) => {
@@ -140,6 +142,9 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
                 "{word}.{constant} has no effect: there is no {} here",
                 what.join(" and no ")
             )))
+        }
+        None if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") => {
+            Err(SetupError::Mismatch("machine.drivers cannot be set: give --driver".into()))
         }
         None => Ok(()),
     }
@@ -233,14 +238,21 @@ impl Setup {
     }
 
     /// The driver presets that are compared on `machine` if none are given: those that its profile names, or
-    /// if it names none, drivers of several times and ways to work.
+    /// if it names none, drivers of its kernel of several times and ways to work. There is at least one.
     ///
     /// # Errors
-    /// The machine's profile is missing or bad.
-    pub fn default_drivers(machine: &str) -> Result<Vec<String>, SetupError> {
-        let (_, place) = MachineProfile::named(machine, &[])?;
-        let named = place.drivers.filter(|drivers| !drivers.is_empty());
-        Ok(named.unwrap_or_else(|| DRIVERS.map(str::to_owned).to_vec()))
+    /// The profile of the machine, or that of its stack, is missing or bad.
+    pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
+        refuse_others(changes, &[])?;
+        let (_, place) = MachineProfile::named(machine, changes)?;
+        if let Some(named) = place.drivers.filter(|drivers| !drivers.is_empty()) {
+            return Ok(named);
+        }
+        let drivers = match Profile::named(Kind::Stack, &place.stack)?.get()? {
+            StackParams::Linux22(_) | StackParams::Linux24(_) => ON_LINUX,
+            StackParams::FreeBsd(_) => ON_FREEBSD,
+        };
+        Ok(drivers.iter().map(|&driver| driver.to_owned()).collect())
     }
 
     /// The same with some constants changed.

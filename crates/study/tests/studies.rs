@@ -163,12 +163,12 @@ fn lab2026() {
     missed(&claims, &["P3"]);
 }
 
-/// Between overload and a light load, an interrupt costs less than on the table's machine.
+/// The table's driver takes transmit interrupts otherwise, and an interrupt costs less here.
 #[test]
 fn napi2002() {
     let claims = judged("napi2002");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &["N4"]);
+    missed(&claims, &["N3", "N5", "N6"]);
 }
 
 #[test]

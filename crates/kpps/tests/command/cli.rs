@@ -78,6 +78,25 @@ fn every_document_has_a_page() {
     }
 }
 
+/// Without `--driver` a machine has its own.
+#[test]
+fn each_machine_is_measured_with_its_drivers() {
+    let here = tempfile::tempdir().unwrap();
+    let names = |words: &str, row: &str| {
+        let words: Vec<_> = words.split(' ').chain(["--duration", "1ms", "--json"]).collect();
+        let output = kpps(&here, &words);
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = document[row].as_array().unwrap().clone();
+        rows.into_iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let freebsd = ["em-1.7.35", "kpps"];
+    assert_eq!(names("curve --machine evans2005-em --app route --load 10kpps", "series"), freebsd);
+    assert_eq!(names("transmit --machine evans2005-em", "rows"), freebsd);
+    let profile = text(&kpps(&here, &["profile", "--machine", "evans2005-em", "--duration", "1ms"]).stdout);
+    assert!(profile.starts_with("evans2005-em: 82545em on pci-x-64-133, em-1.7.35,"), "{profile}");
+}
+
 /// An own driver names what differs; exported as a whole file, it gives the same numbers.
 #[test]
 fn a_profile_is_exported_and_read_back() {

@@ -159,3 +159,22 @@ pub(super) fn watchdog(of: toml::Table, context: &Context) -> Result<Values, Str
     };
     columns(of.loads().into_iter().map(row).collect::<Result<Vec<_>, String>>()?)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(text: &str) -> Result<Of, toml::de::Error> {
+        toml::from_str(&format!("machine = 'lunz2003'\ndriver = 'kpps'\noffered = 'line'\n{text}"))
+    }
+
+    #[test]
+    fn one_way_offers_what_one_wire_carries() {
+        let offered = |text: &str| of(text).unwrap().loads()[0].offered_pps;
+        assert_eq!(offered("app = 'route'").round(), 2_976_190.0);
+        assert_eq!(offered("app = 'route'\none_way = true").round(), 1_488_095.0);
+        let error = of("app = 'fly'").err().unwrap().to_string();
+        assert!(error.contains("there is no app 'fly'"), "{error}");
+    }
+}

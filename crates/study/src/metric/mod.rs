@@ -121,7 +121,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "forward",
-        about: "the same of another app between two ports, both ways or one",
+        about: "a bridge, router or NAT between two ports, both ways or one, at one load and size or at many: \
+                forwarded rate, costs of a frame, ledger",
         takes: &["app", "one_way", "offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
         take: bridge::run,
     },
