@@ -156,8 +156,7 @@ impl Plan {
     /// The world of this seed. Of the kinds of faults, some are left out, others are more or less frequent.
     pub fn random(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        let chips: Vec<Chip> = Chip::ALL.into_iter().filter(|chip| !chip.is_pci_express()).collect();
-        let chip = chips[random.usize(..chips.len())];
+        let chip = Chip::PCI[random.usize(..Chip::PCI.len())];
         let usage = Use::ALL[random.usize(..6)];
         let config = loop {
             let config = config(&mut random, usage);

@@ -383,6 +383,12 @@ impl Machine {
         self.spend(cost_ps);
     }
 
+    /// As [`Machine::spend_on`], in cycles of the host's CPU.
+    #[inline]
+    pub fn spend_cycles(&self, function: Function, cycles: u64) {
+        self.spend_on(function, cycles * self.0.host.cycle_ps);
+    }
+
     #[cold]
     fn spend_slowly(&self, cost_ps: u64) {
         let mut rest = cost_ps;

@@ -218,11 +218,6 @@ pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
 
-/// Lets the cycles of a function pass.
-fn spend(machine: &Machine, function: Function, cycles: u64) {
-    machine.spend_on(function, cycles * machine.host().cycle_ps);
-}
-
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Starts the stack for these devices, which become ports 0, 1 …. A driver without interrupts is polled
     /// by the rules of polling(4). One that wants to be polled after its interrupt has a thread for that,
@@ -310,7 +305,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     /// `ether_input`: puts a frame into the IP input queue, or gives its buffer back.
     fn input(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
-        spend(machine, Function::NetifRx, self.params.input_cycles);
+        machine.spend_cycles(Function::NetifRx, self.params.input_cycles);
         let mut input = self.input.borrow_mut();
         let of = &self.ports[port];
         if input.len() >= self.params.input_queue {
@@ -350,7 +345,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let mut moved = false;
         while port.device.has_tx_space() {
             let Some(frame) = port.transmit.borrow_mut().pop_front() else { break };
-            spend(machine, Function::Transmit, self.params.start_cycles);
+            machine.spend_cycles(Function::Transmit, self.params.start_cycles);
             if let Err(frame) = port.device.forward(frame) {
                 port.transmit.borrow_mut().push_front(frame);
                 break;
@@ -391,7 +386,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 Work::Bridge | Work::Route { .. } => 0,
                 Work::Elements(elements) => elements,
                 Work::Protocol => {
-                    spend(machine, Function::Receive, self.params.receive_cycles);
+                    machine.spend_cycles(Function::Receive, self.params.receive_cycles);
                     let transmit = |frame| self.transmit(machine, port, frame);
                     let interface = Interface { device: &of.device, transmit: &transmit };
                     let buffer = self.handler.borrow().receive(machine, &interface, frame);
@@ -402,14 +397,14 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                     continue;
                 }
             };
-            spend(machine, Function::Element, u64::from(elements) * self.params.element_cycles);
+            machine.spend_cycles(Function::Element, u64::from(elements) * self.params.element_cycles);
             let ended = self.handler.borrow_mut().handle(machine.now_ps(), port, frame, &mut out);
             let ended_here = u64::from(ended.is_some());
             of.count(|t| {
                 (t.in_hand, t.ended) = (t.in_hand - 1 + out.len() as u64, t.ended + ended_here);
             });
             if out.is_empty() {
-                spend(machine, Function::Receive, self.params.receive_cycles);
+                machine.spend_cycles(Function::Receive, self.params.receive_cycles);
             }
             let released = self.handler.borrow_mut().released();
             of.count(|t| t.ended += released.len() as u64);
@@ -425,7 +420,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                     }
                     _ => (Function::Forward, self.params.forward_cycles),
                 };
-                spend(machine, function, cycles);
+                machine.spend_cycles(function, cycles);
                 machine.without_interrupts(|| {
                     of.count(|t| t.in_hand -= 1);
                     self.transmit(machine, to, frame);
@@ -455,9 +450,9 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
     let shared = Rc::clone(shared);
     machine.spawn(Level::Softirq, move |machine| {
         machine.wait();
-        spend(machine, Function::Task, shared.params.switch_cycles);
+        machine.spend_cycles(Function::Task, shared.params.switch_cycles);
         loop {
-            spend(machine, Function::Softirq, shared.params.poll_cycles);
+            machine.spend_cycles(Function::Softirq, shared.params.poll_cycles);
             let polled = machine.without_interrupts(|| {
                 let device = &shared.ports[index].device;
                 let polled = device.poll(burst, &mut |frame| shared.input(machine, index, frame));
@@ -474,7 +469,7 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
                 NextPoll::Now => false,
             };
             if switched {
-                spend(machine, Function::Task, shared.params.switch_cycles);
+                machine.spend_cycles(Function::Task, shared.params.switch_cycles);
             }
             machine.yield_cpu();
         }
@@ -495,7 +490,7 @@ fn spawn_handler<N: Netdev, H: Handler<N>>(
         loop {
             machine.wait_for_interrupt(port.slot);
             machine.enter_interrupt();
-            spend(machine, Function::InterruptEntry, shared.params.interrupt_thread_cycles);
+            machine.spend_cycles(Function::InterruptEntry, shared.params.interrupt_thread_cycles);
             let raised = port.device.interrupt(&mut |frame| shared.input(machine, index, frame));
             match (raised, poller) {
                 (Raised::Poll, Some(poller)) => machine.wake(poller),
@@ -534,7 +529,7 @@ fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<
         loop {
             if !stack.polling.is_scheduled() && stack.input.borrow().is_empty() {
                 machine.wait();
-                spend(machine, Function::Softirq, stack.params.netisr_cycles);
+                machine.spend_cycles(Function::Softirq, stack.params.netisr_cycles);
             }
             let read_clock = || {
                 if stack.polling.is_between_ticks() {

@@ -105,6 +105,8 @@ pub struct Params {
     pub datagram_bytes: u32,
     /// Memory of a TCP socket for received segments, in bytes.
     pub stream_bytes: u32,
+    /// How long a process runs before others that are ready get their turn, in milliseconds.
+    pub time_slice_ms: u64,
     /// Cache lines of a socket that softirq and process both change.
     pub socket_lines: u32,
     /// The same of a packet socket.
@@ -173,6 +175,7 @@ impl Params {
             ("buffer_overhead_bytes", self.buffer_overhead_bytes.into(), 0..=65_536),
             ("datagram_bytes", self.datagram_bytes.into(), 0..=1 << 24),
             ("stream_bytes", self.stream_bytes.into(), 4096..=1 << 24),
+            ("time_slice_ms", self.time_slice_ms, 1..=10_000),
         ])
     }
 
@@ -236,11 +239,6 @@ pub struct Stack<N: Netdev, H> {
     shared: Rc<Shared<N, H>>,
 }
 
-/// Lets the cycles of a function pass.
-fn spend(machine: &Machine, function: Function, cycles: u64) {
-    machine.spend_on(function, cycles * machine.host().cycle_ps);
-}
-
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Starts the stack for these devices, which become ports 0, 1 ….
     pub fn start(machine: &Machine, params: Params, devices: Vec<Attach<N>>, handler: H) -> Self {
@@ -276,13 +274,13 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             let (port, params) = (&shared.ports[port], &shared.params);
             loop {
                 let began = machine.now_ps();
-                spend(machine, Function::Task, params.task_cycles);
+                machine.spend_cycles(Function::Task, params.task_cycles);
                 let mut sent = 0;
                 let slice_ends = began + params.thread_slice_ps;
                 while machine.now_ps() < slice_ends && port.device.has_tx_space() {
                     let elements = u64::from(producer.elements());
-                    spend(machine, Function::Element, elements * params.element_cycles);
-                    spend(machine, Function::Transmit, params.transmit_cycles);
+                    machine.spend_cycles(Function::Element, elements * params.element_cycles);
+                    machine.spend_cycles(Function::Transmit, params.transmit_cycles);
                     if !port.device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
                         break;
                     }
@@ -342,21 +340,21 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     fn deliver(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
         let params = &self.params;
         self.ports[port].count(|t| t.in_hand += 1);
-        spend(machine, Function::Receive, params.receive_cycles);
+        machine.spend_cycles(Function::Receive, params.receive_cycles);
         let work = self.handler.borrow().work();
         match work {
             Work::Bridge => {
-                spend(machine, Function::Forward, params.bridge_cycles);
+                machine.spend_cycles(Function::Forward, params.bridge_cycles);
                 machine.own(&self.handler_line, params.bridge_lines);
             }
             Work::Route { vlans, translates } => {
-                spend(machine, Function::Ip, params.ip_cycles);
-                spend(machine, Function::Route, params.forward_cycles);
+                machine.spend_cycles(Function::Ip, params.ip_cycles);
+                machine.spend_cycles(Function::Route, params.forward_cycles);
                 if vlans {
-                    spend(machine, Function::Vlan, params.vlan_cycles);
+                    machine.spend_cycles(Function::Vlan, params.vlan_cycles);
                 }
                 if translates {
-                    spend(machine, Function::Translate, params.nat_cycles);
+                    machine.spend_cycles(Function::Translate, params.nat_cycles);
                 }
                 let lines = params.route_lines + if translates { params.nat_lines } else { 0 };
                 machine.own(&self.handler_line, lines);
@@ -369,7 +367,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 return buffer;
             }
             Work::Elements(elements) => {
-                spend(machine, Function::Element, u64::from(elements) * params.element_cycles);
+                machine.spend_cycles(Function::Element, u64::from(elements) * params.element_cycles);
             }
         }
         let mut out = self.cpus[machine.cpu()].out.take();
@@ -404,7 +402,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
 
     /// The first half of `dev_queue_xmit`: into the transmit queue, or back if that is full.
     fn enqueue(&self, machine: &Machine, to: usize, frame: N::Frame) -> Option<N::Frame> {
-        spend(machine, Function::Enqueue, self.params.enqueue_cycles);
+        machine.spend_cycles(Function::Enqueue, self.params.enqueue_cycles);
         self.ports[to].enqueue(machine, frame, self.params.transmit_queue)
     }
 
@@ -436,7 +434,7 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
         let port = &shared.ports[index];
         loop {
             let began = machine.now_ps();
-            spend(machine, Function::Task, shared.params.task_cycles);
+            machine.spend_cycles(Function::Task, shared.params.task_cycles);
             let Polled { frames, completed, next } = machine.without_interrupts(|| {
                 port.device.poll(burst, &mut |frame| {
                     port.count(|t| t.from_driver += 1);

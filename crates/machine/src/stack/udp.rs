@@ -81,10 +81,6 @@ impl<F> Shared<F> {
         change(&mut tally);
         self.tally.set(tally);
     }
-
-    fn spend(&self, machine: &Machine, function: Function, cycles: u64) {
-        machine.spend_on(function, cycles * machine.host().cycle_ps);
-    }
 }
 
 impl<F: AsRef<[u8]> + 'static> Socket<F> {
@@ -116,7 +112,7 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
         let process = machine.spawn_on(cpu, Level::Thread, move |machine| {
             let costs = shared.costs;
             loop {
-                shared.spend(machine, Function::SystemCall, costs.call_cycles);
+                machine.spend_cycles(Function::SystemCall, costs.call_cycles);
                 machine.own(&shared.line, costs.lines);
                 let frame = loop {
                     if let Some(frame) = shared.buffer.borrow_mut().pop_front() {
@@ -124,13 +120,13 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
                     }
                     shared.asleep.set(id.get());
                     machine.wait();
-                    shared.spend(machine, Function::Schedule, costs.switch_cycles);
+                    machine.spend_cycles(Function::Schedule, costs.switch_cycles);
                 };
                 let bytes = frame.as_ref().len().saturating_sub(costs.header_bytes) as u64;
                 machine.spend_on(Function::Copy, bytes * machine.host().copy_byte_ps);
                 free(machine, frame);
                 shared.count(|t| (t.held, t.read) = (t.held - 1, t.read + 1));
-                shared.spend(machine, Function::Element, costs.program_cycles);
+                machine.spend_cycles(Function::Element, costs.program_cycles);
                 machine.yield_cpu();
             }
         });
@@ -145,17 +141,17 @@ impl<N: Netdev> Handler<N> for Socket<N::Frame> {
 
     fn receive(&self, machine: &Machine, _: &Interface<N>, frame: N::Frame) -> Option<N::Buffer> {
         let shared = &self.0;
-        shared.spend(machine, Function::Receive, shared.costs.check_cycles);
+        machine.spend_cycles(Function::Receive, shared.costs.check_cycles);
         machine.own(&shared.line, shared.costs.lines);
         if shared.buffer.borrow().len() >= shared.costs.capacity {
             shared.count(|t| (t.arrived, t.dropped) = (t.arrived + 1, t.dropped + 1));
             return Some(frame.into_buffer());
         }
-        shared.spend(machine, Function::Receive, shared.costs.queue_cycles);
+        machine.spend_cycles(Function::Receive, shared.costs.queue_cycles);
         shared.buffer.borrow_mut().push_back(frame);
         shared.count(|t| (t.arrived, t.held) = (t.arrived + 1, t.held + 1));
         if let Some(process) = shared.asleep.take() {
-            shared.spend(machine, Function::Schedule, shared.costs.wake_cycles);
+            machine.spend_cycles(Function::Schedule, shared.costs.wake_cycles);
             machine.wake(process);
         }
         None

@@ -7,7 +7,7 @@
 //! clock three times for each tick (`microuptime` in `hardclock_device_poll`, `netisr_poll` and
 //! `netisr_pollmore` of FreeBSD's `kern_poll.c`).
 
-use super::{Handler, Netdev, Shared, spend};
+use super::{Handler, Netdev, Shared};
 use crate::cpu::{Function, Level, Machine};
 use crate::limits::check;
 use serde::Deserialize;
@@ -153,7 +153,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let mut found = false;
         for (index, port) in self.ports.iter().enumerate() {
             found |= machine.without_interrupts(|| {
-                spend(machine, Function::Softirq, self.params.poll_cycles);
+                machine.spend_cycles(Function::Softirq, self.params.poll_cycles);
                 if check_status {
                     port.device.check_status();
                 }

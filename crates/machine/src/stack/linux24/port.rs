@@ -1,6 +1,6 @@
 //! A device with its transmit queue.
 
-use super::{Attach, Params, spend};
+use super::{Attach, Params};
 use crate::cpu::{Function, Lock, Machine};
 use crate::stack::{Netdev, Service};
 use std::cell::Cell;
@@ -109,7 +109,7 @@ impl<N: Netdev> Port<N> {
     pub(super) fn run_queue(&self, machine: &Machine, transmit_cycles: u64) {
         while !self.stall.get().stopped {
             let Some(frame) = self.queue.with(machine, VecDeque::pop_front) else { return };
-            spend(machine, Function::Transmit, transmit_cycles);
+            machine.spend_cycles(Function::Transmit, transmit_cycles);
             match self.device.forward(frame) {
                 Ok(()) => {
                     self.sent(machine.now_ps());

@@ -17,8 +17,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// How long a process runs before others of its level (Linux 2.6 DEF_TIMESLICE; 2.4 has 60 ms).
-const SLICE_PS: u64 = 100 * MS;
 /// Bytes that a process reads at a time.
 const READ_BYTES: u32 = 65_536;
 
@@ -129,14 +127,15 @@ impl Endpoints {
             Processes::LastCpu => machine.cpus() - 1,
         };
         let (shared, of) = (Rc::clone(&self.0), Rc::clone(stack));
+        let slice_ps = shared.params.time_slice_ms * MS;
         let processes = machine.spawn_on(cpu, Level::Thread, move |machine| {
             let transmit = |frame| of.transmit(machine, 0, frame);
             let interface = Interface { device: of.device(0), transmit: &transmit };
             loop {
-                let mut slice_ends = machine.now_ps() + SLICE_PS;
+                let mut slice_ends = machine.now_ps() + slice_ps;
                 loop {
                     let Some(process) = shared.ready.borrow_mut().pop_front() else { break };
-                    shared.spend(machine, Function::Schedule, shared.params.switch_cycles);
+                    machine.spend_cycles(Function::Schedule, shared.params.switch_cycles);
                     let goes_on = match process {
                         Ready::Reader(socket) => shared.run_reader(machine, &interface, socket, slice_ends),
                         Ready::Writer(index) => {
@@ -148,7 +147,7 @@ impl Endpoints {
                     }
                     if machine.now_ps() >= slice_ends {
                         machine.yield_cpu();
-                        slice_ends = machine.now_ps() + SLICE_PS;
+                        slice_ends = machine.now_ps() + slice_ps;
                     }
                 }
                 machine.wait();
@@ -162,7 +161,7 @@ impl Endpoints {
             let tick_ps = shared.params.tick_ps;
             loop {
                 machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
-                shared.spend(machine, Function::Timer, shared.params.tick_cycles);
+                machine.spend_cycles(Function::Timer, shared.params.tick_cycles);
                 for (index, socket) in shared.sockets.iter().enumerate() {
                     let now_ps = machine.now_ps();
                     if socket.due_ps.get().is_none_or(|due| due > now_ps) {
@@ -234,10 +233,6 @@ impl Handler<E1000> for Endpoints {
 }
 
 impl Shared {
-    fn spend(&self, machine: &Machine, function: Function, cycles: u64) {
-        machine.spend_on(function, cycles * machine.host().cycle_ps);
-    }
-
     /// The cost of copying a byte to the process. After the kernel has summed a segment on the same CPU, it
     /// is in the cache.
     fn copy_byte_ps(&self, machine: &Machine) -> u64 {
@@ -267,7 +262,7 @@ impl Shared {
     /// One packet, in the softirq.
     fn receive(&self, machine: &Machine, interface: &Interface<E1000>, frame: Frame) -> Option<Buf> {
         let params = &self.params;
-        self.spend(machine, Function::Ip, params.ip_cycles);
+        machine.spend_cycles(Function::Ip, params.ip_cycles);
         if !self.checksums.ip {
             // The driver has read the frame's first line.
             let cached_ps = machine.host().copy_cached_byte_ps;
@@ -281,7 +276,7 @@ impl Shared {
             .checked_sub(FIRST_SINK)
             .and_then(|index| Some((index, self.outgoing.get(usize::from(index))?)));
         if let Some((index, writer)) = writer {
-            self.spend(machine, Function::Tcp, params.tcp_cycles);
+            machine.spend_cycles(Function::Tcp, params.tcp_cycles);
             if writer.acknowledged(machine, interface, params, fields) {
                 self.wake(machine, Ready::Writer(index.into()));
             }
@@ -295,7 +290,7 @@ impl Shared {
         machine.own(&this.line, params.socket_lines);
         let segment = Segment { sequence: fields.sequence, bytes, buffer: frame.into_buffer() };
         if let Some(prequeue_cycles) = params.prequeue_cycles {
-            self.spend(machine, Function::Tcp, prequeue_cycles);
+            machine.spend_cycles(Function::Tcp, prequeue_cycles);
             this.prequeue.borrow_mut().push_back(segment);
             let held = this.prequeue.borrow().len() as u32;
             if this.asleep.replace(false) {
@@ -308,7 +303,7 @@ impl Shared {
             }
             return None;
         }
-        self.spend(machine, Function::Tcp, params.tcp_cycles);
+        machine.spend_cycles(Function::Tcp, params.tcp_cycles);
         let back = self.process(machine, interface, socket, segment);
         if this.connection.borrow().readable() && this.asleep.replace(false) {
             self.wake(machine, Ready::Reader(socket));
@@ -318,7 +313,7 @@ impl Shared {
 
     /// Makes a sleeping process ready.
     fn wake(&self, machine: &Machine, process: Ready) {
-        self.spend(machine, Function::Schedule, self.params.wake_cycles);
+        machine.spend_cycles(Function::Schedule, self.params.wake_cycles);
         self.ready.borrow_mut().push_back(process);
         if let Some(processes) = self.processes.get() {
             machine.wake(processes);
@@ -358,7 +353,7 @@ impl Shared {
         loop {
             let Some(segment) = this.prequeue.borrow_mut().pop_front() else { return };
             let left = params.tcp_cycles - params.prequeue_cycles.unwrap_or(0);
-            self.spend(machine, Function::Tcp, left);
+            machine.spend_cycles(Function::Tcp, left);
             machine.own(&this.line, params.socket_lines);
             if let Some(back) = self.process(machine, interface, socket, segment) {
                 interface.device.free(back);
@@ -369,7 +364,7 @@ impl Shared {
     fn acknowledge(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
         machine.own(&this.line, params.socket_lines);
-        self.spend(machine, Function::TcpAck, params.tcp_ack_cycles);
+        machine.spend_cycles(Function::TcpAck, params.tcp_ack_cycles);
         this.due_ps.set(None);
         let (acknowledgement, window) = this.connection.borrow_mut().acknowledge();
         let to = (self.flow.from.0, FIRST_PORT + socket as u16);
@@ -405,14 +400,14 @@ impl Shared {
                 return true;
             }
             lock(machine, &this.locked);
-            self.spend(machine, Function::SystemCall, params.receive_call_cycles);
+            machine.spend_cycles(Function::SystemCall, params.receive_call_cycles);
             machine.own(&this.line, params.socket_lines);
             self.run_prequeue(machine, interface, socket);
             self.reads.set(self.reads.get() + 1);
             let mut read = 0;
             while read < READ_BYTES {
                 let Some((bytes, buffer)) = this.connection.borrow_mut().read() else { break };
-                self.spend(machine, Function::SystemCall, params.receive_segment_cycles);
+                machine.spend_cycles(Function::SystemCall, params.receive_segment_cycles);
                 self.copy(machine, bytes.into());
                 interface.device.free(buffer);
                 read += bytes;
