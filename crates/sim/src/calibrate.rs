@@ -527,6 +527,14 @@ mod tests {
         let mine =
             Choice { machine: Some(folder.path().join("machine.toml").display().to_string()), ..base() };
         assert_eq!(mine.drivers(&[]).unwrap(), [base().driver()]);
+        let preset = "../../profiles/drivers/linux-6.1-e1000.toml";
+        let with_file = Choice { driver: Some(preset.into()), chip: Some("82540em".into()), ..base() };
+        for (name, text) in profiles(&found, &with_file, "it.json").unwrap() {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let drivers = mine.drivers(&[]).unwrap();
+        let whole = std::path::absolute(preset).unwrap().display().to_string();
+        assert_eq!(drivers, [whole], "a file is named by its whole path");
         let mine = mine.setup().unwrap();
         let StackParams::Linux24(stack) = &mine.stack_params else { panic!("Linux") };
         assert_eq!(

@@ -104,14 +104,15 @@ impl Choice {
         }
         let mut plain = self.clone();
         plain.set.retain(|(path, _)| !path.starts_with("driver."));
+        let setup = |of: &Self, driver: &String| Self { driver: Some(driver.clone()), ..of.clone() }.setup();
         let mut unfit = None;
         let mut drivers = self.machines_drivers()?;
-        drivers.retain(|driver| {
-            match (Self { driver: Some(driver.clone()), ..plain.clone() }).setup() {
-                Err(error @ SetupError::Mismatch(_)) => unfit = Some(error),
-                _ => return true,
+        drivers.retain(|driver| match setup(&plain, driver) {
+            Err(error @ SetupError::Mismatch(_)) if setup(self, driver).is_err() => {
+                unfit = Some(error);
+                false
             }
-            false
+            _ => true,
         });
         match unfit {
             Some(error) if drivers.is_empty() => Err(error),
@@ -434,6 +435,16 @@ mod tests {
         let set = |path: &str, value| vec![(path.to_owned(), value)];
         let linux = Choice { set: set("driver.rx_ring", Setting::Whole(16)), ..Choice::default() };
         assert_eq!(linux.drivers(&[]).unwrap().len(), 5, "a ring that is too short is refused later");
+        let fits = own(r#"drivers = ["linux-6.1-e1000", "kpps"]"#);
+        let fits = Choice { set: set("machine.stack", Setting::Word("linux-2.2.16-click".into())), ..fits };
+        let on_p3 = |mut choice: Choice| {
+            choice.set.push(("machine.host".into(), Setting::Word("p3-800".into())));
+            choice
+        };
+        assert_eq!(on_p3(fits.clone()).drivers(&[]).unwrap(), ["kpps"], "what copying costs is not known");
+        let mut fits = on_p3(fits);
+        fits.set.push(("driver.rx_copybreak_bytes".into(), Setting::Whole(0)));
+        assert_eq!(fits.drivers(&[]).unwrap(), ["linux-6.1-e1000", "kpps"]);
         let drivers = Choice { set: set("machine.drivers", Setting::Word("kpps".into())), ..linux };
         for refused in [drivers.drivers(&[]).map(drop), drivers.setup().map(drop)] {
             assert!(refused.unwrap_err().to_string().contains("give --driver"));

@@ -105,7 +105,7 @@ pub struct Params {
     pub datagram_bytes: u32,
     /// Memory of a TCP socket for received segments, in bytes.
     pub stream_bytes: u32,
-    /// How long a process runs before others that are ready get their turn, in milliseconds.
+    /// How long processes run, all together, before ksoftirqd gets its turn, in milliseconds.
     pub time_slice_ms: u64,
     /// Cache lines of a socket that softirq and process both change.
     pub socket_lines: u32,
