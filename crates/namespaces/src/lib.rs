@@ -36,7 +36,7 @@ pub fn unshare() -> std::io::Result<()> {
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
-/// How long a bridge's ports may take until they forward.
+/// How long interfaces may take until they send, or a bridge's ports until they forward.
 const FORWARDS: Duration = Duration::from_secs(20);
 
 /// A network namespace, which is deleted when this is dropped.
@@ -99,6 +99,8 @@ impl Net {
             ));
         }
         router.run("echo 1 > /proc/sys/net/ipv4/ip_forward");
+        ends.await_sending(&["a", "b"]);
+        router.await_sending(&["ra", "rb"]);
         Some((ends, router))
     }
 
@@ -133,10 +135,21 @@ impl Net {
     /// has noticed that their links are up, and a busy machine notices late.
     fn await_forwarding(&self, ports: &[&str]) {
         // BR_STATE_FORWARDING is 3.
-        let forwards = |port: &&str| self.can(&format!("grep -q 3 /sys/class/net/{port}/brport/state"));
+        self.await_each(ports, "forwards", |port| format!("grep -q 3 /sys/class/net/{port}/brport/state"));
+    }
+
+    /// Waits until these interfaces send. Until the kernel has noticed that their links are up, their queue
+    /// is `noop`, which drops all.
+    fn await_sending(&self, interfaces: &[&str]) {
+        self.await_each(interfaces, "sends", |name| {
+            format!("! ip -oneline link show dev {name} | grep -q 'qdisc noop '")
+        });
+    }
+
+    fn await_each(&self, interfaces: &[&str], does: &str, test: impl Fn(&str) -> String) {
         let until = Instant::now() + FORWARDS;
-        while !ports.iter().all(forwards) {
-            assert!(Instant::now() < until, "the bridge's ports {ports:?} do not forward");
+        while !interfaces.iter().all(|name| self.can(&test(name))) {
+            assert!(Instant::now() < until, "not each of {interfaces:?} {does}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
