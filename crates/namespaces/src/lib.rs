@@ -37,7 +37,7 @@ pub fn unshare() -> std::io::Result<()> {
 }
 
 /// How long interfaces may take until they send, or a bridge's ports until they forward.
-const FORWARDS: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_secs(20);
 
 /// A network namespace, which is deleted when this is dropped.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl Net {
     }
 
     fn await_each(&self, interfaces: &[&str], does: &str, test: impl Fn(&str) -> String) {
-        let until = Instant::now() + FORWARDS;
+        let until = Instant::now() + READY;
         while !interfaces.iter().all(|name| self.can(&test(name))) {
             assert!(Instant::now() < until, "not each of {interfaces:?} {does}");
             std::thread::sleep(Duration::from_millis(10));

@@ -12,12 +12,14 @@ use kpps_machine::platform::Buf;
 use kpps_machine::stack::{Handler, IntoBuffer, Netdev, Work};
 use kpps_machine::{MS, NS};
 use kpps_measure::TrialError;
+use serde::Deserialize;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 /// An app between two ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Forwarder {
     /// A learning bridge.
     #[default]
@@ -63,6 +65,14 @@ impl Forwarder {
 impl fmt::Display for Forwarder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl TryFrom<String> for Forwarder {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
     }
 }
 

@@ -97,8 +97,11 @@ const ON_LINUX: &[&str] = &["intel-2.5.11", "intel-2.5.11-tuned", "click-polling
 const ON_FREEBSD: &[&str] = &["em-1.7.35", "kpps"];
 
 impl MachineProfile {
-    /// The machine's profile, and what it says.
-    fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), kpps_profiles::Error> {
+    /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.
+    fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
+        if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") {
+            return Err(SetupError::Mismatch("machine.drivers cannot be set: give --driver".into()));
+        }
         let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
         let place = profile.get::<Self>()?.beside(Path::new(machine));
         Ok((profile, place))
@@ -133,7 +136,7 @@ pub enum SetupError {
 }
 
 /// Refuses changes of profiles that a set-up has none of: they would be ignored. Those of one profile by name
-/// are for whichever set-up has it. The drivers of a machine are refused, too: a list cannot be set.
+/// are for whichever set-up has it.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
     match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
         Some(Change { kind, constant, .. }) => {
@@ -142,9 +145,6 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
                 "{word}.{constant} has no effect: there is no {} here",
                 what.join(" and no ")
             )))
-        }
-        None if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") => {
-            Err(SetupError::Mismatch("machine.drivers cannot be set: give --driver".into()))
         }
         None => Ok(()),
     }
@@ -243,7 +243,6 @@ impl Setup {
     /// # Errors
     /// The profile of the machine, or that of its stack, is missing or bad.
     pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
-        refuse_others(changes, &[])?;
         let (_, place) = MachineProfile::named(machine, changes)?;
         if let Some(named) = place.drivers.filter(|drivers| !drivers.is_empty()) {
             return Ok(named);

@@ -195,9 +195,9 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --set cpu.ghz=3", "kinds are machine, chip"),
     ("curve --set driver.no_such=3", "unknown field `no_such`"),
     ("curve --set driver.rx_ring=inf", "floating point `inf`"),
-    // Testbeds.
     ("curve --set machine.drivers=kpps", "machine.drivers cannot be set: give --driver"),
     ("profile --machine ols2005 --set driver.rx_ring=16", "driver preset 'intel-5.7.6'"),
+    // Testbeds.
     ("curve --app fly", "there is no app 'fly': bridge, route, vlan-route, nat"),
     ("curve --testbed sim:a/b/c/d", "the simulator's name is sim:MACHINE/DRIVER/APP"),
     ("curve --testbed sim:morris2000/nosuch", "no driver preset called 'nosuch'"),

@@ -1,7 +1,7 @@
 //! The metrics. A metric takes a configuration, which is a table of a study's file, and gives named values.
 
-mod bridge;
 mod facts;
+mod forward;
 mod fragments;
 mod freebsd;
 mod machine;
@@ -113,18 +113,11 @@ pub struct Metric {
 /// All metrics.
 pub const METRICS: &[Metric] = &[
     Metric {
-        name: "bridge",
-        about: "a bridge of two ports, full duplex, at one load and size or at many: forwarded rate, costs \
-                of a frame, ledger",
-        takes: &["offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
-        take: bridge::run,
-    },
-    Metric {
         name: "forward",
-        about: "a bridge, router or NAT between two ports, both ways or one, at one load and size or at many: \
+        about: "a bridge, or another app, between two ports, both ways or one, at one load and size or at many: \
                 forwarded rate, costs of a frame, ledger",
         takes: &["app", "one_way", "offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
-        take: bridge::run,
+        take: forward::run,
     },
     Metric {
         name: "tcp-bulk",
@@ -301,7 +294,7 @@ pub const METRICS: &[Metric] = &[
         name: "watchdogs",
         about: "transmit queues of a bridge that stop for longer than the kernel allows",
         takes: &["offered", "sizes", "interrupts"],
-        take: bridge::watchdog,
+        take: forward::watchdog,
     },
 ];
 

@@ -29,25 +29,12 @@ impl From<Interrupts> for Affinity {
     }
 }
 
-/// The app, by its name on the command line.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(try_from = "String")]
-struct App(Forwarder);
-
-impl TryFrom<String> for App {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        name.parse().map(Self)
-    }
-}
-
 #[derive(Deserialize)]
 struct Of {
     #[serde(flatten)]
     setting: Setting,
     #[serde(default)]
-    app: App,
+    app: Forwarder,
     /// The whole load comes in by the first port.
     #[serde(default)]
     one_way: bool,
@@ -66,7 +53,7 @@ struct Of {
 impl Of {
     fn testbed(&self, context: &Context) -> Result<Forwarding, String> {
         let setup = self.setting.setup(context)?;
-        let forwarding = Forwarding::new(setup, self.app.0).with(self.interrupts.into());
+        let forwarding = Forwarding::new(setup, self.app).with(self.interrupts.into());
         Ok(if self.one_way { forwarding.one_way() } else { forwarding })
     }
 
