@@ -185,7 +185,7 @@ mod tests {
         let lab =
             Lab { rows: vec![row], ratios: vec![ratio], failures: vec!["x: y".into()], ..Lab::default() };
         let json: serde_json::Value = serde_json::from_str(&lab.to_json().unwrap()).unwrap();
-        assert_eq!((&json["schema"], &json["kind"]), (&"kpps/2".into(), &"lab".into()));
+        assert_eq!((&json["schema"], &json["kind"]), (&"kpps/3".into(), &"lab".into()));
         assert_eq!(json["rows"][0]["median_pps"], 200.0);
         assert_eq!(json["rows"][0]["registers_per_packet"]["read"], 0.25);
         assert_eq!(json["ratios"][0]["ratio"], 3.0);

@@ -35,7 +35,7 @@ enum Document {
     Faults(crate::faults::Faults),
 }
 
-/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-2.json`
+/// The JSON Schema of all kinds of documents (draft 2020-12), ending in a newline; `schema/kpps-3.json`
 /// is this text.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(Published<Document>);
@@ -51,7 +51,7 @@ mod tests {
     /// `UPDATE=1` writes the file.
     #[test]
     fn the_committed_schema_is_that_of_the_types() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/kpps-2.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/kpps-3.json");
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(path, super::schema()).unwrap();
         }

@@ -2,7 +2,7 @@
 //!
 //! [`Curve`] is the document that most commands make: the delivered rate at each offered load, the
 //! places of losses, and the environment. [`Trial`] is the result of one trial on any testbed;
-//! documents contain it. The modules have one kind of document each. `schema/kpps-2.json` describes the JSON
+//! documents contain it. The modules have one kind of document each. `schema/kpps-3.json` describes the JSON
 //! of all of them.
 //!
 //! The crate `measure` makes documents, the crate `report` shows them. Nothing here reads a clock or the

@@ -242,7 +242,7 @@ fn a_curve_prints_one_document_that_its_schema_allows() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema: Value = serde_json::from_slice(&kpps(&here, &["schema"]).stdout).unwrap();
     jsonschema::validate(&schema, &document).unwrap();
-    assert_eq!(document["schema"], "kpps/2");
+    assert_eq!(document["schema"], "kpps/3");
     assert_eq!(document["kind"], "curve");
     let series = document["series"].as_array().unwrap();
     let names: Vec<_> = series.iter().map(|s| s["name"].as_str().unwrap()).collect();

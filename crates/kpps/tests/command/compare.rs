@@ -89,7 +89,7 @@ fn one_value_never_decides_and_what_cannot_be_compared_is_said() {
     let ndr = kpps(here, &["ndr", "--testbed", "known:700kpps", "--json"]);
     std::fs::write(here.join("ndr.json"), ndr.stdout).unwrap();
     std::fs::write(here.join("poem.json"), "roses are red").unwrap();
-    std::fs::write(here.join("list.json"), "{\"schema\":\"kpps/2\",\"kind\":\"study\"}").unwrap();
+    std::fs::write(here.join("list.json"), "{\"schema\":\"kpps/3\",\"kind\":\"study\"}").unwrap();
     std::fs::create_dir(here.join("empty")).unwrap();
     for (other, says) in [
         ("large.json", "no common quantity"),

@@ -28,7 +28,7 @@ fn every_document_is_one_that_the_schema_allows() {
         (&["conformance", "--on", "model", "--chip", "82542"], "conformance"),
     ] {
         let document = json(&[words, &["--json"]].concat());
-        assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &kind.into()), "{words:?}");
+        assert_eq!((&document["schema"], &document["kind"]), (&"kpps/3".into(), &kind.into()), "{words:?}");
         if let Err(error) = validator.validate(&document) {
             panic!("{words:?}: {error}");
         }

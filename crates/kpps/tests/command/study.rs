@@ -23,7 +23,7 @@ fn claims_are_one_document_that_the_schema_allows() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     jsonschema::validate(&schema(&here), &document).unwrap();
-    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &"study".into()));
+    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/3".into(), &"study".into()));
     assert_eq!(document["profiles_hash"].as_str().unwrap().len(), 16);
     assert_eq!(document["complete"], true);
     let claims = document["claims"].as_array().unwrap();

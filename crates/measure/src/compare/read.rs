@@ -108,8 +108,8 @@ impl Results {
 
     fn add(&mut self, document: Value) -> Result<(), String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("schema") != "kpps/2" {
-            return Err("not a document of this version: \"schema\": \"kpps/2\" is missing".into());
+        if text("schema") != "kpps/3" {
+            return Err("not a document of this version: \"schema\": \"kpps/3\" is missing".into());
         }
         let kind = text("kind");
         if self.documents == 0 {

@@ -25,7 +25,7 @@ fn here() -> PathBuf {
 
 #[test]
 fn the_committed_schema_is_current() {
-    current(&here().join("../../schema/kpps-2.json"), &schema());
+    current(&here().join("../../schema/kpps-3.json"), &schema());
 }
 
 #[test]

@@ -339,7 +339,7 @@ fn shapes_flows_and_vlans_are_sent() {
 fn the_list_of_cards_says_what_document_it_is() {
     let kpps = Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(["device", "list", "--json"]).output();
     let document: serde_json::Value = serde_json::from_slice(&kpps.unwrap().stdout).unwrap();
-    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/2".into(), &"devices".into()));
+    assert_eq!((&document["schema"], &document["kind"]), (&"kpps/3".into(), &"devices".into()));
     assert!(document["devices"].is_array(), "{document}");
 }
 
