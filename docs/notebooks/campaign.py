@@ -21,6 +21,7 @@ def main():
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client, tempfile.TemporaryDirectory() as folder:
         grid, again = (
             kpps.grid(
+                machine="ols2005",
                 driver="intel-5.7.6",
                 duration="2ms",
                 vary={"driver.rx_ring": [64, 128, 256], "load": "20%..100%/20%"},

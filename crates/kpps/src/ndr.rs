@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps ndr --ports packet:A,packet:B --resume a-b.jsonl       an interrupted search can be resumed
-  kpps ndr --driver intel-5.7.6                               in the simulator
+  kpps ndr --driver intel-2.5.11-tuned                        in the simulator
   kpps ndr --testbed known:700kpps --noise --bisection        a known rate, with noise
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by

@@ -66,6 +66,14 @@ pub struct Claim {
     pub why: String,
 }
 
+impl Claim {
+    /// Whether it tests the model: no constant was fitted on it, and it is no arithmetic, no fact about the
+    /// set-up and no wish.
+    pub fn is_evidence(&self) -> bool {
+        ["order", "kept-back"].contains(&self.kind.as_str())
+    }
+}
+
 /// A result of a document that was predicted before it was known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Foretold {
@@ -207,18 +215,6 @@ impl Study {
     /// The claims of one study.
     pub fn of<'a>(&'a self, study: &'a str) -> impl Iterator<Item = &'a Claim> {
         self.claims.iter().filter(move |claim| claim.study == study)
-    }
-
-    /// Of the results that were predicted before they were known: how many there are, how many predictions
-    /// hit, and how many the revised model reproduces.
-    pub fn foretold(&self) -> [usize; 3] {
-        let results = || self.claims.iter().flat_map(|claim| &claim.results);
-        [results().count(), results().filter(|r| r.blind).count(), results().filter(|r| r.revised).count()]
-    }
-
-    /// How many claims have this verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 
     /// The document as JSON, ending in a newline.

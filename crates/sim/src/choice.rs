@@ -434,9 +434,9 @@ mod tests {
         assert_eq!(own("drivers = []").drivers(&[]).unwrap(), ["em-1.7.35", "kpps"], "those of FreeBSD");
         let set = |path: &str, value| vec![(path.to_owned(), value)];
         let linux = Choice { set: set("driver.rx_ring", Setting::Whole(16)), ..Choice::default() };
-        assert_eq!(linux.drivers(&[]).unwrap().len(), 5, "a ring that is too short is refused later");
+        assert_eq!(linux.drivers(&[]).unwrap().len(), 4, "a ring that is too short is refused later");
         let fits = own(r#"drivers = ["linux-6.1-e1000", "kpps"]"#);
-        let fits = Choice { set: set("machine.stack", Setting::Word("linux-2.2.16-click".into())), ..fits };
+        let fits = Choice { set: set("machine.stack", Setting::Word("linux-6.1".into())), ..fits };
         let on_p3 = |mut choice: Choice| {
             choice.set.push(("machine.host".into(), Setting::Word("p3-800".into())));
             choice
@@ -448,6 +448,57 @@ mod tests {
         let drivers = Choice { set: set("machine.drivers", Setting::Word("kpps".into())), ..linux };
         for refused in [drivers.drivers(&[]).map(drop), drivers.setup().map(drop)] {
             assert!(refused.unwrap_err().to_string().contains("give --driver"));
+        }
+    }
+
+    /// NAPI came with Linux 2.4.20 (kernel.org, its ChangeLog).
+    #[test]
+    fn a_driver_is_compared_on_kernels_that_it_existed_for() {
+        const ELSEWHERE: &str = "it never ran on";
+        let needs_napi = |driver: &str| driver.starts_with("intel-5") || driver.starts_with("linux-");
+        for machine in kpps_profiles::names(Kind::Machine) {
+            let choice = Choice { machine: Some(machine.clone()), ..Choice::default() };
+            let named = kpps_profiles::Profile::named(Kind::Machine, &machine).unwrap();
+            let named = named.constants().iter().find(|constant| constant.name == "drivers").unwrap();
+            let all = named.value.as_array().unwrap().len();
+            let drivers = choice.drivers(&[]).unwrap();
+            assert_eq!(drivers.len(), all, "{machine}: its profile names no driver of another time");
+            for driver in drivers {
+                let setup = Choice { driver: Some(driver.clone()), ..choice.clone() }.setup().unwrap();
+                assert!(!setup.driver_description.contains(ELSEWHERE), "{machine}: {driver}");
+                assert!(
+                    !(needs_napi(&driver) && setup.stack.starts_with("linux-2.2")),
+                    "{machine}: {driver}"
+                );
+            }
+        }
+        let set = |path: &str, value: &str| (path.to_owned(), Setting::Word(value.into()));
+        // Another stack, a machine whose profile names no drivers, and a stack of one's own.
+        let later = Choice { set: vec![set("machine.stack", "linux-2.4.20")], ..Choice::default() };
+        assert_eq!(later.drivers(&[]).unwrap(), ["kpps"], "Morris's drivers are for Linux 2.2");
+        let folder = tempfile::tempdir().unwrap();
+        let own = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let stack = own("mine.toml", "base = 'linux-2.6.12'\nbacklog = 200");
+        let bare = own("bare.toml", &format!("base = 'morris2000'\ndrivers = []\nstack = '{stack}'"));
+        let bare = Choice { machine: Some(bare), ..Choice::default() };
+        assert_eq!(bare.drivers(&[]).unwrap(), ["intel-5.7.6", "kpps"]);
+        // One that is asked for runs, and its description says that it never did.
+        for (driver, kernel, is_foreign) in [
+            ("intel-5.7.6", "linux-2.2.16-click", true),
+            ("intel-5.7.6", "linux-2.4.20", false),
+            ("linux-6.1-e1000", "linux-2.6.12", true),
+            ("click-polling", "linux-2.6.11", true),
+            ("kpps", "linux-2.2.16-click", false),
+        ] {
+            let copies = ("driver.rx_copybreak_bytes".to_owned(), Setting::Whole(0));
+            let set = vec![set("machine.stack", kernel), copies];
+            let choice = Choice { driver: Some(driver.into()), set, ..Choice::default() };
+            let description = choice.setup().unwrap().driver_description;
+            assert_eq!(description.contains(ELSEWHERE), is_foreign, "{driver} on {kernel}: {description}");
         }
     }
 

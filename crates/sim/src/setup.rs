@@ -1,6 +1,6 @@
 //! Set-ups: the names and files of machine, chip and driver become parameters.
 
-use crate::device::e1000::DriverModel;
+use crate::device::e1000::{DriverModel, Kernel};
 use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
 use kpps_datasheet::Chip;
@@ -39,8 +39,8 @@ pub enum StackParams {
     /// Linux 2.2 with Click.
     #[serde(rename = "linux-2.2")]
     Linux22(linux22::Params),
-    /// Linux 2.4 or 2.6.
-    #[serde(rename = "linux-2.4")]
+    /// Linux 2.4 and later.
+    #[serde(rename = "linux-2.4", alias = "linux-2.6", alias = "linux-6")]
     Linux24(linux24::Params),
     /// FreeBSD 4 to 6.
     #[serde(rename = "freebsd")]
@@ -91,10 +91,25 @@ const COMMON: &str = "common";
 /// CPUs that a machine may have.
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
-/// The driver presets that are compared on a machine whose profile names none, under Linux.
-const ON_LINUX: &[&str] = &["intel-2.5.11", "intel-2.5.11-tuned", "click-polling", "intel-5.7.6", "kpps"];
-/// The same under FreeBSD.
-const ON_FREEBSD: &[&str] = &["em-1.7.35", "kpps"];
+/// The driver presets that are compared on a machine whose profile names none: those of its kernel.
+const COMPARED: &[&str] = &[
+    "intel-2.5.11",
+    "intel-2.5.11-tuned",
+    "click-polling",
+    "intel-5.7.6",
+    "linux-6.1-e1000",
+    "em-1.7.35",
+    "kpps",
+];
+
+/// The kernel that a stack belongs to.
+fn kernel(stack: &Profile) -> Result<Kernel, kpps_profiles::Error> {
+    #[derive(Deserialize)]
+    struct OfKernel {
+        kernel: Kernel,
+    }
+    Ok(stack.get::<OfKernel>()?.kernel)
+}
 
 impl MachineProfile {
     /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.
@@ -238,20 +253,24 @@ impl Setup {
     }
 
     /// The driver presets that are compared on `machine` if none are given: those that its profile names, or
-    /// if it names none, drivers of its kernel of several times and ways to work. There is at least one.
+    /// if it names none, drivers of several times and ways to work; in both cases without those that did not
+    /// exist for its kernel. If none did, all that its profile names.
     ///
     /// # Errors
     /// The profile of the machine, or that of its stack, is missing or bad.
     pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
         let (_, place) = MachineProfile::named(machine, changes)?;
-        if let Some(named) = place.drivers.filter(|drivers| !drivers.is_empty()) {
-            return Ok(named);
-        }
-        let drivers = match Profile::named(Kind::Stack, &place.stack)?.get()? {
-            StackParams::Linux22(_) | StackParams::Linux24(_) => ON_LINUX,
-            StackParams::FreeBsd(_) => ON_FREEBSD,
+        let named = place.drivers.filter(|drivers| !drivers.is_empty());
+        let all = named.unwrap_or_else(|| COMPARED.iter().map(|&driver| driver.to_owned()).collect());
+        let kernel = kernel(&Profile::named(Kind::Stack, &place.stack)?.changed(changes)?)?;
+        // A preset that cannot be read is refused when it is set up.
+        let existed = |driver: &&String| {
+            let model = Profile::named(Kind::Driver, driver)
+                .and_then(|preset| preset.split(&DriverModel::CONSTANTS).0.get::<DriverModel>());
+            model.map_or(true, |model| model.existed_for(kernel))
         };
-        Ok(drivers.iter().map(|&driver| driver.to_owned()).collect())
+        let of_its_time: Vec<String> = all.iter().filter(existed).cloned().collect();
+        Ok(if of_its_time.is_empty() { all } else { of_its_time })
     }
 
     /// The same with some constants changed.
@@ -331,6 +350,13 @@ impl Setup {
                 host_profile.name()
             )));
         }
+        let kernel = kernel(&stack_profile)?;
+        let mut driver_description =
+            policy.as_ref().map_or(preset.description(), |policy| &policy.description).to_owned();
+        if !driver_model.existed_for(kernel) {
+            let own = driver_model.kernels.iter().map(Kernel::to_string).collect::<Vec<_>>().join(" and ");
+            driver_description += &format!(" (a driver for {own}: it never ran on {kernel} as it does here)");
+        }
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
         Ok(Self {
@@ -356,10 +382,7 @@ impl Setup {
             host: host_profile.name().into(),
             stack: stack_profile.name().into(),
             driver: policy.as_ref().map_or(preset.name(), |policy| &policy.name).into(),
-            driver_description: policy
-                .as_ref()
-                .map_or(preset.description(), |policy| &policy.description)
-                .into(),
+            driver_description,
             card,
             config,
             driver_model,

@@ -78,7 +78,7 @@ impl Simulation {
         let mut devices = Vec::with_capacity(slots.len());
         for (slot, chip) in slots {
             let card = Card::new(&simulation.machine, slot);
-            let device = E1000::probe(card, chip, config, setup.driver_model, allocator.clone());
+            let device = E1000::probe(card, chip, config, setup.driver_model.clone(), allocator.clone());
             let device = device.map_err(|e| {
                 TrialError::Testbed(format!("the driver does not start on the {}: {e}", setup.chip))
             })?;

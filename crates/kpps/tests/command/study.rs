@@ -71,8 +71,9 @@ fn claims_are_told_and_a_page_is_written() {
         "M4    pass",
         "tx_pps_82542",
         "260700      260000",
-        "2 claims: 2 pass",
-        "predicted blind: 2 of 2 results hit",
+        "Evidence: 1 of 1 claims hold that no constant was fitted on.",
+        "Predicted blind: 2 of 2 results were right",
+        "No evidence, and counted apart: fit 1 of 1",
         "pages/morris2000.html",
     ] {
         assert!(shown.contains(words), "no '{words}' in:\n{shown}");
@@ -81,15 +82,23 @@ fn claims_are_told_and_a_page_is_written() {
     for words in ["<!DOCTYPE html>", "Question", "minimum-size packets", "id=\"M2\"", "profiles <code>"] {
         assert!(page.contains(words), "no '{words}'");
     }
+    let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no '{words}'"));
+    assert!(
+        at("Evidence: 1 of 1") < at("fit 1 of 1") && at("id=\"M4\"") < at("id=\"M2\""),
+        "evidence is first"
+    );
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("src="));
     assert_eq!(std::fs::read_dir(here.path().join("pages")).unwrap().count(), 1);
 
     let output = kpps(&here, &["study", "--claim", "M4,B16", "--report", "all"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(here.path().join("all/studies.html")).unwrap();
-    for words in
-        ["What was reproduced", "href=\"evans2005.html\"", "predicted blind, 2 were right", "id=\"M4\""]
-    {
+    for words in [
+        "What was reproduced",
+        "href=\"evans2005.html\"",
+        "Predicted blind: 2 of 2 results were right",
+        "id=\"M4\"",
+    ] {
         assert!(page.contains(words), "no '{words}' in {page}");
     }
 }

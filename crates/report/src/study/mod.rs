@@ -1,6 +1,7 @@
 //! Studies: claims and verdicts.
 
 mod constants;
+mod evidence;
 mod page;
 mod screen;
 pub(crate) mod value;

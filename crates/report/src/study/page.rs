@@ -1,5 +1,6 @@
 //! A study as a page.
 
+use super::evidence::{held, parts, sentences};
 use super::value::{columns, hit, side, value};
 use crate::{drawing, page};
 use kpps_results::study::{Article, Claim, Map, Study, Verdict};
@@ -11,8 +12,7 @@ const STUDY_CSS: &str = include_str!("../../assets/study.css");
 /// verdict. It has no script; light and dark follow the reader's system.
 pub fn page(study: &Study, article: &Article) -> String {
     let claims: Vec<&Claim> = study.of(&article.name).collect();
-    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let (pass, miss, predicted) = (count(Verdict::Pass), count(Verdict::Miss), count(Verdict::Predicted));
+    let [evidence, apart] = parts(&claims);
     let body = markup! {
         header {
             div {
@@ -21,11 +21,7 @@ pub fn page(study: &Study, article: &Article) -> String {
             }
         }
         main {
-            div.lead { p {
-                "Claims: " (claims.len()) ". Held: " (pass) ", missed: " (miss)
-                @if predicted > 0 { ", predicted (the result is not known yet): " (predicted) }
-                "."
-            } }
+            (lead(&claims))
             @if !study.complete {
                 p.notice role="status" { "This run was interrupted: some claims are missing." }
             }
@@ -37,10 +33,16 @@ pub fn page(study: &Study, article: &Article) -> String {
             }
             @for figure in &article.figures { section { (drawing::lines(figure)) } }
             @for map in &article.maps { section { (grid(map)) } }
-            section {
-                h2 { "The claims" }
-                @for claim in &claims { (claim_section(claim)) }
-            }
+            @if !evidence.is_empty() { section {
+                h2 { "Claims that are evidence" }
+                p { "Orders and causes, and results that were kept back: no constant was fitted on them." }
+                @for claim in &evidence { (claim_section(claim)) }
+            } }
+            @if !apart.is_empty() { section {
+                h2 { "Claims that are no evidence" }
+                p { "What constants were fitted on, arithmetic, the set-up, and wishes." }
+                @for claim in &apart { (claim_section(claim)) }
+            } }
         }
         footer {
             p { "Made by kpps " (study.kpps_version) " with profiles " code { (study.profiles_hash) }
@@ -48,6 +50,11 @@ pub fn page(study: &Study, article: &Article) -> String {
         }
     };
     page::page(&article.title, &[page::CSS, drawing::CSS, STUDY_CSS], &body)
+}
+
+/// What was found, before anything else.
+fn lead(claims: &[&Claim]) -> Markup {
+    markup! { div.lead { @for sentence in sentences(claims) { p { (sentence) } } } }
 }
 
 fn paragraphs(text: &str) -> Markup {
@@ -112,11 +119,18 @@ fn figures(claim: &Claim) -> Markup {
     }
 }
 
-/// All studies of a document on one page: how much was reproduced, what was predicted, and what was missed
-/// and why.
+/// All studies of a document on one page: how much of the evidence was reproduced, what was predicted, what
+/// was missed and why, and what is no evidence.
 pub fn overview(study: &Study) -> String {
-    let [results, blind, revised] = study.foretold();
-    let count = |name: &str, verdict| study.of(name).filter(|claim| claim.verdict == verdict).count();
+    let claims: Vec<&Claim> = study.claims.iter().collect();
+    let of = |name: &str, is_evidence| {
+        held(study.of(name).filter(move |claim: &&Claim| claim.is_evidence() == is_evidence))
+    };
+    let blind = |name: &str| {
+        let results: Vec<_> = study.of(name).flat_map(|claim| &claim.results).collect();
+        let right = results.iter().filter(|result| result.blind).count();
+        if results.is_empty() { "–".to_owned() } else { format!("{right} of {}", results.len()) }
+    };
     let foretold: Vec<&Claim> = study.claims.iter().filter(|claim| !claim.results.is_empty()).collect();
     let missed: Vec<&Claim> =
         study.claims.iter().filter(|c| matches!(c.verdict, Verdict::Miss | Verdict::Failed)).collect();
@@ -126,22 +140,17 @@ pub fn overview(study: &Study) -> String {
             p.setting { "All studies, run in the simulator of kpps" }
         } }
         main {
-            div.lead { p {
-                "Claims: " (study.claims.len()) ". Held: " (study.count(Verdict::Pass)) ", missed: "
-                (study.count(Verdict::Miss)) ". Of " (results) " results that were predicted blind, "
-                (blind) " were right, and the model that was revised afterwards has " (revised) "."
-            } }
+            (lead(&claims))
             @if !study.complete {
                 p.notice role="status" { "This run was interrupted: some claims are missing." }
             }
             section {
                 h2 { "By document" }
                 div.scroll { table.figures {
-                    thead { tr { th { "study" } th { "claims" } th { "held" } th { "missed" } } }
+                    thead { tr { th { "study" } th { "evidence held" } th { "predicted blind, right" } th { "no evidence: held" } } }
                     tbody { @for article in &study.articles { tr {
                         td { a href={ (article.name) ".html" } { (article.title) } }
-                        td { (study.of(&article.name).count()) } td { (count(&article.name, Verdict::Pass)) }
-                        td { (count(&article.name, Verdict::Miss)) }
+                        td { (of(&article.name, true)) } td { (blind(&article.name)) } td { (of(&article.name, false)) }
                     } } }
                 } }
             }

@@ -1,5 +1,6 @@
 //! Claims and figures on a terminal.
 
+use super::evidence::{parts, sentences};
 use super::value::{columns, hit, side, value};
 use crate::text::Look;
 use kpps_results::study::{Claim, Figure, Map, Study, Verdict};
@@ -26,38 +27,41 @@ pub fn screen(study: &Study, look: Look) -> String {
             text += &grid(map);
             text.push('\n');
         }
-        for claim in study.of(&article.name) {
-            let verdict = coloured(claim.verdict, look);
-            text += &format!("{:<5} {verdict} ", claim.id);
-            text += &wrapped(&claim.says, look.width, 0);
-            if !claim.expected.is_empty() {
-                text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, look.width, 10));
+        let claims: Vec<&Claim> = study.of(&article.name).collect();
+        let headings =
+            ["Claims that are evidence", "Claims that are no evidence: fitted, arithmetic, set-up, wishes"];
+        for (heading, claims) in headings.into_iter().zip(parts(&claims)) {
+            if !claims.is_empty() {
+                text += &format!("{heading}\n");
             }
-            text += &figures(claim, look);
-            for result in &claim.results {
-                let judged = format!("blind {}, revised {}", hit(result.blind), hit(result.revised));
-                let says = format!("{}: {judged} ({})", result.name, result.holds);
-                text += &format!("{INDENT}predicted {}", wrapped(&says, look.width, 10));
+            for claim in claims {
+                text += &one(claim, look);
             }
-            if !claim.why.is_empty() {
-                text += &format!("{INDENT}why       {}", wrapped(&claim.why, look.width, 10));
-            }
+            text.push('\n');
         }
-        text.push('\n');
     }
-    let kinds = [Verdict::Pass, Verdict::Miss, Verdict::Predicted, Verdict::Failed];
-    let counts: Vec<_> = kinds
-        .into_iter()
-        .map(|verdict| (study.count(verdict), verdict))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {verdict}"))
-        .collect();
-    let claims = if study.claims.len() == 1 { "claim" } else { "claims" };
-    text += &format!("{} {claims}: {}\n", study.claims.len(), counts.join(", "));
-    let [results, blind, revised] = study.foretold();
-    if results > 0 {
-        text +=
-            &format!("predicted blind: {blind} of {results} results hit; revised afterwards: {revised}\n");
+    let claims: Vec<&Claim> = study.claims.iter().collect();
+    for sentence in sentences(&claims) {
+        text += &lines(&sentence, look.width, 0);
+    }
+    text
+}
+
+/// A claim with its verdict and figures.
+fn one(claim: &Claim, look: Look) -> String {
+    let mut text = format!("{:<5} {} ", claim.id, coloured(claim.verdict, look));
+    text += &wrapped(&claim.says, look.width, 0);
+    if !claim.expected.is_empty() {
+        text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, look.width, 10));
+    }
+    text += &figures(claim, look);
+    for result in &claim.results {
+        let judged = format!("blind {}, revised {}", hit(result.blind), hit(result.revised));
+        let says = format!("{}: {judged} ({})", result.name, result.holds);
+        text += &format!("{INDENT}predicted {}", wrapped(&says, look.width, 10));
+    }
+    if !claim.why.is_empty() {
+        text += &format!("{INDENT}why       {}", wrapped(&claim.why, look.width, 10));
     }
     text
 }
@@ -113,10 +117,14 @@ fn coloured(verdict: Verdict, look: Look) -> String {
     if look.colour { format!("\x1b[38;5;{hue}m{verdict:<10}\x1b[0m") } else { format!("{verdict:<10}") }
 }
 
-/// `text` in lines that end before `width`, the second and later ones indented, the first beginning where it
-/// stands.
+/// `text` beside a claim, in lines that end before `width`, the second and later ones indented, the first
+/// beginning where it stands.
 fn wrapped(text: &str, width: usize, hang: usize) -> String {
-    let margin = INDENT.len() + hang;
+    lines(text, width, INDENT.len() + hang)
+}
+
+/// `text` in lines that end before `width`, the second and later ones behind a margin.
+fn lines(text: &str, width: usize, margin: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last().map_or(0, |line| line.chars().count());

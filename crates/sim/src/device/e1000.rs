@@ -15,6 +15,7 @@ use kpps_machine::{Machine, NS};
 use kpps_platform::{Buffer, BufferSource, Platform};
 use serde::Deserialize;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 
 /// How long a link may take to come up: twice the slowest autonegotiation.
@@ -75,11 +76,46 @@ enum Policy {
     Own(Box<dyn ServicePolicy>),
 }
 
-/// What a driver preset says of the driver's behaviour towards the operating system. Only the simulator asks
-/// for it: the driver's own code leaves both to its caller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// A line of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Kernel {
+    /// Linux 2.2: no softirqs, no NAPI.
+    #[serde(rename = "linux-2.2")]
+    Linux22,
+    /// Linux 2.4, from 2.4.20 on with NAPI.
+    #[serde(rename = "linux-2.4")]
+    Linux24,
+    /// Linux 2.6.
+    #[serde(rename = "linux-2.6")]
+    Linux26,
+    /// Linux 6.
+    #[serde(rename = "linux-6")]
+    Linux6,
+    /// FreeBSD 4 to 6.
+    #[serde(rename = "freebsd")]
+    FreeBsd,
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Linux22 => "Linux 2.2",
+            Self::Linux24 => "Linux 2.4",
+            Self::Linux26 => "Linux 2.6",
+            Self::Linux6 => "Linux 6",
+            Self::FreeBsd => "FreeBSD",
+        })
+    }
+}
+
+/// What a driver preset says of the operating system, and of the driver's behaviour towards it. Only the
+/// simulator asks for it: the driver's own code leaves it to its caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverModel {
+    /// The kernels that the driver existed for; empty: any.
+    #[serde(default)]
+    pub kernels: Vec<Kernel>,
     /// When the checksum status of a received frame is worked out.
     #[serde(default)]
     pub checksum_status: ChecksumStatus,
@@ -93,7 +129,12 @@ pub struct DriverModel {
 
 impl DriverModel {
     /// The names of these constants in a driver preset; all others are the driver's own ([`Config`]).
-    pub const CONSTANTS: [&str; 3] = ["checksum_status", "transmit_queue", "transmit_tail"];
+    pub const CONSTANTS: [&str; 4] = ["kernels", "checksum_status", "transmit_queue", "transmit_tail"];
+
+    /// Whether the driver existed for this kernel.
+    pub fn existed_for(&self, kernel: Kernel) -> bool {
+        self.kernels.is_empty() || self.kernels.contains(&kernel)
+    }
 }
 
 /// When a driver tells the card of frames to send.
