@@ -2,6 +2,7 @@
 
 use crate::proto;
 use kpps_frames::encap::Tags;
+use kpps_frames::tag::Place;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
@@ -41,6 +42,11 @@ pub(crate) fn frame(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         true => Ok(bytes),
         false => Err(format!("a frame of {} bytes is too long", bytes.len())),
     }
+}
+
+/// Where test frames have their tags.
+pub(crate) fn place(balanced_at: Option<u32>) -> Result<Place, String> {
+    Ok(balanced_at.map(|at| number("place", at)).transpose()?.map_or_else(Place::default, Place::balanced))
 }
 
 fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {

@@ -16,7 +16,7 @@ pub(crate) type Cookie = [u8; 16];
 const BYTES: usize = 40;
 /// Questions for one reading before or after a trial, and how long a reading may take.
 pub(crate) const PINGS: u64 = 40;
-const AT_MOST: Duration = Duration::from_millis(500);
+pub(crate) const AT_MOST: Duration = Duration::from_millis(500);
 /// How long an answer may take. Two questions without an answer mean that none will come.
 const PATIENCE: Duration = Duration::from_millis(150);
 /// How often the answering thread checks whether it is still needed.

@@ -1,14 +1,15 @@
 //! The tester's side of a session: a port of another host.
 
 use crate::agent::KEEP_ALIVE;
-use crate::parts::{LONGEST, split};
+use crate::parts::{LONGEST, QUESTION, split};
 use crate::proto::agent_client::AgentClient;
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
-use crate::session::LEASE;
+use crate::session::{LEASE, RELAYED};
 use crate::{Error, Security, convert, pings};
 use kpps_frames::Mac;
+use kpps_frames::tag::Place;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Load, Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
@@ -42,6 +43,8 @@ const ASK: Duration = Duration::from_millis(20);
 const PINGS_AT_WORK: u64 = 10;
 /// Questions about the time, where datagrams do not come through.
 const PINGS: usize = 40;
+/// More bytes than the tag and the length of a field of a message take.
+const FIELD: usize = 16;
 
 /// A host with an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +158,6 @@ pub fn connect(
         },
         clock_id: opened.clock_id,
         clock,
-        received: Vec::new(),
         conversation: conversation.clone(),
     };
     Ok((port, RemoteHost { prefix: format!("{host}/"), conversation }))
@@ -284,8 +286,6 @@ struct RemotePort {
     clock_id: String,
     /// The address and cookie of the agent's clock.
     clock: Option<(UdpSocket, pings::Cookie)>,
-    /// Frames received while one was sent.
-    received: Vec<Vec<u8>>,
     conversation: Arc<Mutex<Conversation>>,
 }
 
@@ -294,9 +294,12 @@ impl RemotePort {
         ask(&self.conversation, vec![asks])
     }
 
-    fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, Trouble> {
-        match self.ask(Asks::Relay(proto::Relay { send }))? {
-            Says::Relayed(relayed) => Ok(relayed),
+    fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, Trouble> {
+        let sent = relay.send.len();
+        match self.ask(Asks::Relay(relay))? {
+            Says::Relayed(relayed) if relayed.taken as usize <= sent && relayed.received.len() <= RELAYED => {
+                Ok(relayed)
+            }
             other => Err(self.unexpected(other)),
         }
     }
@@ -316,8 +319,9 @@ impl RemotePort {
 
     /// Reads the agent's clock by messages of the session.
     fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
+        let begin = Instant::now();
         let mut pings = Vec::with_capacity(PINGS);
-        for _ in 0..PINGS {
+        while pings.len() < PINGS && (pings.is_empty() || begin.elapsed() < pings::AT_MOST) {
             let sent_ns = Clock::here().now_ns();
             match self.ask(Asks::ReadClock(proto::ReadClock {}))? {
                 Says::Clock(proto::Clock { came_ns, left_ns }) => {
@@ -363,17 +367,31 @@ impl TestPort for RemotePort {
         false
     }
 
-    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
-        let relayed = self.relay(vec![frame.to_vec()])?;
-        self.received.extend(relayed.received);
-        Ok(relayed.taken > 0)
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        let mut sent = 0;
+        while let Some(rest) = frames.get(sent..).filter(|rest| !rest.is_empty()) {
+            // As many as fit into a message, or one.
+            let mut bytes = 0;
+            let fit = rest.iter().take_while(|frame| {
+                bytes += frame.len() + FIELD;
+                bytes <= QUESTION - FIELD
+            });
+            let some = &rest[..fit.count().clamp(1, rest.len())];
+            let relay = proto::Relay { send: some.to_vec(), balanced_at: None };
+            let taken = self.relay(relay)?.taken as usize;
+            sent += taken;
+            if taken < some.len() {
+                break;
+            }
+        }
+        Ok(sent)
     }
 
-    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
-        let relayed = self.relay(Vec::new())?;
-        self.received.extend(relayed.received);
-        self.received.iter().for_each(|frame| sink(frame));
-        Ok(self.received.drain(..).count())
+    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        let balanced_at = place.balanced_at().map(Into::into);
+        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at })?;
+        relayed.received.iter().for_each(|frame| sink(frame));
+        Ok(())
     }
 
     fn read_clock(&mut self) -> Result<Reading, Trouble> {

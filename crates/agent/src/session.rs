@@ -27,6 +27,8 @@ use tonic::{Status, Streaming};
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// The longest time between the request for a trial and its start. Until then its port stays reserved.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+/// The most received frames in one answer.
+pub(crate) const RELAYED: usize = 4096;
 
 /// The state that all sessions of an agent share.
 pub(crate) struct Shared {
@@ -109,7 +111,7 @@ impl OpenPort {
                 let came_ns = self.shared.clock.now_ns();
                 Says::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
             }
-            Asks::Relay(relay) => Says::Relayed(self.relay(relay.send)?),
+            Asks::Relay(relay) => Says::Relayed(self.relay(relay)?),
             Asks::Before(proto::Before { stream }) => {
                 self.host.before(stream.map(|stream| stream as u16)).map_err(|e| e.to_string())?;
                 Says::Observed(proto::Observed {})
@@ -130,16 +132,21 @@ impl OpenPort {
         })
     }
 
-    fn relay(&mut self, send: Vec<Vec<u8>>) -> Result<proto::Relayed, String> {
+    fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
-        for frame in send {
-            let frame = convert::frame(frame)?;
-            if self.shared.loads.may_relay() {
-                relayed.taken += u32::from(self.port.send_one(&frame).map_err(|e| e.to_string())?);
-            }
+        if relay.send.is_empty() {
+            let place = convert::place(relay.balanced_at)?;
+            let mut sink = |frame: &[u8]| {
+                if relayed.received.len() < RELAYED {
+                    relayed.received.push(frame.to_vec());
+                }
+            };
+            self.port.receive(place, &mut sink).map_err(|e| e.to_string())?;
+            return Ok(relayed);
         }
-        let mut sink = |frame: &[u8]| relayed.received.push(frame.to_vec());
-        self.port.receive(&mut sink).map_err(|e| e.to_string())?;
+        let frames = relay.send.into_iter().map(convert::frame).collect::<Result<Vec<_>, _>>()?;
+        let allowed = frames.iter().take_while(|_| self.shared.loads.may_relay()).count();
+        relayed.taken = self.port.send_now(&frames[..allowed]).map_err(|e| e.to_string())? as u32;
         Ok(relayed)
     }
 

@@ -113,6 +113,9 @@ impl FlowPlan {
 
 /// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
+/// Learning frames that are sent at once. Then what arrives is looked at: on another host each look takes a
+/// round trip.
+const AT_ONCE: usize = 64;
 
 /// Where the frames that arrive at each port have their tags, and where their innermost frames begin.
 pub(crate) type Places = [(Place, usize); 2];
@@ -136,34 +139,47 @@ pub(crate) fn learn(
         (None, Some(_)) => None,
     });
     let mut through = [false; 2];
-    let mut known = [false; 2];
+    // Each address once, the first one last, and that again until a frame has arrived.
+    let mut left = [0, 1].map(|from| ends[1 - from].ips.count().clamp(1, DESTINATIONS));
     let mut patience = Patience::new();
     let mut next = Instant::now();
     while patience.lasts() && go_on() {
-        if Instant::now() >= next {
+        let again = Instant::now() >= next;
+        if again {
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
-            for &(from, other) in directions {
-                let Some(mac) = to[from] else { continue };
-                // Each address once, then the first one until a frame has arrived.
-                let all = if known[from] { 1 } else { ends[other].ips.count().min(DESTINATIONS) };
-                known[from] = true;
-                let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
-                for destination in (0..all).rev() {
-                    if let Some(frame) = probe(from, mac, destination, tag) {
-                        ports[from].send_one(&frame)?;
-                    }
-                }
+        }
+        for &(from, _) in directions {
+            let Some(mac) = to[from].filter(|_| again || left[from] > 0) else { continue };
+            let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
+            let all = left[from].max(1);
+            let some: Vec<_> = (0..all).rev().take(AT_ONCE).collect();
+            let (whose, frames): (Vec<_>, Vec<_>) = some
+                .iter()
+                .filter_map(|&destination| Some((destination, probe(from, mac, destination, tag)?)))
+                .unzip();
+            let sent = ports[from].send_now(&frames)?;
+            // Those for which there was no room are next.
+            let rest = whose.get(sent).map_or(all - some.len() as u32, |first| first + 1);
+            if rest < left[from] {
+                left[from] = rest;
+                patience = Patience::new();
             }
         }
         let mut note = |at: usize, _: &[u8], tag: Tag| {
-            through[at] |= tag.stream == stream && tag.sequence as usize == 1 - at;
+            let is_ours = tag.stream == stream;
+            through[at] |= is_ours && tag.sequence as usize == 1 - at;
+            is_ours
         };
         receive_and_answer(ports, (ends, places), &mut to, &mut note)?;
-        if directions.iter().all(|&(_, other)| through[other]) {
+        if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            while receive_and_answer(ports, (ends, places), &mut to, &mut |_, _, _| {})? && patience.lasts() {
+            let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == stream;
+            while receive_and_answer(ports, (ends, places), &mut to, &mut late)?
+                && patience.lasts()
+                && go_on()
+            {
                 std::thread::sleep(QUIET);
             }
             break;
@@ -172,9 +188,6 @@ pub(crate) fn learn(
     }
     Ok((to, directions.iter().all(|&(_, other)| through[other])))
 }
-
-/// Frames on their way at once while flows are learned.
-const AT_ONCE: usize = 64;
 
 /// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
 /// flows as they arrived there. Those of which none came within two seconds after the last one that did are
@@ -192,22 +205,22 @@ pub(crate) fn learn_flows(
     while missing > 0 && patience.lasts() && go_on() {
         let before = missing;
         let unknown: Vec<usize> = (0..flows.len()).filter(|n| learned[*n].is_none()).collect();
-        for some in unknown.chunks(AT_ONCE) {
-            for &n in some {
+        for some in unknown.chunks(AT_ONCE).take_while(|_| go_on()) {
+            let frame = |&n: &usize| {
                 let tag = Tag { stream, sequence: n as u64, sent_ps: 0 };
-                if let Some(frame) = look.frame(&flows[n], n as u32, tag) {
-                    ports[0].send_one(&frame)?;
-                }
-            }
+                look.frame(&flows[n], n as u32, tag)
+            };
+            ports[0].send_now(&some.iter().filter_map(frame).collect::<Vec<_>>())?;
             let mut note = |at: usize, bytes: &[u8], tag: Tag| {
-                let place =
-                    learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && tag.stream == stream);
+                let is_ours = tag.stream == stream;
+                let place = learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && is_ours);
                 if let Some(place @ None) = place {
                     *place = bytes.get(places[1].1..).and_then(headers::flow);
                     missing -= usize::from(place.is_some());
                 }
+                is_ours
             };
-            while receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)? {}
+            receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)?;
         }
         if missing < before {
             patience = Patience::new();
@@ -234,49 +247,52 @@ pub(crate) fn resolve(
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
-        if !receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| ())? {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| false)?;
+        std::thread::sleep(Duration::from_micros(200));
     }
     Ok(to)
+}
+
+/// Takes what has come since the paths were learned, and answers questions: what waits in a port's queue
+/// leaves less room for the frames of the trial.
+pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
+    let places = &Places::default();
+    receive_and_answer(ports, (ends, places), &mut [None; 2], &mut |_, _, _| false).map(drop)
 }
 
 /// Announces both ends, and asks for the station addresses of routers that are not in `to`.
 fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2]) -> Result<(), Trouble> {
     for (at, port) in ports.iter_mut().enumerate() {
         let station = ends[at].station;
-        port.send_one(&neighbours::question(&station, station.ips.first()))?;
-        if let (None, Some(gateway)) = (to[at], ends[at].gateway) {
-            port.send_one(&neighbours::question(&station, gateway))?;
-        }
+        let unknown = ends[at].gateway.filter(|_| to[at].is_none());
+        let whom = [station.ips.first()].into_iter().chain(unknown);
+        port.send_now(&whom.map(|whom| neighbours::question(&station, whom)).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
-/// Receives from both ports and answers questions. `note` is told the port, bytes and tag of each test frame.
-/// Returns whether anything was received.
+/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame, and
+/// returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, places): (&[End; 2], &Places),
     to: &mut [Option<Mac>; 2],
-    note: &mut dyn FnMut(usize, &[u8], Tag),
+    note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
 ) -> Result<bool, Trouble> {
     let mut any = false;
     for (at, port) in ports.iter_mut().enumerate() {
         let mut answers = Vec::new();
-        let mut listen = |bytes: &[u8]| {
+        port.receive(places[at].0, &mut |bytes: &[u8]| {
             if let Some((tag, _)) = places[at].0.read(bytes) {
-                note(at, bytes, tag);
+                any |= note(at, bytes, tag);
             } else {
                 answers.extend(neighbours::answer(&ends[at].station, bytes));
                 to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
             }
-        };
-        while port.receive(&mut listen)? > 0 {
+        })?;
+        if !answers.is_empty() {
             any = true;
-        }
-        for answer in answers {
-            port.send_one(&answer)?;
+            port.send_now(&answers)?;
         }
     }
     Ok(any)

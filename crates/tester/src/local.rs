@@ -12,6 +12,7 @@ use crate::state::TrialState;
 use crate::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
 use crate::timeline::Timeline;
 use kpps_frames::Mac;
+use kpps_frames::tag::Place as TagPlace;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
@@ -98,23 +99,33 @@ impl TestPort for LocalPort {
         self.port.longest()
     }
 
-    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
-        send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        for (sent, frame) in frames.iter().enumerate() {
+            if !send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))? {
+                return Ok(sent);
+            }
+        }
+        Ok(frames.len())
     }
 
-    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
-        // Frames have times from now on. Some kernels need a moment before.
-        let received = self.port.woken().and_then(|()| {
-            self.port.receive_stamped(BUDGET, |frame, _| {
-                sink(frame.as_ref());
+    fn receive(&mut self, place: TagPlace, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        let mut take = || {
+            self.port.woken()?;
+            let end = Instant::now() + SLOW;
+            // Frames have times from now on. Some kernels need a moment before.
+            while self.port.receive_stamped(BUDGET, |frame, _| {
+                let bytes = frame.as_ref();
+                if place.read(bytes).is_some() || neighbours::is_message(bytes) {
+                    sink(bytes);
+                }
                 Some(frame.buffer)
-            })
-        });
-        let counted = received.and_then(|frames| {
+            })? > 0
+                && Instant::now() < end
+            {}
             self.before = Some(self.port.counters()?);
-            Ok(frames)
-        });
-        counted.map_err(|trouble| trouble.at(&self.name))
+            Ok(())
+        };
+        take().map_err(|trouble: Trouble| trouble.at(&self.name))
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {

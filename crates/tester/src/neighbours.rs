@@ -51,6 +51,11 @@ impl Message {
     }
 }
 
+/// Whether this frame is a message of either protocol.
+pub fn is_message(frame: &[u8]) -> bool {
+    Message::read(frame).is_some()
+}
+
 /// The frame by which `from` asks for the station address of `whom`. If that is its own first address, the
 /// station announces itself.
 pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {

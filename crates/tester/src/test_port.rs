@@ -14,6 +14,7 @@ use crate::neighbours::Station;
 use crate::recognised::{Classes, Skipped};
 use crate::state::TrialState;
 use crate::timeline::Timeline;
+use kpps_frames::tag::Place;
 use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
@@ -182,16 +183,18 @@ pub trait TestPort: Send {
     fn can_replay(&self) -> bool {
         true
     }
-    /// Sends a frame now. A refused one is lost.
+    /// Sends the first of these frames now. Returns their number; there was no room for the others.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble>;
-    /// Passes on received frames. Returns their number.
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble>;
+    /// Takes the frames that wait in the port's queue, for a limited time: other traffic may never end. Passes
+    /// on those that matter before a trial: frames with a tag at this place, and messages of address
+    /// resolution and neighbour discovery.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble>;
+    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble>;
     /// Reads its clock.
     ///
     /// # Errors

@@ -566,6 +566,7 @@ impl Tester {
             receives: tasks[at].expect.is_some(),
             ..PortCount::default()
         });
+        learn::clear(&mut self.ports, &self.ends)?;
         let state = Arc::new(TrialState::new(directions.len()));
         let wait = offer.every.map_or(Duration::ZERO, |_| LEAD);
         clocks.begin(wait);

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 #[cfg(target_os = "linux")]
+mod distance;
+#[cfg(target_os = "linux")]
 mod namespaces;
 mod protocol;
 mod session;

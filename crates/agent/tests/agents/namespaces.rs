@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 const NOISE_NS: u64 = 1000;
 
 /// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
-struct Lab {
-    nets: Agents,
+pub struct Lab {
+    pub nets: Agents,
     files: tempfile::TempDir,
 }
 
 impl Lab {
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let nets = Agents::new(["a", "b"])?;
         let files = tempfile::tempdir().unwrap();
         std::fs::write(files.path().join("token"), "0123456789abcdef0123").unwrap();
@@ -43,7 +43,7 @@ impl Lab {
     }
 
     /// By the token, or by the certificate of this name.
-    fn security(&self, with: &str) -> Security {
+    pub fn security(&self, with: &str) -> Security {
         security(self.files.path(), with)
     }
 
@@ -52,7 +52,7 @@ impl Lab {
         start(&self.nets.agents[at], "namespaces::an_agent", self.files.path(), &says)
     }
 
-    fn agents(&self, with: [&str; 2]) -> [Process; 2] {
+    pub fn agents(&self, with: [&str; 2]) -> [Process; 2] {
         [0, 1].map(|at| self.agent(at, with[at]))
     }
 }
@@ -74,11 +74,16 @@ fn tester(security: &Security) -> Tester {
 
 /// The same between these addresses.
 fn tester_of(security: &Security, addresses: [Address; 2]) -> Tester {
+    tester_at(security, ["10.9.0.1", "10.9.0.2"], addresses)
+}
+
+/// The same over agents that are reached there.
+pub fn tester_at(security: &Security, hosts: [&str; 2], addresses: [Address; 2]) -> Tester {
     let places: Vec<Place> = ["dut1", "dut2"].map(|place| place.parse().unwrap()).to_vec();
     let here = LocalHost::around(&[], &places).unwrap();
     let mut sites = vec![Site { name: None, host: Box::new(here), ports: Vec::new() }];
     let mut ports: Vec<Box<dyn TestPort>> = Vec::new();
-    for (at, (host, port)) in [("10.9.0.1", "packet:a"), ("10.9.0.2", "packet:b")].into_iter().enumerate() {
+    for (at, (host, port)) in hosts.into_iter().zip(["packet:a", "packet:b"]).enumerate() {
         let there: Host = host.parse().unwrap();
         let connected = || connect(&there, &port.parse().unwrap(), &Options::default(), &[], security);
         // The tester before may have gone a moment ago: its agent then still has the port.
@@ -98,7 +103,7 @@ fn tester_of(security: &Security, addresses: [Address; 2]) -> Tester {
     Tester::with(ports, addresses, sites)
 }
 
-fn addresses() -> [Address; 2] {
+pub fn addresses() -> [Address; 2] {
     [[198, 18, 0, 1], [198, 19, 0, 2]].map(|ip: [u8; 4]| Address {
         ips: Addresses::from(ip.into(), 1),
         gateway: None,
@@ -107,7 +112,7 @@ fn addresses() -> [Address; 2] {
     })
 }
 
-fn offer(pps: f64, duration: Duration) -> Offer {
+pub fn offer(pps: f64, duration: Duration) -> Offer {
     let (load, drain) = (Load::Pps(pps), Duration::from_secs(3));
     Offer {
         load,
@@ -257,7 +262,7 @@ fn all_kinds_of_traffic_pass_between_agents() {
 }
 
 /// A tester for the same ports without agents: this process opens them in their namespaces.
-fn tester_of_one_process(lab: &Lab) -> Tester {
+pub fn tester_of_one_process(lab: &Lab) -> Tester {
     let names: [Spec; 2] = ["packet:a", "packet:b"].map(|name| name.parse().unwrap());
     let ports = [0, 1].map(|at| -> Box<dyn TestPort> {
         lab.nets.agents[at].enter();

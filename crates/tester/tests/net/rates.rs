@@ -3,6 +3,7 @@
 
 use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
+use kpps_frames::tag::Place;
 use kpps_frames::{Encap, Mac};
 use kpps_namespaces::{Net, Process, in_six_tries, skip};
 use kpps_ports::Spec;
@@ -233,11 +234,11 @@ impl TestPort for Uncounted {
     fn near(&self) -> Option<&Near> {
         self.0.near()
     }
-    fn send_one(&mut self, frame: &[u8]) -> Result<bool, Trouble> {
-        self.0.send_one(frame)
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        self.0.send_now(frames)
     }
-    fn receive(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<usize, Trouble> {
-        self.0.receive(sink)
+    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        self.0.receive(place, sink)
     }
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         Done { missed: None, ..self.0.work(task, state) }
