@@ -6,12 +6,12 @@ use kpps_frames::tag::Place;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
-use kpps_ports::port::run::{Gaps, Got, Load, Plan, Shape};
-use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes, RateChange};
-use kpps_tester::ledger::{Accounts, PortCount};
+use kpps_ports::port::run::{Got, Load, Plan, Shape};
+use kpps_results::detail::{ArrivalBy, CpuTimes, RateChange};
+use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
-use kpps_tester::timeline::{Latencies, Point, Timeline};
-use kpps_tester::{Arrived, Counted, Done, Expect, Kept, OfFlow, Offender, Received, Task};
+use kpps_tester::timeline::Point;
+use kpps_tester::{Arrived, Counted, Done, Expect, OfFlow, Offender, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PARTS: u32 = 64;
 /// The slowest and the fastest load of a trial, in frames per second: one frame in eleven days, and more than
 /// any card sends. And the fastest of a Poisson process, whose gaps are drawn one by one.
 const SLOWEST_PPS: f64 = 1e-6;
-const FASTEST_PPS: f64 = 1e9;
+pub(crate) const FASTEST_PPS: f64 = 1e9;
 const FASTEST_DRAWN_PPS: f64 = 2e7;
 /// More frames than are sent at once.
 const BURST: u64 = 1_000_000;
@@ -255,7 +255,8 @@ pub(crate) fn done(done: Done) -> proto::Done {
             }),
         }),
         arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless }),
-        last_gap_ns: done.received.last_gap.map(ns),
+        last_gap_ns: done.received.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
+        cut_off: done.received.last_gap == Some(Duration::MAX),
         latency: done.received.latency.iter().map(latency).collect(),
         missed: done.missed,
         errors: done.errors,
@@ -292,18 +293,6 @@ fn point(point: &Point) -> proto::Point {
     }
 }
 
-fn was_point(point: proto::Point) -> Point {
-    let proto::Latency { ns, frames } = point.latency.unwrap_or_default();
-    Point {
-        due: point.due,
-        given: point.given,
-        refused: point.refused,
-        received: point.received,
-        missed: point.missed,
-        latency: Latencies::of(ns.into_iter().zip(frames)),
-    }
-}
-
 fn flow(of: &OfFlow) -> proto::Flow {
     proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
 }
@@ -315,88 +304,6 @@ fn offender(Offender { at_ns, frame, why }: Offender) -> proto::Offender {
 fn latency(latency: &Latency) -> proto::Latency {
     let (ns, frames) = latency.recorded().unzip();
     proto::Latency { ns, frames }
-}
-
-/// A port's results. The caller handles its failure.
-pub(crate) fn was_done(done: proto::Done) -> Done {
-    let arrived = done.arrived.unwrap_or_default();
-    Done {
-        intended: done.intended,
-        sent: done.sent,
-        elapsed: Duration::from_nanos(done.elapsed_ns),
-        gaps: done.gaps.map(|gaps| Gaps {
-            intended_ns: gaps.intended_ns,
-            count: gaps.count,
-            within: gaps.within,
-            p50_ns: gaps.p50_ns,
-            p99_ns: gaps.p99_ns,
-            p999_ns: gaps.p999_ns,
-            max_ns: gaps.max_ns,
-            waited_ns: gaps.waited_ns,
-            got: gaps.sender.map(|proto::Sender { cpu, first, session_first }| Got {
-                cpu,
-                first,
-                session_first,
-            }),
-        }),
-        received: Received {
-            arrived: Arrived {
-                received: arrived.received,
-                duplicated: arrived.duplicated,
-                reordered: arrived.reordered,
-                corrupted: arrived.corrupted,
-                nameless: arrived.nameless,
-                other_traffic: arrived.other_traffic,
-            },
-            last_gap: done.last_gap_ns.map(Duration::from_nanos),
-            latency: done.latency.iter().map(recorded).collect(),
-            arrival: Arrival {
-                by: if done.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
-                clock_set_ns: done.clock_set_ns,
-            },
-            flows: (0..)
-                .zip(&done.flows)
-                // No count may exceed the frames sent.
-                .map(|(flow, of)| OfFlow {
-                    flow,
-                    sent: of.sent,
-                    received: of.received.min(of.sent),
-                    reordered: of.reordered,
-                })
-                .collect(),
-            sizes: done.sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
-            kept: Kept { frames: done.kept.into_iter().map(was_offender).collect(), not_kept: done.not_kept },
-            classes: Vec::new(),
-        },
-        missed: done.missed,
-        errors: done.errors,
-        taken: done.taken,
-        trouble: None,
-        given: done.sent,
-        skipped: Vec::new(),
-        begun: Duration::from_nanos(done.begun_ns),
-        line: done
-            .line
-            .map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(was_point).collect())),
-        follower: None,
-        rate_changes: done
-            .rate_changes
-            .iter()
-            .map(|&proto::RateChange { at_s, offered_pps }| RateChange { at_s, offered_pps })
-            .collect(),
-    }
-}
-
-fn was_offender(proto::Offender { at_ns, frame, why }: proto::Offender) -> Offender {
-    Offender { at_ns, frame, why }
-}
-
-fn recorded(recorded: &proto::Latency) -> Latency {
-    let mut latency = Latency::default();
-    for (&ns, &frames) in recorded.ns.iter().zip(&recorded.frames) {
-        latency.record_times(ns, frames);
-    }
-    latency
 }
 
 pub(crate) fn port_count(count: &PortCount) -> proto::PortCount {
@@ -456,38 +363,15 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
     }
 }
 
-pub(crate) fn was_counted(counted: proto::Counted) -> Counted {
-    let cpu = |cpu: &proto::CpuTimes| CpuTimes {
-        user_s: cpu.user_s,
-        system_s: cpu.system_s,
-        irq_s: cpu.irq_s,
-        softirq_s: cpu.softirq_s,
-        idle_s: cpu.idle_s,
-        steal_s: cpu.steal_s,
-        cycles: cpu.cycles,
-    };
-    Counted {
-        accounts: Accounts {
-            dropped: counted.dropped,
-            in_flight_at: counted.in_flight_at,
-            excess: counted.excess,
-            possible: counted.possible.into_iter().map(|it| (it.place, it.frames)).collect(),
-        },
-        interfaces: counted.interfaces.into_iter().map(|(name, it)| (name, it.counts)).collect(),
-        ip: counted.ip.into_iter().map(|(name, it)| (name, it.counts)).collect(),
-        cpus: counted.cpus.iter().map(cpu).collect(),
-        hosts: Vec::new(),
-        softnet: counted.softnet,
-        interrupts: counted.interrupts,
-        softirqs: counted.softirqs,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::believe::{self, Limits};
     use kpps_frames::Encap;
+    use kpps_results::detail::Arrival;
+    use kpps_tester::timeline::{Latencies, Timeline};
+    use kpps_tester::{Kept, Received};
 
     fn a_duty(shape: Shape) -> Task {
         Task {
@@ -595,7 +479,7 @@ mod tests {
         }
         let quantiles = latency.quantiles();
         let arrived = Arrived {
-            received: 10,
+            received: 20,
             duplicated: 1,
             reordered: 2,
             corrupted: 3,
@@ -607,6 +491,14 @@ mod tests {
         let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
         let kept = Kept { frames: vec![offender], not_kept: 5 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
+        let mut task = a_duty(Shape::Constant);
+        // Two flows of two sizes.
+        let heads = vec![vec![3; 60]; 4];
+        let (bytes, order) = (vec![60; 4], vec![0, 1]);
+        let parts = Parts { heads, bytes, order, flows: 2, balanced_at: 0, key: 0, inner: 0 };
+        let frames = Arc::new(Templates::from_parts(&parts).unwrap());
+        task.expect.iter_mut().for_each(|expect| expect.frames = frames.clone());
+        task.every = Some(Duration::from_secs(1));
         let mut line = Timeline::new(Duration::from_secs(1));
         let latency_of = Latencies::of([(1, 3), (70_000, 2), (u64::MAX, 1)]);
         *line.at(2_500_000_000) =
@@ -630,7 +522,9 @@ mod tests {
             rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
             ..Done::default()
         };
-        let came = was_done(done(sent));
+        let limits = Limits::of(&task, false);
+        let (came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
+        assert_eq!((trouble, came.unbelievable), (None, Vec::new()));
         assert_eq!((came.intended, came.sent), (12, 11));
         assert_eq!((came.begun, came.line), (Duration::from_nanos(3), Some(line)));
         assert_eq!(came.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
@@ -639,10 +533,7 @@ mod tests {
             (Some(5), None, None),
             "what is not known stays so"
         );
-        assert_eq!(
-            (came.received.arrived, came.received.last_gap),
-            (arrived, Some(Duration::from_nanos(u64::MAX)))
-        );
+        assert_eq!((came.received.arrived, came.received.last_gap), (arrived, Some(Duration::MAX)));
         assert_eq!(came.received.latency[0].quantiles(), quantiles);
         assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
@@ -652,7 +543,7 @@ mod tests {
         all.accounts.possible = vec![("a netfilter drop".to_owned(), 2), ("a dropped".to_owned(), 5)];
         all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
         all.cpus = vec![CpuTimes { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..CpuTimes::default() }];
-        assert_eq!(was_counted(counted(all.clone())), all);
+        assert_eq!(believe::counted(counted(all.clone())), all);
         let count =
             PortCount { port: "packet:a".into(), sent: Some(4), missed: Some(0), ..PortCount::default() };
         assert_eq!(counted_port(port_count(&count)), count);

@@ -1,10 +1,37 @@
 //! Entries for the fuzz target of messages.
 
+use crate::believe::{self, Limits};
 use crate::convert;
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
-use crate::proto::{Answer, Question, Work};
+use crate::proto::{self, Answer, Question, Work};
+use kpps_tester::Counted;
 use prost::Message;
+
+/// What a port is asked to do in a trial whose results are read.
+fn work() -> Work {
+    let frames = || {
+        Some(proto::Frames {
+            heads: vec![7; 60],
+            head_bytes: vec![60],
+            bytes: vec![60],
+            order: vec![0],
+            flows: 1,
+            ..proto::Frames::default()
+        })
+    };
+    Work {
+        senders: 2,
+        mac: vec![2; 6],
+        ips: "198.18.0.1".into(),
+        plan: Some(proto::Plan { pps: Some(1e6), frames: frames(), ..proto::Plan::default() }),
+        expect: Some(proto::Expect { frames: frames(), parts: 16, keep: true, ..proto::Expect::default() }),
+        duration_ns: 1_000_000_000,
+        drain_ns: 1_000_000_000,
+        every_ns: Some(1_000_000),
+        ..Work::default()
+    }
+}
 
 /// Reads bytes as an agent reads what a tester sends, and as a tester reads what an agent sends.
 pub fn read(bytes: &[u8]) {
@@ -18,9 +45,44 @@ pub fn read(bytes: &[u8]) {
         let again = convert::work(&task, senders);
         assert!(convert::task(again).is_ok_and(|(again, _)| again.at == task.at));
     }
-    match Answer::decode(bytes).map(|answer| answer.answer) {
-        Ok(Some(Says::Done(done))) => drop(convert::was_done(done)),
-        Ok(Some(Says::Counted(counted))) => drop(convert::was_counted(counted)),
-        _ => {}
+    if let Ok(Answer { answer: Some(says) }) = Answer::decode(bytes) {
+        believed(says);
+    }
+}
+
+/// Whatever an agent says, what is believed of it is finite, and its sums are numbers.
+pub(crate) fn believed(says: Says) {
+    let Ok((task, _)) = convert::task(work()) else { unreachable!("it is a constant") };
+    let limits = Limits::of(&task, false);
+    match says {
+        Says::Done(said) => {
+            let (done, _) = believe::done(said, &task, &limits, (3, 2));
+            let sums = [done.intended, done.sent, done.received.arrived.received, done.given];
+            assert!(sums.iter().all(|frames| *frames < 1 << 49), "{sums:?}");
+            let points = done.line.as_ref().map_or(&[][..], |line| line.points());
+            let received: u64 = points.iter().map(|point| point.received).sum();
+            assert!(received < 1 << 49);
+            let frames: u64 = done.received.latency.iter().map(|latency| latency.frames()).sum();
+            assert!(frames <= done.received.arrived.received + done.received.arrived.duplicated);
+            assert!(done.rate_changes.iter().all(|it| it.at_s >= 0.0 && it.offered_pps.is_finite()));
+            assert!(done.elapsed <= task.duration * 100 && done.begun <= task.duration * 100);
+        }
+        Says::Counted(said) => {
+            let mut all = Counted::default();
+            for host in ["10.9.0.1", "10.9.0.2"] {
+                all.add(Some(host), believe::counted(said.clone()));
+            }
+            let _ = all.accounts.explaining(u64::MAX >> 1);
+            assert!(all.accounts.total() < 1 << 63);
+            assert!(all.cpus.iter().all(|cpu| (cpu.user_s + cpu.idle_s + cpu.steal_s).is_finite()));
+        }
+        Says::Progress(said) => {
+            let progress = believe::progress(said, &limits, (3, 2));
+            assert!(progress.sent < 1 << 49 && progress.received < 1 << 49);
+        }
+        Says::Port(said) => drop(believe::opened(said)),
+        Says::Described(said) => drop(believe::environment(said.environment)),
+        Says::Refused(why) => assert!(!believe::text(&why).contains('\n')),
+        Says::Clock(_) | Says::Relayed(_) | Says::Observed(_) => {}
     }
 }

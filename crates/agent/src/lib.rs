@@ -19,11 +19,14 @@
 #[cfg(test)]
 mod abuse;
 mod agent;
+mod believe;
 mod clients;
 mod convert;
 #[cfg(any(feature = "fuzzing", test))]
 pub mod fuzzing;
 pub mod keys;
+#[cfg(test)]
+mod lies;
 mod loads;
 mod pair;
 mod parts;

@@ -1,13 +1,14 @@
 //! The tester's side of a session: a port of another host.
 
 use crate::agent::KEEP_ALIVE;
+use crate::believe::Limits;
 use crate::parts::{LONGEST, QUESTION, split};
 use crate::proto::agent_client::AgentClient;
 use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::session::{LEASE, RELAYED};
-use crate::{Error, Security, convert, pings};
+use crate::{Error, Security, believe, convert, pings};
 use kpps_frames::Mac;
 use kpps_frames::tag::Place;
 use kpps_ports::Spec;
@@ -131,7 +132,9 @@ pub fn connect(
         others: others.to_vec(),
     });
     let opened = match conversation.ask(vec![open], OPEN) {
-        Ok(Says::Port(opened)) => opened,
+        Ok(Says::Port(opened)) => {
+            believe::opened(opened).map_err(|why| Error(format!("agent {host}: {why}")))?
+        }
         Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
         Ok(_) => {
             return Err(Error(format!(
@@ -267,7 +270,10 @@ impl Conversation {
             tokio::time::timeout(patience, exchange).await
         });
         let silent = || Error(format!("{agent} is lost: no answer for {} s", patience.as_secs()));
-        answer.map_err(|_| silent())??.answer.ok_or_else(gone)
+        Ok(match answer.map_err(|_| silent())??.answer.ok_or_else(gone)? {
+            Says::Refused(why) => Says::Refused(believe::text(&why)),
+            says => says,
+        })
     }
 }
 
@@ -416,9 +422,17 @@ impl TestPort for RemotePort {
         let (mut follower, mut seen) = (task.follower.clone(), 0);
         let senders = state.senders();
         let mut asks = split(&convert::work(task, senders));
+        // All is over by then, whatever the agent says.
+        let rest = task.drain.saturating_add(LEASE);
+        let mut end = begin.checked_add(task.duration.saturating_add(rest));
         let trouble = loop {
+            let limits = Limits::of(task, !rate_changes.is_empty());
             match ask(&self.conversation, asks) {
+                Ok(Says::Progress(_)) if end.is_some_and(|end| Instant::now() > end) => {
+                    break trouble(format!("{}: the agent does not end the trial", self.name));
+                }
                 Ok(Says::Progress(progress)) => {
+                    let progress = believe::progress(progress, &limits, state.so_far(task.at));
                     state.sends(task.at, progress.sent);
                     state.receives(task.at, progress.received);
                     progress.shortfall.iter().for_each(|frames| state.falls_short(task.at, *frames));
@@ -428,8 +442,9 @@ impl TestPort for RemotePort {
                         state.has_sent(task.at, progress.sent);
                     }
                 }
-                Ok(Says::Done(mut done)) => {
-                    let failed = done.trouble.take().map(|what| trouble(format!("{}: {what}", self.name)));
+                Ok(Says::Done(done)) => {
+                    let (done, failed) = believe::done(done, task, &limits, state.so_far(task.at));
+                    let failed = failed.map(|what| trouble(format!("{}: {what}", self.name)));
                     if failed.is_some() {
                         state.abandon();
                     }
@@ -437,8 +452,8 @@ impl TestPort for RemotePort {
                         state.sends(task.at, done.sent);
                         state.has_sent(task.at, done.sent);
                     }
-                    state.receives(task.at, done.arrived.as_ref().map_or(0, |arrived| arrived.received));
-                    return Done { trouble: failed, follower, ..convert::was_done(done) };
+                    state.receives(task.at, done.received.arrived.received);
+                    return Done { trouble: failed, follower, ..done };
                 }
                 Ok(other) => break self.unexpected(other),
                 Err(trouble) => break trouble,
@@ -458,6 +473,9 @@ impl TestPort for RemotePort {
             let gain = state.gain(task.at, &mut seen);
             let gain = gain.map(|Gain { at_ns, gained_ns, pace }| proto::Gain { at_ns, gained_ns, pace });
             let abandoned = state.is_abandoned();
+            if abandoned && let Some(soon) = Instant::now().checked_add(rest) {
+                end = Some(end.map_or(soon, |end| end.min(soon)));
+            }
             asks = vec![Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
         };
         // Its last report is what is known.
@@ -507,7 +525,7 @@ impl kpps_tester::Host for RemoteHost {
             convert::port_count(&PortCount { port, ..count.clone() })
         };
         match self.ask(Asks::After(proto::After { ports: ports.iter().map(own).collect() }))? {
-            Says::Counted(counted) => Ok(convert::was_counted(counted)),
+            Says::Counted(counted) => Ok(believe::counted(counted)),
             _ => Err(kpps_tester::Error::Agent(format!("{}: unexpected answer from the agent", self.prefix))),
         }
     }
@@ -518,7 +536,7 @@ impl kpps_tester::Host for RemoteHost {
         };
         let interfaces = ports.iter().filter_map(own).collect();
         match ask(&self.conversation, vec![Asks::Describe(proto::Describe { interfaces })]) {
-            Ok(Says::Described(described)) => described.environment,
+            Ok(Says::Described(described)) => believe::environment(described.environment),
             // The trial reports what is lost.
             _ => BTreeMap::new(),
         }

@@ -58,8 +58,8 @@ pub struct DetailedTrial {
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` makes it
-    /// an invalid one.
+    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` and
+    /// `unbelievable` makes it an invalid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// Learning frames came through each direction before the trial; null where there are no ports.
@@ -400,8 +400,9 @@ impl DetailedTrial {
     /// Cycles of all CPUs together for each frame that arrived, other work included. `None` if a CPU does not
     /// count them, or if nothing arrived.
     pub fn cycles_per_frame(&self) -> Option<f64> {
-        let cycles = self.cpus.iter().map(|cpu| cpu.cycles).sum::<Option<u64>>()?;
-        (self.received > 0 && !self.cpus.is_empty()).then(|| cycles as f64 / self.received as f64)
+        // A document may have any numbers: the sum of whole ones could be too large.
+        let cycles = self.cpus.iter().map(|cpu| Some(cpu.cycles? as f64)).sum::<Option<f64>>()?;
+        (self.received > 0 && !self.cpus.is_empty()).then(|| cycles / self.received as f64)
     }
 
     /// The size in bytes with FCS, or the mix, as it is typed.
@@ -461,6 +462,8 @@ mod tests {
         assert_eq!(DetailedTrial { received: 0, ..all }.cycles_per_frame(), None);
         assert_eq!(trial(vec![cpu(Some(3000)), cpu(None)]).cycles_per_frame(), None);
         assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
+        let most = trial(vec![cpu(Some(u64::MAX)), cpu(Some(u64::MAX))]).cycles_per_frame();
+        assert!(most.is_some_and(|cycles| cycles.is_finite()));
         assert_eq!(cpu(Some(5)).since(&cpu(Some(2))).cycles, Some(3));
         assert_eq!(cpu(Some(5)).since(&cpu(None)).cycles, None);
     }

@@ -27,6 +27,11 @@ pub enum Doubt {
         /// How many more.
         frames: u64,
     },
+    /// A remote host gave values that cannot be. They are left out.
+    Unbelievable {
+        /// Which, with the host.
+        values: String,
+    },
     /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
     /// nobody reads.
     Unexplained {
@@ -54,7 +59,7 @@ impl Doubt {
 
     /// Whether this doubt makes a trial invalid as a measurement of the device under test.
     pub const fn is_invalid(&self) -> bool {
-        !matches!(self, Self::Unexplained { .. })
+        !matches!(self, Self::Unexplained { .. } | Self::Unbelievable { .. })
     }
 
     /// The doubt in words, for messages.
@@ -68,6 +73,7 @@ impl Doubt {
             Self::TooMany { frames } => {
                 format!("{frames} frames more arrived or were dropped than were sent")
             }
+            Self::Unbelievable { values } => format!("left out, because it cannot be: {values}"),
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
         }
     }

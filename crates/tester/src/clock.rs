@@ -336,7 +336,7 @@ impl Follower {
         let at_ns = reading.at_ns as f64 - self.epoch_ns as f64;
         let gained_ns = reading.ahead_ns.saturating_sub(self.before.ahead_ns) as f64;
         let off_ns = (self.gain.at(at_ns) - gained_ns).abs().ceil() as u64;
-        self.error_ns = self.error_ns.max(off_ns + reading.error_ns);
+        self.error_ns = self.error_ns.max(off_ns.saturating_add(reading.error_ns));
         off_ns
     }
 }
@@ -418,8 +418,8 @@ impl Clocks {
     /// The error of latencies in ns, up or down: that of the offset, and that of times which are kept to
     /// three digits with the margin.
     pub fn latency_error_ns(&self, margin_ns: u64) -> u64 {
-        let followed: u64 = self.followed.iter().flatten().map(|follower| follower.error_ns).sum();
-        self.error_ns().max(followed) + margin_ns.div_ceil(1024)
+        let errors = self.followed.iter().flatten().map(|follower| follower.error_ns);
+        self.error_ns().max(errors.fold(0, u64::saturating_add)).saturating_add(margin_ns.div_ceil(1024))
     }
 
     /// Whether a clock was set between the readings before and after the trial: it has gained or lost more

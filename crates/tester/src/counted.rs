@@ -27,6 +27,8 @@ pub struct Counted {
     pub interrupts: Counts,
     /// Softirqs by kind.
     pub softirqs: Counts,
+    /// What another host gave as counts and cannot be, in words. It is left out.
+    pub unbelievable: Vec<String>,
 }
 
 impl Counted {
@@ -51,6 +53,7 @@ impl Counted {
         add(&mut self.softnet, other.softnet, false);
         add(&mut self.interrupts, other.interrupts, true);
         add(&mut self.softirqs, other.softirqs, false);
+        self.unbelievable.extend(other.unbelievable.into_iter().map(place));
     }
 }
 
@@ -86,6 +89,7 @@ pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -
         softnet: softnet.into_iter().flatten().map(|(name, count)| (name.to_owned(), count)).collect(),
         interrupts: since(&before.interrupts, &after.interrupts),
         softirqs: since(&before.softirqs, &after.softirqs),
+        unbelievable: Vec::new(),
     }
 }
 

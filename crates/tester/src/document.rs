@@ -109,7 +109,10 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         duration_s: offer.duration.as_secs_f64(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
-        doubts: Doubt::about(&result, outcome.link_changes()),
+        doubts: Doubt::about(&result, outcome.link_changes())
+            .into_iter()
+            .chain(outcome.counted.unbelievable.iter().cloned().map(|values| Doubt::Unbelievable { values }))
+            .collect(),
         learned: Some(outcome.learned),
         intended: sum(|direction| direction.intended),
         received,

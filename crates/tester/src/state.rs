@@ -109,6 +109,8 @@ impl TrialState {
 
     /// Records that an end has sent all its frames. A second call for the same end has no effect.
     pub fn has_sent(&self, at: usize, frames: u64) {
+        // The highest number means that it still sends.
+        let frames = frames.min(u64::MAX - 1);
         let news = self.sent[at].compare_exchange(u64::MAX, frames, Ordering::Relaxed, Ordering::Relaxed);
         if news.is_ok() && self.sending.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ended.set(Instant::now());
@@ -181,7 +183,7 @@ impl TrialState {
         for (from, before) in before.into_iter().enumerate() {
             let now = self.reported(1 - from);
             let overflow = now.missed.unwrap_or(0);
-            let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1 + overflow);
+            let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1.saturating_add(overflow));
             // What was late then may have arrived meanwhile.
             let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
             self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
@@ -284,6 +286,17 @@ mod tests {
         assert_eq!(state.progress(0), (900, 0, false));
         state.has_sent(0, 1000);
         assert_eq!(state.progress(0), (1000, 0, true));
+    }
+
+    /// Whatever number another host gives, it is one.
+    #[test]
+    fn who_has_sent_the_most_has_sent_all() {
+        let state = TrialState::new(2);
+        state.has_sent(0, u64::MAX);
+        state.has_sent(0, u64::MAX);
+        assert!(state.ended().is_none() && state.sent(0).is_some());
+        state.has_sent(1, 5);
+        assert!(state.ended().is_some());
     }
 
     /// Frames that arrived since then do not hide those that were lost before.

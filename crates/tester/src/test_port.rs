@@ -134,6 +134,8 @@ pub struct Done {
     pub rate_changes: Vec<RateChange>,
     /// What the port did in each interval, if that was asked for.
     pub line: Option<Timeline>,
+    /// What another host gave as results and cannot be, in words. It is left out.
+    pub unbelievable: Vec<String>,
 }
 
 /// What a port has received in a trial.

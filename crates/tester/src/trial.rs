@@ -112,7 +112,7 @@ impl DirectionOutcome {
     /// Frames that were sent and did not come through, as far as is known: an overflow that the port does not
     /// count is among them.
     pub fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.arrived.received + self.overflow.unwrap_or(0))
+        self.sent.saturating_sub(self.arrived.received.saturating_add(self.overflow.unwrap_or(0)))
     }
 }
 
@@ -594,6 +594,10 @@ impl Tester {
                 Err(Error::Trouble(lost)) => trouble = trouble.or(Some(lost)),
                 Err(error) => return Err(error),
             }
+        }
+        for (at, done) in results.iter_mut().enumerate() {
+            let values = done.unbelievable.drain(..).map(|what| format!("{}: {what}", self.ports[at].name()));
+            counted.unbelievable.extend(values);
         }
         results.iter_mut().enumerate().for_each(|(at, done)| clocks.followed(at, done.follower.take()));
         if trouble.is_none() {
