@@ -75,7 +75,10 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let until_limit = in_real_time && arguments.load.is_none();
     let loads = match &arguments.load {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
-        None if in_real_time => real_loads(line_pps, target.kind() == Kind::Guests),
+        None if in_real_time => {
+            let allowed_pps = first.points.allowed().map(|allowed| allowed.pps);
+            real_loads(line_pps, allowed_pps, target.kind() == Kind::Guests)
+        }
         None => default_loads(line_pps),
     };
     let load = target.load(&sizes, line_pps, arguments.duration);

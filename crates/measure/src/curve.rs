@@ -18,10 +18,12 @@ const REAL_LOADS: [f64; 20] =
 const GUEST_LOADS: usize = 12;
 
 /// The loads of a curve in real time, where a trial takes long: growing steps below line rate. For a guest in
-/// QEMU they end at 800,000.
-pub fn real_loads(line_pps: f64, is_guest: bool) -> Vec<f64> {
+/// QEMU they end at 800,000; otherwise at what is `allowed`, if that is limited.
+pub fn real_loads(line_pps: f64, allowed_pps: Option<f64>, is_guest: bool) -> Vec<f64> {
     let count = if is_guest { GUEST_LOADS } else { REAL_LOADS.len() };
-    REAL_LOADS.into_iter().take(count).filter(|pps| *pps < line_pps).collect()
+    let top_pps = allowed_pps.map_or(line_pps, |pps| pps.min(line_pps));
+    let loads = REAL_LOADS.into_iter().take(count).filter(|pps| *pps < top_pps);
+    loads.chain(allowed_pps.filter(|pps| *pps <= line_pps)).collect()
 }
 
 /// Measures one point for each of `loads` (frames per second), each as `load` otherwise. The series ends
@@ -107,9 +109,11 @@ mod tests {
 
     #[test]
     fn real_loads_are_below_line_rate() {
-        assert_eq!(real_loads(50e3, false), [1e4, 2e4, 4e4]);
-        assert_eq!(real_loads(1e9, false).last(), Some(&1e7));
-        assert_eq!(real_loads(1e9, true).last(), Some(&8e5));
+        assert_eq!(real_loads(50e3, None, false), [1e4, 2e4, 4e4]);
+        assert_eq!(real_loads(50e3, Some(25e3), false), [1e4, 2e4, 25e3]);
+        assert_eq!(real_loads(50e3, Some(2e6), false), [1e4, 2e4, 4e4]);
+        assert_eq!(real_loads(1e9, None, false).last(), Some(&1e7));
+        assert_eq!(real_loads(1e9, None, true).last(), Some(&8e5));
     }
 
     #[test]

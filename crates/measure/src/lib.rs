@@ -54,4 +54,4 @@ pub use observer::{Observer, in_words};
 pub use points::{Points, mix, of_frames, use_sizes};
 pub use runner::{Pattern, Runner, Subject};
 pub use series::{NamedTestbed, Sweep, sweep};
-pub use trial::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};
+pub use trial::{AFTERWARDS_MS, AllowedLoad, Latency, Load, Testbed, TrialError};

@@ -4,11 +4,12 @@ use crate::error::Error;
 use crate::points::mix;
 use crate::runner::{Pattern, Runner};
 use crate::search::{Bisection, Goal, Search};
+use crate::trial::AllowedLoad;
 use crate::units::{self, Rate};
 use kpps_frames::Mix;
-use kpps_results::Trial;
 use kpps_results::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_results::rfc2544::Sizes;
+use kpps_results::{Limit, Trial};
 use std::time::{Duration, Instant};
 
 /// The range of a search, and its end conditions.
@@ -30,6 +31,25 @@ impl Range {
         units::between(self.min, self.max, line_pps, sizes.mean_bytes_with_fcs()).map_err(Error::Input)
     }
 
+    /// The same as far as operators allow it, and the port whose limit is lower than the highest load.
+    fn allowed(
+        &self,
+        allowed: Option<AllowedLoad>,
+        line_pps: f64,
+        sizes: &Mix,
+    ) -> Result<(f64, f64, Option<String>), Error> {
+        let (min_pps, max_pps) = self.pps(line_pps, sizes)?;
+        match allowed.filter(|allowed| allowed.pps < max_pps) {
+            Some(AllowedLoad { pps, port }) if pps < min_pps => Err(Error::Input(format!(
+                "the search begins at {:.1} kpps, and the operator of {port} allows {:.1} kpps: give a lower --min",
+                min_pps / 1e3,
+                pps / 1e3
+            ))),
+            Some(AllowedLoad { pps, port }) => Ok((min_pps, pps, Some(port))),
+            None => Ok((min_pps, max_pps, None)),
+        }
+    }
+
     /// Refuses sizes that the testbed cannot send, and those at which the range is empty: before the first
     /// trial, so that no result is lost.
     ///
@@ -38,7 +58,7 @@ impl Range {
     pub(crate) fn check(&self, runner: &mut Runner<'_>, all: &[Mix]) -> Result<(), Error> {
         all.iter().try_for_each(|sizes| {
             let (line_pps, _) = runner.sizes(sizes)?;
-            self.pps(line_pps, sizes).map(drop)
+            self.allowed(runner.allowed(), line_pps, sizes).map(drop)
         })
     }
 
@@ -60,7 +80,7 @@ pub fn search(
     range: &Range,
 ) -> Result<(Ndr, Result<(), Error>), Error> {
     let (line_pps, _) = runner.sizes(sizes)?;
-    let (min_pps, max_pps) = range.pps(line_pps, sizes)?;
+    let (min_pps, max_pps, allowed_by) = range.allowed(runner.allowed(), line_pps, sizes)?;
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
     let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
@@ -80,8 +100,11 @@ pub fn search(
     }
     let goals = goals.iter().map(|(name, goal)| {
         let found = search.found(goal);
+        // All that is allowed was measured, and met the goal.
+        let is_met = found.done && found.upper_pps.is_none();
+        let operator = allowed_by.as_ref().filter(|_| is_met).map(|_| Limit::Operator);
         SearchGoal {
-            limited_by: found.limited_by,
+            limited_by: found.limited_by.or(operator),
             name: (*name).into(),
             loss_ratio: goal.loss_ratio,
             exceed_ratio: goal.exceed_ratio,
@@ -122,6 +145,7 @@ pub fn search(
         bidirectional: subject.bidirectional,
         min_pps: tenths(min_pps),
         max_pps: tenths(max_pps),
+        max_allowed_by: allowed_by.clone(),
         ceiling_pps: search.tester_limit().map(|(pps, _)| tenths(pps)),
         environment: subject.environment.clone(),
         goals,
@@ -232,24 +256,65 @@ mod tests {
     use crate::runner::Subject;
     use crate::trial::{Load, Testbed, TrialError};
     use kpps_frames::Size;
-    use kpps_results::{Ledger, Limit};
+    use kpps_results::Ledger;
 
     /// A generator that sends up to 200 kpps, before a device that loses nothing.
-    struct Weak;
+    #[derive(Default)]
+    struct Weak {
+        allowed_pps: Option<f64>,
+    }
 
     impl Testbed for Weak {
+        fn allowed(&self) -> Option<AllowedLoad> {
+            Some(AllowedLoad { pps: self.allowed_pps?, port: "h1/packet:eth1".into() })
+        }
         fn line_rate_pps(&self, _: Size) -> f64 {
             1.4e6
         }
         fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+            assert!(self.allowed_pps.is_none_or(|pps| load.offered_pps <= pps), "not allowed");
             let (due, sent) = (load.offered_pps as u64, load.offered_pps.min(2e5) as u64);
             let trial = Trial::new(load.offered_pps, 1.0, [sent, due - sent, sent], Ledger::default());
             Ok(trial.unwrap())
         }
     }
 
+    fn runner_of(testbed: Weak) -> Runner<'static> {
+        Runner::new(Box::new(testbed), Subject::default(), None, &|| true, &())
+    }
+
     fn runner() -> Runner<'static> {
-        Runner::new(Box::new(Weak), Subject::default(), None, &|| true, &())
+        runner_of(Weak::default())
+    }
+
+    const RANGE: Range = Range {
+        min: Rate::Pps(1e4),
+        max: Rate::Pps(1e6),
+        precision: 0.01,
+        max_time: Duration::from_secs(60),
+    };
+
+    /// The search goes up to what is allowed, and says whose limit that is.
+    #[test]
+    fn an_operators_limit_is_the_highest_load() {
+        let of = |allowed_pps| {
+            let mut runner = runner_of(Weak { allowed_pps: Some(allowed_pps) });
+            search(&mut runner, &Mix::fixed(Size::MIN), &[("NDR", Goal::NDR)], &RANGE)
+        };
+        let (document, end) = of(5e4).unwrap();
+        assert!(end.is_ok() && document.complete, "{document:?}");
+        let goal = &document.goals[0];
+        assert_eq!((goal.lower_pps, goal.upper_pps), (Some(5e4), None));
+        assert_eq!((goal.limited_by, document.max_pps), (Some(Limit::Operator), 5e4));
+        assert_eq!(document.max_allowed_by.as_deref(), Some("h1/packet:eth1"));
+        // A limit above the generator's, and above what was asked for, is none.
+        let (document, _) = of(5e5).unwrap();
+        assert_eq!(document.goals[0].limited_by, Some(Limit::Generator));
+        let (document, _) = of(2e6).unwrap();
+        assert_eq!((document.max_allowed_by, document.max_pps), (None, 1e6));
+        // One below the lowest load is an error, before anything is sent.
+        let said = of(5e3).err().unwrap().to_string();
+        assert!(said.contains("operator of h1/packet:eth1 allows 5.0 kpps"), "{said}");
     }
 
     fn found(min: f64) -> (Ndr, Result<(), Error>) {

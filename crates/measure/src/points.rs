@@ -1,6 +1,6 @@
 //! Points of curves and grids: a testbed that is measured at many sizes and loads.
 
-use crate::trial::{Load, Testbed, TrialError};
+use crate::trial::{AllowedLoad, Load, Testbed, TrialError};
 use kpps_frames::{Mix, Size};
 use kpps_results::{Environment, Trial};
 
@@ -13,6 +13,11 @@ impl Points {
     /// Points of this testbed.
     pub fn new(testbed: Box<dyn Testbed>) -> Self {
         Self { testbed }
+    }
+
+    /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
+    pub fn allowed(&self) -> Option<AllowedLoad> {
+        self.testbed.allowed()
     }
 
     /// The highest load in frames per second that the wire carries of these sizes, in each direction.

@@ -5,7 +5,7 @@ use crate::kind::WARMUP_MS;
 use crate::observer::{Observer, in_words};
 use crate::points::use_sizes;
 use crate::resume::{Resume, measured};
-use crate::trial::{Load, Testbed};
+use crate::trial::{AllowedLoad, Load, Testbed};
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
 use std::cell::RefCell;
@@ -89,6 +89,11 @@ impl<'r> Runner<'r> {
     /// [`Error::Input`] if the testbed cannot send these sizes.
     pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Error> {
         Ok(use_sizes(&mut *self.testbed, sizes)?)
+    }
+
+    /// The highest load that operators allow in each direction, if they limit it.
+    pub(crate) fn allowed(&self) -> Option<AllowedLoad> {
+        self.testbed.allowed()
     }
 
     /// One trial of the measurement with this name; of an earlier run if there is one.

@@ -123,6 +123,15 @@ impl Latency {
     }
 }
 
+/// A limit that the operator of a port has set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllowedLoad {
+    /// Frames per second in each direction.
+    pub pps: f64,
+    /// The port.
+    pub port: String,
+}
+
 /// The reason why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
@@ -169,6 +178,10 @@ pub trait Testbed {
                 "{mix}: this testbed sends frames of one size only; use --ports for a mix"
             ))),
         }
+    }
+    /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
+    fn allowed(&self) -> Option<AllowedLoad> {
+        None
     }
     /// The loads in frames per second that later trials will have, where they are known: a testbed may
     /// prepare for them. Other loads are still possible.

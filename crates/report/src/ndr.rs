@@ -77,9 +77,12 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
 
 /// A notice for each goal whose limit is the tester's.
 pub(crate) fn tester_limits(search: &Ndr) -> Vec<String> {
+    let of_port = |limit| search.max_allowed_by.as_ref().filter(|_| limit == Limit::Operator);
     let limited = search.goals.iter().filter_map(|goal| Some((goal, goal.limited_by?, goal.lower_pps?)));
     let notice = |(goal, limit, pps): (&SearchGoal, Limit, f64)| {
-        format!("{}: {}. The device under test may do better.", goal.name, at_least(pps, Some(limit)))
+        let port = of_port(limit).map_or(String::new(), |port| format!(" ({port})"));
+        let found = at_least(pps, Some(limit));
+        format!("{}: {found}{port}. The device under test may do better.", goal.name)
     };
     limited.map(notice).collect()
 }

@@ -43,9 +43,11 @@ pub enum Doubt {
 impl Doubt {
     /// The doubts about a trial, given how often links changed.
     pub fn about(trial: &Trial, links: impl IntoIterator<Item = (String, u64)>) -> Vec<Self> {
-        let limit = trial.limit().map(|limit| match limit {
-            Limit::Generator => Self::Generator,
-            Limit::Receiver => Self::Receiver,
+        let limit = trial.limit().and_then(|limit| match limit {
+            Limit::Generator => Some(Self::Generator),
+            Limit::Receiver => Some(Self::Receiver),
+            // It limits a search, and no trial.
+            Limit::Operator => None,
         });
         let links = links.into_iter().map(|(interface, times)| Self::LinkChanged { interface, times });
         let frames = trial.ledger.unexplained.unsigned_abs();

@@ -44,6 +44,9 @@ pub struct Ndr {
     /// second; absent if no trial of the search was above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
+    /// The port whose operator allows no load above `max_pps`, if a higher one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_allowed_by: Option<String>,
     /// The environment, by name: kernel, CPUs, ports; machine, chip, driver.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -87,8 +90,8 @@ pub struct SearchGoal {
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,
-    /// The part of the tester that is the limit, if it is not the device under test: the goal is met at the
-    /// highest load that the tester could measure, and the device may do better.
+    /// The part of the tester that is the limit, or the operator of a port, if it is not the device under
+    /// test: the goal is met at the highest load that the tester could measure, and the device may do better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
     /// The bounds are as close as requested.

@@ -217,6 +217,8 @@ pub enum Limit {
     Generator,
     /// The receiver could not take in more.
     Receiver,
+    /// The operator of a port does not allow more.
+    Operator,
 }
 
 impl Limit {
@@ -225,6 +227,7 @@ impl Limit {
         match self {
             Self::Generator => "the generator's limit",
             Self::Receiver => "the limit of the tester's receiver",
+            Self::Operator => "the limit that a port's operator has set",
         }
     }
 }

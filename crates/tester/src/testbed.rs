@@ -4,7 +4,7 @@ use crate::document::result;
 use crate::error::Error;
 use crate::trial::{DirectionOutcome, Offer, Tester};
 use kpps_frames::{Mix, Size, rate};
-use kpps_measure::{Load, Testbed, TrialError, units};
+use kpps_measure::{AllowedLoad, Load, Testbed, TrialError, units};
 use kpps_ports::port::run::{self, Shape};
 use kpps_results::Trial;
 use std::time::Duration;
@@ -101,6 +101,10 @@ impl Testbed for PortsTestbed {
     fn line_rate_pps(&self, size: Size) -> f64 {
         let sizes = self.sizes(size);
         self.tester.line_rate_pps(&sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT))
+    }
+
+    fn allowed(&self) -> Option<AllowedLoad> {
+        self.tester.allowed(self.bidirectional)
     }
 
     fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {

@@ -20,8 +20,8 @@ use crate::timeline::{self, Timeline, Whole};
 use kpps_frames::build::Flow;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
-use kpps_measure::Latency;
 use kpps_measure::units::Rate;
+use kpps_measure::{AllowedLoad, Latency};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
@@ -733,6 +733,24 @@ impl Tester {
             mean_bytes: offer.sizes.mean_bytes_with_fcs(),
             limit,
         })
+    }
+
+    /// The highest load in each direction that operators of the sending ports allow. That of an agent is for
+    /// all of its ports together.
+    pub(crate) fn allowed(&self, bidirectional: bool) -> Option<AllowedLoad> {
+        let senders = if bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        let host = |port: &dyn TestPort| port.name().rsplit_once('/').map(|(host, _)| host.to_owned());
+        let share = |port: &dyn TestPort| {
+            senders.iter().filter(|other| host(other.as_ref()) == host(port)).count().max(1) as f64
+        };
+        senders
+            .iter()
+            .map(|port| AllowedLoad {
+                pps: port.allowed().load_pps / share(port.as_ref()),
+                port: port.name().to_owned(),
+            })
+            .filter(|allowed| allowed.pps.is_finite())
+            .min_by(|a, b| a.pps.total_cmp(&b.pps))
     }
 
     fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {
