@@ -18,7 +18,7 @@ use kpps_ports::port::run::{Load, Plan, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Allowed, Task};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -542,6 +542,48 @@ fn questions_do_not_pile_up() {
         tokio::time::timeout(PATIENCE, floods)
             .await
             .expect("the agent accepts an unlimited number of requests");
+    });
+}
+
+/// Frames of HTTP/2 that ask for nothing (RFC 9113, 6.3), for as long as the agent takes them; returns their
+/// bytes.
+fn floods(agent: &Agent, from: [u8; 4], frame: &[u8]) -> std::io::Result<usize> {
+    let socket = runtime().block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.set_send_buffer_size(4096)?;
+        socket.bind(SocketAddr::from((from, 0)))?;
+        socket.connect(agent.address()).await?.into_std()
+    })?;
+    let mut socket = TcpStream::from(socket);
+    socket.set_nonblocking(false)?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
+    let frames = frame.repeat(100);
+    let mut bytes = 0;
+    while bytes < 64 << 20 && socket.write_all(&frames).is_ok() {
+        bytes += frames.len();
+    }
+    Ok(bytes)
+}
+
+/// A stranger's flood takes an agent next to no time: it is let in for a moment only, and not again soon.
+#[test]
+fn who_floods_before_a_log_in_is_cut_off() {
+    let agent = start(good(), Allowed::ALL);
+    let priority = b"\0\0\x05\x02\0\0\0\0\x03\0\0\0\0\x10";
+    let ping = b"\0\0\x08\x06\x01\0\0\0\0--------";
+    let update = b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01";
+    for (number, frame) in [&priority[..], ping, update].into_iter().enumerate() {
+        let from = [127, 8, 0, number as u8 + 1];
+        // What the system's buffers hold goes, too.
+        let bytes = floods(&agent, from, frame).unwrap();
+        assert!(bytes < 16 << 20, "{bytes} bytes were taken");
+        assert!(floods(&agent, from, frame).map_or(true, |bytes| bytes < 16 << 20));
+    }
+    // Others are let in.
+    runtime().block_on(async {
+        let (_socket, port) = target();
+        Session::opens(&agent, &port).await;
     });
 }
 

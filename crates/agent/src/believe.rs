@@ -136,8 +136,8 @@ pub(crate) fn progress(said: proto::Progress, limits: &Limits, last: (u64, u64))
     }
 }
 
-/// A port's results, and why they are none of a whole trial, if they are not: the port failed, or the number of
-/// frames cannot be. Then the `last` report tells how many were sent and received.
+/// A port's results, and why they are none of a whole trial, if they are not: the port failed, or the number
+/// of frames cannot be. Then the `last` report tells how many were sent and received.
 pub(crate) fn done(
     said: proto::Done,
     task: &Task,

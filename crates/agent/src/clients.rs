@@ -24,6 +24,9 @@ const MAX_CONNECTIONS: usize = 128;
 pub(crate) const MAX_PER_ADDRESS: usize = 32;
 /// How long a connection may last before its first call is let in. The TLS handshake is in this time.
 pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that a connection may send before its first call is let in: a TLS handshake with a chain of
+/// certificates, and a call. HTTP/2 has frames that ask for nothing, and each takes time to read.
+pub(crate) const STRANGERS_BYTES: usize = 64 << 10;
 /// Failed log-ins of an address in a row, and how long it must wait then.
 pub(crate) const MAX_FAILURES: u32 = 5;
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
@@ -40,6 +43,8 @@ struct Address {
     connections: usize,
     failures: u32,
     failed: Option<Instant>,
+    /// When one of its connections sent too much before a log-in: then none is accepted for a while.
+    flooded: Option<Instant>,
 }
 
 impl Address {
@@ -51,6 +56,15 @@ impl Address {
 
     fn has_failed_lately(&self) -> bool {
         self.failed.is_some_and(|failed| failed.elapsed() < WAIT)
+    }
+
+    fn has_flooded_lately(&self) -> bool {
+        self.flooded.is_some_and(|flooded| flooded.elapsed() < WAIT)
+    }
+
+    /// Whether there is a reason to remember it without a connection.
+    fn is_suspect(&self) -> bool {
+        self.has_failed_lately() || self.has_flooded_lately()
     }
 }
 
@@ -90,6 +104,9 @@ impl Clients {
         let mut state = self.state();
         let all = state.connections;
         let address = state.addresses.entry(host(peer)).or_default();
+        if address.has_flooded_lately() {
+            return None;
+        }
         if all >= MAX_CONNECTIONS || address.connections >= MAX_PER_ADDRESS {
             drop(state);
             self.tell(&format!("{peer}: refused: too many connections"));
@@ -109,12 +126,20 @@ impl Clients {
         }
     }
 
+    /// Ends a connection that sent too much before a log-in.
+    fn ban(&self, peer: SocketAddr) -> io::Error {
+        let banned = |it: &mut Address| it.flooded = Some(Instant::now());
+        self.state().addresses.entry(host(peer)).and_modify(banned);
+        self.tell(&format!("{peer}: refused: it sends much, and does not log in"));
+        io::ErrorKind::ConnectionAborted.into()
+    }
+
     fn leave(&self, peer: SocketAddr) {
         let mut state = self.state();
         state.connections -= 1;
         if let Some(address) = state.addresses.get_mut(&host(peer)) {
             address.connections -= 1;
-            if address.connections == 0 && !address.has_failed_lately() {
+            if address.connections == 0 && !address.is_suspect() {
                 state.addresses.remove(&host(peer));
             }
         }
@@ -150,11 +175,16 @@ impl Client {
         }
         let checked = check();
         match &checked {
-            Ok(()) => self.known.store(true, Ordering::Relaxed),
+            Ok(()) => {
+                self.known.store(true, Ordering::Relaxed);
+                // Failures count in a row.
+                let mut state = self.clients.state();
+                state.addresses.entry(host).and_modify(|it| (it.failures, it.failed) = (0, None));
+            }
             Err(refused) => {
                 let mut state = self.clients.state();
                 if state.addresses.len() >= REMEMBERED {
-                    state.addresses.retain(|_, it| it.connections > 0 || it.has_failed_lately());
+                    state.addresses.retain(|_, it| it.connections > 0 || it.is_suspect());
                 }
                 let address = state.addresses.entry(host).or_default();
                 address.failures = if address.has_failed_lately() { address.failures + 1 } else { 1 };
@@ -172,6 +202,8 @@ pub(crate) struct Connection {
     stream: TcpStream,
     client: Client,
     login_timeout: Pin<Box<Sleep>>,
+    /// Bytes that it has sent before.
+    strangers_bytes: usize,
 }
 
 impl Drop for Connection {
@@ -198,7 +230,15 @@ impl AsyncRead for Connection {
         if !known && self.login_timeout.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if !known {
+            self.strangers_bytes += buffer.filled().len() - before;
+            if self.strangers_bytes > STRANGERS_BYTES {
+                return Poll::Ready(Err(self.client.clients.ban(self.client.peer)));
+            }
+        }
+        read
     }
 }
 
@@ -232,7 +272,7 @@ pub(crate) async fn accept(
             Ok((stream, peer)) => {
                 let Some(client) = clients.admit(peer) else { continue };
                 let login_timeout = Box::pin(tokio::time::sleep(LOGIN_TIMEOUT));
-                let connection = Connection { stream, client, login_timeout };
+                let connection = Connection { stream, client, login_timeout, strangers_bytes: 0 };
                 // Without it answers are late, not wrong.
                 let _ = connection.stream.set_nodelay(true);
                 if to.send(Ok(connection)).await.is_err() {
@@ -288,6 +328,11 @@ mod tests {
         assert!(said.message().starts_with("too many failed log-ins from this address"), "{said}");
         // Not even over another connection, but other addresses are let in.
         assert!(client("10.0.0.1:10").log_in(|| Ok(())).is_err() && other.log_in(|| Ok(())).is_ok());
+        // They count in a row: one that is right begins anew.
+        for _ in 0..4 * MAX_FAILURES {
+            assert_eq!(other.log_in(fails).unwrap_err().message(), "wrong token");
+            assert!(other.log_in(|| Ok(())).is_ok());
+        }
         let long_ago = Instant::now().checked_sub(WAIT);
         clients.state().addresses.get_mut(&host(bad.peer)).unwrap().failed = long_ago;
         assert!(bad.log_in(|| Ok(())).is_ok());

@@ -1,5 +1,5 @@
-//! Agents that lie. One process, over the loopback interface: a liar passes a tester's questions on to an honest
-//! agent, and changes the answers.
+//! Agents that lie. One process, over the loopback interface: a liar passes a tester's questions on to an
+//! honest agent, and changes the answers.
 
 #![allow(clippy::unwrap_used)]
 

@@ -23,8 +23,8 @@ use tokio::sync::mpsc::Sender;
 use tonic::{Status, Streaming};
 
 /// A tester that was silent for this long during a trial is gone, and so is one that takes no answer for so
-/// long; an agent likewise. A connection may be cut off for three seconds: TCP then waits for about as long as
-/// it has waited already until it tries again, because its timer doubles each time (RFC 6298, 5.5).
+/// long; an agent likewise. A connection may be cut off for three seconds: TCP then waits for about as long
+/// as it has waited already until it tries again, because its timer doubles each time (RFC 6298, 5.5).
 pub(crate) const LEASE: Duration = Duration::from_secs(7);
 /// The longest time between the request for a trial and its start. Until then its port stays reserved.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);

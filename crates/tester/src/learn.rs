@@ -271,8 +271,8 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
     Ok(())
 }
 
-/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame, and
-/// returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
+/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame,
+/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, places): (&[End; 2], &Places),

@@ -6,6 +6,7 @@ use kpps_frames::Mac;
 use kpps_namespaces::in_six_tries;
 use kpps_ports::port::{Options, open};
 use kpps_tester::{LocalPort, Offer, TestPort, Tester, document};
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -156,6 +157,48 @@ fn the_first_interrupt_ends_learning() {
         asked.into_inner()
     });
     assert!(asked > 1);
+}
+
+/// The network to an agent is cut off for two seconds in the middle of a trial, to each in turn: the trial
+/// goes on, and has all frames.
+#[test]
+fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
+    let Some(lab) = Lab::new() else { return };
+    lab.nets.tester.enter();
+    let _agents = lab.agents(["token"; 2]);
+    let there = ["10.9.0.1", "10.9.0.2"];
+    for cut in [0, 1] {
+        let mut tester = tester_at(&lab.security("token"), there, addresses());
+        let gauges = tester.gauges();
+        let begun = Cell::new(None);
+        // No frame and no answer comes through at the agent's end, and nobody is told.
+        let rules = "add table inet cut
+             add chain inet cut in { type filter hook input priority 0; policy drop; }
+             add chain inet cut out { type filter hook output priority 0; policy drop; }";
+        let length = Duration::from_secs(5);
+        let offer = Offer { bidirectional: true, ..offer(1000.0, length) };
+        let outcome = tester.trial(&offer, &|| {
+            let under_way = gauges.so_far().is_some_and(|(_, sent, received)| sent > 200 && received > 200);
+            match begun.get() {
+                None if under_way => {
+                    lab.nets.agents[cut].run(&format!("nft '{rules}'"));
+                    begun.set(Some((Instant::now(), true)));
+                }
+                Some((since, true)) if since.elapsed() >= Duration::from_secs(2) => {
+                    lab.nets.agents[cut].run("nft delete table inet cut");
+                    begun.set(Some((since, false)));
+                }
+                _ => {}
+            }
+            true
+        });
+        let outcome = outcome.unwrap();
+        assert_eq!(begun.get().map(|(_, is_cut)| is_cut), Some(false), "it was cut off, and is no longer");
+        let trial = document(&tester, &offer, &outcome).unwrap();
+        assert!(trial.complete && trial.trouble.is_none(), "{:?}", trial.trouble);
+        assert_eq!((trial.intended, trial.result.ledger.unexplained), (10_000, 0), "{trial:?}");
+        assert_eq!(trial.result.sent, trial.received + trial.lost + trial.result.overflow.unwrap());
+    }
 }
 
 /// Ports of this process, beside so many broadcasts that some have come whenever one looks: they are not what
