@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-const KEY: u64 = 0x1234_5678_9abc_def0;
+const TRIAL: u32 = 0xbdef0;
 
 /// Gives the tester the frames that the bytes describe.
 pub fn run(bytes: &[u8]) {
@@ -17,7 +17,7 @@ pub fn run(bytes: &[u8]) {
     let flow = Flow { from: ends[0], to: ends[1], from_mac: flow.from_mac, to_mac: flow.to_mac, vlan: None };
     let mix = Mix::fixed(Size::with_fcs(80));
     let Ok(templates) = Look::default().templates(std::iter::once(flow), &mix, 0) else { return };
-    let templates = Arc::new(templates.keyed(KEY));
+    let templates = Arc::new(templates.of_trial(TRIAL));
     let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 16);
     let frame = |sequence| {
         let mut frame = vec![0; 76];

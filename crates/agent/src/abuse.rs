@@ -594,7 +594,7 @@ fn messages_beyond_the_limit_are_refused() {
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
         let send = vec![vec![0; crate::parts::QUESTION]];
-        assert_eq!(session.asks(Asks::Relay(proto::Relay { send, balanced_at: None })).await, None);
+        assert_eq!(session.asks(Asks::Relay(proto::Relay { send, ..proto::Relay::default() })).await, None);
         // Neither is more taken in parts. A trial that is none leaves nothing behind.
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
@@ -846,8 +846,9 @@ fn any_question(random: &mut fastrand::Rng, port: &str) -> Asks {
         2 => Asks::Relay(proto::Relay {
             send: (0..random.usize(..4)).map(|_| bytes(random)).collect(),
             balanced_at: random.bool().then(|| random.u32(..)),
+            trial: random.u32(..),
         }),
-        3 => Asks::Before(proto::Before { stream: random.bool().then(|| random.u32(..)) }),
+        3 => Asks::Before(proto::Before { trial: random.bool().then(|| random.u32(..)) }),
         4 => Asks::After(proto::After::default()),
         5 => Asks::Describe(proto::Describe { interfaces: [(port.to_owned(), "lo".to_owned())].into() }),
         6 => Asks::Part(bytes(random)),

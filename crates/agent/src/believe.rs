@@ -155,7 +155,8 @@ pub(crate) fn done(
         (intended, sent) = (last.0, last.0);
     }
     let arrived = said.arrived.unwrap_or_default();
-    let counts = [arrived.duplicated, arrived.corrupted, arrived.other_traffic, arrived.nameless];
+    let counts =
+        [arrived.duplicated, arrived.corrupted, arrived.other_traffic, arrived.nameless, arrived.tagless];
     let can_be = arrived.reordered <= arrived.received
         && arrived.corrupted <= arrived.received
         && counts.iter().chain([&arrived.received]).all(|count| *count <= limits.came);
@@ -166,6 +167,7 @@ pub(crate) fn done(
             reordered: arrived.reordered,
             corrupted: arrived.corrupted,
             nameless: arrived.nameless,
+            tagless: arrived.tagless,
             other_traffic: arrived.other_traffic,
         },
         false => {

@@ -45,8 +45,9 @@ pub(crate) fn frame(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 /// Where test frames have their tags.
-pub(crate) fn place(balanced_at: Option<u32>) -> Result<Place, String> {
-    Ok(balanced_at.map(|at| number("place", at)).transpose()?.map_or_else(Place::default, Place::balanced))
+pub(crate) fn place(balanced_at: Option<u32>, trial: u32) -> Result<Place, String> {
+    let balanced_at = balanced_at.map(|at| number("place", at)).transpose()?;
+    Ok(balanced_at.map_or_else(Place::default, Place::balanced).of_trial(trial))
 }
 
 fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {
@@ -93,11 +94,11 @@ fn tags(words: &[u32]) -> Tags {
 }
 
 fn frames(templates: &Templates) -> proto::Frames {
-    let Parts { heads, bytes, order, flows, balanced_at, key, inner } = templates.parts();
+    let Parts { heads, bytes, order, flows, balanced_at, trial, inner } = templates.parts();
     let bytes = bytes.into_iter().map(u32::from).collect();
     let head_bytes = heads.iter().map(|head| head.len() as u32).collect();
     let (heads, balanced_at, inner) = (heads.concat(), balanced_at.into(), inner.into());
-    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner, key }
+    proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner, trial }
 }
 
 /// Cuts what was put together into pieces of these lengths.
@@ -120,14 +121,14 @@ fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
 fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     let frames = frames.unwrap_or_default();
     let heads = split(&frames.heads, &frames.head_bytes)?;
-    let proto::Frames { bytes, order, flows, balanced_at, inner, key, .. } = frames;
+    let proto::Frames { bytes, order, flows, balanced_at, inner, trial, .. } = frames;
     let (balanced_at, inner) = (number("place", balanced_at)?, number("place", inner)?);
     let length = |bytes: u32| match bytes <= Size::MAX.bytes_without_fcs().into() {
         true => Ok(bytes as u16),
         false => Err(format!("a frame of {bytes} bytes is too long")),
     };
     let bytes = bytes.into_iter().map(length).collect::<Result<_, _>>()?;
-    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows, balanced_at, key, inner });
+    let templates = Templates::from_parts(&Parts { heads, bytes, order, flows, balanced_at, trial, inner });
     templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
@@ -233,7 +234,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
 }
 
 pub(crate) fn done(done: Done) -> proto::Done {
-    let Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless } =
+    let Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless, tagless } =
         done.received.arrived;
     proto::Done {
         intended: done.intended,
@@ -254,7 +255,15 @@ pub(crate) fn done(done: Done) -> proto::Done {
                 session_first,
             }),
         }),
-        arrived: Some(proto::Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless }),
+        arrived: Some(proto::Arrived {
+            received,
+            duplicated,
+            reordered,
+            corrupted,
+            other_traffic,
+            nameless,
+            tagless,
+        }),
         last_gap_ns: done.received.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
         cut_off: done.received.last_gap == Some(Duration::MAX),
         latency: done.received.latency.iter().map(latency).collect(),
@@ -485,6 +494,7 @@ mod tests {
             corrupted: 3,
             other_traffic: 4,
             nameless: 5,
+            tagless: 6,
         };
         let flows: Vec<_> =
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
@@ -495,7 +505,7 @@ mod tests {
         // Two flows of two sizes.
         let heads = vec![vec![3; 60]; 4];
         let (bytes, order) = (vec![60; 4], vec![0, 1]);
-        let parts = Parts { heads, bytes, order, flows: 2, balanced_at: 0, key: 0, inner: 0 };
+        let parts = Parts { heads, bytes, order, flows: 2, balanced_at: 0, trial: 0, inner: 0 };
         let frames = Arc::new(Templates::from_parts(&parts).unwrap());
         task.expect.iter_mut().for_each(|expect| expect.frames = frames.clone());
         task.every = Some(Duration::from_secs(1));

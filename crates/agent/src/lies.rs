@@ -404,6 +404,7 @@ fn nothing_that_is_believed_is_nonsense() {
                 corrupted: any(),
                 other_traffic: any(),
                 nameless: any(),
+                tagless: any(),
             }),
             last_gap_ns: Some(any()),
             latency: (0..any() % 3).map(|_| latency(&mut any)).collect(),

@@ -383,7 +383,7 @@ impl TestPort for RemotePort {
                 bytes <= QUESTION - FIELD
             });
             let some = &rest[..fit.count().clamp(1, rest.len())];
-            let relay = proto::Relay { send: some.to_vec(), balanced_at: None };
+            let relay = proto::Relay { send: some.to_vec(), ..proto::Relay::default() };
             let taken = self.relay(relay)?.taken as usize;
             sent += taken;
             if taken < some.len() {
@@ -395,7 +395,7 @@ impl TestPort for RemotePort {
 
     fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
         let balanced_at = place.balanced_at().map(Into::into);
-        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at })?;
+        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at, trial: place.trial() })?;
         relayed.received.iter().for_each(|frame| sink(frame));
         Ok(())
     }
@@ -515,8 +515,8 @@ impl RemoteHost {
 }
 
 impl kpps_tester::Host for RemoteHost {
-    fn before(&mut self, stream: Option<u16>) -> Result<(), kpps_tester::Error> {
-        self.ask(Asks::Before(proto::Before { stream: stream.map(u32::from) })).map(drop)
+    fn before(&mut self, trial: Option<u32>) -> Result<(), kpps_tester::Error> {
+        self.ask(Asks::Before(proto::Before { trial })).map(drop)
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, kpps_tester::Error> {

@@ -113,8 +113,8 @@ impl OpenPort {
                 Says::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
             }
             Asks::Relay(relay) => Says::Relayed(self.relay(relay)?),
-            Asks::Before(proto::Before { stream }) => {
-                self.host.before(stream.map(|stream| stream as u16)).map_err(|e| e.to_string())?;
+            Asks::Before(proto::Before { trial }) => {
+                self.host.before(trial).map_err(|e| e.to_string())?;
                 Says::Observed(proto::Observed {})
             }
             Asks::After(after) => {
@@ -136,7 +136,7 @@ impl OpenPort {
     fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
         if relay.send.is_empty() {
-            let place = convert::place(relay.balanced_at)?;
+            let place = convert::place(relay.balanced_at, relay.trial)?;
             let mut sink = |frame: &[u8]| {
                 if relayed.received.len() < RELAYED {
                     relayed.received.push(frame.to_vec());

@@ -1,24 +1,29 @@
-//! The test tag: 18 bytes at the start of the UDP payload with the stream, the sequence number and the time
-//! of sending. From tags a receiver finds loss, duplicates, reordering, corruption and latency. A minimum
-//! frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
+//! The test tag: 18 bytes at the start of the UDP payload, with the trial, the stream, the sequence number and
+//! the time of sending. From tags a receiver finds loss, duplicates, reordering, corruption and latency. A
+//! minimum frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
 //!
 //! ```text
-//!  0        2                    8                    14            18
-//!  | stream |      sequence      |      sent_ps       |    check    |    big-endian
+//!  0       20       36         72        120     144 bits
+//!  | trial | stream | sequence | sent_ps | check |    big-endian
 //! ```
 //!
-//! The sequence number has 48 bits: at 14.88 million frames a second it wraps after 218 days. The time has
-//! the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest, because no frame
-//! is on its way for that long ([`Tag::sent_ps_near`]).
+//! The trial is a random number, 0 outside of trials. Two testers on one network so tell their frames apart,
+//! as does a tester that still gets frames of its last trial. The highest bit of the stream is the direction
+//! ([`BACK`]).
+//!
+//! The sequence number has 36 bits, which wrap after 77 minutes at 14.88 million frames a second, and the
+//! time has the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest: it takes
+//! the number nearest to those that arrived before ([`Tag::sequence_near`]), and no frame is on its way for
+//! as long as the time takes to wrap ([`Tag::sent_ps_near`]).
 //!
 //! The tag follows Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame, at byte 62
 //! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
 //! headers, so a routed or translated frame keeps its tag.
 //!
-//! The check word is a multiply-and-fold mix of the other fields and a key, neither cryptography nor a CRC.
-//! Random or damaged bytes pass with probability 2⁻³², and so do the tags of other keys. Each trial of a
-//! tester has a key of its own ([`Place::keyed`]), so that no other traffic looks like its frames; elsewhere
-//! the key is 0. The check covers only the tag; the FCS covers the frame. Zeros are no tag.
+//! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
+//! can check it, so a tag of another trial is known from a damaged one ([`Place::read_any`]). Random or
+//! damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the frame. Zeros
+//! are no tag.
 //!
 //! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
@@ -38,77 +43,120 @@ pub const OFFSET_IPV6: usize = HEADER_BYTES + ipv6::HEADER_BYTES + udp::HEADER_B
 /// The distance of the UDP checksum before the tag, in bytes.
 const CHECKSUM_BEFORE: usize = 2;
 
-/// The contents of a test tag.
+/// The bit of a stream whose frames go from the second port to the first.
+pub const BACK: u16 = 1 << 15;
+
+/// The contents of a test tag but for the trial, which all frames of a [`Place`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The stream; each has its own sequence.
+    /// The stream; each has its own sequence. Those of the direction back have the bit [`BACK`].
     pub stream: u16,
-    /// The frame's place in its stream, from 0. The lower 48 bits are written.
+    /// The frame's place in its stream, from 0. The lower 36 bits are written: of a tag that was read,
+    /// [`sequence_near`](Self::sequence_near) tells the whole number.
     pub sequence: u64,
     /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits
     /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
     pub sent_ps: u64,
 }
 
-/// The bits of a sequence number and of a time that a tag has.
-const BITS: u32 = 48;
-const MASK: u64 = (1 << BITS) - 1;
+/// The bits of a trial's number, of a sequence number and of a time that a tag has.
+const TRIAL_BITS: u32 = 20;
+const SEQUENCE_BITS: u32 = 36;
+const TIME_BITS: u32 = 48;
+const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
+const TIME: u64 = (1 << TIME_BITS) - 1;
+
+/// The number nearest to `to` of those with these lowest bits.
+#[inline]
+const fn near(value: u64, bits: u32, to: u64) -> u64 {
+    let unused = u64::BITS - bits;
+    // The sign of the difference is in its highest bit.
+    let ahead = (value.wrapping_sub(to) << unused) as i64 >> unused;
+    match to.checked_add_signed(ahead) {
+        Some(near) => near,
+        None => value,
+    }
+}
 
 impl Tag {
     /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is
     /// right if the frame was sent less than 140 s before or after `now_ps`.
     #[inline]
     pub const fn sent_ps_near(self, now_ps: u64) -> u64 {
-        let ahead = self.sent_ps.wrapping_sub(now_ps) << (u64::BITS - BITS);
-        // The sign of the difference is in bit 47.
-        now_ps.wrapping_add_signed(ahead as i64 >> (u64::BITS - BITS))
+        near(self.sent_ps, TIME_BITS, now_ps)
     }
 
-    /// Stream and sequence number: the first eight bytes.
+    /// The frame's place in its stream: the number nearest to `known` of those that the tag may mean. It is
+    /// right if fewer than 2³⁵ frames are between the two.
     #[inline]
-    const fn place(self) -> u64 {
-        (self.stream as u64) << BITS | self.sequence & MASK
+    pub const fn sequence_near(self, known: u64) -> u64 {
+        near(self.sequence, SEQUENCE_BITS, known)
     }
 
-    /// The upper half, which is better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
+    /// Trial, stream and the sequence number without its lowest byte: the first eight bytes. Then the rest of
+    /// the sequence number and the time: the next seven, and an empty one.
+    #[inline]
+    const fn words(self, trial: u32) -> (u64, u64) {
+        let sequence = self.sequence & SEQUENCE;
+        let stream = (trial as u64) << (64 - TRIAL_BITS) | (self.stream as u64) << 28;
+        (stream | sequence >> 8, sequence << 56 | (self.sent_ps & TIME) << 8)
+    }
+
+    /// The upper bits, which are better mixed, of the 64-bit finaliser of MurmurHash3 (public domain, A.
     /// Appleby) over both words.
     #[inline]
-    const fn check(self, key: u64) -> u32 {
-        let mut mix = (self.place() ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (self.sent_ps & MASK)
-            ^ 0x6b70_7073_5f74_6167;
+    const fn check((first, second): (u64, u64)) -> u32 {
+        let mut mix = first.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ second ^ 0x6b70_7073_5f74_6167;
         mix = (mix ^ mix >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mix = (mix ^ mix >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        (mix >> 32) as u32
+        (mix >> 40) as u32
     }
 
     /// Writes whole words: a CPU waits when it reads a word that was written in pieces.
     #[inline]
-    fn put(self, key: u64, bytes: &mut [u8; BYTES]) {
-        let check = self.check(key);
-        let time = self.sent_ps << (u64::BITS - BITS) | u64::from(check >> 16);
+    fn put(self, trial: u32, bytes: &mut [u8; BYTES]) {
+        let (first, second) = self.words(trial);
+        let check = Self::check((first, second));
         // Arrays are stored in an instruction each. Copies of slices are calls, which took half of the
         // instructions of a sent frame.
-        let Some((place, rest)) = bytes.split_first_chunk_mut() else { return };
-        *place = self.place().to_be_bytes();
+        let Some((word, rest)) = bytes.split_first_chunk_mut() else { return };
+        *word = first.to_be_bytes();
         let Some((word, rest)) = rest.split_first_chunk_mut() else { return };
-        *word = time.to_be_bytes();
+        *word = (second | u64::from(check >> 16)).to_be_bytes();
         let Some(last) = rest.first_chunk_mut() else { return };
         *last = (check as u16).to_be_bytes();
     }
 
+    /// A tag and its trial.
     #[inline]
-    fn from_bytes(key: u64, b: &[u8; BYTES]) -> Option<Self> {
-        let place = u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-        let time = u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]);
-        let check = (time as u32) << 16 | u32::from(u16::from_be_bytes([b[16], b[17]]));
+    fn from_bytes(b: &[u8; BYTES]) -> Option<(u32, Self)> {
+        let first = u64::from_be_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+        let second = u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], 0]);
+        let check = u32::from_be_bytes([0, b[15], b[16], b[17]]);
         let tag = Self {
-            stream: (place >> BITS) as u16,
-            sequence: place & MASK,
-            sent_ps: time >> (u64::BITS - BITS),
+            stream: (first >> 28) as u16,
+            sequence: first << 8 & SEQUENCE | second >> 56,
+            sent_ps: second >> 8 & TIME,
         };
-        (tag.check(key) == check).then_some(tag)
+        (Self::check((first, second)) == check).then_some(((first >> (64 - TRIAL_BITS)) as u32, tag))
     }
+}
+
+/// A random trial's number, from any random bits.
+pub const fn trial(random: u64) -> u32 {
+    // 0 is no trial.
+    (random % ((1 << TRIAL_BITS) - 1)) as u32 + 1
+}
+
+/// Whether the tag that begins these bytes, damaged or cut off, is one of this trial and stream: of the bytes
+/// that tell these at most one differs, and at least three are there.
+pub fn resembles(bytes: &[u8], trial: u32, stream: u16) -> bool {
+    // Whole bytes: the sequence number of the first frames ends with zeros in the last one.
+    let (first, _) = Tag { stream, sequence: 0, sent_ps: 0 }.words(trial);
+    let told = (TRIAL_BITS + 16) / 8;
+    let told = first.to_be_bytes().into_iter().take(told as usize);
+    let pairs = bytes.iter().zip(told);
+    bytes.len() >= 3 && pairs.filter(|(byte, told)| *byte != told).count() <= 1
 }
 
 /// The position of the tag in this frame.
@@ -154,27 +202,27 @@ fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
 /// checksum over it is the same whatever the tag says, and whatever the protocol.
 pub const BALANCED_BYTES: usize = BYTES + 2;
 
-/// Where the frames of a load have their tags, and the key of these.
+/// Where the frames of a load have their tags, and the trial that they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Where balanced tags are. Plain ones are behind the headers of a plain test frame, which tell where
     /// that is ([`offset`]).
     balanced_at: Option<u16>,
-    key: u64,
+    trial: u32,
 }
 
 impl Place {
     /// Balanced tags at this byte.
     #[inline]
     pub const fn balanced(at: u16) -> Self {
-        Self { balanced_at: Some(at), key: 0 }
+        Self { balanced_at: Some(at), trial: 0 }
     }
 
-    /// The same place, for tags with this key. Tags with another key are not recognised.
+    /// The same place, for tags of this trial: its number has 20 bits.
     #[must_use]
     #[inline]
-    pub const fn keyed(self, key: u64) -> Self {
-        Self { key, ..self }
+    pub const fn of_trial(self, trial: u32) -> Self {
+        Self { trial: trial % (1 << TRIAL_BITS), ..self }
     }
 
     /// Where balanced tags are; `None` of plain ones.
@@ -183,10 +231,10 @@ impl Place {
         self.balanced_at
     }
 
-    /// The key of the tags.
+    /// The trial that the tags are of.
     #[inline]
-    pub const fn key(self) -> u64 {
-        self.key
+    pub const fn trial(self) -> u32 {
+        self.trial
     }
 
     /// The position of the tag in this frame, of which the headers are enough.
@@ -215,33 +263,41 @@ impl Place {
             let place: &mut [u8; BALANCED_BYTES] = rest.first_chunk_mut().ok_or(Error::Truncated)?;
             let (first, balance) = place.split_at_mut(BYTES);
             if let Some(first) = first.first_chunk_mut() {
-                tag.put(self.key, first);
+                tag.put(self.trial, first);
             }
             balance.copy_from_slice(&Sum::new().with(first).checksum().to_be_bytes());
             return Ok(());
         }
         let place: &mut [u8; BYTES] = rest.first_chunk_mut().ok_or(Error::Truncated)?;
         if at < OFFSET_IPV6 {
-            tag.put(self.key, place);
+            tag.put(self.trial, place);
         } else {
             let old = *place;
-            tag.put(self.key, place);
+            tag.put(self.trial, place);
             update_checksum(frame, at, &old);
         }
         Ok(())
     }
 
-    /// Reads the tag of a received frame, and where it begins; `None` without a valid one.
+    /// Reads the tag of a received frame, and where it begins; `None` without a valid one of this trial.
     #[inline]
     pub fn read(self, frame: &[u8]) -> Option<(Tag, usize)> {
+        let (trial, tag, at) = self.read_any(frame)?;
+        (trial == self.trial).then_some((tag, at))
+    }
+
+    /// Reads the tag of a received frame, of whatever trial, which is told before it, and where it begins;
+    /// `None` without a valid one.
+    #[inline]
+    pub fn read_any(self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let at = self.offset(frame);
         let rest = frame.get(at..)?;
-        let tag = Tag::from_bytes(self.key, rest.first_chunk()?)?;
+        let (trial, tag) = Tag::from_bytes(rest.first_chunk()?)?;
         if self.balanced_at.is_some() {
             let place: &[u8; BALANCED_BYTES] = rest.first_chunk()?;
-            return (Sum::new().with(place).checksum() == 0).then_some((tag, at));
+            return (Sum::new().with(place).checksum() == 0).then_some((trial, tag, at));
         }
-        Some((tag, at))
+        Some((trial, tag, at))
     }
 
     /// Bytes of the tag.
@@ -251,13 +307,20 @@ impl Place {
     }
 }
 
-/// Reads a tag from its bytes, if it is valid.
+/// Reads a trial and its tag from the bytes of the tag, if it is valid.
 #[inline]
-pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<Tag> {
-    Tag::from_bytes(0, bytes)
+pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<(u32, Tag)> {
+    Tag::from_bytes(bytes)
 }
 
-/// Reads the tag of a received frame; `None` without a valid one.
+/// Reads the tag of a received plain frame, and the trial that it is of; `None` without a valid one.
+#[inline]
+pub fn read_any(frame: &[u8]) -> Option<(u32, Tag)> {
+    let (trial, tag, _) = Place::default().read_any(frame)?;
+    Some((trial, tag))
+}
+
+/// Reads the tag of a received frame of no trial; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {
     Some(Place::default().read(frame)?.0)
@@ -272,7 +335,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn tags() -> impl Strategy<Value = Tag> {
-        (any::<u16>(), 0..=MASK, 0..=MASK).prop_map(|(stream, sequence, sent_ps)| Tag {
+        (any::<u16>(), 0..=SEQUENCE, 0..=TIME).prop_map(|(stream, sequence, sent_ps)| Tag {
             stream,
             sequence,
             sent_ps,
@@ -291,11 +354,10 @@ mod tests {
     #[test]
     fn bytes_are_where_the_format_says() {
         let mut frame = [0; 60];
-        let tag = Tag { stream: 0x0102, sequence: 0x0304_0506_0708, sent_ps: 0x090a_0b0c_0d0e };
-        write(&mut frame, tag).unwrap();
-        assert_eq!(frame[42..56], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
-        assert_eq!(frame[56..], tag.check(0).to_be_bytes());
-        assert_eq!(tag.check(0), 0x6171_54b9, "the format must not change by accident");
+        let tag = Tag { stream: 0x3040, sequence: 0x5_0607_0809, sent_ps: 0x0a0b_0c0d_0e0f };
+        Place::default().of_trial(0x01020).write(&mut frame, tag).unwrap();
+        assert_eq!(frame[42..57], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(frame[57..], [0x55, 0x1b, 0x82], "the format must not change by accident");
     }
 
     proptest! {
@@ -332,14 +394,31 @@ mod tests {
         }
 
         #[test]
-        fn a_tag_of_another_key_is_none(tag in tags(), keys: [u64; 2], balanced: bool) {
+        fn a_tag_of_another_trial_is_one_but_not_ours(tag in tags(), random: [u64; 2], balanced: bool) {
             let place = if balanced { Place::balanced(OFFSET as u16) } else { Place::default() };
-            let [place, other] = keys.map(|key| place.keyed(key));
+            let trials = random.map(trial);
+            let [place, other] = trials.map(|trial| place.of_trial(trial));
             let mut frame = udp_test(&Flow::default(), Size::with_fcs(70)).unwrap();
             place.write(&mut frame, tag).unwrap();
             prop_assert_eq!(place.read(&frame), Some((tag, OFFSET)));
-            prop_assume!(keys[0] != keys[1]);
+            prop_assert!(resembles(&frame[OFFSET..], trials[0], tag.stream));
+            prop_assume!(trials[0] != trials[1]);
             prop_assert_eq!(other.read(&frame), None);
+            prop_assert_eq!(other.read_any(&frame), Some((trials[0], tag, OFFSET)));
+        }
+
+        /// A byte of it may be damaged, or its end cut off.
+        #[test]
+        fn a_damaged_tag_resembles_what_it_was(
+            tag in tags(), random: u64, at in 0usize..BYTES, byte: u8, left in 3usize..BYTES,
+        ) {
+            let trial = trial(random);
+            let mut bytes = [0; BYTES];
+            tag.put(trial, &mut bytes);
+            bytes[at] = byte;
+            prop_assert!(resembles(&bytes[..left], trial, tag.stream));
+            prop_assert!(!resembles(&[0; BYTES], 0x12345, tag.stream));
+            prop_assert!(!resembles(&bytes[..2], trial, tag.stream));
         }
 
         #[test]
@@ -366,15 +445,18 @@ mod tests {
     }
 
     #[test]
-    fn sequence_numbers_go_on_beyond_32_bits_and_times_beyond_48() {
+    fn sequence_numbers_go_on_beyond_36_bits_and_times_beyond_48() {
         let mut frame = udp_test(&Flow::default(), Size::MIN).unwrap();
-        let sent_ps = (7 << BITS) - 5;
+        let sent_ps = (7 << TIME_BITS) - 5;
         for (sequence, sent_ps) in
-            [(u64::from(u32::MAX), sent_ps), (1 << 32, sent_ps + 5), (MASK, sent_ps + 10)]
+            [(u64::from(u32::MAX), sent_ps), (1 << 36, sent_ps + 5), ((9 << 36) - 1, sent_ps + 10)]
         {
             write(&mut frame, Tag { stream: 1, sequence, sent_ps }).unwrap();
             let tag = read(&frame).unwrap();
-            assert_eq!(tag.sequence, sequence);
+            for away in [0, 1, 100, (1 << 35) - 1] {
+                assert_eq!(tag.sequence_near(sequence + away), sequence);
+                assert_eq!(tag.sequence_near(sequence.saturating_sub(away)), sequence);
+            }
             // 139 s before and after, on both sides of the wrap.
             for away in [0, 1, 100, 139 * 1_000_000_000_000] {
                 assert_eq!(tag.sent_ps_near(sent_ps + away), sent_ps);
@@ -384,6 +466,9 @@ mod tests {
         // Before the epoch of the receiver: a clock that is behind.
         write(&mut frame, Tag { stream: 1, sequence: 0, sent_ps: 10 }).unwrap();
         assert_eq!(read(&frame).unwrap().sent_ps_near(3), 10);
+        // Far ahead of the first one, which has no number before it.
+        write(&mut frame, Tag { stream: 1, sequence: SEQUENCE, sent_ps: 0 }).unwrap();
+        assert_eq!(read(&frame).unwrap().sequence_near(0), SEQUENCE);
     }
 
     #[test]

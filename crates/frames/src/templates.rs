@@ -72,8 +72,8 @@ pub struct Parts {
     pub flows: u32,
     /// Where balanced tags are; 0 of plain test frames.
     pub balanced_at: u16,
-    /// The key of the tags.
-    pub key: u64,
+    /// The trial that the tags are of.
+    pub trial: u32,
     /// Where the innermost frames begin: behind the headers of a tunnel.
     pub inner: u16,
 }
@@ -110,13 +110,13 @@ impl Look<'_> {
         Size::without_fcs(plain + (self.encap.bytes() + balance) as u16).max(Size::MIN)
     }
 
-    /// A frame of a flow with a tag, of the smallest size.
-    pub fn frame(&self, flow: &Flow<IpAddr>, n: u32, tag: Tag) -> Option<Vec<u8>> {
+    /// A frame of a flow with a tag of this trial, of the smallest size.
+    pub fn frame(&self, flow: &Flow<IpAddr>, n: u32, (trial, tag): (u32, Tag)) -> Option<Vec<u8>> {
         let templates = self.templates(core::iter::once(*flow), &Mix::fixed(self.least(flow)), n).ok()?;
         let template = templates.at(0)?;
         let mut frame = vec![0; template.bytes.into()];
         template.write(&mut frame)?;
-        templates.tag().write(&mut frame, tag).ok()?;
+        templates.tag().of_trial(trial).write(&mut frame, tag).ok()?;
         Some(frame)
     }
 
@@ -281,14 +281,14 @@ impl Templates {
             order: self.order.clone(),
             flows: self.flows,
             balanced_at: self.tag.balanced_at().unwrap_or(0),
-            key: self.tag.key(),
+            trial: self.tag.trial(),
             inner: self.inner,
         }
     }
 
     /// Templates with these contents; `None` if they are inconsistent.
     pub fn from_parts(parts: &Parts) -> Option<Self> {
-        let Parts { heads, bytes, order, flows, balanced_at, key, inner } = parts;
+        let Parts { heads, bytes, order, flows, balanced_at, trial, inner } = parts;
         let sizes = heads.len().checked_div(*flows as usize)?;
         let fits = heads.len() == bytes.len()
             && sizes * *flows as usize == heads.len()
@@ -303,9 +303,9 @@ impl Templates {
             all.places.push(place);
         }
         all.inner = *inner;
-        all.tag = tag::Place::default().keyed(*key);
+        all.tag = tag::Place::default().of_trial(*trial);
         if *balanced_at > 0 {
-            all.tag = tag::Place::balanced(*balanced_at).keyed(*key);
+            all.tag = tag::Place::balanced(*balanced_at).of_trial(*trial);
             let room = |place: &Place| usize::from(*balanced_at) + tag::BALANCED_BYTES <= place.bytes.into();
             return all.places.iter().all(room).then_some(all);
         }
@@ -338,10 +338,10 @@ impl Templates {
         self.inner.into()
     }
 
-    /// The same frames, whose tags have this key.
+    /// The same frames, with tags of this trial.
     #[must_use]
-    pub fn keyed(self, key: u64) -> Self {
-        Self { tag: self.tag.keyed(key), ..self }
+    pub fn of_trial(self, trial: u32) -> Self {
+        Self { tag: self.tag.of_trial(trial), ..self }
     }
 
     /// Where the tags are.

@@ -38,6 +38,12 @@ pub enum Doubt {
         /// How many.
         frames: u64,
     },
+    /// Frames with the headers of the trial and nothing like its tags: the device under test damaged them, or
+    /// they are of others and as many of the trial's were lost.
+    Either {
+        /// How many.
+        frames: u64,
+    },
 }
 
 impl Doubt {
@@ -61,7 +67,7 @@ impl Doubt {
 
     /// Whether this doubt makes a trial invalid as a measurement of the device under test.
     pub const fn is_invalid(&self) -> bool {
-        !matches!(self, Self::Unexplained { .. } | Self::Unbelievable { .. })
+        !matches!(self, Self::Unexplained { .. } | Self::Unbelievable { .. } | Self::Either { .. })
     }
 
     /// The doubt in words, for messages.
@@ -77,6 +83,9 @@ impl Doubt {
             }
             Self::Unbelievable { values } => format!("left out, because it cannot be: {values}"),
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
+            Self::Either { frames } => format!(
+                "{frames} frames have headers as the trial's and no tag: either they were damaged, or others sent them and as many were lost"
+            ),
         }
     }
 }

@@ -6,17 +6,22 @@
 //! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
 //! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
-//! copy sent back by someone else therefore cannot damage a good frame. Whether a frame with a damaged tag is
-//! a missing frame or a copy is decided at the end ([`Arrived::settle`]). What a right checksum covers may
+//! copy sent back by someone else therefore cannot damage a good frame. What a right checksum covers may
 //! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
 //! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//!
+//! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are judged
+//! at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many are
+//! missing that no place has dropped. Those of which the headers and the rest of the tag are the stream's, but
+//! for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have its headers and
+//! nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
 use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::{self, Place};
 use kpps_measure::Latency;
 use kpps_results::detail::{Arrival, ArrivalBy};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,6 +32,8 @@ use std::time::{Duration, Instant};
 const CHANGES: usize = 256;
 /// Bytes of a header that may differ in a damaged frame of this stream.
 const DAMAGED_BYTES: usize = 4;
+/// Different Ethernet addresses of frames without a whole tag that are remembered.
+const STATIONS: usize = 64;
 /// Where the Ethernet addresses end.
 const ADDRESSES: usize = 12;
 /// Where the UDP ports begin in a frame without VLAN tag.
@@ -58,6 +65,15 @@ struct Gap {
     first: u64,
     end: u64,
     behind_ps: u64,
+}
+
+/// Frames without a whole tag whose headers behind these Ethernet addresses are the stream's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unread {
+    addresses: [u8; ADDRESSES],
+    /// Those with a damaged tag of the stream, and those with nothing like one.
+    nameless: u64,
+    tagless: u64,
 }
 
 /// What has arrived of a flow.
@@ -109,8 +125,8 @@ pub struct Arrivals {
     usual: [u8; LONGEST],
     /// Frames with a whole tag and other damage, without duplicates.
     damaged: u64,
-    /// Frames with a damaged tag: their numbers are unknown.
-    nameless: u64,
+    /// Frames that may be damaged ones of the stream: their numbers are unknown.
+    unread: Vec<Unread>,
     other_traffic: u64,
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
@@ -154,6 +170,9 @@ pub struct Arrived {
     /// Frames with headers of this stream and a damaged tag, until they are [settled](Self::settle). They are
     /// not in the other counts.
     pub nameless: u64,
+    /// Frames with headers of this stream and nothing like its tag, until they are
+    /// [settled](Self::settle_tagless). They are not in the other counts.
+    pub tagless: u64,
 }
 
 impl Arrived {
@@ -165,6 +184,20 @@ impl Arrived {
         self.corrupted += ours;
         self.other_traffic += self.nameless - ours;
         self.nameless = 0;
+    }
+
+    /// Decides what frames without anything like a tag are, if `room` of the stream's are missing and nothing
+    /// else explains where they are. If more came than that, others send such frames, and all are other
+    /// traffic; if not, they are damaged frames of the stream. Returns how many may be the one or the other.
+    pub fn settle_tagless(&mut self, room: u64) -> u64 {
+        let all = std::mem::take(&mut self.tagless);
+        if all > room {
+            self.other_traffic += all;
+        } else {
+            self.received += all;
+            self.corrupted += all;
+        }
+        all.min(room)
     }
 }
 
@@ -196,7 +229,7 @@ impl Arrivals {
             changes: Vec::new(),
             usual: [0; LONGEST],
             damaged: 0,
-            nameless: 0,
+            unread: Vec::new(),
             other_traffic: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
@@ -258,13 +291,14 @@ impl Arrivals {
     /// known. Returns false if it is not of this stream.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some((tag, at)) = self.place.read(frame) else { return self.take_untagged(frame, stamp) };
-        if tag.stream != self.stream {
-            self.other_traffic += 1;
-            self.keep((frame, stamp), None, Anomalies { other_traffic: true, ..Anomalies::default() }, None);
-            return false;
+        let Some((trial, tag, at)) = self.place.read_any(frame) else {
+            return self.take_untagged(frame, stamp);
+        };
+        if trial != self.place.trial() || tag.stream != self.stream {
+            return self.take_other(frame, stamp);
         }
-        let Some(template) = self.templates.at(tag.sequence) else { return false };
+        let sequence = tag.sequence_near(self.highest.unwrap_or(0));
+        let Some(template) = self.templates.at(sequence) else { return false };
         let (header, rest) = frame.split_at(at);
         // A whole tag has been found there.
         let zeros = &rest[self.place.bytes()..];
@@ -276,7 +310,7 @@ impl Arrivals {
         let (flow, size) = (template.flow, template.size);
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
-        let (first, late) = self.mark(tag.sequence, sent_ps, flow, size);
+        let (first, late) = self.mark(sequence, sent_ps, flow, size);
         let verdict = match change {
             Some(change) if first => self.note(&change, header),
             _ => Verdict::Damaged,
@@ -285,23 +319,18 @@ impl Arrivals {
             (true, Verdict::Usual) => true,
             (true, _) => {
                 let change = change.filter(|_| verdict == Verdict::Unusual);
-                self.doubt(tag.sequence, change);
+                self.doubt(sequence, change);
                 change.is_some()
             }
-            (false, _) => self.restore(tag.sequence, change.as_ref()),
+            (false, _) => self.restore(sequence, change.as_ref()),
         };
         if !first || late || verdict != Verdict::Usual {
             let usual = self.changes.first().map(|(most, _)| most);
             let corrupted = if first { verdict != Verdict::Usual } else { change.as_ref() != usual };
-            let anomalies = Anomalies {
-                duplicated: !first,
-                reordered: late,
-                corrupted,
-                nameless: false,
-                other_traffic: false,
-            };
+            let anomalies =
+                Anomalies { duplicated: !first, reordered: late, corrupted, ..Anomalies::default() };
             let change = change.filter(|_| first && verdict != Verdict::Damaged);
-            self.keep((frame, stamp), Some(tag.sequence), anomalies, change);
+            self.keep((frame, stamp), Some(sequence), anomalies, change);
         }
         let latency_ns = self.latency_ns(now_ns, sent_ps);
         if first && let Some(line) = &mut self.line {
@@ -496,24 +525,77 @@ impl Arrivals {
         Verdict::Unusual
     }
 
-    /// A frame without a whole tag: damaged if its headers are of this stream but for a few bytes.
+    /// A frame of others.
+    #[cold]
+    fn take_other(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        self.other_traffic += 1;
+        self.keep((frame, stamp), None, Anomalies { other_traffic: true, ..Anomalies::default() }, None);
+        false
+    }
+
+    /// A frame without a whole tag of this load. Returns whether it may be one of the stream.
     #[cold]
     fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        // If no whole frame has arrived, addresses, TTL and checksum may have been rewritten.
-        let (usual, from) = if self.changes.is_empty() { (sent, ADDRESSES) } else { (&self.usual[..], 0) };
-        let bytes = usual.iter().zip(&self.varies).zip(frame).take(sent.len()).skip(from);
-        let differ = bytes.filter(|((usual, varies), byte)| !**varies && usual != byte);
-        let ours = frame.len() > PORTS && differ.count() <= DAMAGED_BYTES;
-        *(if ours { &mut self.nameless } else { &mut self.other_traffic }) += 1;
-        if ours && self.nameless <= self.missing() && self.line.is_some() {
+        // If no whole frame has arrived, TTL and checksum may have been rewritten.
+        let usual = if self.changes.is_empty() { sent } else { &self.usual[..] };
+        let bytes = usual.iter().zip(&self.varies).zip(frame).take(sent.len()).skip(ADDRESSES);
+        let differ = bytes.filter(|((usual, varies), byte)| !**varies && usual != byte).count();
+        let rest = frame.get(sent.len()..).unwrap_or_default();
+        // A whole tag of other frames with such headers, balanced or not.
+        let whole = rest.first_chunk().and_then(tag::from_bytes);
+        let own = (self.place.trial(), self.stream);
+        let is_other = whole.is_some_and(|(trial, tag)| (trial, tag.stream) != own);
+        let nameless = differ <= DAMAGED_BYTES && tag::resembles(rest, self.place.trial(), self.stream);
+        let tagless = differ == 0 && !nameless;
+        if is_other || frame.len() <= PORTS || !(nameless || tagless) {
+            return self.take_other(frame, stamp);
+        }
+        let Some(unread) = frame.first_chunk().and_then(|addresses| self.unread_of(*addresses)) else {
+            return self.take_other(frame, stamp);
+        };
+        *(if nameless { &mut unread.nameless } else { &mut unread.tagless }) += 1;
+        if nameless && self.line.is_some() && self.nameless() <= self.missing() {
             // When it was sent is not known: about now.
             let now_ns = self.now_ns(stamp).saturating_sub(self.margin_ns);
             self.line.iter_mut().for_each(|line| line.take(now_ns, None));
         }
-        let anomalies = Anomalies { nameless: ours, other_traffic: !ours, ..Anomalies::default() };
-        self.keep((frame, stamp), None, anomalies, None);
-        ours
+        self.keep((frame, stamp), None, Anomalies { nameless, tagless, ..Anomalies::default() }, None);
+        true
+    }
+
+    /// The entry of these Ethernet addresses, if there is room for another.
+    fn unread_of(&mut self, addresses: [u8; ADDRESSES]) -> Option<&mut Unread> {
+        let at = match self.unread.iter().position(|unread| unread.addresses == addresses) {
+            Some(at) => at,
+            None if self.unread.len() < STATIONS => {
+                self.unread.push(Unread { addresses, ..Unread::default() });
+                self.unread.len() - 1
+            }
+            None => return None,
+        };
+        self.unread.get_mut(at)
+    }
+
+    /// Whether a frame with these Ethernet addresses may be one of the stream: one with a damaged tag, of
+    /// which some bytes may differ, or one without. If no whole frame has arrived, any may be.
+    fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
+        let differ =
+            addresses.iter().zip(&self.usual[..ADDRESSES]).filter(|(one, other)| one != other).count();
+        self.changes.is_empty() || differ <= if nameless { DAMAGED_BYTES } else { 0 }
+    }
+
+    /// Frames with a damaged tag of the stream so far.
+    #[inline]
+    fn nameless(&self) -> u64 {
+        let ours = self.unread.iter().filter(|unread| self.has_stations(&unread.addresses, true));
+        ours.map(|unread| unread.nameless).sum()
+    }
+
+    /// Frames with headers of the stream and nothing like its tag so far.
+    fn tagless(&self) -> u64 {
+        let ours = self.unread.iter().filter(|unread| self.has_stations(&unread.addresses, false));
+        ours.map(|unread| unread.tagless).sum()
     }
 
     /// Frames sent before one that arrived, and not received with an intact tag.
@@ -525,25 +607,28 @@ impl Arrivals {
     /// Frames sent before one that arrived, and not received so far. A frame with a damaged tag may be one of
     /// them, and is received then.
     pub fn absent(&self) -> u64 {
-        self.missing().saturating_sub(self.nameless)
+        self.missing().saturating_sub(self.nameless())
     }
 
     /// Frames of the stream so far, without duplicates. A frame with a damaged tag counts if one is missing.
     #[inline]
     pub fn received(&self) -> u64 {
-        self.distinct + self.nameless.min(self.missing())
+        self.distinct + self.nameless().min(self.missing())
     }
 
     /// What has arrived so far. Frames with a damaged tag are not settled.
     pub fn arrived(&self) -> Arrived {
         let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
+        let (nameless, tagless) = (self.nameless(), self.tagless());
+        let unread: u64 = self.unread.iter().map(|unread| unread.nameless + unread.tagless).sum();
         Arrived {
             received: self.distinct,
             duplicated: self.duplicated,
             reordered: self.flows.iter().map(|flow| flow.reordered).sum(),
             corrupted: self.damaged + rare,
-            other_traffic: self.other_traffic,
-            nameless: self.nameless,
+            other_traffic: self.other_traffic + unread - nameless - tagless,
+            nameless,
+            tagless,
         }
     }
 
@@ -599,7 +684,9 @@ impl Arrivals {
 
     /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
-        self.keeper.take().map(|keeper| keeper.finish(&self.changes)).unwrap_or_default()
+        let keeper = self.keeper.take();
+        let has_stations = |frame: &[u8], nameless| self.has_stations(frame, nameless);
+        keeper.map(|keeper| keeper.finish(&self.changes, has_stations)).unwrap_or_default()
     }
 
     /// Latencies of whole frames without duplicates, and the clock of their arrival. There are none if that
@@ -876,6 +963,7 @@ mod tests {
     fn settled(all: &Arrivals, sent: u64) -> Arrived {
         let mut arrived = all.arrived();
         arrived.settle(sent.saturating_sub(arrived.received));
+        arrived.settle_tagless(sent.saturating_sub(arrived.received));
         arrived
     }
 
@@ -1072,7 +1160,7 @@ mod tests {
             let known: u64 = flows.iter().map(|flow| flow.received).sum();
             let sizes = all.by_size(sent);
             assert_eq!((sizes.len(), sizes[0].0 + sizes[1].0, sizes[0].1 + sizes[1].1), (2, sent, known));
-            assert_eq!(known, sent - all.nameless);
+            assert_eq!(known, sent - all.nameless());
         }
     }
 
@@ -1200,6 +1288,85 @@ mod tests {
         assert_eq!(settled(&all, 3), expected);
         let expected = Arrived { received: 1, other_traffic: 4, ..Arrived::default() };
         assert_eq!(settled(&all, 1), expected, "if none is missing it is a copy");
+    }
+
+    /// Frames of others, before the first frame of the trial and between: whatever they look like, they take
+    /// the place of no lost frame without a doubt.
+    #[test]
+    fn frames_of_others_are_judged_when_the_addresses_are_known() {
+        let whole = |trial, stream, from: &[u8]| {
+            let mut frame = template();
+            frame[6..12].copy_from_slice(from);
+            let tag = Tag { stream, sequence: 5, sent_ps: 6 };
+            Place::default().of_trial(trial).write(&mut frame, tag).unwrap();
+            frame
+        };
+        let foreign = |from: &[u8]| {
+            let mut frame = whole(0, 7, from);
+            frame[tag::OFFSET..].fill(0x99);
+            frame
+        };
+        let own = template()[6..12].to_vec();
+        for (other, tagless) in [
+            (whole(3, 7, &own), 0),
+            (whole(0, 8, &own), 0),
+            (whole(0, 7 | tag::BACK, &own), 0),
+            (foreign(&[9; 6]), 0),
+            (foreign(&own), 20),
+        ] {
+            let mut all = arrivals().keeping();
+            for sequence in 0..20 {
+                all.take(&other, None);
+                if sequence > 5 && sequence % 3 > 0 {
+                    all.take(&frame(sequence), None);
+                }
+            }
+            let arrived = all.arrived();
+            assert_eq!((arrived.received, arrived.nameless, arrived.tagless), (9, 0, tagless));
+            assert_eq!(arrived.other_traffic, 20 - tagless);
+            // Eleven are missing, of which places have dropped three.
+            let mut settled = arrived;
+            assert_eq!(settled.settle_tagless(8), tagless.min(8));
+            let expected = Arrived { received: 9, other_traffic: 20, ..Arrived::default() };
+            assert_eq!(settled, expected, "more came than are missing: others send them");
+            let mut kept = all.take_kept();
+            kept.settle_tagless(0);
+            assert!(kept.frames.iter().all(|it| it.why == "other traffic" && it.frame == other), "{kept:?}");
+        }
+    }
+
+    /// A device that overwrites what it forwards: nobody can tell its frames from those of others.
+    #[test]
+    fn frames_with_nothing_left_of_their_tag_may_be_either() {
+        let mut all = arrivals();
+        for sequence in 0..20 {
+            let mut frame = frame(sequence);
+            if sequence % 4 == 0 {
+                frame[tag::OFFSET..].fill(0x5a);
+            }
+            all.take(&frame, None);
+        }
+        let mut arrived = all.arrived();
+        assert_eq!((arrived.received, arrived.tagless), (15, 5));
+        assert_eq!(arrived.settle_tagless(5), 5);
+        assert_eq!(arrived, Arrived { received: 20, corrupted: 5, ..Arrived::default() });
+    }
+
+    /// Numbers of more bits than a tag has.
+    #[test]
+    fn numbers_beyond_those_of_a_tag_are_counted_like_any_other() {
+        let mut all = arrivals();
+        let limit = 1 << 36;
+        all.make_room(limit - 100);
+        all.highest = Some(limit - 101);
+        for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
+            all.take(&frame(sequence), None);
+        }
+        for sequence in [limit - 1, limit, limit + 99, limit + 7] {
+            all.take(&frame(sequence), None);
+        }
+        let expected = Arrived { received: 200, duplicated: 3, reordered: 1, ..Arrived::default() };
+        assert_eq!((all.arrived(), all.highest), (expected, Some(limit + 99)));
     }
 
     /// A good copy of each frame arrives. Whatever else does, before or after it, takes nothing away.

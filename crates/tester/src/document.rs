@@ -109,10 +109,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         duration_s: offer.duration.as_secs_f64(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
-        doubts: Doubt::about(&result, outcome.link_changes())
-            .into_iter()
-            .chain(outcome.counted.unbelievable.iter().cloned().map(|values| Doubt::Unbelievable { values }))
-            .collect(),
+        doubts: doubts(&result, outcome),
         learned: Some(outcome.learned),
         intended: sum(|direction| direction.intended),
         received,
@@ -145,6 +142,16 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         ..DetailedTrial::default()
     };
     Some(document.rounded())
+}
+
+/// What makes the result doubtful.
+fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
+    let mut doubts = Doubt::about(result, outcome.link_changes());
+    let frames = outcome.directions.iter().map(|direction| direction.either).sum();
+    doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
+    let unbelievable = outcome.counted.unbelievable.iter().cloned();
+    doubts.extend(unbelievable.map(|values| Doubt::Unbelievable { values }));
+    doubts
 }
 
 /// The frames that were kept of a trial, in this file.

@@ -8,8 +8,10 @@ use std::time::SystemTime;
 const MOST: u32 = 1000;
 /// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
-/// The reason of frames with headers of the stream and a damaged tag, until they are [settled](Kept::settle).
+/// The reasons of frames with headers of the stream and a damaged tag, or nothing like its tag, until they
+/// are settled.
 const NAMELESS: &str = "damaged tag";
+const TAGLESS: &str = "no tag";
 
 /// The anomalies of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,15 +24,17 @@ pub(crate) struct Anomalies {
     pub corrupted: bool,
     /// Its tag is damaged: of the stream, or other traffic.
     pub nameless: bool,
+    /// It has headers of the stream and nothing like its tag: of the stream, or other traffic.
+    pub tagless: bool,
     /// It is other traffic: not of this trial.
     pub other_traffic: bool,
 }
 
 impl Anomalies {
-    const NAMES: [&str; 5] = ["duplicated", "reordered", "corrupted", NAMELESS, "other traffic"];
+    const NAMES: [&str; 6] = ["duplicated", "reordered", "corrupted", NAMELESS, TAGLESS, "other traffic"];
 
-    fn each(self) -> [bool; 5] {
-        [self.duplicated, self.reordered, self.corrupted, self.nameless, self.other_traffic]
+    fn each(self) -> [bool; 6] {
+        [self.duplicated, self.reordered, self.corrupted, self.nameless, self.tagless, self.other_traffic]
     }
 }
 
@@ -58,12 +62,24 @@ impl Kept {
     /// Says of frames with a damaged tag what they count as: `ours` of `all` are corrupted frames of the
     /// stream, the others other traffic. Which ones are of it is unknown if some are and some are not.
     pub fn settle(&mut self, ours: u64, all: u64) {
-        let why = match ours {
-            0 => "other traffic with a damaged tag",
-            _ if ours >= all => "corrupted",
-            _ => "corrupted, or other traffic with a damaged tag",
-        };
-        for offender in self.frames.iter_mut().filter(|offender| offender.why == NAMELESS) {
+        self.call(
+            NAMELESS,
+            match ours {
+                0 => "other traffic with a damaged tag",
+                _ if ours >= all => "corrupted",
+                _ => "corrupted, or other traffic with a damaged tag",
+            },
+        );
+    }
+
+    /// Says of frames without anything like a tag that they may be damaged frames of the stream, if `either`
+    /// of them may be.
+    pub fn settle_tagless(&mut self, either: u64) {
+        self.call(TAGLESS, if either > 0 { "corrupted, or other traffic" } else { "other traffic" });
+    }
+
+    fn call(&mut self, unsettled: &str, why: &str) {
+        for offender in self.frames.iter_mut().filter(|offender| offender.why == unsettled) {
             offender.why = why.into();
         }
     }
@@ -84,7 +100,7 @@ pub(crate) struct Keeper {
     bytes: Vec<u8>,
     suspects: Vec<Suspect>,
     /// Frames kept for each anomaly.
-    kept: [u32; 5],
+    kept: [u32; 6],
     not_kept: u64,
     /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
     counts: HashMap<Change, u64>,
@@ -95,7 +111,7 @@ impl Keeper {
         Self {
             bytes: Vec::with_capacity(ROOM),
             suspects: Vec::with_capacity(MOST as usize),
-            kept: [0; 5],
+            kept: [0; 6],
             not_kept: 0,
             counts: HashMap::new(),
         }
@@ -134,18 +150,22 @@ impl Keeper {
         self.suspects.push(Suspect { at_ns, bytes, sequence, anomalies, change });
     }
 
-    /// The kept frames, given how often each change of headers occurred: the most frequent first.
-    pub fn finish(self, changes: &[(Change, u64)]) -> Kept {
+    /// The kept frames, given how often each change of headers occurred, the most frequent first; and whether
+    /// a frame without a whole tag has Ethernet addresses of the stream, damaged ones if it has a damaged tag.
+    pub fn finish(self, changes: &[(Change, u64)], has_stations: impl Fn(&[u8], bool) -> bool) -> Kept {
         let usual = changes.first().map(|(change, _)| change);
         let offender = |suspect: &Suspect| {
             let Suspect { at_ns, bytes: (from, length), sequence, mut anomalies, change } = *suspect;
             if change.is_some() {
                 anomalies.corrupted = change.as_ref() != usual;
             }
+            let frame = self.bytes.get(from..from + length)?.to_vec();
+            if (anomalies.nameless || anomalies.tagless) && !has_stations(&frame, anomalies.nameless) {
+                anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
+            }
             let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
             let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
-            let frame = self.bytes.get(from..from + length)?.to_vec();
             (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
         };
         let counts = |change| self.counts.get(change).copied().unwrap_or(0);

@@ -117,20 +117,24 @@ const DESTINATIONS: u32 = 1024;
 /// round trip.
 const AT_ONCE: usize = 64;
 
+/// The streams of learning frames: to open the path, and to find how each flow arrives.
+const PATH: u16 = 2;
+const FLOWS: u16 = 3;
+
 /// Where the frames that arrive at each port have their tags, and where their innermost frames begin.
 pub(crate) type Places = [(Place, usize); 2];
 
 /// A learning frame from a port to a next hop and an address of the other end, counted from 0.
-pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, Tag) -> Option<Vec<u8>> + 'p;
+pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
 
-/// Announces both ends, resolves the next hop of each, and sends frames of `stream` until one has arrived in
+/// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of `places`, until one has arrived in
 /// each direction (from, to). Returns the station addresses of the next hops, `None` for a router that did
 /// not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, places): (&[End; 2], &Places),
     (directions, probe): (&[(usize, usize)], &Probe<'_>),
-    stream: u16,
+    trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<([Option<Mac>; 2], bool), Trouble> {
     let mut to: [Option<Mac>; 2] = [0, 1].map(|at| match (ends[at].to, ends[at].gateway) {
@@ -151,7 +155,7 @@ pub(crate) fn learn(
         }
         for &(from, _) in directions {
             let Some(mac) = to[from].filter(|_| again || left[from] > 0) else { continue };
-            let tag = Tag { stream, sequence: from as u64, sent_ps: 0 };
+            let tag = (trial, Tag { stream: PATH, sequence: from as u64, sent_ps: 0 });
             let all = left[from].max(1);
             let some: Vec<_> = (0..all).rev().take(AT_ONCE).collect();
             let (whose, frames): (Vec<_>, Vec<_>) = some
@@ -167,7 +171,7 @@ pub(crate) fn learn(
             }
         }
         let mut note = |at: usize, _: &[u8], tag: Tag| {
-            let is_ours = tag.stream == stream;
+            let is_ours = tag.stream == PATH;
             through[at] |= is_ours && tag.sequence as usize == 1 - at;
             is_ours
         };
@@ -175,7 +179,7 @@ pub(crate) fn learn(
         if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
-            let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == stream;
+            let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
             while receive_and_answer(ports, (ends, places), &mut to, &mut late)?
                 && patience.lasts()
                 && go_on()
@@ -196,7 +200,7 @@ pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
     (flows, look, places): (&[Flow<IpAddr>], &Look<'_>, &Places),
-    stream: u16,
+    trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
     let mut learned: Vec<Option<Flow<IpAddr>>> = vec![None; flows.len()];
@@ -207,12 +211,12 @@ pub(crate) fn learn_flows(
         let unknown: Vec<usize> = (0..flows.len()).filter(|n| learned[*n].is_none()).collect();
         for some in unknown.chunks(AT_ONCE).take_while(|_| go_on()) {
             let frame = |&n: &usize| {
-                let tag = Tag { stream, sequence: n as u64, sent_ps: 0 };
+                let tag = (trial, Tag { stream: FLOWS, sequence: n as u64, sent_ps: 0 });
                 look.frame(&flows[n], n as u32, tag)
             };
             ports[0].send_now(&some.iter().filter_map(frame).collect::<Vec<_>>())?;
             let mut note = |at: usize, bytes: &[u8], tag: Tag| {
-                let is_ours = tag.stream == stream;
+                let is_ours = tag.stream == FLOWS;
                 let place = learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && is_ours);
                 if let Some(place @ None) = place {
                     *place = bytes.get(places[1].1..).and_then(headers::flow);

@@ -636,8 +636,8 @@ impl LocalHost {
 }
 
 impl Host for LocalHost {
-    fn before(&mut self, stream: Option<u16>) -> Result<(), Error> {
-        self.observed.begin(stream)?;
+    fn before(&mut self, trial: Option<u32>) -> Result<(), Error> {
+        self.observed.begin(trial)?;
         self.before = self.observed.observe()?;
         Ok(())
     }

@@ -250,7 +250,7 @@ impl Recognised {
 
     /// The kept frames with anomalies.
     pub fn take_kept(&mut self) -> Kept {
-        self.keeper.take().map(|keeper| keeper.finish(&[])).unwrap_or_default()
+        self.keeper.take().map(|keeper| keeper.finish(&[], |_, _| false)).unwrap_or_default()
     }
 
     /// How many frames of each class have arrived, for [`Classes::tally`].

@@ -210,12 +210,12 @@ pub trait TestPort: Send {
 
 /// A system with ports, which counts.
 pub trait Host: Send {
-    /// Observes the system before a trial. The trial's frames have the tags of this stream and the next one;
-    /// they have none if there is no stream.
+    /// Observes the system before a trial with this number, which the tags of its frames have. They have no
+    /// tags if there is none.
     ///
     /// # Errors
     /// [`Error`].
-    fn before(&mut self, stream: Option<u16>) -> Result<(), Error>;
+    fn before(&mut self, trial: Option<u32>) -> Result<(), Error>;
     /// Observes it again. Returns the counts since then, while these of its ports sent and received.
     ///
     /// # Errors

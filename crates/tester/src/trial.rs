@@ -19,7 +19,7 @@ use crate::test_port::{Done, Expect, Host, Received, Task, TestPort};
 use crate::timeline::{self, Timeline, Whole};
 use kpps_frames::build::Flow;
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate};
+use kpps_frames::{Encap, Look, Mac, Mix, RawPacket, Size, Tag, Templates, rate, tag};
 use kpps_measure::units::Rate;
 use kpps_measure::{AllowedLoad, Latency};
 use kpps_ports::Spec;
@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// A load and its duration.
 #[derive(Clone, Debug)]
@@ -83,6 +83,9 @@ pub struct DirectionOutcome {
     pub gaps: Option<Gaps>,
     /// What arrived.
     pub arrived: Arrived,
+    /// Frames that may be damaged ones of this direction, or other traffic: those of `arrived` that are
+    /// corrupted may be lost and those that are other traffic may be of this direction, up to as many.
+    pub either: u64,
     /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
     /// port counts it.
     pub overflow: Option<u64>,
@@ -367,26 +370,28 @@ impl Tester {
     }
 
     /// Before a trial: the next hops, whether the paths are open, and for replies how flows arrive.
-    fn learn(&mut self, bidirectional: bool, stream: u16, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
+    fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
-        let (mut ends, plan, places) = (self.ends, self.flows.clone(), self.places()?);
+        let (mut ends, plan, mut places) = (self.ends, self.flows.clone(), self.places()?);
+        // A number of their own: late learning frames are other traffic in the trial.
+        let trial = new_trial();
+        places.iter_mut().for_each(|(place, _)| *place = place.of_trial(trial));
         let packet = plan.packet.as_deref();
         let looks = [0, 1].map(|from| self.look_at(from, from, packet));
-        let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
+        let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let macs = [ends[from].station.mac, to_mac];
             let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, macs, None);
             flow.to.0 = ends[1 - from].ips.nth(destination);
             looks[from].frame(&flow, 0, tag)
         };
         let known = (&ends, &places);
-        let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), stream, go_on)?;
+        let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), trial, go_on)?;
         let Some(mac) = to[0].filter(|_| replies && open) else {
             return Ok(Paths { to, open: open && !replies, flows: None });
         };
         let sent = self.flows_from(0, [mac; 2])?;
-        let learned =
-            learn::learn_flows(&mut self.ports, &ends, (&sent, &looks[0], &places), stream + 1, go_on)?;
+        let learned = learn::learn_flows(&mut self.ports, &ends, (&sent, &looks[0], &places), trial, go_on)?;
         let arrived: Vec<_> = learned.iter().flatten().copied().collect();
         let missing = sent.len() - arrived.len();
         if let (Some(first), 0) = (arrived.first(), missing) {
@@ -403,13 +408,13 @@ impl Tester {
         let mut known = BTreeSet::new();
         let firsts: Vec<_> =
             sent.iter().zip(&arrived).filter(|(sent, _)| known.insert(sent.from.0)).collect();
-        let probe = |from: usize, to_mac: Mac, destination: u32, tag: Tag| {
+        let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let (_, arrived) = firsts.get(destination as usize)?;
             let from_mac = ends[from].station.mac;
             looks[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
         };
         let known = (&ends, &places);
-        let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), stream, go_on)?;
+        let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), trial, go_on)?;
         to[1] = back[1];
         Ok(Paths { to, open, flows: Some([sent, arrived]) })
     }
@@ -469,8 +474,8 @@ impl Tester {
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }
         }
-        let (stream, key) = (stream(), RandomState::new().hash_one(()));
-        let paths = self.learn(offer.bidirectional, stream + 2, go_on)?;
+        let trial = new_trial();
+        let paths = self.learn(offer.bidirectional, go_on)?;
         let (macs, learned) = (paths.to, paths.open);
         if let Some(&(from, _)) = directions.iter().find(|(from, _)| macs[*from].is_none() && go_on())
             && let Some(gateway) = self.ends[from].gateway
@@ -524,20 +529,20 @@ impl Tester {
                 }
                 None => {
                     let [leave, arrive] = self.flows_of(from, macs, &paths)?;
-                    let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?.keyed(key));
+                    let sent = Arc::new(self.frames(&leave, from, from, &offer.sizes)?.of_trial(trial));
                     let frames = match self.ends[from].encap == self.ends[to].encap.reversed()
                         && paths.flows.is_none()
                     {
                         true => sent.clone(),
                         // The device under test adds layers to each frame, removes some, or translates
                         // addresses.
-                        false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?.keyed(key)),
+                        false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?.of_trial(trial)),
                     };
                     (sent, frames)
                 }
             };
             let recognise = offer.replay.as_ref().map(|replay| replay.classes.clone());
-            let stream = stream + from as u16;
+            let stream = if from == 0 { 0 } else { tag::BACK };
             let count = expected.unwrap_or(1 << 20);
             tasks[to].expect =
                 Some(Expect { stream, frames, count, margin_ns, parts, keep: offer.keep, recognise });
@@ -557,7 +562,7 @@ impl Tester {
         for site in &mut self.sites {
             // In a user's own packet the tag is not where the observation of the kernel looks for it.
             let known = offer.replay.is_none() && self.flows.packet.is_none();
-            site.host.before(known.then_some(stream))?;
+            site.host.before(known.then_some(trial))?;
         }
         let mut counts = [0, 1].map(|at| PortCount {
             port: self.ports[at].name().to_owned(),
@@ -649,6 +654,7 @@ impl Tester {
                 elapsed,
                 gaps,
                 arrived,
+                either: 0,
                 overflow: None,
                 last_gap,
                 latency,
@@ -669,6 +675,17 @@ impl Tester {
             direction.kept.settle(own, direction.arrived.nameless);
             direction.arrived.settle(own);
             room -= own;
+        }
+        // Those without anything like a tag may also be frames of others: places come first.
+        let all: u64 = done.iter().map(missing).sum();
+        let (dropped, in_flight) = counted.accounts.explaining(all);
+        let explained: u64 = dropped.values().chain(in_flight.values()).sum();
+        let mut room = all.saturating_sub(explained);
+        for direction in &mut done {
+            let own = room.min(missing(direction));
+            direction.either = direction.arrived.settle_tagless(own);
+            direction.kept.settle_tagless(direction.either);
+            room -= direction.either;
         }
         let all: u64 = done.iter().map(missing).sum();
         for direction in &mut done {
@@ -763,7 +780,7 @@ impl Tester {
     /// # Errors
     /// [`Error::Trouble`].
     pub fn is_open(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<bool, Error> {
-        match self.learn(bidirectional, stream() + 2, go_on) {
+        match self.learn(bidirectional, go_on) {
             Err(Error::Unanswerable { .. }) => Ok(false),
             paths => Ok(paths?.open),
         }
@@ -797,10 +814,9 @@ fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
 /// How the name of a router begins in an environment.
 const GATEWAY_OF: &str = "gateway of";
 
-/// Each trial has another stream number: late frames of one are other traffic in the next.
-fn stream() -> u16 {
-    let nanos = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
-    (nanos / 4) as u16 & !3
+/// The number of a new trial: late frames of one are other traffic in the next.
+fn new_trial() -> u32 {
+    tag::trial(RandomState::new().hash_one(()))
 }
 
 /// Runs a thread for each port, until all is sent and received.

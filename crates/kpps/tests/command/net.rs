@@ -221,13 +221,14 @@ pub fn is_short_of_cpu(output: &Output) -> bool {
         && only.iter().any(|only| said.trim_end().ends_with(&format!("device under test: {only}")))
 }
 
-/// The tag of a trial's frame. Its check word says nothing here, where the trial's key is not known.
-pub fn tag_of(frame: &[u8]) -> Option<Tag> {
+/// The trial and the tag of a trial's frame, damaged or not.
+pub fn tag_of(frame: &[u8]) -> Option<(u32, Tag)> {
     let is_test = frame.get(12..14)? == [8, 0] && *frame.get(23)? == 17 && frame.get(36..38)? == [0, 9];
     let number = |from: usize, bytes: usize| {
         let bytes = frame.get(tag::OFFSET + from..)?.get(..bytes)?;
         Some(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
     };
-    let [stream, sequence, sent_ps] = [number(0, 2)?, number(2, 6)?, number(8, 6)?];
-    is_test.then_some(Tag { stream: stream as u16, sequence, sent_ps })
+    let [first, sequence, sent_ps] = [number(0, 5)?, number(4, 5)?, number(9, 6)?];
+    let tag = Tag { stream: (first >> 4) as u16, sequence: sequence & ((1 << 36) - 1), sent_ps };
+    is_test.then_some(((first >> 20) as u32, tag))
 }

@@ -101,9 +101,9 @@ impl Assembler {
         self.with(0x77, to, 0, with)
     }
 
-    /// `to ^= with`
-    pub(super) fn xor(&mut self, to: R, with: With) -> &mut Self {
-        self.with(0xa7, to, 0, with)
+    /// `to <<= with`
+    pub(super) fn shift_left(&mut self, to: R, with: With) -> &mut Self {
+        self.with(0x67, to, 0, with)
     }
 
     /// `to`, a big-endian number of 16 bits that was read as it is in memory, as a number.

@@ -110,15 +110,14 @@ impl Drops {
         })
     }
 
-    /// Begins anew, and counts only the frames of this stream and the next one: those of the two directions
-    /// of a trial. `None` counts all packets.
+    /// Begins anew, and counts only the frames of this trial. `None` counts all packets.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn count(&self, stream: Option<u16>) -> io::Result<()> {
+    pub fn count(&self, trial: Option<u32>) -> io::Result<()> {
         let (from, to) = Symbols::of_kernel().range(PACKET_SOCKET).unwrap_or_default();
         let (namespace, [first, second]) = self.own;
-        let words = [stream.map_or(u32::MAX, u32::from), namespace, first, second];
+        let words = [trial.unwrap_or(u32::MAX), namespace, first, second];
         let mut settings = [0; SETTINGS];
         let bytes = words.into_iter().flat_map(u32::to_ne_bytes);
         let bytes = bytes.chain([from, to].into_iter().flat_map(u64::to_ne_bytes));
@@ -174,21 +173,23 @@ mod tests {
     use kpps_frames::{Mac, Size, Tag, tag};
     use kpps_namespaces::{Net, skip};
 
-    /// Sends so many frames of a stream from `a`.
-    fn send(stream: u16, frames: u32, to_mac: Mac) {
+    /// Sends so many frames of a trial from `a`, in both of its directions.
+    fn send(trial: u32, frames: u32, to_mac: Mac) {
+        let place = tag::Place::default().of_trial(trial);
         let interface = Interface::find("a").unwrap();
         let socket = crate::socket::raw_socket(rustix::net::AddressFamily::PACKET).unwrap();
         crate::sys::options::bind_packet(std::os::fd::AsFd::as_fd(&socket), interface.index(), 0).unwrap();
         let flow = Flow { to_mac, ..Flow::default() };
         let mut frame = udp_test(&flow, Size::MIN).unwrap();
         for sequence in 0..frames {
-            tag::write(&mut frame, Tag { stream, sequence: sequence.into(), sent_ps: 0 }).unwrap();
+            let stream = if sequence % 2 == 0 { 0 } else { tag::BACK };
+            place.write(&mut frame, Tag { stream, sequence: sequence.into(), sent_ps: 0 }).unwrap();
             rustix::net::send(&socket, &frame, rustix::net::SendFlags::empty()).unwrap();
         }
     }
 
     #[test]
-    fn dropped_frames_of_a_stream_are_counted_where_they_end() {
+    fn dropped_frames_of_a_trial_are_counted_where_they_end() {
         let Some((net, router)) = Net::with_router() else { return };
         router.run("ip route add blackhole 198.19.0.2/32");
         let inode = router.output("stat -Lc %i /proc/self/ns/net").trim().parse::<u32>().unwrap();
@@ -202,15 +203,15 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         };
-        drops.count(Some(40)).unwrap();
+        drops.count(Some(0xabcde)).unwrap();
         let mac = Mac(octets.try_into().unwrap());
-        for (stream, frames) in [(40, 7), (41, 5), (42, 3)] {
-            send(stream, frames, mac);
+        for (trial, frames) in [(0xabcde, 12), (0xabcdf, 5), (0xbbcde, 3), (0, 2)] {
+            send(trial, frames, mac);
         }
         let seen = drops.read().unwrap();
         let [one] = &seen[..] else { panic!("{seen:?}") };
         assert_eq!((one.namespace, one.interface.as_str(), one.frames), (inode, "ra", 12), "{seen:?}");
-        drops.count(Some(44)).unwrap();
+        drops.count(Some(0xabcdf)).unwrap();
         assert_eq!(drops.read().unwrap(), []);
     }
 }

@@ -10,7 +10,7 @@ use With::{Register, Value};
 
 /// Bytes of a key: place in the code (8), reason (4), namespace (4), name of the interface (16).
 pub(super) const KEY: usize = 32;
-/// Bytes of the settings: stream (4; more than 16 bits for all packets), namespace of the tester's ports (4)
+/// Bytes of the settings: trial (4; more than 20 bits for all packets), namespace of the tester's ports (4)
 /// and numbers of their interfaces (4 each), where a packet socket's function begins and ends (8 each).
 pub(super) const SETTINGS: usize = 32;
 
@@ -114,7 +114,7 @@ fn skip_received(program: &mut Assembler, layout: &Layout) {
 
 /// Ends if the packet is not a frame of the trial.
 fn select(program: &mut Assembler, layout: &Layout) {
-    program.here(("packet", 0)).load(B4, R1, R8, 0).go_if(R1, Above, Value(0xffff), ("frames", 0));
+    program.here(("packet", 0)).load(B4, R1, R8, 0).go_if(R1, Above, Value(0xf_ffff), ("frames", 0));
     program.load(B8, R3, R7, layout.head).load(B2, R1, R7, layout.network_header).add(R3, Register(R1));
     program.set(R1, Register(R10)).add(R1, Value(PACKET.into())).set(R2, Value(PACKET_BYTES));
     program.call(Helper::ReadKernel).go_if(R0, NotEqual, Value(0), ("end", 0));
@@ -125,13 +125,14 @@ fn select(program: &mut Assembler, layout: &Layout) {
         for (label, (protocol, payload)) in [("ipv6", IPV6), ("ipv4", IPV4)] {
             program.here((label, number)).load(B1, R1, R10, PACKET + at + protocol);
             program.go_if(R1, NotEqual, Value(UDP), ("next", number));
-            program.load(B2, R1, R10, PACKET + at + payload);
+            // The tag begins with the 20 bits of the trial.
+            program.load(B2, R1, R10, PACKET + at + payload).load(B1, R3, R10, PACKET + at + payload + 2);
             if label == "ipv6" {
-                program.go(("stream", number));
+                program.go(("trial", number));
             }
         }
-        program.here(("stream", number)).swap_16(R1).load(B4, R2, R8, 0);
-        program.xor(R1, Register(R2)).go_if(R1, Below, Value(2), ("frames", 0));
+        program.here(("trial", number)).swap_16(R1).shift_left(R1, Value(4)).shift_right(R3, Value(4));
+        program.add(R1, Register(R3)).load(B4, R2, R8, 0).go_if(R1, Equal, Register(R2), ("frames", 0));
         program.here(("next", number));
     }
     program.go(("end", 0));

@@ -232,7 +232,7 @@ impl ObservedPlaces {
     ///
     /// # Errors
     /// None.
-    pub fn begin(&self, _: Option<u16>) -> io::Result<()> {
+    pub fn begin(&self, _: Option<u32>) -> io::Result<()> {
         Ok(())
     }
 
@@ -313,12 +313,12 @@ impl ObservedPlaces {
         Ok(observation)
     }
 
-    /// From now on, counts the drops of this stream's frames and the next one's; of all packets without one.
+    /// From now on, counts the drops of this trial's frames; of all packets without one.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn begin(&self, stream: Option<u16>) -> io::Result<()> {
-        self.kernel_drops.begin(stream)
+    pub fn begin(&self, trial: Option<u32>) -> io::Result<()> {
+        self.kernel_drops.begin(trial)
     }
 
     /// Why the kernel's own drops are not observed.

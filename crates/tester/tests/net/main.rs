@@ -6,6 +6,7 @@
 
 mod places;
 mod rates;
+mod strangers;
 
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;

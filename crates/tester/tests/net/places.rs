@@ -12,9 +12,9 @@ use kpps_tester::{FlowPlan, Offer, Tester, document};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Matches frames of a trial, and replies to them: learning frames have the next stream but one.
-const OURS: &str = "ip protocol udp udp dport 9 @th,64,16 & 2 == 0";
-const REPLIES: &str = "ip protocol udp udp sport 9 @th,64,16 & 2 == 0";
+/// Matches frames of a trial, and replies to them: learning frames have the streams 2 and 3.
+pub(super) const OURS: &str = "ip protocol udp udp dport 9 @th,96,8 & 0x20 == 0";
+const REPLIES: &str = "ip protocol udp udp sport 9 @th,96,8 & 0x20 == 0";
 
 /// A counter of the trial's frames that enter a namespace by an interface. It is gone when this is dropped.
 struct Meter<'n> {

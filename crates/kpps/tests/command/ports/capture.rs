@@ -51,7 +51,7 @@ fn trial(net: &Net, file: &Path, more: &[&str]) -> Value {
 }
 
 /// How often something was done to the frames of each stream, and a frame that is held back.
-type Done = (HashMap<u16, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
+type Done = (HashMap<u32, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
 
 /// A frame of nobody's.
 fn stray() -> Vec<u8> {
@@ -61,7 +61,7 @@ fn stray() -> Vec<u8> {
 /// Passes a frame on, and does something to some of them.
 fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
     let Some(mut frame) = frame else { return };
-    let Some(tag) = tag_of(&frame) else { return to.send(&frame) };
+    let Some((trial, tag)) = tag_of(&frame) else { return to.send(&frame) };
     let what = match tag.sequence % 20 {
         3 => "duplicated",
         5 | 6 => "corrupted",
@@ -69,7 +69,7 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
         12 => "other traffic",
         _ => "",
     };
-    *done.entry(tag.stream).or_default().entry(what).or_default() += 1;
+    *done.entry(trial).or_default().entry(what).or_default() += 1;
     match what {
         "duplicated" => to.send(&frame),
         // Of every second one the tag cannot be read any more.
@@ -100,21 +100,21 @@ fn frames_that_something_happened_to_are_in_the_file() {
         (&frames.len().into(), &0.into())
     );
     let sent = trial["sent"].as_u64().unwrap();
-    let stream = frames.iter().find(|(.., why)| why.ends_with("duplicated")).unwrap();
-    let stream = tag_of(&stream.2).unwrap().stream;
+    let ours = frames.iter().find(|(.., why)| why.ends_with("duplicated")).unwrap();
+    let (ours, _) = tag_of(&ours.2).unwrap();
     for kind in ["duplicated", "reordered", "corrupted", "other traffic"] {
         let here = frames.iter().filter(|(.., why)| why.ends_with(kind)).count() as u64;
         assert_eq!(trial[kind.replace(" ", "_")], here, "{kind}: {trial}");
         // Behind the last one that is held back there may be none to overtake it.
         let alone = u64::from(kind == "reordered" && sent % 20 == 10);
-        assert_eq!(here + alone, done[&stream][kind], "{kind}: {trial}");
+        assert_eq!(here + alone, done[&ours][kind], "{kind}: {trial}");
         assert!(here + 1 >= sent / 20, "{kind}: {here} of {sent}");
     }
     for (interface, at, frame, why) in &frames {
         assert_eq!(*interface, 1, "frames went to b only");
         assert!(*at > begin && *at < now, "{at:?}");
         let number = why.strip_prefix("number ").and_then(|rest| rest.split_once(": "));
-        let known = tag_of(frame).filter(|tag| tag.stream == stream);
+        let known = tag_of(frame).filter(|(trial, _)| *trial == ours).map(|(_, tag)| tag);
         match (number, why.as_str()) {
             (Some((number, _)), _) => assert_eq!(known.unwrap().sequence.to_string(), number),
             (None, "corrupted") => assert_eq!(known.unwrap().sequence % 20, 6, "{frame:02x?}"),

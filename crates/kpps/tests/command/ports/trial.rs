@@ -292,7 +292,7 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
             held.take().iter().for_each(|(_, frame)| to.send(frame));
         }
         match frame {
-            Some(frame) if tag_of(&frame).is_some_and(|tag| tag.sequence == 50) => {
+            Some(frame) if tag_of(&frame).is_some_and(|(_, tag)| tag.sequence == 50) => {
                 *held = Some((Instant::now(), frame));
             }
             Some(frame) => to.send(&frame),
