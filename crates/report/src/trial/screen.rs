@@ -52,11 +52,16 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
     ))
 }
 
-/// Sentences on what else makes a trial an invalid measurement of the device under test.
-pub(crate) fn invalid(trial: &DetailedTrial) -> impl Iterator<Item = String> {
-    let is_told = |doubt: &&Doubt| matches!(doubt, Doubt::LinkChanged { .. } | Doubt::TooMany { .. });
-    let doubts = trial.doubts.iter().filter(is_told);
-    doubts.map(|doubt| format!("This is no measurement of the device under test: {}.", doubt.words()))
+/// Sentences on what else makes a trial doubtful, or an invalid measurement of the device under test.
+pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
+    // The tester's limit and the ledger tell of these.
+    let is_told_elsewhere =
+        |doubt: &&Doubt| matches!(doubt, Doubt::Generator | Doubt::Receiver | Doubt::Unexplained { .. });
+    let doubts = trial.doubts.iter().filter(move |doubt| !is_told_elsewhere(doubt));
+    doubts.map(|doubt| match doubt.is_invalid() {
+        true => format!("This is no measurement of the device under test: {}.", doubt.words()),
+        false => format!("In doubt: {}.", doubt.words()),
+    })
 }
 
 /// The number of flows shown: the worst ones.
@@ -68,7 +73,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if let Some(limited) = tester_limit(&trial.result) {
         let _ = writeln!(text, "{limited}\n");
     }
-    for sentence in invalid(trial) {
+    for sentence in doubts(trial) {
         let _ = writeln!(text, "{sentence}\n");
     }
     let load = sentences::load(trial, "the highest load");
