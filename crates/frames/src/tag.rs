@@ -1,6 +1,6 @@
-//! The test tag: 18 bytes at the start of the UDP payload, with the trial, the stream, the sequence number and
-//! the time of sending. From tags a receiver finds loss, duplicates, reordering, corruption and latency. A
-//! minimum frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
+//! The test tag: 18 bytes at the start of the UDP payload, with the trial, the stream, the sequence number
+//! and the time of sending. From tags a receiver finds loss, duplicates, reordering, corruption and latency.
+//! A minimum frame has exactly this room: 14 + 20 + 8 + 18 = 60 bytes without FCS.
 //!
 //! ```text
 //!  0       20       36         72        120     144 bits

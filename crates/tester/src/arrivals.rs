@@ -10,11 +10,11 @@
 //! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
 //! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
 //!
-//! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are judged
-//! at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many are
-//! missing that no place has dropped. Those of which the headers and the rest of the tag are the stream's, but
-//! for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have its headers and
-//! nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
+//! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are
+//! judged at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many
+//! are missing that no place has dropped. Those of which the headers and the rest of the tag are the
+//! stream's, but for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have
+//! its headers and nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};

@@ -150,8 +150,9 @@ impl Keeper {
         self.suspects.push(Suspect { at_ns, bytes, sequence, anomalies, change });
     }
 
-    /// The kept frames, given how often each change of headers occurred, the most frequent first; and whether
-    /// a frame without a whole tag has Ethernet addresses of the stream, damaged ones if it has a damaged tag.
+    /// The kept frames, given how often each change of headers occurred, the most frequent first; and
+    /// whether a frame without a whole tag has Ethernet addresses of the stream, which may be damaged if it
+    /// has a damaged tag.
     pub fn finish(self, changes: &[(Change, u64)], has_stations: impl Fn(&[u8], bool) -> bool) -> Kept {
         let usual = changes.first().map(|(change, _)| change);
         let offender = |suspect: &Suspect| {

@@ -127,9 +127,9 @@ pub(crate) type Places = [(Place, usize); 2];
 /// A learning frame from a port to a next hop and an address of the other end, counted from 0.
 pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
 
-/// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of `places`, until one has arrived in
-/// each direction (from, to). Returns the station addresses of the next hops, `None` for a router that did
-/// not answer, and whether all directions are open.
+/// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of
+/// `places`, until one has arrived in each direction (from, to). Returns the station addresses of the next
+/// hops, `None` for a router that did not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
     (ends, places): (&[End; 2], &Places),
