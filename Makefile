@@ -64,7 +64,7 @@ faults: install-build-tools
 	cargo build --release --package kpps --no-default-features --features faults
 	tests/faults.sh $(TARGET)/release/kpps 600s
 
-# Eleven defects, planted one at a time into a copy of the driver: the simulation of faults must find each.
+# Thirteen defects, planted one at a time into a copy of the driver: the simulation of faults must find each.
 planted: install-build-tools
 	tests/planted.sh
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plants eleven defects, one at a time, into a copy of the sources, and asks the simulation of faults to find
-# each within ten million frames. A defect is a line of one file and what stands there instead; a line that is
-# not there exactly once is an error here.
+# Plants thirteen defects, one at a time, into a copy of the sources, and asks the simulation of faults to
+# find each in one of the first thirty worlds. A defect is a line of one file and what stands there instead; a
+# line that is not there exactly once is an error here.
 # usage: tests/planted.sh [NUMBER…], or tests/planted.sh --lines: are the lines there?
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,9 +15,7 @@ else
     git archive HEAD | tar -x -C "$copy"
 fi
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/planted
-# Their frames are fewer than ten million.
-worlds=250
-most_frames=10000000
+worlds=30
 missed=0
 number=0
 wanted=" $* "
@@ -27,9 +25,7 @@ test=(cargo test --quiet --release --manifest-path "$copy/Cargo.toml" --package 
 if [ -z "$only_lines" ]; then
     KPPS_WORLDS=$worlds "${test[@]}" -- --ignored --exact no_world_fails --nocapture > "$copy/said" 2>&1 ||
         { cat "$copy/said"; echo "worlds fail without a defect"; exit 1; }
-    frames=$(grep -o "[0-9]* frames in $worlds worlds" "$copy/said")
-    echo "without a defect: $frames"
-    [ "${frames%% *}" -le "$most_frames" ] || { echo "more than $most_frames frames"; exit 1; }
+    echo "without a defect: $(grep -o "[0-9]* frames in $worlds worlds" "$copy/said")"
 fi
 
 # plant NAME FILE LINE INSTEAD
@@ -91,4 +87,11 @@ plant "a reset forgets the buffers that were being sent" tx.rs \
 plant "the receiver is never looked after" rx.rs \
     '        core::mem::replace(&mut self.doubted, doubts) && doubts' \
     '        self.doubted = doubts; false'
+plant "a reset of a partly filled ring gives one buffer to two descriptors" rx.rs \
+    '            if let Some(buffer) = &self.buffers[slot] {' \
+    '            let shared = kept < self.ring.size() && slot + 1 == kept;
+            if let Some(buffer) = &self.buffers[if shared { 0 } else { slot }] {'
+plant "a context is believed after a reset" tx.rs \
+    '        (self.tail_written, self.reports_delayed, self.context) = (0, 0, None);' \
+    '        (self.tail_written, self.reports_delayed) = (0, 0);'
 [ "$missed" = 0 ] || { echo "$missed not found"; exit 1; }

@@ -106,10 +106,11 @@ impl Audit {
             if self.chip.has(Erratum::No64KCrossing) && address >> 16 != last >> 16 {
                 self.check.breach(Breach::Descriptor("a receive buffer across 64 KiB"));
             }
-            if word != 0 || !self.rights.may_write(address, self.rx_bytes) {
+            if word != 0 || !self.rights.hand_over_to_write(address, self.rx_bytes) {
                 self.check.note(|| format!("receive descriptor {address:#x} {word:#x}"));
-                self.check
-                    .harm(Breach::Descriptor("a receive descriptor without a free buffer, or not cleared"));
+                self.check.harm(Breach::Descriptor(
+                    "a receive descriptor without a buffer of its own, or not cleared",
+                ));
             }
         }
     }
@@ -170,6 +171,9 @@ impl Audit {
         let has = |erratum| self.chip.has(erratum);
         if bytes == 0 || !is(tx_cmd::IFCS) {
             return Err("an empty descriptor, or one without a checksum of the frame");
+        }
+        if !self.rights.hand_over_to_read(address, bytes as usize) {
+            return Err("a descriptor without a buffer of its own");
         }
         if has(Erratum::No64KCrossing) && address >> 16 != last >> 16 {
             return Err("a buffer across 64 KiB");

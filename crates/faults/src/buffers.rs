@@ -27,10 +27,21 @@ enum Right {
     Free,
     /// Nothing: the driver or an application has it.
     Taken,
-    /// Write a received frame of at most this many bytes.
+    /// Nothing yet: a receive ring has it, for a frame of at most this many bytes.
+    ToWrite(u16),
+    /// Write such a frame: one descriptor of the receive ring has been handed over with it.
     Write(u16),
-    /// Read a frame of at most this many bytes, to send it.
+    /// Nothing yet: a transmit ring has it, with this many bytes of a frame.
+    ToRead(u16),
+    /// Read them: the descriptors of one frame have been handed over with it.
     Read(u16),
+}
+
+impl Right {
+    /// A receive ring has the buffer, and a transmit ring has it.
+    fn rings(self) -> [bool; 2] {
+        [matches!(self, Self::ToWrite(_) | Self::Write(_)), matches!(self, Self::ToRead(_) | Self::Read(_))]
+    }
 }
 
 /// The rights of all buffers, by number.
@@ -39,6 +50,8 @@ pub(crate) struct Rights {
     /// Bytes from one buffer to the next.
     apart: usize,
     rights: Box<[Cell<Right>]>,
+    /// Buffers that receive rings have, and that transmit rings have.
+    in_rings: [Cell<usize>; 2],
 }
 
 impl Rights {
@@ -63,6 +76,39 @@ impl Rights {
     pub(crate) fn may_read(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         matches!(right.get(), Right::Read(most) if offset + bytes <= most.into())
+    }
+
+    /// A receive descriptor is handed over: whether the ring has this buffer, and no other descriptor does.
+    pub(crate) fn hand_over_to_write(&self, address: u64, bytes: usize) -> bool {
+        let Some((right, offset)) = self.at(address) else { return false };
+        let Right::ToWrite(most) = right.get() else { return false };
+        right.set(Right::Write(most));
+        offset + bytes <= most.into()
+    }
+
+    /// A transmit descriptor is handed over: whether the ring has these bytes of a buffer, and no other frame
+    /// does.
+    pub(crate) fn hand_over_to_read(&self, address: u64, bytes: usize) -> bool {
+        let Some((right, offset)) = self.at(address) else { return false };
+        let Right::ToRead(most) = right.get() else { return false };
+        if offset + bytes == usize::from(most) {
+            right.set(Right::Read(most));
+        }
+        offset + bytes <= most.into()
+    }
+
+    /// Buffers that receive rings have, and that transmit rings have.
+    pub(crate) fn in_rings(&self) -> [usize; 2] {
+        self.in_rings.each_ref().map(Cell::get)
+    }
+
+    /// Sets the right to the buffer at `address`; returns the one before, if there is such a buffer.
+    fn set(&self, address: u64, right: Right) -> Option<Right> {
+        let before = self.at(address)?.0.replace(right);
+        for (count, (was, is)) in self.in_rings.iter().zip(before.rings().into_iter().zip(right.rings())) {
+            count.set(count.get() + usize::from(is) - usize::from(was));
+        }
+        Some(before)
     }
 }
 
@@ -95,7 +141,7 @@ impl Buf {
     }
 
     fn set_right(&self, right: Right) {
-        self.shared.set_right(self.bus(), right);
+        self.shared.rights.set(self.bus(), right);
     }
 }
 
@@ -119,7 +165,7 @@ impl Buffer for Buf {
     fn sync_for_device(&self, len: usize) {
         self.visible.set(0);
         let len = len.min(self.capacity()) as u16;
-        self.set_right(if self.sends { Right::Read(len) } else { Right::Write(len) });
+        self.set_right(if self.sends { Right::ToRead(len) } else { Right::ToWrite(len) });
     }
 }
 
@@ -139,8 +185,9 @@ struct Shared {
     dice: Rc<Dice>,
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
-    /// No buffer is given out before this time.
+    /// No buffer is given out before this time, or while so many are outside.
     none_until_ps: Cell<u64>,
+    most_outside: Cell<usize>,
     layout: Layout,
     /// Bytes of a receive buffer that may not cross 64 KiB: those that do are left aside, but for a few.
     uncrossed_bytes: Option<usize>,
@@ -153,14 +200,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Sets the right to the buffer at `address`; returns the one before, if there is such a buffer.
-    fn set_right(&self, address: u64, right: Right) -> Option<Right> {
-        self.rights.at(address).map(|(place, _)| place.replace(right))
-    }
-
     fn comes_back(&self, buffer: &PoolBuffer) {
         self.outside.set(self.outside.get().wrapping_sub(1));
-        if matches!(self.set_right(buffer.bus(), Right::Free), None | Some(Right::Free)) {
+        if matches!(self.rights.set(buffer.bus(), Right::Free), None | Some(Right::Free)) {
             self.check.breach(Breach::BufferTwice);
         }
     }
@@ -206,6 +248,7 @@ impl Pool {
             base,
             apart,
             rights: (0..ports * count).map(|_| Cell::new(Right::Free)).collect(),
+            in_rings: Default::default(),
         });
         let shared = Rc::new(Shared {
             rights,
@@ -214,6 +257,7 @@ impl Pool {
             check: check.clone(),
             now_ps: now_ps.clone(),
             none_until_ps: Cell::new(0),
+            most_outside: Cell::new(usize::MAX),
             layout,
             uncrossed_bytes: plan.uncrossed_bytes(),
             aside: RefCell::default(),
@@ -228,6 +272,11 @@ impl Pool {
     /// Buffers of this handle are for frames to send, and not to receive into.
     pub(crate) fn set_sends(&mut self) {
         self.sends = true;
+    }
+
+    /// All pools give out a buffer only while fewer than `most` are outside.
+    pub(crate) fn set_most_outside(&self, most: usize) {
+        self.shared.most_outside.set(most);
     }
 
     /// Bytes of a buffer.
@@ -291,7 +340,8 @@ impl Pool {
     fn inner(&mut self, to_receive: bool) -> Option<PoolBuffer> {
         let shared = &self.shared;
         let now = shared.now_ps.get();
-        let none = now < shared.none_until_ps.get() && shared.dice.is_active();
+        let none = now < shared.none_until_ps.get() && shared.dice.is_active()
+            || shared.outside.get() >= shared.most_outside.get();
         let mut inner = if none { None } else { self.handle.take() };
         if to_receive && let Some(bytes) = shared.uncrossed_bytes {
             while let Some(unfit) = inner.take_if(|buffer| crosses(buffer, bytes)) {
@@ -311,7 +361,7 @@ impl Pool {
     fn given_out(&self, inner: PoolBuffer) -> Buf {
         let shared = &self.shared;
         shared.outside.set(shared.outside.get() + 1);
-        if shared.set_right(inner.bus(), Right::Taken) != Some(Right::Free) {
+        if shared.rights.set(inner.bus(), Right::Taken) != Some(Right::Free) {
             shared.check.breach(Breach::BufferTwice);
         }
         Buf {

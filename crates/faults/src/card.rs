@@ -446,6 +446,11 @@ impl Card {
         }
     }
 
+    /// Frames that leave the card go there from now on.
+    pub(crate) fn set_leaving(&mut self, leaving: Leaving) {
+        self.bus.leaving = leaving;
+    }
+
     /// Whether all registers read as all ones from now on.
     pub(crate) fn set_gone(&mut self, gone: bool) {
         self.gone = gone;

@@ -24,6 +24,18 @@ pub enum Breach {
         /// In the rings of the driver, and with the applications.
         known: usize,
     },
+    /// The rings do not have the buffers that the driver says they have: slots of receive rings without a
+    /// buffer of their own, or more buffers to send than descriptors.
+    Owners {
+        /// Buffers in receive rings.
+        receiving: usize,
+        /// Slots with a buffer.
+        filled: usize,
+        /// Buffers in transmit rings.
+        sending: usize,
+        /// Descriptors in use.
+        pending: usize,
+    },
     /// The card wrote to memory that the driver had not given to it.
     WroteElsewhere(u64),
     /// The card read memory that the driver had not given to it.
@@ -101,6 +113,10 @@ impl fmt::Display for Breach {
             Self::Buffers { outside, known } => {
                 write!(f, "{outside} buffers are outside of the pool, but {known} are known to be in use")
             }
+            Self::Owners { receiving, filled, sending, pending } => write!(
+                f,
+                "{filled} slots of receive rings have {receiving} buffers, and {pending} transmit descriptors {sending}"
+            ),
             Self::WroteElsewhere(address) => {
                 write!(f, "the card wrote to {address:#x}, which it did not own")
             }

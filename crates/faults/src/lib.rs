@@ -24,6 +24,7 @@ mod host_faults;
 pub mod hostile;
 mod plan;
 mod port;
+mod resets;
 mod send;
 mod smaller;
 mod station;

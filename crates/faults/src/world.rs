@@ -8,9 +8,11 @@ use crate::exam::exam;
 use crate::fault::{Dice, Fault};
 use crate::plan::{Plan, Sending, Use};
 use crate::port::{Around, GROUP, Port, Reached};
+use crate::resets::resets;
 use crate::station::{self, Letters, Station};
 use crate::traffic::{self, Cable, Looks, Pace};
 use kpps_apps::{App, EtherSwitch, Interface, Ipv4Net, Ledger, Nat, Outputs, Resize, Route, Router};
+use kpps_driver::Device;
 use kpps_frames::Mac;
 use kpps_frames::build::Flow;
 use kpps_machine::{MS, US};
@@ -195,6 +197,11 @@ impl Program {
             _ => None,
         }
     }
+}
+
+/// Slots of a receive ring that have a buffer.
+fn filled_slots(device: &Device<Slot, Pool>) -> usize {
+    usize::from(device.control.config().rx_ring) - device.rx.empty_slots()
 }
 
 /// The flows of the frames that come to a port.
@@ -523,21 +530,29 @@ impl<'p> World<'p> {
         if self.program.ledger().is_some_and(|ledger| !ledger.closes()) {
             self.check.breach(Breach::AppLedger);
         }
-        let held = self.held();
-        let devices = self.ports.iter().filter_map(|port| port.device.as_ref());
-        let pending: usize = devices.map(|device| device.tx.pending()).sum();
-        let outside = self.pool.outside();
-        if outside < held || outside > held + pending {
-            self.check.breach(Breach::Buffers { outside, known: held + pending });
+        self.check_owners();
+    }
+
+    /// Each buffer has one owner: outside of the pool are those that the driver has given to a ring, and
+    /// those of the application. In a receive ring each has a slot of its own.
+    fn check_owners(&self) {
+        let [receiving, sending] = self.pool.rights().in_rings();
+        let devices = || self.ports.iter().filter_map(|port| port.device.as_ref());
+        let filled: usize = devices().map(filled_slots).sum();
+        let pending: usize = devices().map(|device| device.tx.pending()).sum();
+        if receiving != filled || sending > pending {
+            self.check.breach(Breach::Owners { receiving, filled, sending, pending });
+        }
+        let (outside, known) = (self.pool.outside(), self.held() + sending);
+        if outside != known {
+            self.check.breach(Breach::Buffers { outside, known });
         }
     }
 
     /// Buffers that are in receive rings, and with the application.
     fn held(&self) -> usize {
         let devices = self.ports.iter().filter_map(|port| port.device.as_ref());
-        let rings = devices
-            .map(|device| usize::from(device.control.config().rx_ring) - device.rx.empty_slots())
-            .sum::<usize>();
+        let rings: usize = devices.map(filled_slots).sum();
         rings + self.program.ledger().map_or(0, |ledger| ledger.held as usize)
     }
 
@@ -748,6 +763,9 @@ impl<'p> World<'p> {
             };
             if !self.check.is_broken() {
                 exam(port, hears, self.plan);
+            }
+            if !self.check.is_broken() {
+                resets(port, self.plan);
             }
             port.leave();
         }

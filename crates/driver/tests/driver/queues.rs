@@ -7,7 +7,7 @@ use kpps_datasheet::{
     reg,
 };
 use kpps_driver::{Checksum, Checksums, Config, Fragment, Offload, Refusal, TxMeta, config::*};
-use kpps_platform::{BufferSource, wrap::Counts};
+use kpps_platform::{Buffer, BufferSource, wrap::Counts};
 use proptest::prelude::*;
 
 fn policies() -> Vec<(Buffers, Refill)> {
@@ -217,6 +217,54 @@ fn a_starved_ring_recovers() {
         dev.rx.source_mut();
         drop(dev);
         assert_eq!(pool.available(), 16);
+    }
+}
+
+/// At a reset the buffers of a ring that has lost some go to its first slots, one to each: the device gets
+/// each of them once, and a frame arrives in the buffer of its descriptor.
+#[test]
+fn a_reset_of_a_partly_filled_ring_gives_each_buffer_one_descriptor() {
+    for (buffers, refill) in policies() {
+        for (lost, turned) in (0..=16).flat_map(|lost| [0, 3, 15].map(|turned| (lost, turned))) {
+            let case = format!("{buffers:?} {refill:?}, {lost} lost, turned by {turned}");
+            let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(16, 2048));
+            let mut dev = start(&nic, &counts, with(buffers, refill), &pool);
+            let mut kept = Vec::new();
+            for frame in 0..turned + lost {
+                assert!(nic.receive_frame(60), "{case}");
+                dev.rx.receive(99, |r| {
+                    if frame < turned {
+                        return Some(r.buffer);
+                    }
+                    kept.push(r.buffer);
+                    None
+                });
+                dev.rx.flush();
+            }
+            dev.reset().unwrap();
+            nic.rx_head.set(0);
+            let filled = 16 - lost;
+            assert_eq!(dev.rx.empty_slots(), lost, "{case}");
+            // A full ring holds its last slot back.
+            let mut addresses: Vec<_> = nic.rx_descriptors().iter().map(|words| words[0]).collect();
+            assert_eq!(addresses.len(), filled.min(15), "{case}");
+            for &address in &addresses {
+                assert!(nic.receive_frame(60), "{case}");
+                let mut arrived = None;
+                dev.rx.receive(99, |r| {
+                    arrived = Some(r.buffer.bus());
+                    kept.push(r.buffer);
+                    None
+                });
+                assert_eq!(arrived, Some(address), "{case}");
+            }
+            addresses.sort_unstable();
+            addresses.dedup();
+            assert_eq!(addresses.len(), filled.min(15), "a buffer with two descriptors: {case}");
+            kept.into_iter().for_each(|buffer| pool.clone().give(buffer));
+            drop(dev);
+            assert_eq!(pool.available(), 16, "{case}");
+        }
     }
 }
 
