@@ -29,6 +29,11 @@ pub trait App<F> {
     /// Takes a frame that arrived at port `from` at `now_ns`. Returns it if it ends here, so that the caller
     /// can reuse its buffer.
     fn push(&mut self, from: usize, frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F>;
+    /// Says to the stations on its links what they should know. Call it once, when the ports can send. Where
+    /// all stations are configured, as in a simulator, it need not be called.
+    fn start(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
+        let _ = (now_ns, out);
+    }
     /// Handles timeouts. Call it about ten times a second.
     fn tick(&mut self, now_ns: u64, out: &mut impl Outputs<F>);
     /// The account of all frames so far.
@@ -139,7 +144,7 @@ impl Reason {
 pub struct Ledger {
     /// Frames that arrived.
     pub received: u64,
-    /// Frames that the app made or tried to make: copies, ARP requests, replies.
+    /// Frames that the app made or tried to make: copies, ARP requests and announcements, ICMP errors.
     pub made: u64,
     /// Frames given to a port.
     pub sent: u64,

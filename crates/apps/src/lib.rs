@@ -55,7 +55,7 @@ mod switch;
 pub use app::{App, Ledger, Outputs, Reason, Resize};
 pub use basic::{Counter, Discard, InfiniteSource};
 pub use ipnet::Ipv4Net;
-pub use route::{Interface, Misconfigured, Nat, Route, Router, Timeouts};
+pub use route::{Conflicts, Interface, Misconfigured, Nat, Route, Router, Timeouts};
 pub use switch::EtherSwitch;
 
 /// An element that frames are pushed into.

@@ -63,6 +63,22 @@ pub const fn group_mac(group: Ipv6Addr) -> Mac {
     Mac([0x33, 0x33, a, b, c, d])
 }
 
+/// The Ethernet address in the first option of this type. Others may stand before it, as a nonce (RFC 7527).
+fn link_layer_address(mut options: &[u8], wanted: u8) -> Option<Mac> {
+    while let [kind, units, ..] = *options {
+        let (option, rest) = options.split_at_checked(usize::from(units) * OPTION_BYTES)?;
+        if let (true, Ok(option)) = (kind == wanted, <&[u8; OPTION_BYTES]>::try_from(option)) {
+            let [_, _, mac @ ..] = *option;
+            return Some(Mac(mac));
+        }
+        if units == 0 {
+            return None;
+        }
+        options = rest;
+    }
+    None
+}
+
 impl Message {
     /// The request of a node for the station address of `target`.
     pub const fn solicitation(mac: Mac, source: Ipv6Addr, target: Ipv6Addr) -> Self {
@@ -77,12 +93,14 @@ impl Message {
     }
 
     /// The answer to this solicitation: its target has the station address `mac`. `None` for an
-    /// advertisement, and if the asking node has no address yet.
+    /// advertisement. A node that asks whether its address is a duplicate has none yet: all nodes get the
+    /// answer (RFC 4861, 7.2.4; RFC 4862, 5.4).
     pub fn answer(&self, mac: Mac) -> Option<Self> {
-        let kind = Kind::Advertisement { solicited: true };
-        let (source, destination) = (self.target, self.source);
-        let can = self.kind == Kind::Solicitation && !self.source.is_unspecified();
-        can.then_some(Self { kind, source, destination, target: self.target, mac: Some(mac) })
+        let is_probe = self.source.is_unspecified();
+        let kind = Kind::Advertisement { solicited: !is_probe };
+        let destination = if is_probe { ALL_NODES } else { self.source };
+        let answer = Self { kind, source: self.target, destination, target: self.target, mac: Some(mac) };
+        (self.kind == Kind::Solicitation).then_some(answer)
     }
 
     /// Reads the message in a frame's payload. The checksum is not verified.
@@ -106,15 +124,17 @@ impl Message {
             octets.copy_from_slice(&bytes[at..at + 16]);
             Ipv6Addr::from(octets)
         };
-        // The first option, if it is 8 bytes long.
-        let mac = options.first_chunk::<OPTION_BYTES>().filter(|option| option[1] == 1);
-        Ok(Self {
-            kind,
-            source: address(header, 8),
-            destination: address(header, 24),
-            target: address(message, 8),
-            mac: mac.map(|option| Mac([option[2], option[3], option[4], option[5], option[6], option[7]])),
-        })
+        let (source, destination, target) = (address(header, 8), address(header, 24), address(message, 8));
+        let mac = match kind {
+            Kind::Solicitation => link_layer_address(options, SOURCE_LINK_LAYER),
+            Kind::Advertisement { .. } => link_layer_address(options, TARGET_LINK_LAYER),
+        };
+        // A probe goes to the group of its target, and names no station (RFC 4861, 7.1.1).
+        let is_probe = kind == Kind::Solicitation && source.is_unspecified();
+        if is_probe && (destination != solicited_node(target) || mac.is_some()) {
+            return Err(Error::Protocol);
+        }
+        Ok(Self { kind, source, destination, target, mac })
     }
 
     /// The packet, from its IPv6 header on. Without a station address the option holds zeros.
@@ -158,8 +178,52 @@ mod tests {
         assert_eq!((answer.destination, answer.target, answer.mac), (one, other, Some(asked)));
         assert_eq!(Message::parse(&answer.to_bytes()), Ok(answer));
         assert_eq!(answer.answer(asker), None, "an advertisement is not answered");
-        let unsure = Message { source: Ipv6Addr::UNSPECIFIED, ..solicitation };
-        assert_eq!(unsure.answer(asked), None, "it has no address yet");
+    }
+
+    /// What Linux sends before it uses an address, with the nonce of RFC 7527.
+    #[test]
+    fn a_probe_for_a_duplicate_address_is_answered_to_all() {
+        let (asked, other): (_, Ipv6Addr) = (Mac([2, 0, 0, 0, 0, 2]), "2001:2::12:3456".parse().unwrap());
+        let group = solicited_node(other);
+        let question = Message::solicitation(Mac::default(), Ipv6Addr::UNSPECIFIED, other);
+        let mut probe = question.to_bytes();
+        let option = ipv6::HEADER_BYTES + MESSAGE_BYTES;
+        assert_eq!(Message::parse(&probe), Err(Error::Protocol), "a probe with a station address");
+        probe[option..].copy_from_slice(&[14, 1, 1, 2, 3, 4, 5, 6]);
+        for bytes in [&probe[..], &probe[..option]] {
+            let read = Message::parse(bytes).unwrap();
+            assert_eq!((read.mac, read.source, read.destination), (None, Ipv6Addr::UNSPECIFIED, group));
+            let answer = read.answer(asked).unwrap();
+            assert_eq!((answer.kind, answer.source), (Kind::Advertisement { solicited: false }, other));
+            assert_eq!((answer.destination, answer.target, answer.mac), (ALL_NODES, other, Some(asked)));
+        }
+        // To the node itself, not to its group.
+        probe[24..40].copy_from_slice(&other.octets());
+        assert_eq!(Message::parse(&probe), Err(Error::Protocol));
+    }
+
+    #[test]
+    fn the_option_of_a_station_may_stand_behind_others() {
+        let mac = Mac([2, 0, 0, 0, 0, 1]);
+        let solicitation = Message::solicitation(mac, Ipv6Addr::LOCALHOST, "2001:2::2".parse().unwrap());
+        let bytes = solicitation.to_bytes();
+        let at = ipv6::HEADER_BYTES + MESSAGE_BYTES;
+        // A nonce; a longer option; the other direction's, which means nothing here.
+        let others: [&[u8]; 3] = [
+            &[14, 1, 9, 9, 9, 9, 9, 9],
+            &[200, 2, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9],
+            &[2, 1, 9, 9, 9, 9, 9, 9],
+        ];
+        for other in others {
+            let packet = [&bytes[..at], other, &bytes[at..]].concat();
+            assert_eq!(Message::parse(&packet), Ok(solicitation));
+            let without = Message { mac: None, ..solicitation };
+            assert_eq!(Message::parse(&packet[..at + other.len()]), Ok(without));
+        }
+        for broken in [[1, 0], [1, 9], [14, 0]] {
+            let packet = [&bytes[..at], &broken, &[0; 6]].concat();
+            assert_eq!(Message::parse(&packet).unwrap().mac, None);
+        }
     }
 
     #[test]

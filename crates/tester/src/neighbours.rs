@@ -77,20 +77,27 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The answer of this station to a question about one of its addresses, in the VLAN of the question.
+/// The answer of this station to a question about one of its addresses, in the VLAN of the question. Who asks
+/// may have no address yet, and want to know whether this one is free (RFC 5227, RFC 4862).
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     let me = &Station { tags: Tags::of(frame), ..*me };
     match Message::read(frame)? {
         Message::Arp(message) => {
             let is_for_us = message.is_request()
                 && me.ips.contains(message.target.into())
-                && message.sender != message.target;
+                && message.sender != message.target
+                && !message.sender_mac.is_multicast();
             is_for_us.then(|| me.frame(message.sender_mac, TYPE_ARP, &message.reply(me.mac).to_bytes()))
         }
         Message::Discovery(message) => {
             let answer = message.answer(me.mac)?;
             let is_for_us = me.ips.contains(message.target.into()) && message.source != message.target;
-            is_for_us.then(|| me.frame(message.mac.unwrap_or_default(), TYPE_IPV6, &answer.to_bytes()))
+            let to = if answer.destination.is_multicast() {
+                nd::group_mac(answer.destination)
+            } else {
+                message.mac.unwrap_or_default()
+            };
+            is_for_us.then(|| me.frame(to, TYPE_IPV6, &answer.to_bytes()))
         }
     }
 }
@@ -168,10 +175,35 @@ mod tests {
             .with(&[0, 0, 0, 32, 0, 0, 0, 58])
             .with(&request[54..]);
         assert_eq!(sum.checksum(), 0);
-        // A probe for a duplicate address is not answered.
-        let mut probe = request.clone();
-        probe[22..38].fill(0);
-        let b = Station { ips: "2001:2::12:3456".parse().unwrap(), ..a };
-        assert!(answer(&b, &request).is_some() && answer(&b, &probe).is_none());
+    }
+
+    /// Who wants an address of the station, and has none yet, is answered, and is no station itself.
+    #[test]
+    fn probes_are_answered() {
+        let me = Mac([2, 0, 0, 0, 0, 2]);
+        let asker = Mac([2, 0, 0, 0, 0, 1]);
+        for (wanted, nobody) in [("10.0.0.9", "0.0.0.0"), ("2001:2::9", "::")] {
+            let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+            let tags = "vlan:7".parse::<Encap>().unwrap().tags();
+            let unsure = Station { mac: asker, tags, ips: nobody.parse().unwrap() };
+            let mut probe = question(&unsure, ip(wanted));
+            if ip(wanted).is_ipv6() {
+                // Without the option of a station.
+                probe.truncate(probe.len() - 8);
+                probe[22..24].copy_from_slice(&24_u16.to_be_bytes());
+            }
+            let station = |ips: &str| Station { mac: me, tags: Tags::default(), ips: ips.parse().unwrap() };
+            assert_eq!(answer(&station("10.0.0.8"), &probe), None, "it has another address");
+            let answered = answer(&station(wanted), &probe).unwrap();
+            assert_eq!(announced_mac(&answered, ip(wanted)), Some(me));
+            let to = if ip(wanted).is_ipv6() { Mac([0x33, 0x33, 0, 0, 0, 1]) } else { asker };
+            assert_eq!((&answered[..6], Tags::of(&answered)), (&to.0[..], tags));
+            assert_eq!(announced_mac(&probe, ip(wanted)), None);
+            // A station that is a group gets no answer.
+            let group = Station { mac: Mac([3, 0, 0, 0, 0, 1]), ..unsure };
+            assert!(
+                ip(wanted).is_ipv6() || answer(&station(wanted), &question(&group, ip(wanted))).is_none()
+            );
+        }
     }
 }

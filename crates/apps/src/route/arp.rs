@@ -4,6 +4,10 @@
 //! still used but requested again, and it is dropped when it does not reply. Packets to an unknown neighbour
 //! wait. The numbers of neighbours and of waiting packets are bounded, so a network scan cannot take all
 //! buffers.
+//!
+//! The router's own addresses are configured, and others rely on them. So it uses them from the first frame
+//! on and keeps them (RFC 5227, 2.4 (c)): it announces them at its start, answers probes for them, and
+//! defends them. It sends no probes before: these take up to 7 s, in which a router must not forward.
 
 use super::{ETHERNET, Origin, lookup::Hop};
 use foldhash::fast::RandomState;
@@ -30,6 +34,46 @@ const WANTED: usize = 256;
 /// The most packets that wait for one neighbour.
 const QUEUE: usize = 4;
 
+/// How often an address is announced at the start, and the time between two announcements in ns (RFC 5227,
+/// 1.1: `ANNOUNCE_NUM`, `ANNOUNCE_INTERVAL`).
+const ANNOUNCEMENTS: u8 = 2;
+const ANNOUNCE_NS: u64 = 2_000_000_000;
+/// A conflict within this time after another one is not answered, in ns (`DEFEND_INTERVAL`): two routers with
+/// one address would answer each other for ever.
+const DEFEND_NS: u64 = 10_000_000_000;
+
+/// An interface's claim to its address (RFC 5227).
+#[derive(Debug, Default)]
+pub(super) struct Claim {
+    /// Announcements still to send, and when the next one is due.
+    left: u8,
+    next_ns: u64,
+    /// The time of the last conflict.
+    conflict_ns: Option<u64>,
+}
+
+impl Claim {
+    /// The announcements begin now.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        (self.left, self.next_ns) = (ANNOUNCEMENTS, now_ns);
+    }
+
+    /// Whether to announce the address now.
+    pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = self.left > 0 && now_ns >= self.next_ns;
+        if is_due {
+            (self.left, self.next_ns) = (self.left - 1, now_ns + ANNOUNCE_NS);
+        }
+        is_due
+    }
+
+    /// Another station has used the address. Returns whether to defend it by an announcement.
+    pub(super) fn defends(&mut self, now_ns: u64) -> bool {
+        let last = self.conflict_ns.replace(now_ns);
+        last.is_none_or(|last| now_ns.saturating_sub(last) >= DEFEND_NS)
+    }
+}
+
 /// Turns a request, given as a frame's payload, into its reply.
 pub(super) fn respond(payload: &mut [u8], mac: Mac, request: &Message) {
     if let Some(message) = payload.first_chunk_mut() {
@@ -37,7 +81,8 @@ pub(super) fn respond(payload: &mut [u8], mac: Mac, request: &Message) {
     }
 }
 
-/// The broadcast request for `wanted`, without its station addresses.
+/// The broadcast request for `wanted`, without its station addresses. A request for the own address announces
+/// it (RFC 5227, 2.3).
 pub(super) fn question(mac: Mac, address: Ipv4Addr, wanted: Ipv4Addr) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[12..ETHERNET].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());

@@ -16,7 +16,7 @@ mod nat;
 pub use nat::{Nat, Timeouts};
 
 use crate::{App, Ledger, Outputs, Reason, Resize};
-use arp::{Arp, Held, Neighbour};
+use arp::{Arp, Claim, Held, Neighbour};
 use check::{Destination, class_of};
 use icmp::{Icmp, Trouble};
 use ipnet::Ipv4Net;
@@ -131,6 +131,15 @@ enum Verdict {
     Wait(nat::Key),
 }
 
+/// ARP messages of other stations that claim an address of the router (RFC 5227, 2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// How many came.
+    pub messages: u64,
+    /// The address and the station of the last one.
+    pub last: Option<(Ipv4Addr, Mac)>,
+}
+
 /// A router for IPv4, optionally with address translation.
 #[derive(Debug)]
 pub struct Router<F> {
@@ -138,6 +147,9 @@ pub struct Router<F> {
     links: Links,
     routes: RadixIpLookup,
     arp: Arp<F>,
+    /// Of each interface.
+    claims: Vec<Claim>,
+    conflicts: Conflicts,
     icmp: Icmp,
     nat: Option<Translator<F>>,
     ledger: Ledger,
@@ -152,6 +164,8 @@ impl<F: Resize> Router<F> {
         let table = RadixIpLookup::new(&interfaces, routes)?;
         let links = Links::new(&interfaces)?;
         Ok(Self {
+            claims: interfaces.iter().map(|_| Claim::default()).collect(),
+            conflicts: Conflicts::default(),
             interfaces,
             links,
             routes: table,
@@ -201,13 +215,24 @@ impl<F: Resize> Router<F> {
         self.arp.known()
     }
 
+    /// The claims of other stations to its addresses.
+    pub fn conflicts(&self) -> Conflicts {
+        self.conflicts
+    }
+
     /// What it knows and has told, in one line.
     pub fn in_words(&self) -> String {
         let mappings =
             if self.nat.is_some() { format!("{} mappings; ", self.mappings()) } else { String::new() };
         let (known, (sent, limited)) = (self.neighbours(), self.icmp_errors());
+        let conflicts = match self.conflicts {
+            Conflicts { messages, last: Some((address, mac)) } => {
+                format!("; address conflicts: {messages} ARP messages, the last from {mac} as {address}")
+            }
+            _ => String::new(),
+        };
         format!(
-            "{mappings}{known} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit"
+            "{mappings}{known} neighbours known; ICMP errors: {sent} sent, {limited} suppressed by the rate limit{conflicts}"
         )
     }
 
@@ -317,19 +342,59 @@ impl<F: Resize> Router<F> {
         out: &mut impl Outputs<F>,
     ) -> Result<Verdict, Reason> {
         let message = Message::parse(bytes).map_err(|_| Reason::Malformed)?;
-        let on_link = interface.net.contains(&message.sender) && !self.is_broadcast(message.sender);
-        if !on_link || message.sender_mac.is_multicast() || self.is_here(message.sender) {
+        if message.sender_mac.is_multicast() {
             return Err(Reason::BadSource);
         }
         let for_us = message.target == interface.net.addr();
-        for held in self.arp.learn(message.sender, from, message.sender_mac, for_us, now_ns) {
-            self.emit(from, message.sender_mac, held.frame, out);
+        // A probe has no sender that could be learned (RFC 5227, 1.1).
+        if !(message.is_request() && message.sender.is_unspecified()) {
+            self.take_sender(from, interface, &message, now_ns, out)?;
+            for held in self.arp.learn(message.sender, from, message.sender_mac, for_us, now_ns) {
+                self.emit(from, message.sender_mac, held.frame, out);
+            }
         }
         if for_us && message.is_request() {
             arp::respond(bytes, interface.mac, &message);
             return Ok(Verdict::Reply(message.sender_mac));
         }
         Err(Reason::Local)
+    }
+
+    /// Whether the sender of an ARP message can be a neighbour. A station that claims an address of the
+    /// router cannot: the router defends its address.
+    fn take_sender(
+        &mut self,
+        from: usize,
+        interface: Interface,
+        message: &Message,
+        now_ns: u64,
+        out: &mut impl Outputs<F>,
+    ) -> Result<(), Reason> {
+        let Message { sender, sender_mac, .. } = *message;
+        let on_link = interface.net.contains(&sender) && !self.is_broadcast(sender);
+        if on_link && !self.is_here(sender) {
+            return Ok(());
+        }
+        let is_ours = self.interfaces.iter().any(|interface| interface.mac == sender_mac);
+        if sender == interface.net.addr() && !is_ours {
+            self.conflicts =
+                Conflicts { messages: self.conflicts.messages + 1, last: Some((sender, sender_mac)) };
+            if self.claims.get_mut(from).is_some_and(|claim| claim.defends(now_ns)) {
+                self.ask(Hop { interface: from, next: sender }, out);
+            }
+        }
+        Err(Reason::BadSource)
+    }
+
+    /// Sends the announcements of its addresses that are due.
+    fn announce(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
+        for index in 0..self.interfaces.len() {
+            if self.claims.get_mut(index).is_some_and(|claim| claim.is_due(now_ns))
+                && let Some(interface) = self.interfaces.get(index)
+            {
+                self.ask(Hop { interface: index, next: interface.net.addr() }, out);
+            }
+        }
     }
 
     /// Takes a frame that arrived at a port. Returns it if it ends here.
@@ -420,7 +485,7 @@ impl<F: Resize> Router<F> {
         Ok(())
     }
 
-    /// Sends an ARP request for the next hop.
+    /// Sends an ARP request for the next hop; for the interface's own address that is an announcement.
     fn ask(&mut self, hop: Hop, out: &mut impl Outputs<F>) {
         let Some(interface) = self.interfaces.get(hop.interface) else { return };
         let question = arp::question(interface.mac, interface.net.addr(), hop.next);
@@ -479,7 +544,13 @@ impl<F: Resize> App<F> for Router<F> {
         ended
     }
 
+    fn start(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
+        self.claims.iter_mut().for_each(|claim| claim.begin(now_ns));
+        self.announce(now_ns, out);
+    }
+
     fn tick(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
+        self.announce(now_ns, out);
         let due = self.arp.due(now_ns);
         for hop in due.ask {
             self.ask(hop, out);

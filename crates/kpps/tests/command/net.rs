@@ -108,6 +108,12 @@ impl Net {
     }
 }
 
+/// Whether a frame is an ARP message behind `tag` bytes of VLAN tags, and does not just announce its sender.
+pub fn is_arp(frame: &[u8], tag: usize) -> bool {
+    let frame = &frame[tag..];
+    frame[12..14] == [8, 6] && frame[28..32] != frame[38..42]
+}
+
 pub struct End(PacketPort);
 
 impl End {

@@ -1,7 +1,7 @@
 //! Router, VLAN router and NAT beside Linux doing the same job: the same frames in, the same frames out, byte
 //! by byte.
 
-use crate::net::{End, Net, document, stop};
+use crate::net::{End, Net, document, is_arp, stop};
 use etherparse::{
     Icmpv4Type, IpFragOffset, Ipv4Header, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4,
 };
@@ -126,8 +126,7 @@ impl Rig {
         for link in [0, 1] {
             self.send(link, &arp_question((HOST[link], THERE[link]), HERE[link]));
             let tag = usize::from(self.links[link].1.is_some()) * 4;
-            let reply =
-                self.ends[self.links[link].0].receive("an ARP reply", |f| f[12 + tag..14 + tag] == [8, 6]);
+            let reply = self.ends[self.links[link].0].receive("an ARP reply", |frame| is_arp(frame, tag));
             assert_eq!(reply[22 + tag..28 + tag], self.stations[link]);
         }
     }
@@ -433,10 +432,8 @@ impl Rig {
     fn arp(&mut self, link: usize, what: &str) -> Vec<u8> {
         let (end, vlan) = self.links[link];
         let frame = self.ends[end].receive(what, |frame| match vlan {
-            None => frame[12..14] == [8, 6],
-            Some(id) => {
-                frame[12..16] == [&[0x81, 0][..], &id.to_be_bytes()].concat() && frame[16..18] == [8, 6]
-            }
+            None => is_arp(frame, 0),
+            Some(id) => frame[12..16] == [&[0x81, 0][..], &id.to_be_bytes()].concat() && is_arp(frame, 4),
         });
         self.untagged(end, vlan, link, frame).1[..42].to_vec()
     }

@@ -1,7 +1,7 @@
 //! Router, VLAN router and NAT in an overload: every frame is somewhere, and the kernel's counters say the
 //! same.
 
-use crate::net::{Net, document, stop};
+use crate::net::{Net, document, is_arp, stop};
 use serde_json::Value;
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn introduce(net: &Net, end: &str, side: u8, vlan: Option<u8>) -> String {
     let frame = [&frame[..12], &tag, &frame[12..]].concat();
     let mut end = net.end(end);
     end.send(&frame);
-    let reply = end.receive("an ARP reply", |frame| frame[12 + tag.len()..14 + tag.len()] == [8, 6]);
+    let reply = end.receive("an ARP reply", |frame| is_arp(frame, tag.len()));
     reply[6..12].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
@@ -49,10 +49,10 @@ fn signal(name: &str, process: u32) {
 fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value; 2]> {
     let net = Net::new(&[("a", "p"), ("q", "b")])?;
     let before = ["p", "q"].map(|interface| packets(&net, interface, "rx_packets"));
-    let router = net.start(&[words, &["--json"]].concat(), 2);
+    let count = net.start(&["count", "packet:b", "--duration", "600s", "--json"], 1);
+    let router = net.start(&[words, &["--json"]].concat(), 3);
     let to = introduce(&net, "a", 0, vlans.map(|vlans| vlans[0]));
     introduce(&net, "b", 1, vlans.map(|vlans| vlans[1]));
-    let count = net.start(&["count", "packet:b", "--duration", "600s", "--json"], 3);
 
     let vlan = vlans.map(|vlans| vlans[0].to_string());
     let vlan: Vec<_> = vlan.iter().flat_map(|vlan| ["--vlan", vlan.as_str(), "--size", "68"]).collect();
@@ -92,9 +92,8 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     let left = |port: &Value| number(&port["sent"]) + sum(&port["drops"]) - number(&port["drops"]["missed"]);
     assert_eq!(number(&app["sent"]), ports.iter().map(left).sum::<u64>(), "{app} {ports:?}");
     let came_out = number(&counted["ports"][0]["received"]) + number(&counted["ports"][0]["drops"]["missed"]);
-    // The answer to the second host's question left before anybody counted.
     assert_eq!(
-        number(&ports[1]["sent"]) - 1,
+        number(&ports[1]["sent"]),
         came_out + number(&packets(&net, "q", "tx_dropped").into()),
         "{ports:?}"
     );
@@ -112,7 +111,9 @@ fn a_flooded_router_knows_where_every_frame_is() {
     else {
         return;
     };
-    assert_eq!(routed["app"]["made"], 0);
+    // It announces its two addresses, and 2 s later once more.
+    let made = routed["app"]["made"].as_u64();
+    assert!([Some(2), Some(4)].contains(&made), "{made:?}");
 }
 
 #[test]

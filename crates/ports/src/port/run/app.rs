@@ -61,6 +61,10 @@ pub fn app(
     let (mut now_ns, mut ticked_ns) = (0, 0);
     // Once the watch has ended it, what may still be taken.
     let mut rest: Option<usize> = None;
+    app.start(now_ns, &mut Out { ports: &mut *ports, pool: &mut pool });
+    for port in &mut *ports {
+        port.flush()?;
+    }
     loop {
         let mut taken = 0;
         for from in 0..ports.len() {
