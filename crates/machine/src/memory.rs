@@ -62,7 +62,8 @@ impl Memory {
                 at = at.next_multiple_of(boundary.max(align as u64));
             }
         }
-        let end = (at - BASE) as usize + bytes;
+        // No sum may wrap: what is allocated is exclusive.
+        let end = usize::try_from(at - BASE).ok()?.checked_add(bytes)?;
         if end > self.layout.size() {
             return None;
         }
@@ -76,11 +77,21 @@ impl Memory {
         (offset.checked_add(bytes)? <= self.layout.size()).then_some(offset)
     }
 
-    /// A card reads. `false` if there is no memory at `address` (a master abort).
+    /// Whether this slice is a part of the memory: of a packet buffer.
+    #[inline]
+    fn holds(&self, slice: &[u8]) -> bool {
+        let (start, at) = (self.start.addr().get(), slice.as_ptr().addr());
+        !slice.is_empty() && at < start + self.layout.size() && start < at + slice.len()
+    }
+
+    /// A card reads. `false` if there is no memory at `address` (a master abort), and if `into` is a packet
+    /// buffer of this memory: a card has memory of its own.
     #[inline]
     pub fn load(&self, address: u64, into: &mut [u8]) -> bool {
-        let Some(offset) = self.offset(address, into.len()) else { return false };
-        // SAFETY: the range is inside the allocation; `into` is a Rust buffer elsewhere.
+        let Some(offset) = self.offset(address, into.len()).filter(|_| !self.holds(into)) else {
+            return false;
+        };
+        // SAFETY: the range is inside the allocation; `into` is outside of it.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len());
         }
@@ -90,7 +101,9 @@ impl Memory {
     /// A card writes, and the CPU's copies of these lines become stale. `false` as in [`Self::load`].
     #[inline]
     pub fn store(&self, address: u64, from: &[u8]) -> bool {
-        let Some(offset) = self.offset(address, from.len()) else { return false };
+        let Some(offset) = self.offset(address, from.len()).filter(|_| !self.holds(from)) else {
+            return false;
+        };
         // SAFETY: as in `load`.
         unsafe {
             std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr().add(offset), from.len());
@@ -254,6 +267,40 @@ mod tests {
         assert!(memory.store(buffer.address(), &[1, 2]));
         assert_eq!(buffer.as_slice()[..2], [1, 2]);
         assert_eq!(buffer.as_slice()[99], 7);
+    }
+
+    /// A card that copied from a packet buffer to the memory, or back, would change what a slice borrows.
+    #[test]
+    fn a_cards_own_bytes_are_not_a_part_of_the_memory() {
+        let memory = Memory::new(4096, 32);
+        let mut buffer = Bytes::allocate(&memory, 64, 16).expect("fits");
+        let other = Bytes::allocate(&memory, 64, 16).expect("fits");
+        buffer.as_mut_slice().fill(7);
+        let at = buffer.address();
+        for address in [at, at + 8, other.address()] {
+            assert!(!memory.load(address, &mut buffer.as_mut_slice()[..48]));
+            assert!(!memory.store(address, &buffer.as_slice()[16..]));
+        }
+        assert_eq!((buffer.as_slice(), other.as_slice()), (&[7; 64][..], &[0; 64][..]));
+        assert!(
+            memory.store(other.address(), &[]) && memory.store(other.address(), &buffer.as_slice().to_vec())
+        );
+        assert_eq!(other.as_slice(), [7; 64]);
+    }
+
+    /// A size that wraps must not lead to memory that somebody has.
+    #[test]
+    fn allocations_never_overlap() {
+        let memory = Memory::new(8192, 32);
+        let mut first = Bytes::allocate(&memory, 4096, 16).expect("fits");
+        for bytes in [usize::MAX, usize::MAX - 4095, usize::MAX - 4096 + 64, isize::MAX as usize] {
+            assert!(Bytes::allocate(&memory, bytes, 16).is_none(), "{bytes}");
+            assert!(Words::allocate(&memory, bytes & !7, 16, None).is_none(), "{bytes}");
+        }
+        let mut second = Bytes::allocate(&memory, 64, 16).expect("fits");
+        let (one, other) = (first.as_mut_slice(), second.as_mut_slice());
+        (one[0], other[0]) = (1, 2);
+        assert_eq!((one[0], other[0]), (1, 2));
     }
 
     #[test]

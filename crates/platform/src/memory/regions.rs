@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// Nothing is allocated below this address, where a PC has holes (VGA, ROMs).
@@ -175,25 +175,57 @@ impl Memory {
         Some(unsafe { self.0.mapping.0.as_mut_ptr().add(piece.offset + start) })
     }
 
-    /// A device's read of `into.len()` bytes at `bus`; `false` if there is no such memory.
+    /// Whether this slice is a part of the memory: of a buffer.
+    fn holds(&self, slice: &[u8]) -> bool {
+        let mapping = &self.0.mapping;
+        let (start, at) = (mapping.address(), slice.as_ptr().addr());
+        !slice.is_empty() && at < start + mapping.bytes() && start < at + slice.len()
+    }
+
+    /// A device's read of `into.len()` bytes at `bus`; `false` if there is no such memory, and if `into` is a
+    /// part of a buffer of this memory: a device has memory of its own.
     pub fn device_read(&self, bus: u64, into: &mut [u8]) -> bool {
-        let Some(from) = self.at(bus, into.len()) else { return false };
-        // SAFETY: source and length are within the mapping. `into` is the caller's exclusive slice, so they
-        // overlap only if the caller accesses a buffer that the device owns, which is forbidden. No reference
-        // into the mapping is formed.
-        unsafe { into.as_mut_ptr().copy_from(from, into.len()) };
+        let Some(from) = self.at(bus, into.len()).filter(|_| !self.holds(into)) else { return false };
+        let (mut at, mut rest) = (from, into);
+        while !rest.is_empty() {
+            let (part, more) = rest.split_at_mut(whole_or_byte(at, rest.len()));
+            // SAFETY: the bytes are within the mapping, and a word is aligned. Others change a ring at any
+            // time, by atomics as here. A buffer's owner does not look into it while the device has it.
+            match <&mut [u8; 8]>::try_from(&mut *part) {
+                Ok(word) => {
+                    *word = unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Relaxed).to_ne_bytes()
+                }
+                Err(_) => part[0] = unsafe { AtomicU8::from_ptr(at) }.load(Ordering::Relaxed),
+            }
+            at = at.wrapping_add(part.len());
+            rest = more;
+        }
         true
     }
 
-    /// A device's write of `bytes` at `bus`; `false` if there is no such memory.
+    /// A device's write of `bytes` at `bus`; `false` as in [`device_read`](Self::device_read).
     pub fn device_write(&self, bus: u64, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(bus, bytes.len()) else { return false };
-        // SAFETY: destination and length are within the mapping. The span belongs to a ring
-        // (read through atomics only) or to a buffer that was given to the device, into
-        // which the driver does not look; no reference into the mapping is formed.
-        unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+        let Some(to) = self.at(bus, bytes.len()).filter(|_| !self.holds(bytes)) else { return false };
+        let (mut at, mut rest) = (to, bytes);
+        while !rest.is_empty() {
+            let (part, more) = rest.split_at(whole_or_byte(at, rest.len()));
+            // SAFETY: as in `device_read`.
+            match <[u8; 8]>::try_from(part) {
+                Ok(word) => unsafe { AtomicU64::from_ptr(at.cast()) }
+                    .store(u64::from_ne_bytes(word), Ordering::Relaxed),
+                Err(_) => unsafe { AtomicU8::from_ptr(at) }.store(part[0], Ordering::Relaxed),
+            }
+            at = at.wrapping_add(part.len());
+            rest = more;
+        }
         true
     }
+}
+
+/// How many of `left` bytes at `at` a device accesses at once: an aligned word, as the rings have them, or
+/// one byte.
+fn whole_or_byte(at: *mut u8, left: usize) -> usize {
+    if at.addr().is_multiple_of(8) && left >= 8 { 8 } else { 1 }
 }
 
 /// A part of [`Memory`] with one owner; dropping it frees it.
@@ -291,6 +323,49 @@ mod tests {
         assert!(memory.device_write(buffer.bus(), b"frame"));
         assert_eq!(&buffer.bytes()[..5], b"frame");
         assert_eq!((buffer.capacity(), buffer.bus() % 64), (2048, 0));
+    }
+
+    /// A device that copied from a buffer to the memory, or back, would change what a slice borrows.
+    #[test]
+    fn a_devices_own_bytes_are_not_a_part_of_the_memory() {
+        let memory = Memory::private(2 << 20).unwrap();
+        let mut pool = memory.pool(2, 2048, None).unwrap();
+        let (mut buffer, other) = (pool.take().unwrap(), pool.take().unwrap());
+        buffer.bytes_mut().fill(7);
+        for bus in [buffer.bus(), buffer.bus() + 8, other.bus()] {
+            assert!(!memory.device_read(bus, &mut buffer.bytes_mut()[..48]));
+            assert!(!memory.device_write(bus, &buffer.bytes()[16..64]));
+        }
+        assert!(buffer.bytes().iter().all(|byte| *byte == 7));
+        assert!(
+            memory.device_write(other.bus(), &[])
+                && memory.device_write(other.bus(), &buffer.bytes().to_vec())
+        );
+        assert_eq!(buffer.bytes(), other.bytes());
+    }
+
+    /// The driver looks at a ring while the device writes it, on another thread. Miri finds a data race.
+    #[test]
+    fn a_device_writes_a_ring_while_the_driver_reads_it() {
+        let memory = Memory::private(2 << 20).unwrap();
+        let ring = memory.ring(RING).unwrap();
+        let (device, bus) = (memory.clone(), ring.bus());
+        let thread = std::thread::spawn(move || {
+            for value in 1..=100_u64 {
+                assert!(device.device_write(bus, &value.to_ne_bytes()));
+                let mut seen = [0; 16];
+                assert!(device.device_read(bus, &mut seen));
+            }
+        });
+        let mut last = 0;
+        while last < 100 {
+            let seen = ring.words()[0].load(Ordering::Relaxed);
+            assert!(seen >= last);
+            ring.words()[1].store(seen, Ordering::Relaxed);
+            last = seen;
+            std::thread::yield_now();
+        }
+        thread.join().unwrap();
     }
 
     #[test]
