@@ -1,6 +1,7 @@
 //! Own profiles: what differs from a base, and any profile as a file.
 
 use crate::{Constant, Error, Kind, Profile};
+use std::collections::HashMap;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -57,8 +58,11 @@ impl Profile {
         let mut names: Vec<_> = differences.keys().cloned().collect();
         // Whether a table keeps its order depends on what else is built.
         names.sort_unstable();
+        // A file may have any number of entries.
+        let known: HashMap<_, _> =
+            self.constants.iter().enumerate().map(|(at, constant)| (constant.name.clone(), at)).collect();
         for (name, entry) in differences {
-            let at = self.constants.iter().position(|constant| constant.name == name);
+            let at = known.get(&name).copied();
             let old = at.map(|at| &self.constants[at]);
             let constant = match entry {
                 Value::Table(entry) if entry.contains_key("value") => {
@@ -124,11 +128,10 @@ fn merged(old: Value, new: Value) -> Value {
     match (old, new) {
         (Value::Table(mut old), Value::Table(new)) => {
             for (name, value) in new {
-                let value = match old.remove(&name) {
-                    Some(before) => merged(before, value),
-                    None => value,
-                };
-                old.insert(name, value);
+                match old.get_mut(&name) {
+                    Some(place) => *place = merged(std::mem::replace(place, Value::Boolean(false)), value),
+                    None => drop(old.insert(name, value)),
+                }
             }
             Value::Table(old)
         }
@@ -229,6 +232,32 @@ mod tests {
         assert!(texts.contains("tx_ring = 64") && texts.contains("rx_ring = 128"), "{texts}");
         let back = Profile::parse(Kind::Driver, "next", &next.to_toml()).unwrap();
         assert_eq!(back.constants(), next.constants(), "exported, it needs no base");
+    }
+
+    /// Quadratic time for these would be many minutes. The limit is for machines that are busy.
+    #[test]
+    fn a_file_with_many_entries_beside_its_base_is_read_at_once() {
+        const ENTRIES: usize = 500_000;
+        let flat: String = (0..ENTRIES).map(|entry| format!("unknown_{entry:06} = 1\n")).collect();
+        let nested: String =
+            (0..ENTRIES).map(|entry| format!("{}unknown_{entry:06} = 1\n", "service.napi.")).collect();
+        let files = [
+            ("flat.toml", format!("base = 'intel-5.7.6'\n{flat}")),
+            ("flat-again.toml", format!("base = 'flat.toml'\n{flat}")),
+            ("nested.toml", format!("base = 'intel-5.7.6'\n{nested}")),
+            ("nested-again.toml", format!("base = 'nested.toml'\n{nested}")),
+        ];
+        let files = files.each_ref().map(|(name, text)| (*name, &text[..]));
+        let (done, is_done) = std::sync::mpsc::channel();
+        let folder = Folder::new("many", &files);
+        std::thread::spawn(move || {
+            let read = |file| folder.read(Kind::Driver, file).unwrap().constants().len();
+            let counts = ["flat-again.toml", "nested-again.toml"].map(read);
+            done.send(counts)
+        });
+        let base = Profile::named(Kind::Driver, "intel-5.7.6").unwrap().constants().len();
+        let counts = is_done.recv_timeout(std::time::Duration::from_secs(300));
+        assert_eq!(counts, Ok([base + ENTRIES, base]));
     }
 
     #[test]
