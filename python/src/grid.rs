@@ -94,7 +94,7 @@ impl Engine for Bound {
         let kept = Batch::of(&outcomes(all, kept)).map_err(|error| error.to_string())?;
         let (sender, brought) = channel();
         std::thread::scope(|scope| {
-            let engine = scope.spawn(move || {
+            let work = move || {
                 let end = sender.clone();
                 let done = Python::attach(|py| {
                     let goes_on = Py::new(py, GoesOn(self.session.clone()))?.into_any();
@@ -104,7 +104,9 @@ impl Engine for Bound {
                 // Python may keep the run for ever, and with it a sender.
                 let _ = end.send(None);
                 done.map_err(|error| Python::attach(|py| error.value(py).to_string()))
-            });
+            };
+            let engine = std::thread::Builder::new().name("engine".into()).spawn_scoped(scope, work);
+            let engine = engine.map_err(|error| format!("no thread for the engine: {error}"))?;
             while let Ok(Some(outcomes)) = brought.recv() {
                 take(outcomes.into_iter().map(outcome).collect());
             }

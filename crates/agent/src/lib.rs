@@ -50,6 +50,9 @@ pub use security::{Security, Token, exposed};
 /// What talks to the other side. A busy host must not delay it: silence of [`LEASE`](session::LEASE) ends a
 /// trial.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    // Tokio panics where the system has no thread to give.
+    let has_threads = std::thread::Builder::new().spawn(|| ())?.join();
+    has_threads.map_err(|_| std::io::Error::other("a thread panicked"))?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).on_thread_start(|| kpps_ports::port::run::prefer(true)).enable_all().build()
 }

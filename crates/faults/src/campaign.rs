@@ -6,10 +6,10 @@ use crate::port::Reached;
 use crate::smaller::smallest;
 use crate::world::{Outcome, live};
 use kpps_driver::config::Service;
+use kpps_measure::workers::on_all_cpus;
 use kpps_results::faults::{FaultCount, FaultFailure, Faults};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 
 /// At most this many failures are shrunk; further ones are only counted and listed.
 const MADE_SMALL: usize = 3;
@@ -60,11 +60,7 @@ pub fn campaign(
             }
         }
     };
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
+    on_all_cpus(usize::MAX, work);
     let Ok(Sum { worlds: lived, last: reached, mut document, mut outcomes }) = sum.into_inner() else {
         return empty();
     };

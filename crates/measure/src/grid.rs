@@ -8,6 +8,7 @@ use crate::points::{Points, of_frames};
 use crate::resume::Resume;
 use crate::trial::{Load, Testbed, TrialError};
 use crate::units::Rate;
+use crate::workers::on_all_cpus;
 use kpps_frames::{Mix, Size};
 use kpps_results::grid::{Axis, Cell, Setting};
 use kpps_results::{Environment, Trial};
@@ -369,12 +370,7 @@ impl<'c> Cells<'c> {
         job: &(impl Fn(&[usize]) -> Result<Job<'j>, String> + Sync),
         sorted: Option<&Mutex<Sorted>>,
     ) {
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(self.wanted.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| self.work(job, sorted));
-            }
-        });
+        on_all_cpus(self.wanted.len(), || self.work(job, sorted));
     }
 
     /// Takes cells until none is left. With `sorted` those that are not kept are only noted there.

@@ -44,6 +44,7 @@ mod series;
 pub mod statistics;
 mod trial;
 pub mod units;
+pub mod workers;
 
 pub use curve::{curve, default_loads, real_loads};
 pub use detail::detailed;

@@ -86,11 +86,12 @@ impl Session {
 fn watch_signals(at_exit: Option<fn()>) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let hang_up = (!hang_up_is_ignored()).then_some(SIGHUP);
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))
-    else {
-        return;
-    };
+    let (ready, is_ready) = std::sync::mpsc::channel();
     let watch = move || {
+        // Here, so that without a thread signals do what they do to any process.
+        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up));
+        drop(ready);
+        let Ok(mut signals) = signals else { return };
         for signal in signals.forever() {
             match signal {
                 SIGHUP => drop(SINCE.get_or_init(Instant::now)),
@@ -98,7 +99,9 @@ fn watch_signals(at_exit: Option<fn()>) {
             }
         }
     };
-    let _ = std::thread::Builder::new().name("signals".into()).spawn(watch);
+    if std::thread::Builder::new().name("signals".into()).spawn(watch).is_ok() {
+        let _: Result<(), _> = is_ready.recv();
+    }
 }
 
 /// Whether the command was started to outlive its terminal, as by `nohup`. Only Linux tells.

@@ -12,11 +12,14 @@
 use crate::{Choice, Forwarder, SetupError, StackParams};
 use kpps_frames::Size;
 use kpps_measure::statistics::median;
+use kpps_measure::workers::on_all_cpus;
 use kpps_measure::{Load, TrialError, parameter};
 use kpps_profiles::{Kind, Profile};
 use kpps_results::grid::Setting;
 use kpps_results::host::{CalibratedConstant, CalibratedPoint, HostCalibration};
 use kpps_results::{Curve, Trial};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rounds, at most.
 pub const ROUNDS: usize = 30;
@@ -240,19 +243,25 @@ fn simulated(
     Ok(times)
 }
 
-/// The same for several sets of values, each on a thread of its own.
+/// The same for several sets of values, on all CPUs.
 fn all_simulated(
     measured: &[Measured],
     free: &[Free],
     sets: &[Vec<f64>],
     go_on: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Vec<f64>>, CalibrateError> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            sets.iter().map(|values| scope.spawn(move || simulated(measured, free, values, go_on))).collect();
-        let failed = || CalibrateError::Input("a simulation has failed".into());
-        threads.into_iter().map(|thread| thread.join().map_err(|_| failed())?).collect()
-    })
+    let results: Vec<_> = sets.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    on_all_cpus(sets.len(), || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(values), Some(result)) = (sets.get(at), results.get(at)) else { break };
+            // Each number is taken once.
+            let _ = result.set(simulated(measured, free, values, go_on));
+        }
+    });
+    let missing = || Err(CalibrateError::Input("a simulation has no result".into()));
+    results.into_iter().map(|result| result.into_inner().unwrap_or_else(missing)).collect()
 }
 
 /// The least squares of `slopes` · x + `errors`, each x being held at its `rest` with [`HOLD`]: by Gauss and

@@ -15,6 +15,7 @@
 use crate::metric::Context;
 use crate::{Claim, Kind, Outcomes, Progress, Study, measure};
 use kpps_measure::statistics::median;
+use kpps_measure::workers::on_all_cpus;
 use kpps_profiles::{Change, Error, Profile, To, names};
 use kpps_results::study::{CrossValidation, Fit, FittedConstant, PredictedClaim};
 use std::collections::BTreeMap;
@@ -202,12 +203,7 @@ fn squares(
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(sets.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(worker);
-        }
-    });
+    on_all_cpus(sets.len(), worker);
     let mut found = found.into_inner().unwrap_or_default();
     (0..sets.len()).map(|at| found.remove(&at).flatten()).collect()
 }

@@ -4,6 +4,7 @@ use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
 use kpps_measure::finished::{Finished, digest};
+use kpps_measure::workers::on_all_cpus;
 use kpps_profiles::{Change, To};
 use kpps_results::study as report;
 use kpps_results::study::Verdict;
@@ -80,12 +81,7 @@ pub fn measure_or_find<'a>(
             progress(ended.fetch_add(1, Ordering::Relaxed) + 1, work.len());
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(work.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(worker);
-        }
-    });
+    on_all_cpus(work.len(), worker);
     let mut taken = taken.into_inner().unwrap_or_default();
     let mut outcomes: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (index, (key, _)) in work.iter().enumerate() {

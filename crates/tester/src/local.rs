@@ -131,7 +131,7 @@ impl TestPort for LocalPort {
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
             Ok(counters) => counters,
-            Err(trouble) => return failed(task, state, trouble.at(&self.name)),
+            Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(task.epoch_ns);
         let mut incoming = task.expect.as_ref().map(|expect| {
@@ -192,15 +192,6 @@ fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
     let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
     port.flush()?;
     Ok(taken)
-}
-
-/// A port that does nothing.
-fn failed(task: &Task, state: &TrialState, trouble: Trouble) -> Done {
-    state.abandon();
-    if task.plan.is_some() {
-        state.has_sent(task.at, 0);
-    }
-    Done { trouble: Some(trouble), ..Done::default() }
 }
 
 /// A sender's watch.

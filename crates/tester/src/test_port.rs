@@ -138,6 +138,17 @@ pub struct Done {
     pub unbelievable: Vec<String>,
 }
 
+impl Done {
+    /// The work of a port that does nothing: the trial ends.
+    pub(crate) fn failed(task: &Task, state: &TrialState, trouble: Trouble) -> Self {
+        state.abandon();
+        if task.plan.is_some() {
+            state.has_sent(task.at, 0);
+        }
+        Self { trouble: Some(trouble), ..Self::default() }
+    }
+}
+
 /// What a port has received in a trial.
 #[derive(Default)]
 pub struct Received {

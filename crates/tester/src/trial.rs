@@ -829,13 +829,20 @@ fn run(
     let mut results = [Done::default(), Done::default()];
     let near = ports.iter().find_map(|port| port.near()).cloned().unwrap_or_default();
     std::thread::scope(|scope| {
-        let each = ports.iter_mut().zip(tasks).zip(&mut results);
-        let threads: Vec<_> = each
-            .map(|((port, task), result)| scope.spawn(move || *result = port.work(task, state)))
-            .collect();
+        let mut threads = Vec::new();
+        for (at, (port, task)) in ports.iter_mut().zip(tasks).enumerate() {
+            let work = move || port.work(task, state);
+            match std::thread::Builder::new().name("port".into()).spawn_scoped(scope, work) {
+                Ok(thread) => threads.push((at, thread)),
+                Err(source) => {
+                    let trouble = Trouble::System { what: "the system has no thread for a port", source };
+                    results[at] = Done::failed(task, state, trouble);
+                }
+            }
+        }
         let _aside = Aside::now(&near);
         let mut sent = VecDeque::new();
-        while !threads.iter().all(|thread| thread.is_finished()) {
+        while !threads.iter().all(|(_, thread)| thread.is_finished()) {
             if !go_on() {
                 state.abandon();
             }
@@ -850,6 +857,12 @@ fn run(
                 sent.pop_front();
             }
             std::thread::sleep(SLOW / 4);
+        }
+        for (at, thread) in threads {
+            match thread.join() {
+                Ok(done) => results[at] = done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
     });
     results

@@ -344,10 +344,11 @@ impl ObservedPlaces {
             |error: io::Error| io::Error::new(error.kind(), format!("network namespace {name}: {error}"));
         let file = File::open(path).map_err(because)?;
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
+            let look = || {
                 move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
                 self.here(Some(name))
-            });
+            };
+            let thread = std::thread::Builder::new().name("observer".into()).spawn_scoped(scope, look)?;
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the observing thread panicked")))
         })
         .map_err(because)
