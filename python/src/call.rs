@@ -4,6 +4,7 @@
 //! it, and looks several times a second whether Python was interrupted.
 
 use crate::grid::InPython;
+use crate::policy;
 use crate::rows::{self, Batch};
 use kpps::{Failure, Session};
 use kpps_report::live::Progress;
@@ -74,6 +75,7 @@ impl Caller for Host {
 }
 
 /// What a call has brought.
+#[derive(Default)]
 #[pyclass(frozen, get_all, module = "kpps._kpps")]
 pub struct Called {
     /// The document as JSON, if there is one.
@@ -126,6 +128,11 @@ pub fn call(
     progress: Option<Bound<'_, PyAny>>,
     engine: Option<Py<PyAny>>,
 ) -> PyResult<Called> {
+    if policy::answers_here() {
+        // It would wait for itself where the policy is the driver of this run, too.
+        let line = "a policy cannot call kpps: the simulator waits for its answer".to_owned();
+        return Ok(Called { failure: Some(("InputError", line)), ..Called::default() });
+    }
     let host = Arc::new(Host::default());
     let mut session = Session { caller: Some(host.clone()), ..Session::default() };
     session.engine = engine.map(|engine| InPython(engine).engine(&session));
@@ -138,7 +145,7 @@ pub fn call(
     };
     std::thread::Builder::new().name("kpps".into()).stack_size(8 << 20).spawn(run)?;
     let is_over = Mutex::new(is_over);
-    let mut raised = None;
+    let (mut raised, mut interrupted) = (None, false);
     let result = loop {
         let waited = py.detach(|| is_over.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOKS));
         match waited {
@@ -157,6 +164,10 @@ pub fn call(
         }
         if let Some(error) = failed {
             host.stops.store(true, Ordering::Relaxed);
+            if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                interrupted = true;
+                policy::interrupt_all(py)?;
+            }
             // After Ctrl-C, wherever it came, the run's own end says so, and brings what was measured.
             raised = Some(error).filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py));
         }
@@ -167,6 +178,7 @@ pub fn call(
     let mut state = std::mem::take(&mut *host.state());
     let mut failure = match result {
         Ok(Ok(())) => None,
+        Ok(Err(Failure::Failed(line))) if interrupted => Some(("Interrupted", line)),
         Ok(Err(failure)) => named(failure),
         Err(panic) => Some(("Error", panicked(&*panic))),
     };

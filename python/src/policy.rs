@@ -4,10 +4,68 @@
 //! interpreter, and switch between them. The simulator waits for each answer.
 
 use kpps_sim::{Next, OwnPolicy, ServicePolicy};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// How often one who waits for an answer looks whether the run was interrupted.
+const LOOKS: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// This thread answers for a policy.
+    static ANSWERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread answers for a policy: the simulator waits for it.
+pub fn answers_here() -> bool {
+    ANSWERS.get()
+}
+
+/// How a policy's thread is interrupted.
+#[derive(Default)]
+struct Interrupt {
+    /// Python's number of the thread while its policy computes an answer; otherwise 0.
+    computes: AtomicU64,
+    came: AtomicBool,
+}
+
+impl Interrupt {
+    /// Calls Python, which can be interrupted meanwhile.
+    fn during<T>(&self, py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        let thread = py.import("threading")?.call_method0("get_ident")?.extract()?;
+        self.computes.store(thread, Ordering::Relaxed);
+        let result = call();
+        self.computes.store(0, Ordering::Relaxed);
+        result
+    }
+}
+
+/// Those of all policies.
+static INTERRUPTS: Mutex<Vec<Weak<Interrupt>>> = Mutex::new(Vec::new());
+
+/// After Ctrl-C: nobody waits for a policy any more, and one that computes is interrupted as a main program
+/// is.
+pub fn interrupt_all(py: Python<'_>) -> PyResult<()> {
+    let all: Vec<_> = {
+        let all = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).collect()
+    };
+    for interrupt in all {
+        interrupt.came.store(true, Ordering::Relaxed);
+        let thread = interrupt.computes.load(Ordering::Relaxed);
+        if thread != 0 {
+            let ctypes = py.import("ctypes")?;
+            let error = ctypes.call_method1("py_object", (py.get_type::<PyKeyboardInterrupt>(),))?;
+            let thread = ctypes.call_method1("c_ulong", (thread,))?;
+            ctypes.getattr("pythonapi")?.call_method1("PyThreadState_SetAsyncExc", (thread, error))?;
+        }
+    }
+    Ok(())
+}
 
 /// What is asked.
 enum Ask {
@@ -26,6 +84,7 @@ struct InPython {
     name: String,
     asks: Sender<Ask>,
     answers: Receiver<Result<Answer, String>>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl InPython {
@@ -33,13 +92,20 @@ impl InPython {
     fn start(name: String, class: Arc<Py<PyAny>>) -> Self {
         let ((asks, asked), (answer, answers)) = (channel(), channel());
         let of_class = name.clone();
+        let interrupt = Arc::new(Interrupt::default());
+        let mut all = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|interrupt| interrupt.strong_count() > 0);
+        all.push(Arc::downgrade(&interrupt));
+        drop(all);
+        let ours = interrupt.clone();
         let serve = move || {
-            let policy = Python::attach(|py| class.call0(py));
+            ANSWERS.set(true);
+            let policy = Python::attach(|py| ours.during(py, || class.call0(py)));
             while let Ok(ask) = asked.recv() {
                 let line =
                     |error: PyErr| format!("policy {of_class}: {}", error.to_string().replace('\n', " "));
                 let result = Python::attach(|py| match &policy {
-                    Ok(policy) => answer_of(policy.bind(py), &ask).map_err(line),
+                    Ok(policy) => ours.during(py, || answer_of(policy.bind(py), &ask)).map_err(line),
                     Err(error) => Err(line(error.clone_ref(py))),
                 });
                 if answer.send(result).is_err() {
@@ -49,13 +115,22 @@ impl InPython {
         };
         // Without a thread nobody answers, and the first question says so.
         let _ = std::thread::Builder::new().name("policy".into()).spawn(serve);
-        Self { name, asks, answers }
+        Self { name, asks, answers, interrupt }
     }
 
     fn ask(&self, ask: Ask) -> Result<Answer, String> {
         let gone = || format!("policy {}: its thread has ended", self.name);
         self.asks.send(ask).map_err(|_| gone())?;
-        self.answers.recv().map_err(|_| gone())?
+        loop {
+            match self.answers.recv_timeout(LOOKS) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) if self.interrupt.came.load(Ordering::Relaxed) => {
+                    return Err(format!("policy {}: interrupted", self.name));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
     }
 }
 

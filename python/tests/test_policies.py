@@ -1,5 +1,10 @@
 """Service policies as Python classes."""
 
+import signal
+import subprocess
+import sys
+import threading
+
 import kpps
 import pytest
 
@@ -152,3 +157,47 @@ def test_whatever_changes_what_a_policy_does_changes_its_key(monkeypatch, tmp_pa
 
     linecache.checkcache()
     assert first != key(made(1, 2)), "a module of one's own"
+
+
+def test_a_policy_cannot_call_kpps():
+    class Caller(Napi):
+        def on_poll(self, received, reclaimed, now_us):
+            kpps.curve(driver=Caller, load="100kpps", duration="1ms")
+
+    class AtFirst(Napi):
+        def __init__(self):
+            kpps.profiles()
+
+    for policy in (Caller, AtFirst):
+        with pytest.raises(kpps.Error, match="a policy cannot call kpps: the simulator waits for its answer"):
+            kpps.curve(driver=policy, load="100kpps", duration="1ms")
+
+
+@pytest.mark.parametrize("where", ["on_poll", "on_interrupt", "__init__"])
+@pytest.mark.parametrize("what", ["while True: pass", "import time; time.sleep(3600)"])
+def test_ctrl_c_ends_a_run_whose_policy_does_not(where, what):
+    program = f"""
+import kpps, sys
+class Endless(kpps.Policy):
+    def {where}(self, *_):
+        print("in the policy", flush=True)
+        {what}
+try:
+    kpps.curve(driver=Endless, load="100kpps", duration="1ms")
+except kpps.Interrupted as error:
+    print("interrupted", flush=True)
+    # A thread that sleeps would be waited for.
+    import os; os._exit(0)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    # If it does not end, its output does.
+    patience = threading.Timer(300, child.kill)
+    patience.start()
+    try:
+        assert child.stdout.readline() == "in the policy\n"
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert child.wait(300) == 0
+    finally:
+        patience.cancel()
+        child.kill()
