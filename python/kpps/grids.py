@@ -10,6 +10,8 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
+import hashlib
+import io
 import math
 import os
 import tempfile
@@ -212,8 +214,9 @@ def _error(future) -> BaseException | None:
 class Store:
     """Rows of cells as partitions in Parquet, in a folder or at a URL of fsspec.
 
-    A partition is written as a whole and never changed. A cell is in one partition only. Several grids with
-    the same axes may be in it: the column `key` has all settings of a cell.
+    A partition is written as a whole and never changed. Its name ends in a checksum of all its bytes, which is
+    verified when it is read; its pages have Parquet's own checksums for other readers. A cell is in one partition
+    only. Several grids with the same axes may be in it: the column `key` has all settings of a cell.
     """
 
     # Rows are written when there are so many, or after so long.
@@ -248,9 +251,14 @@ class Store:
         paths = sorted(self.fs.glob(f"{self.path}/part-*.parquet"))
         tables = []
         for path in paths:
-            with self.fs.open(path, "rb") as file:
-                # Without threads of Arrow: a program that ends while one of them starts is aborted.
-                tables.append(parquet.read_table(file, use_threads=False, pre_buffer=False))
+            partition = self.fs.cat_file(path)
+            if path.rpartition("-")[2] != f"{_checksum(partition)}.parquet":
+                raise ValueError(
+                    f"{path} is damaged, or was written by an earlier version: its bytes do not have the checksum "
+                    "that its name ends in; remove it, and its cells are measured again"
+                )
+            # Without threads of Arrow: a program that ends while one of them starts is aborted.
+            tables.append(parquet.read_table(io.BytesIO(partition), use_threads=False, pre_buffer=False))
         return joined(tables).sort_by("cell") if tables else None
 
     def seed(self, journal: str) -> int:
@@ -290,26 +298,30 @@ class Store:
 
     def flush(self) -> None:
         """Writes the rows that wait."""
-        import hashlib
-
         from pyarrow import parquet
 
         self.since = time.monotonic()
         if not self.waiting:
             return
         table = joined(self.waiting).sort_by("cell")
-        name = hashlib.sha256("".join(table.column("cell").to_pylist()).encode()).hexdigest()[:16]
+        partition, cells = io.BytesIO(), _checksum("".join(table.column("cell").to_pylist()).encode())
         # Half a partition has another name, and is not read.
-        half, whole = (f"{self.path}/{kind}-{name}.parquet" for kind in (f".half-{int(time.time())}", "part"))
+        half = f"{self.path}/.half-{int(time.time())}-{cells}.parquet"
         try:
+            parquet.write_table(table, partition, compression="zstd", write_page_checksum=True)
             with self.fs.open(half, "wb") as file:
-                parquet.write_table(table, file, compression="zstd")
-            self.fs.mv(half, whole)
+                file.write(partition.getvalue())
+            self.fs.mv(half, f"{self.path}/part-{cells}-{_checksum(partition.getvalue())}.parquet")
         except OSError as error:
             with contextlib.suppress(OSError):
                 self.fs.rm(half)
-            raise Error(f"cannot write {whole}: {error}; make room, and the same call resumes") from error
+            raise Error(f"cannot write to {self.path}: {error}; make room, and the same call resumes") from error
         self.waiting = []
+
+
+def _checksum(text: bytes) -> str:
+    """A checksum of these bytes: 16 hexadecimal digits of SHA-256."""
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def joined(tables: list):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -407,6 +408,42 @@ def test_half_a_partition_of_a_killed_driver_goes(small, tmp_path):
     kpps.grid(**small, executor=Here(), store=tmp_path)
     assert not long_ago.exists() and now.exists()
     assert len(grids.Store(tmp_path).read()) == 12
+
+
+def test_a_flipped_bit_of_a_store_is_found_and_its_part_is_named(small, tmp_path):
+    """Bits of the pages, of their headers and of the footer, which has the columns' names."""
+    kpps.grid(**small, executor=Here(), store=tmp_path)
+    (part,) = tmp_path.glob("part-*.parquet")
+    whole = part.read_bytes()
+    for bit in random.Random(20).sample(range(8 * len(whole)), 400):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        part.write_bytes(flipped)
+        with pytest.raises(kpps.InputError, match=f"{part.name} is damaged"):
+            grids.Store(tmp_path)
+    for other in (b"", whole[:-1], whole + b"\0", whole[: len(whole) // 2]):
+        part.write_bytes(other)
+        with pytest.raises(kpps.InputError, match=f"{part.name} is damaged"):
+            kpps.grid(**small, executor=Here(), store=tmp_path)
+    # Without it its cells are measured again.
+    part.unlink()
+    assert kpps.grid(**small, executor=Here(), store=tmp_path).complete
+    assert len(grids.Store(tmp_path).read()) == 12
+
+
+def test_other_readers_of_a_store_can_verify_its_pages(small, tmp_path):
+    from pyarrow import parquet
+
+    kpps.grid(**small, executor=Here(), store=tmp_path)
+    (part,) = tmp_path.glob("part-*.parquet")
+    whole, column = part.read_bytes(), parquet.ParquetFile(part).metadata.row_group(0).column(0)
+    # The last byte of the first column's pages.
+    end = column.dictionary_page_offset + column.total_compressed_size - 1
+    part.write_bytes(whole[:end] + bytes([whole[end] ^ 1]) + whole[end + 1 :])
+    with pytest.raises(OSError, match="(?i)crc"):
+        parquet.read_table(part, page_checksum_verification=True)
+    part.write_bytes(whole)
+    assert len(parquet.read_table(part, page_checksum_verification=True)) == 12
 
 
 def test_ray_has_the_same_bytes(small):
