@@ -21,8 +21,8 @@ curve.plot()
 
 # %%
 table = curve.to_pandas()
-peak = table.groupby("series")["delivered_pps"].max()
-last = table.groupby("series")["delivered_pps"].last()
+peak = table.groupby("series.name")["delivered_pps"].max()
+last = table.groupby("series.name")["delivered_pps"].last()
 (last / peak).round(2)
 
 # %% [markdown]

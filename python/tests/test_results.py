@@ -20,10 +20,10 @@ def test_rows_are_typed_and_absent_values_are_null(curve):
     table = curve.to_arrow()
     assert table.num_rows == len(curve.rows) == 4
     types = {field.name: str(field.type) for field in table.schema}
-    assert (types["series"], types["delivered_pps"], types["sent"]) == ("string", "double", "int64")
-    assert str(table.schema.field("latency_p50_ns").type) == "int64"
+    assert (types["series.name"], types["delivered_pps"], types["sent"]) == ("string", "double", "int64")
+    assert str(table.schema.field("latency_ns.p50").type) == "int64"
     # Nothing was delivered: no latency, and not 0.
-    livelock = table.column("latency_p50_ns").to_pylist()[3]
+    livelock = table.column("latency_ns.p50").to_pylist()[3]
     assert table.column("delivered_pps").to_pylist()[3] == 0 and livelock is None
 
 

@@ -1,115 +1,81 @@
-//! The points as comma-separated values.
+//! The rows of trials: points of curves, cells of grids.
 
-use crate::{Column, Field, Kind, Rows};
-use kpps_results::{Cpu, Curve, Trial};
-use std::collections::BTreeSet;
+use crate::Rows;
+use kpps_results::detail::DetailedTrial;
+use kpps_results::{Cpu, Curve, Latency, Registers, Trial};
+use serde::Serialize;
 
-/// One line for each point of each series, under a header with units. Places have a column each:
-/// `dropped[place]` and `in_flight_at[place]`, in packets. An empty field means that there is
-/// no such value: the testbed does not observe it, or no packet was delivered.
+/// One line for each point of each series, under a header. Columns have the names that their values have in
+/// the JSON, as `latency_ns.p50` and `ledger.dropped.ring`. An empty field means that there is no such value:
+/// the testbed does not observe it, no packet was delivered, or no packet ended at that place.
 pub fn csv(curve: &Curve) -> String {
     rows(curve).csv()
 }
 
+/// A row: a point of a series.
+#[derive(Serialize)]
+struct Point<'c> {
+    #[serde(rename = "series.name")]
+    series: &'c str,
+    #[serde(flatten)]
+    point: &'c Trial,
+}
+
 /// A row for each point of each series.
 pub(crate) fn rows(curve: &Curve) -> Rows {
-    let columns = Columns::of(curve.series.iter().flat_map(|series| &series.points));
-    let points = curve.series.iter().flat_map(|series| series.points.iter().map(move |it| (series, it)));
-    Rows {
-        rows: points
-            .map(|(series, it)| [vec![series.name.clone().into()], columns.row(it)].concat())
-            .collect(),
-        columns: [vec!["series".into()], columns.header()].concat(),
-    }
+    let of = |(series, point)| Point { series, point };
+    let points = curve.series.iter().flat_map(|it| it.points.iter().map(|point| (it.name.as_str(), point)));
+    Rows::like(&of(("", &observed())), &points.map(of).collect::<Vec<_>>())
+}
+
+/// The row of a trial that has no directions: what it measured, and what a direction has too.
+#[derive(Serialize)]
+struct Whole<'t> {
+    #[serde(flatten)]
+    result: &'t Trial,
+    intended: u64,
+    received: u64,
+    lost: u64,
+    received_pps: f64,
 }
 
 /// The row of one trial.
-pub(crate) fn row(trial: &Trial) -> Rows {
-    let columns = Columns::of(std::iter::once(trial));
-    Rows { columns: columns.header(), rows: vec![columns.row(trial)] }
+pub(crate) fn row(trial: &DetailedTrial) -> Rows {
+    let of = |result| {
+        let DetailedTrial { intended, received, lost, received_pps, .. } = *trial;
+        Whole { result, intended, received, lost, received_pps }
+    };
+    Rows::like(&of(&observed()), &[of(&trial.result)])
 }
 
-/// The columns that every point has.
-const COLUMNS: [(&str, Kind); 22] = [
-    ("offered_pps", Kind::Number),
-    ("sent_pps", Kind::Number),
-    ("delivered_pps", Kind::Number),
-    ("loss_ratio", Kind::Number),
-    ("cpu_busy", Kind::Number),
-    ("cpu_hardirq", Kind::Number),
-    ("cpu_softirq", Kind::Number),
-    ("cpu_thread", Kind::Number),
-    ("cpu_idle_polls", Kind::Number),
-    ("bus_busy", Kind::Number),
-    ("interrupts_per_s", Kind::Number),
-    ("latency_p50_ns", Kind::Whole),
-    ("latency_p99_ns", Kind::Whole),
-    ("latency_p999_ns", Kind::Whole),
-    ("latency_max_ns", Kind::Whole),
-    ("register_reads_per_packet", Kind::Number),
-    ("register_writes_per_packet", Kind::Number),
-    ("allocations_per_packet", Kind::Number),
-    ("sent", Kind::Whole),
-    ("shortfall", Kind::Whole),
-    ("delivered", Kind::Whole),
-    ("in_flight", Kind::Whole),
-];
-
-/// The columns of points that have lost frames at these places.
-#[derive(Default)]
-pub(crate) struct Columns<'a> {
-    dropped: BTreeSet<&'a String>,
-    in_flight: BTreeSet<&'a String>,
-    /// Whether a tester received: what it could not take in, if it counted that.
-    overflow: bool,
-    /// Whether an earlier run measured some of them.
-    age: bool,
+/// A trial in which everything was observed that any document of trials has: its columns are those of all.
+pub(crate) fn observed() -> Trial {
+    let latency_ns =
+        Latency { p50: Some(0), p99: Some(0), p999: Some(0), max: Some(0), ..Latency::default() };
+    Trial {
+        taken: Some(0),
+        bus_busy: Some(0.0),
+        interrupts_per_s: Some(0.0),
+        latency_ns,
+        registers_per_packet: Some(Registers { read: 0.0, write: 0.0 }),
+        allocations_per_packet: Some(0.0),
+        ..Trial::default().with_cpu(Cpu { idle_polls: Some(0.0), ..Cpu::default() })
+    }
 }
 
-impl<'a> Columns<'a> {
-    pub(crate) fn of(points: impl Iterator<Item = &'a Trial> + Clone) -> Self {
-        Self {
-            dropped: points.clone().flat_map(|p| p.ledger.dropped.keys()).collect(),
-            in_flight: points.clone().flat_map(|p| p.ledger.in_flight_at.keys()).collect(),
-            overflow: points.clone().any(|p| p.overflow.is_some() || p.overflow_unknown),
-            age: points.clone().any(|p| p.age_s.is_some()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_that_all_trials_have_is_of_a_kind() {
+        let rows = Rows::like(&observed(), &[Trial::default()]);
+        let without: Vec<_> = rows.columns.iter().filter(|column| column.kind.is_none()).collect();
+        assert!(without.is_empty(), "{without:?}");
+        let names: Vec<_> = rows.columns.iter().map(|column| column.name.as_str()).collect();
+        for name in ["cpu.idle_polls", "latency_ns.p999", "registers_per_packet.write", "ledger.sent"] {
+            assert!(names.contains(&name), "{name} is not in {names:?}");
         }
-    }
-
-    pub(crate) fn header(&self) -> Vec<Column> {
-        let mut header: Vec<Column> =
-            COLUMNS.map(|(name, kind)| Column { name: name.into(), kind: Some(kind) }).into();
-        header.extend(self.overflow.then(|| "overflow".into()));
-        header.extend(self.age.then(|| "age_s".into()));
-        header.extend(self.dropped.iter().map(|place| format!("dropped[{place}]").into()));
-        header.extend(self.in_flight.iter().map(|place| format!("in_flight_at[{place}]").into()));
-        header
-    }
-
-    pub(crate) fn row(&self, p: &Trial) -> Vec<Field> {
-        let rates = [p.offered_pps, p.sent_pps, p.delivered_pps, p.loss_ratio].map(Some);
-        let cpu = |of: fn(&Cpu) -> Option<f64>| p.cpu.as_ref().and_then(of);
-        let shares = [
-            p.cpu_busy,
-            cpu(|cpu| Some(cpu.hardirq)),
-            cpu(|cpu| Some(cpu.softirq)),
-            cpu(|cpu| Some(cpu.thread)),
-            cpu(|cpu| cpu.idle_polls),
-            p.bus_busy,
-            p.interrupts_per_s,
-        ];
-        let mut row: Vec<Field> = rates.into_iter().chain(shares).map(Field::from).collect();
-        let times = p.latency_ns;
-        row.extend([times.p50, times.p99, times.p999, times.max].map(Field::from));
-        let registers = p.registers_per_packet;
-        let accesses = [registers.map(|each| each.read), registers.map(|each| each.write)];
-        row.extend(accesses.into_iter().chain([p.allocations_per_packet]).map(Field::from));
-        let l = &p.ledger;
-        row.extend([l.sent, l.shortfall, l.delivered, l.in_flight].map(Field::from));
-        row.extend(self.overflow.then(|| p.overflow.into()));
-        row.extend(self.age.then(|| p.age_s.into()));
-        row.extend(self.dropped.iter().map(|place| (*l.dropped.get(*place).unwrap_or(&0)).into()));
-        row.extend(self.in_flight.iter().map(|place| (*l.in_flight_at.get(*place).unwrap_or(&0)).into()));
-        row
+        assert!(!names.contains(&"overflow"), "where there is none: {names:?}");
     }
 }

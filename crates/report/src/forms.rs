@@ -117,7 +117,7 @@ impl Forms for DetailedTrial {
         match self.interval_s {
             Some(_) => trial::series::rows(self),
             // Only ports have directions.
-            None if self.directions.is_empty() => csv::row(&self.result),
+            None if self.directions.is_empty() => csv::row(self),
             None => Rows::of(&self.directions),
         }
     }
@@ -144,9 +144,19 @@ impl Forms for Ndr {
 /// A row of [`Sizes`]: a goal at a size.
 #[derive(Serialize)]
 struct SizeGoal<'g> {
-    size: String,
+    #[serde(rename = "sizes.frame_bytes_with_fcs")]
+    frame_bytes_with_fcs: u32,
+    #[serde(rename = "sizes.mix.name", skip_serializing_if = "Option::is_none")]
+    mix: Option<&'g str>,
     #[serde(flatten)]
     goal: &'g SearchGoal,
+}
+
+impl<'g> SizeGoal<'g> {
+    fn of(found: &'g Ndr, goal: &'g SearchGoal) -> Self {
+        let mix = found.mix.as_ref().map(|mix| mix.name.as_str());
+        Self { frame_bytes_with_fcs: found.frame_bytes_with_fcs, mix, goal }
+    }
 }
 
 impl Forms for Sizes {
@@ -155,7 +165,7 @@ impl Forms for Sizes {
     }
     fn rows(&self) -> Rows {
         let goals = self.sizes.iter().flat_map(|found| found.goals.iter().map(move |goal| (found, goal)));
-        Rows::of(&goals.map(|(found, goal)| SizeGoal { size: found.sizes_name(), goal }).collect::<Vec<_>>())
+        Rows::of(&goals.map(|(found, goal)| SizeGoal::of(found, goal)).collect::<Vec<_>>())
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(rfc2544::sizes_page(self))
@@ -204,7 +214,7 @@ impl Forms for Perturbation {
         study::perturbation(self) + notes
     }
     fn rows(&self) -> Rows {
-        study::perturbation_rows(self)
+        Rows::of(&self.rows)
     }
     fn page(&self, _: usize) -> Option<String> {
         Some(plain(&format!("Fitted constants, moved by {} %", (self.share * 1e5).round() / 1e3), self))

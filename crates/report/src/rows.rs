@@ -2,8 +2,10 @@
 
 use kpps_results::grid::Setting;
 use maud::{Markup, html as markup};
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::collections::HashMap;
 use std::fmt;
 
 /// The rows of a document: what its comma-separated values and the table of its page are made of.
@@ -132,40 +134,51 @@ impl From<Setting> for Field {
 }
 
 impl Rows {
-    /// The rows of serialised values. The fields of a nested object have a column each, `object.field`; a
-    /// list of values stands in one field, with spaces between them.
+    /// The rows of serialised values. A column has the name that its values have in the JSON: those of a
+    /// nested object have a column each, `object.field`. A list stands in one field, as JSON.
     pub fn of<'r, T: Serialize + 'r>(rows: impl IntoIterator<Item = &'r T>) -> Self {
-        let parse = |row: &T| serde_json::from_str::<Json>(&serde_json::to_string(row).ok()?).ok();
-        let rows: Vec<Vec<(String, Field)>> = rows
-            .into_iter()
-            .filter_map(parse)
-            .map(|row| {
-                let mut fields = Vec::new();
-                row.flatten("", &mut fields);
-                fields
-            })
-            .collect();
-        let mut columns: Vec<&str> = Vec::new();
-        for row in &rows {
+        Self::new(None, rows.into_iter().filter_map(flat).collect())
+    }
+
+    /// The same with all columns of an example, and their kinds, whatever is absent from the rows.
+    pub(crate) fn like<'r, T: Serialize + 'r>(
+        example: &impl Serialize,
+        rows: impl IntoIterator<Item = &'r T>,
+    ) -> Self {
+        Self::new(flat(example), rows.into_iter().filter_map(flat).collect())
+    }
+
+    fn new(example: Option<Vec<Named>>, rows: Vec<Vec<Named>>) -> Self {
+        let mut columns: Vec<String> = Vec::new();
+        for row in example.iter().chain(&rows) {
             let mut at = 0;
             for (name, _) in row {
                 match columns.iter().position(|column| column == name) {
                     Some(found) => at = found + 1,
                     // A new field comes after its neighbour.
                     None => {
-                        columns.insert(at, name);
+                        columns.insert(at, name.clone());
                         at += 1;
                     }
                 }
             }
         }
-        let field = |row: &[(String, Field)], column: &str| {
-            row.iter().find(|(name, _)| name == column).map_or(Field::Empty, |(_, value)| value.clone())
+        // An object that one of the rows does not have is null there. Its fields are empty then.
+        let all = columns.clone();
+        columns.retain(|it| {
+            !all.iter().any(|other| other.strip_prefix(it).is_some_and(|rest| rest.starts_with('.')))
+        });
+        let kind = |column: &str| {
+            let (_, value) = example.as_ref()?.iter().find(|(name, _)| name == column)?;
+            Kind::of([value])
         };
-        let fields = |row: &Vec<_>| columns.iter().map(|column| field(row, column)).collect();
+        let fields = |row: Vec<Named>| {
+            let mut row: HashMap<String, Field> = row.into_iter().collect();
+            columns.iter().map(|column| row.remove(column).unwrap_or_default()).collect()
+        };
         Self {
-            rows: rows.iter().map(fields).collect(),
-            columns: columns.iter().map(|&it| it.into()).collect(),
+            rows: rows.into_iter().map(fields).collect(),
+            columns: columns.iter().map(|it| Column { name: it.clone(), kind: kind(it) }).collect(),
         }
     }
 
@@ -188,6 +201,18 @@ impl Rows {
     }
 }
 
+/// A field with its name.
+type Named = (String, Field);
+
+/// The fields of a serialised value with their names; `None` if it is none that JSON has.
+fn flat(row: &impl Serialize) -> Option<Vec<Named>> {
+    // The text has the fields in their order. A number that is read from it may differ in its last digit.
+    let order: Json = serde_json::from_str(&serde_json::to_string(row).ok()?).ok()?;
+    let mut fields = Vec::new();
+    order.flatten("", &serde_json::to_value(row).ok()?, &mut fields);
+    Some(fields)
+}
+
 /// One line with its fields quoted where they must be, ending in a newline.
 fn line(fields: impl Iterator<Item = String>) -> String {
     let quoted = |field: String| {
@@ -200,32 +225,25 @@ fn line(fields: impl Iterator<Item = String>) -> String {
 /// A JSON value that keeps the order of an object's fields.
 enum Json {
     Scalar(Field),
-    List(Vec<Json>),
+    List,
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    fn flatten(self, name: &str, fields: &mut Vec<(String, Field)>) {
+    /// Adds the fields of this value, which is `exact`, under its name.
+    fn flatten(self, name: &str, exact: &Value, fields: &mut Vec<Named>) {
         match self {
             Self::Object(inner) => {
                 for (inner, value) in inner {
                     let dot = if name.is_empty() { "" } else { "." };
-                    value.flatten(&format!("{name}{dot}{inner}"), fields);
+                    value.flatten(&format!("{name}{dot}{inner}"), &exact[&inner], fields);
                 }
             }
-            Self::Scalar(value) => fields.push((name.to_owned(), value)),
-            list => fields.push((name.to_owned(), Field::Text(list.text()))),
-        }
-    }
-
-    fn text(self) -> String {
-        match self {
-            Self::Scalar(value) => value.to_string(),
-            Self::List(items) => items.into_iter().map(Self::text).collect::<Vec<_>>().join(" "),
-            Self::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, value)| format!("{name}={}", value.text()));
-                fields.collect::<Vec<_>>().join(";")
+            Self::Scalar(Field::Number(read)) => {
+                fields.push((name.to_owned(), exact.as_f64().unwrap_or(read).into()));
             }
+            Self::Scalar(value) => fields.push((name.to_owned(), value)),
+            Self::List => fields.push((name.to_owned(), exact.to_string().into())),
         }
     }
 }
@@ -257,11 +275,8 @@ impl<'de> Deserialize<'de> for Json {
                 Ok(Json::Scalar(Field::Empty))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(Json::List(items))
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Json::List)
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
                 let mut fields = Vec::new();
@@ -283,10 +298,33 @@ mod tests {
     #[test]
     fn a_line_for_each_row_and_a_column_for_each_field() {
         let rows = [
-            json!({"a": "x, \"y\"", "b": {"c": 1.5, "d": null}, "e": [1, 2]}),
-            json!({"a": true, "b": {"c": 2, "d": "z", "more": [{"f": 1}]}, "e": []}),
+            json!({"a": "x, \"y\"", "b": {"c": 1.5, "d": null}, "e": [1, 2], "o": null}),
+            json!({"a": true, "b": {"c": 2, "d": "z", "more": [{"f": 1}]}, "e": [], "o": {"p": 7}}),
         ];
-        assert_eq!(Rows::of(&rows).csv(), "a,b.c,b.d,b.more,e\n\"x, \"\"y\"\"\",1.5,,,1 2\ntrue,2,z,f=1,\n");
+        let lines =
+            ["a,b.c,b.d,b.more,e,o.p", r#""x, ""y""",1.5,,,"[1,2]","#, r#"true,2,z,"[{""f"":1}]",[],7"#];
+        assert_eq!(Rows::of(&rows).csv(), lines.join("\n") + "\n");
         assert_eq!(Rows::of::<u8>(&[]).csv(), "\n");
+    }
+
+    #[test]
+    fn a_number_has_all_of_its_digits() {
+        // serde_json reads its text as 944.5666666666668.
+        let number = 944.566_666_666_666_7_f64;
+        let rows = Rows::of(&[json!({"a": number, "b": [number]})]);
+        assert_eq!(rows.rows[0], [Field::Number(number), Field::Text("[944.5666666666667]".into())]);
+    }
+
+    #[test]
+    fn an_example_has_the_columns_and_kinds_of_what_is_absent() {
+        let example = json!({"a": 1, "b": {"c": 0.5}, "d": "x"});
+        let rows = Rows::like(&example, &[json!({"a": null, "b": null, "more": null})]);
+        let columns = [("a", Some(Kind::Whole)), ("more", None), ("b.c", Some(Kind::Number))];
+        let columns = columns.into_iter().chain([("d", Some(Kind::Text))]);
+        let found: Vec<_> = rows.columns.iter().map(|it| (it.name.as_str(), it.kind)).collect();
+        let mut expected: Vec<_> = columns.collect();
+        expected.sort_by_key(|it| found.iter().position(|other| other.0 == it.0));
+        assert_eq!(found, expected);
+        assert!(rows.rows[0].iter().all(|field| *field == Field::Empty));
     }
 }

@@ -260,8 +260,10 @@ pub struct Direction {
     pub sent: u64,
     /// Generator shortfall: frames that could not be sent at their time.
     pub shortfall: u64,
-    /// Frames that arrived, each counted once.
+    /// Frames that arrived, each counted once; damaged ones are among them.
     pub received: u64,
+    /// Frames that arrived undamaged.
+    pub delivered: u64,
     /// Frames that were sent and did not arrive.
     pub lost: u64,
     /// Frames that arrived again.
@@ -332,11 +334,9 @@ pub struct Interval {
     pub overflow: Option<u64>,
     /// Frames that were sent and did not come through.
     pub lost: u64,
-    /// Half of the frames took no longer, in ns (at most 1.6 % too long); null if nothing arrived, and
-    /// between two clocks.
-    pub p50_ns: Option<u64>,
-    /// 99 % of the frames took no longer, in ns (at most 1.6 % too long); null as `p50_ns`.
-    pub p99_ns: Option<u64>,
+    /// Time from sending to receiving, at most 1.6 % too long; null if nothing arrived, and between two
+    /// clocks.
+    pub latency_ns: Latency,
 }
 
 /// The frames whose latency is in one range.

@@ -39,8 +39,8 @@ enum Document {
 /// is this text.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(Published<Document>);
-    schema.insert("$id".to_owned(), "urn:kpps:schema:2".into());
-    schema.insert("title".to_owned(), "kpps results, version 2".into());
+    schema.insert("$id".to_owned(), "urn:kpps:schema:3".into());
+    schema.insert("title".to_owned(), "kpps results, version 3".into());
     format!("{:#}\n", schema.as_value())
 }
 

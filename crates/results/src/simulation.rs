@@ -1,7 +1,7 @@
 //! Documents of the simulator beside curves and grids: transmit rates, CPU profiles, scaling over CPUs, bus
 //! traces.
 
-use crate::{Ledger, Registers, Schema};
+use crate::{Latency, Ledger, Registers, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -184,8 +184,8 @@ pub struct ScaleRow {
     pub delivered_pps: f64,
     /// The limiting part.
     pub stopped_by: String,
-    /// Half of the frames took no longer, in ns; null if none arrived.
-    pub latency_p50_ns: Option<u64>,
+    /// Time from sending to delivery; null if nothing was delivered.
+    pub latency_ns: Latency,
     /// How busy each part was.
     pub busy: ScaleBusy,
     /// Share of the CPUs' time that they waited for each other, 0 to 1.

@@ -96,7 +96,7 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report
             offered_pps: rounded(row.offered_pps),
             delivered_pps: rounded(row.delivered_pps),
             stopped_by: row.limit.to_string(),
-            latency_p50_ns: row.latency_ns.p50,
+            latency_ns: row.latency_ns,
             busy: report::ScaleBusy {
                 wire: rounded(busy.wire),
                 card: rounded(busy.card),

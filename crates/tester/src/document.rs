@@ -84,6 +84,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         sent: direction.sent,
         shortfall: direction.shortfall(),
         received: direction.arrived.received,
+        delivered: direction.arrived.received.saturating_sub(direction.arrived.corrupted),
         lost: direction.lost(),
         duplicated: direction.arrived.duplicated,
         reordered: direction.arrived.reordered,

@@ -9,6 +9,7 @@
 //! neighbours become one, and intervals are twice as long from then on.
 
 use kpps_ports::port::run::{bucket, longest};
+use kpps_results::Latency;
 use kpps_results::detail::Interval;
 use std::time::Duration;
 
@@ -91,6 +92,12 @@ impl Latencies {
             below >= rank
         });
         found.map(|&(bucket, _)| longest(bucket.into()))
+    }
+
+    /// The percentiles that documents have.
+    fn quantiles(&self) -> Latency {
+        let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0].map(|share| self.quantile_ns(share));
+        Latency { p50, p99, p999, max, error_ns: None }
     }
 }
 
@@ -316,8 +323,7 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
             received: point.received,
             overflow: whole.overflow.map(|_| overflow[index]),
             lost: lost[index],
-            p50_ns: point.latency.quantile_ns(0.5),
-            p99_ns: point.latency.quantile_ns(0.99),
+            latency_ns: point.latency.quantiles(),
         }
     });
     (interval_ns as f64 / 1e9, intervals.collect())
@@ -400,7 +406,7 @@ mod tests {
         assert_eq!((sum(|it| it.sent), sum(|it| it.lost), sum(|it| it.shortfall)), (3 * all, 260, 0));
         assert_eq!((series[0].lost, series[1].lost, series[7].lost), (1, 0, 1), "second 0, and second 1000");
         assert!(series.iter().all(|it| it.offered_pps == 3.0 && it.overflow.is_none()));
-        let p99 = series[3].p99_ns.unwrap_or_default();
+        let p99 = series[3].latency_ns.p99.unwrap_or_default();
         assert!((3000..3050).contains(&p99), "{p99}");
     }
 

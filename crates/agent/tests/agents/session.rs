@@ -183,7 +183,7 @@ fn two_clocks_are_followed() {
             // Both are this machine's clocks: no drift, whose measured one may be as wrong as the readings.
             is_close &= half_ns < 500_000_000 && error_ns < 100_000_000;
             let (_, series) = way.series.as_ref().unwrap();
-            let known: Vec<u64> = series.iter().filter_map(|it| it.p50_ns).collect();
+            let known: Vec<u64> = series.iter().filter_map(|it| it.latency_ns.p50).collect();
             is_close &= known.len() >= 4 && known.iter().all(|&ns| ns < 500_000_000);
             told.push((clocks.pings, half_ns, error_ns, known));
         }
@@ -221,7 +221,7 @@ fn a_clock_that_jumps_changes_no_count_and_no_time() {
         assert_eq!((way.arrived.duplicated, way.arrived.corrupted), (0, 0));
         assert_eq!(way.latency.frames(), 0, "{by_ns}");
         let (_, series) = way.series.as_ref().unwrap();
-        assert!(series.iter().all(|interval| interval.p50_ns.is_none()), "{series:?}");
+        assert!(series.iter().all(|interval| interval.latency_ns.p50.is_none()), "{series:?}");
 
         let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
         let way = &outcome.directions[0];

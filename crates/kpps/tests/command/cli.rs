@@ -383,7 +383,7 @@ fn a_curve_shows_and_writes_its_results() {
     assert_eq!(results["complete"], true);
     let read = |name: &str| std::fs::read_to_string(here.path().join(name)).unwrap();
     assert!(read("report.html").starts_with("<!DOCTYPE html>"));
-    assert!(read("curve.csv").starts_with("series,offered_pps,"));
+    assert!(read("curve.csv").starts_with("series.name,offered_pps,"));
 
     // A name without .html is a folder, which is made; `-` is standard output.
     let output = kpps(&here, &[&words[..], &["--report", "pages/of/today", "--csv", "-"]].concat());
@@ -471,7 +471,11 @@ fn tables_are_printed_as_comma_separated_values() {
         (&["transmit", "--driver", "kpps,click-polling", "--duration", "1ms"][..], "name,sent_pps,", 3),
         (&["scale", "--cpu-counts", "1,2", "--duration", "1ms"], "cpus,offered_pps,", 3),
         (&["ndr", "--testbed", "known:700kpps"], "name,loss_ratio,", 3),
-        (&["sizes", "--testbed", "known:700kpps", "--size", "64,512"], "size,name,loss_ratio,", 5),
+        (
+            &["sizes", "--testbed", "known:700kpps", "--size", "64,512"],
+            "sizes.frame_bytes_with_fcs,name,loss_ratio,",
+            5,
+        ),
         (&["list", "chips", "82542"], "name,value,source,", 0),
     ] {
         let output = kpps(&here, &[words, &["--csv", "-"]].concat());

@@ -11,6 +11,7 @@ mod compare;
 mod documents;
 #[cfg(target_os = "linux")]
 mod files;
+mod forms;
 mod grid;
 #[cfg(target_os = "linux")]
 mod guide;

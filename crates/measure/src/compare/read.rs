@@ -6,7 +6,8 @@ use kpps_results::grid::Grid;
 use kpps_results::lab::{Clock, Lab};
 use kpps_results::ndr::Ndr;
 use kpps_results::rfc2544::Sizes;
-use kpps_results::{Curve, Trial};
+use kpps_results::{Curve, Schema, Trial};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -108,9 +109,10 @@ impl Results {
 
     fn add(&mut self, document: Value) -> Result<(), String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("schema") != "kpps/3" {
-            return Err("not a document of this version: \"schema\": \"kpps/3\" is missing".into());
-        }
+        let Some(schema) = document.get("schema") else {
+            return Err("it is no document of kpps: it has no \"schema\"".into());
+        };
+        Schema::deserialize(schema).map_err(|e| e.to_string())?;
         let kind = text("kind");
         if self.documents == 0 {
             self.kind.clone_from(&kind);

@@ -1,24 +1,26 @@
 //! The cells as rows.
 
-use crate::csv::Columns;
+use crate::csv::observed;
 use crate::{Column, Field, Kind, Rows};
 use kpps_measure::grid::{Combinations, Outcome};
+use kpps_results::Trial;
 use kpps_results::grid::{Axis, Cell, Grid};
 
-/// A row for each cell: the values of the axes, and the columns that [`csv`](crate::csv()) has of a point. A
-/// cell that could not be measured has its reason in the last column only.
+/// A row for each cell: the values of the axes, and the columns of its trial, as those that
+/// [`csv`](crate::csv()) has of a point. A cell that could not be measured has its reason in the last column
+/// only.
 pub fn rows(grid: &Grid) -> Rows {
-    let columns = Columns::of(grid.cells.iter().filter_map(|cell| cell.point.as_ref()));
+    let points = || grid.cells.iter().filter_map(|cell| cell.point.as_ref());
+    let mut points = Rows::like(&observed(), points());
     let mut header: Vec<Column> = grid.axes.iter().map(of_axis).collect();
-    header.extend(columns.header());
-    header.push(Column { name: "problem".into(), kind: Some(Kind::Text) });
-    let width = header.len() - grid.axes.len() - 1;
+    let nothing = vec![Field::Empty; points.columns.len()];
+    header.append(&mut points.columns);
+    header.push(text("problem"));
+    let mut measured = points.rows.into_iter();
     let row = |cell: &Cell| {
         let mut row: Vec<Field> = grid.values(cell).cloned().map(Field::from).collect();
-        match &cell.point {
-            Some(point) => row.extend(columns.row(point)),
-            None => row.extend(std::iter::repeat_n(Field::Empty, width)),
-        }
+        let point = cell.point.as_ref().and_then(|_| measured.next());
+        row.extend(point.unwrap_or_else(|| nothing.clone()));
         row.push(cell.problem.clone().into());
         row
     };
@@ -31,18 +33,25 @@ fn of_axis(axis: &Axis) -> Column {
     Column { name: axis.parameter.clone(), kind: Kind::of(&values) }
 }
 
+/// A column of texts.
+fn text(name: &str) -> Column {
+    Column { name: name.into(), kind: Some(Kind::Text) }
+}
+
 /// A row for each of these cells, with columns that do not depend on the results: its name `cell`, the values
-/// of the axes, the columns of a point, the `problem` of a cell that could not be measured, the `key` that it
-/// has in journals, and the whole result in JSON, `trial`.
+/// of the axes, the columns that every trial has, the `problem` of a cell that could not be measured, the
+/// `key` that it has in journals, and the whole result in JSON, `trial`.
 pub fn outcomes(all: &Combinations<'_>, outcomes: &[Outcome]) -> Rows {
-    let (points, text) =
-        (Columns::default(), |name: &str| Column { name: name.into(), kind: Some(Kind::Text) });
-    let header = points.header();
+    let header = Rows::like::<Trial>(&observed(), []).columns;
+    let points = Rows::like(&observed(), outcomes.iter().filter_map(|it| it.result.as_ref().ok()));
+    let at: Vec<_> = header.iter().map(|column| points.columns.iter().position(|it| it == column)).collect();
+    let mut measured = points.rows.into_iter();
     let row = |outcome: &Outcome| {
         let point = outcome.result.as_ref().ok();
+        let fields = point.and_then(|_| measured.next()).unwrap_or_default();
         let mut row = vec![all.name(outcome).into()];
         row.extend(all.values(outcome.cell).cloned().map(Field::from));
-        row.extend(point.map_or(vec![Field::Empty; header.len()], |point| points.row(point)));
+        row.extend(at.iter().map(|at| at.and_then(|at| fields.get(at)).cloned().unwrap_or_default()));
         row.push(outcome.result.as_ref().err().cloned().into());
         row.push(outcome.key.clone().into());
         row.push(point.and_then(|point| serde_json::to_string(point).ok()).into());
@@ -51,7 +60,7 @@ pub fn outcomes(all: &Combinations<'_>, outcomes: &[Outcome]) -> Rows {
     let rows = outcomes.iter().map(row).collect();
     let mut columns = vec![text("cell")];
     columns.extend(all.axes().iter().map(of_axis));
-    columns.extend(header.iter().cloned());
+    columns.extend(header);
     columns.extend(["problem", "key", "trial"].map(text));
     Rows { columns, rows }
 }

@@ -1,6 +1,5 @@
 //! Fitted constants that were moved or found again, and constants that were drawn.
 
-use crate::rows::{Column, Field, Rows};
 use kpps_results::study::{ChangedVerdict, CrossValidation, Drawn, Fit, MovedConstant, Perturbation};
 use std::fmt::Write;
 
@@ -35,21 +34,6 @@ pub fn perturbation(document: &Perturbation) -> String {
         document.requested
     );
     text
-}
-
-/// A row for each change.
-pub fn perturbation_rows(document: &Perturbation) -> Rows {
-    let row = |row: &MovedConstant| {
-        vec![
-            Field::Text(row.constant.clone()),
-            Field::Number(row.change),
-            Field::Switch(row.is_moved),
-            Field::Whole(row.changed.len() as i64),
-            Field::Text(changed(row)),
-        ]
-    };
-    let columns = ["constant", "change", "is_moved", "verdicts_changed", "changed"];
-    Rows { columns: columns.map(Column::from).into(), rows: document.rows.iter().map(row).collect() }
 }
 
 /// A line for each measurement, as arguments of `kpps grid`.

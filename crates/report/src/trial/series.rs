@@ -10,24 +10,24 @@ use serde::Serialize;
 /// A row: an interval of a direction.
 #[derive(Serialize)]
 struct Row<'t> {
+    #[serde(rename = "directions.from")]
     from: &'t str,
+    #[serde(rename = "directions.to")]
     to: &'t str,
     #[serde(flatten)]
     interval: &'t Interval,
 }
 
+fn row<'t>(way: &'t Direction, interval: &'t Interval) -> Row<'t> {
+    Row { from: &way.from, to: &way.to, interval }
+}
+
 /// A row for each interval of each direction.
 pub(crate) fn rows(trial: &DetailedTrial) -> Rows {
-    let of = |way: &'_ Direction| {
-        let row = |interval| Row { from: &way.from, to: &way.to, interval };
-        Rows::of(&way.series.iter().map(row).collect::<Vec<_>>())
-    };
-    let each = trial.directions.iter().map(of);
-    each.reduce(|mut all, more| {
-        all.rows.extend(more.rows);
-        all
-    })
-    .unwrap_or_else(|| Rows::of::<u8>(&[]))
+    let ways = trial.directions.iter();
+    let all = ways.flat_map(|way| way.series.iter().map(move |interval| (way, interval)));
+    let row = |(way, interval)| row(way, interval);
+    Rows::of(&all.map(row).collect::<Vec<_>>())
 }
 
 /// A sentence on each direction's series.
@@ -51,7 +51,7 @@ fn sentence(way: &Direction, interval_s: f64) -> Option<String> {
         least / 1e3,
         most / 1e3
     );
-    let p99 = || all.iter().filter_map(|it| it.p99_ns);
+    let p99 = || all.iter().filter_map(|it| it.latency_ns.p99);
     if let (Some(least), Some(most)) = (p99().min(), p99().max()) {
         text += &format!(", p99 {:.1} to {:.1} µs", least as f64 / 1e3, most as f64 / 1e3);
     }
@@ -85,8 +85,8 @@ pub(super) fn section(trial: &DetailedTrial) -> Markup {
         ("receive overflow", |it| it.overflow.map(|frames| frames as f64)),
     ];
     let latency: [(&str, Value); 2] = [
-        ("p50", |it| it.p50_ns.map(|ns| ns as f64 / 1e3)),
-        ("p99", |it| it.p99_ns.map(|ns| ns as f64 / 1e3)),
+        ("p50", |it| it.latency_ns.p50.map(|ns| ns as f64 / 1e3)),
+        ("p99", |it| it.latency_ns.p99.map(|ns| ns as f64 / 1e3)),
     ];
     markup! {
         @if let Some(interval_s) = trial.interval_s {
@@ -95,7 +95,7 @@ pub(super) fn section(trial: &DetailedTrial) -> Markup {
                 (drawing::lines(&figure("Rates over time", "kpps", &rates)))
             }
             section { (drawing::lines(&figure("Frames that did not arrive over time", "frames", &frames))) }
-            @if trial.directions.iter().flat_map(|way| &way.series).any(|it| it.p50_ns.is_some()) {
+            @if trial.directions.iter().flat_map(|way| &way.series).any(|it| it.latency_ns.p50.is_some()) {
                 section { (drawing::lines(&figure("Latency over time", "µs", &latency))) }
             }
         }
@@ -115,16 +115,16 @@ fn line(trial: &DetailedTrial, way: &Direction, (name, of): &(&str, Value)) -> L
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_results::Latency;
 
     fn trial() -> DetailedTrial {
-        let interval = |second: u32, lost, p99_ns| Interval {
+        let interval = |second: u32, lost, ns| Interval {
             from_s: second.into(),
             seconds: 1.0,
             offered_pps: 50e3,
             received_pps: 50e3 - lost as f64,
             lost,
-            p99_ns,
-            p50_ns: p99_ns,
+            latency_ns: Latency { p50: ns, p99: ns, ..Latency::default() },
             ..Interval::default()
         };
         let series = vec![interval(0, 0, Some(9000)), interval(1, 2500, None), interval(2, 10, Some(80_000))];
@@ -155,7 +155,8 @@ mod tests {
         let csv = rows(&trial()).csv();
         let second = csv.lines().nth(2).unwrap_or_default();
         assert!(
-            csv.starts_with("from,to,from_s,seconds,offered_pps,") && second.ends_with(",2500,,"),
+            csv.starts_with("directions.from,directions.to,from_s,seconds,offered_pps,")
+                && second.ends_with(",2500,,,,"),
             "{csv}"
         );
     }

@@ -211,13 +211,13 @@ fn csv_has_empty_fields_for_what_nobody_observed() {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (header, first) = (lines.next().unwrap(), lines.next().unwrap());
     let value = |name: &str| first[header.iter().position(|it| *it == name).unwrap()];
-    for name in ["cpu_busy", "cpu_hardirq", "cpu_idle_polls", "bus_busy", "interrupts_per_s"] {
+    for name in ["cpu_busy", "cpu.hardirq", "cpu.idle_polls", "bus_busy", "interrupts_per_s"] {
         assert_eq!(value(name), "", "{name}");
     }
-    for name in ["register_reads_per_packet", "register_writes_per_packet", "allocations_per_packet"] {
+    for name in ["registers_per_packet.read", "registers_per_packet.write", "allocations_per_packet"] {
         assert_eq!(value(name), "", "{name}");
     }
-    assert_eq!((value("sent_pps"), value("loss_ratio"), value("latency_p50_ns")), ("100", "0", ""));
+    assert_eq!((value("sent_pps"), value("loss_ratio"), value("latency_ns.p50")), ("100", "0", ""));
 }
 
 #[test]
