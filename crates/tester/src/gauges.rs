@@ -102,7 +102,7 @@ impl Gauges {
     pub fn so_far(&self) -> Option<(Duration, u64, u64)> {
         let running = self.running()?;
         let elapsed = running.state.ended().unwrap_or_else(Instant::now) - running.begun;
-        let [(sent_a, received_a), (sent_b, received_b)] = [0, 1].map(|at| running.state.so_far(at));
+        let [(sent_a, received_b), (sent_b, received_a)] = [0, 1].map(|from| running.state.crossed(from));
         Some((elapsed, sent_a + sent_b, received_a + received_b))
     }
 
@@ -168,15 +168,18 @@ impl Gauges {
         let Some(running) = self.running() else { return Vec::new() };
         let state = &running.state;
         let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
-        let live = |(from, to): (usize, usize)| LiveDirection {
-            from: running.ports[from].port.clone(),
-            to: running.ports[to].port.clone(),
-            sent: state.so_far(from).0,
-            received: state.so_far(to).1,
-            lost: state.lost(from),
-            shortfall: state.reported(from).shortfall,
-            offered_pps: running.offered_pps(),
-            reported: state.reported(to),
+        let live = |(from, to): (usize, usize)| {
+            let (lost, (sent, received)) = (state.lost(from), state.crossed(from));
+            LiveDirection {
+                from: running.ports[from].port.clone(),
+                to: running.ports[to].port.clone(),
+                sent,
+                received,
+                lost,
+                shortfall: state.reported(from).shortfall,
+                offered_pps: running.offered_pps(),
+                reported: state.reported(to),
+            }
         };
         directions.map(live).collect()
     }

@@ -143,6 +143,15 @@ impl TrialState {
         (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed))
     }
 
+    /// Frames that one end has sent and the other has received so far. The ends count by themselves, and each
+    /// records its count some moments later: a frame that was received was sent, whatever the sender has
+    /// recorded.
+    pub fn crossed(&self, from: usize) -> (u64, u64) {
+        // What is received is read first: what is sent only grows until it is read, too.
+        let received = self.so_far[1 - from][1].load(Ordering::Acquire);
+        (self.so_far(from).0.max(received), received)
+    }
+
     /// Frames that an end has sent and received so far, and whether it has sent all: then that is their
     /// number, whenever it was last recorded.
     pub fn progress(&self, at: usize) -> (u64, u64, bool) {
@@ -297,6 +306,26 @@ mod tests {
         assert!(state.ended().is_none() && state.sent(0).is_some());
         state.has_sent(1, 5);
         assert!(state.ended().is_some());
+    }
+
+    /// A receiver may record its count before the sender does.
+    #[test]
+    fn no_more_is_received_than_sent() {
+        let state = TrialState::new(1);
+        state.sends(0, 900);
+        state.receives(1, 932);
+        assert_eq!((state.crossed(0), state.crossed(1)), ((932, 932), (0, 0)));
+        state.sends(0, 1000);
+        assert_eq!(state.crossed(0), (1000, 932));
+        // Whatever the order in which two threads come to record.
+        std::thread::scope(|scope| {
+            let counts =
+                scope.spawn(|| (1001..100_000).for_each(|n| (state.receives(1, n), state.sends(0, n)).1));
+            while !counts.is_finished() {
+                let (sent, received) = state.crossed(0);
+                assert!(sent >= received, "{sent} {received}");
+            }
+        });
     }
 
     /// Frames that arrived since then do not hide those that were lost before.

@@ -4,7 +4,7 @@
 
 use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
-use super::sample::{Footer, Lost, MINUTE, Snapshot};
+use super::sample::{Footer, Lost, MINUTE, Rates, Snapshot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -112,28 +112,33 @@ impl Rows {
     }
 }
 
-/// The rates, and a sparkline of the last minute.
+/// The rates, each with a sparkline of its last minute. All three have one scale.
 fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     let kpps = |pps: Option<f64>| {
         pps.map_or_else(|| format!("{:>15}", "-"), |pps| format!("{:>10.1} kpps", pps / 1e3))
     };
-    let rates = snapshot.rates;
-    let rows = [
-        ("offered", kpps(rates.and_then(|rates| rates.offered_pps))),
-        ("sent", kpps(rates.map(|rates| rates.sent_pps))),
-        ("received", kpps(rates.map(|rates| rates.received_pps))),
+    let rates: [(&str, fn(&Rates) -> Option<f64>); 3] = [
+        ("offered", |rates| rates.offered_pps),
+        ("sent", |rates| Some(rates.sent_pps)),
+        ("received", |rates| Some(rates.received_pps)),
     ];
-    for ((name, rate), y) in rows.into_iter().zip(area.top()..area.bottom()) {
+    let width = area.width.saturating_sub(LABEL + 1).min(MINUTE as u16);
+    let minute = |of: fn(&Rates) -> Option<f64>| {
+        let seconds: Vec<f64> = snapshot.minute.iter().map(|rates| of(rates).unwrap_or(0.0)).collect();
+        if width == 0 { Vec::new() } else { last_minute(&seconds, width.into()) }
+    };
+    let lines = rates.map(|(_, of)| minute(of));
+    let most = lines.iter().flatten().copied().max().unwrap_or(0);
+    for (((name, of), bars), y) in rates.into_iter().zip(&lines).zip(area.top()..area.bottom()) {
+        let rate = kpps(snapshot.rates.as_ref().and_then(of));
         let words = Line::from(vec![Span::raw(format!("{name:<8}")), Span::styled(rate, look.strong())]);
         words.render(Rect { y, height: 1, width: LABEL.min(area.width), ..area }, buffer);
+        let place = Rect { x: area.x + LABEL + 1, y, width, height: 1 };
+        if bars.iter().any(|bar| *bar > 0) {
+            let line = Sparkline::default().data(bars).max(most);
+            line.style(look.in_colour(Color::Cyan)).render(place.intersection(area), buffer);
+        }
     }
-    let width = area.width.saturating_sub(LABEL + 1).min(MINUTE as u16);
-    let place = Rect { x: area.x + LABEL + 1, width, ..area };
-    if width == 0 {
-        return;
-    }
-    let bars = last_minute(&snapshot.minute, width.into());
-    Sparkline::default().data(&bars).style(look.in_colour(Color::Cyan)).render(place, buffer);
 }
 
 /// The last minute in so many columns, the latest at the right; a column is the mean of its seconds.

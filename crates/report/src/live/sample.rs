@@ -150,8 +150,8 @@ pub struct Snapshot {
     /// Rates of the last second, or of the last trial if there are no counters during a trial; `None` at
     /// first.
     pub rates: Option<Rates>,
-    /// Frames received per second in the last minute, a value for each second, the latest last.
-    pub minute: Vec<f64>,
+    /// The rates of the last minute, for each second, the latest last.
+    pub minute: Vec<Rates>,
     /// Frames lost.
     pub lost: Lost,
     /// The CPUs.
@@ -189,7 +189,7 @@ pub(crate) struct Sampler {
     dropped: BTreeMap<String, u64>,
     spent: Vec<LiveCpu>,
     cpus: Vec<LiveCpu>,
-    minute: VecDeque<f64>,
+    minute: VecDeque<Rates>,
 }
 
 impl Sampler {
@@ -232,7 +232,7 @@ impl Sampler {
                 self.dropped = self.source.dropped();
             }
             self.sample_cpus();
-            self.minute.push_back(rates.map_or(0.0, |rates| rates.received_pps));
+            self.minute.push_back(rates.unwrap_or_default());
             if self.minute.len() > MINUTE {
                 self.minute.pop_front();
             }
@@ -365,7 +365,7 @@ mod tests {
         let expected = Lost { so_far: true, due: 1250, frames: 350, places: kinds.into() };
         assert_eq!(snapshot.lost, expected);
         assert_eq!(snapshot.cpus[0].busy, [("kernel", 0.75)]);
-        assert_eq!(snapshot.minute, [0.0, 800.0]);
+        assert_eq!(snapshot.minute.iter().map(|it| it.received_pps).collect::<Vec<_>>(), [0.0, 800.0]);
         // The next trial's counters begin at 0: nothing of the last one is in its rate.
         progress.ended(Ended { due: 1250, arrived: 900, ..Ended::default() });
         progress.begins("second", Some(10.0));

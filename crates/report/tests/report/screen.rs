@@ -5,6 +5,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Duration;
 
+/// The rates of a second.
+fn rates(offered_pps: f64, received_pps: f64) -> Rates {
+    Rates { offered_pps: Some(offered_pps), sent_pps: offered_pps, received_pps }
+}
+
 fn search() -> Snapshot {
     let trial = |kpps: f64, lost: f64| Ended {
         offered_pps: Some(kpps * 1e3),
@@ -22,7 +27,9 @@ fn search() -> Snapshot {
         done: 17,
         wanted: None,
         rates: Some(Rates { offered_pps: Some(512_300.0), sent_pps: 512_287.0, received_pps: 511_940.0 }),
-        minute: (0..50).map(|second| 511_940.0 * (f64::from(second % 10) + 1.0) / 10.0).collect(),
+        minute: (0..50)
+            .map(|second| rates(512_300.0, 511_940.0 * (f64::from(second % 10) + 1.0) / 10.0))
+            .collect(),
         lost: Lost {
             so_far: true,
             due: 512_287,
@@ -46,7 +53,7 @@ fn curve() -> Snapshot {
         done: 34,
         wanted: Some(75),
         rates: Some(Rates { offered_pps: Some(4e5), sent_pps: 4e5, received_pps: 319_840.0 }),
-        minute: vec![1e5, 2e5, 3e5, 319_840.0],
+        minute: [1e5, 2e5, 3e5, 319_840.0].map(|received| rates(4e5, received)).into(),
         lost: Lost {
             so_far: false,
             due: 40_000,
