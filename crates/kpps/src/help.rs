@@ -3,8 +3,9 @@
 use crate::error::Failure;
 use clap::{Arg, Args, Command};
 use clap_complete::Shell;
+use clap_mangen::roff::{Roff, bold, roman};
 use kpps_report::Session;
-use kpps_report::help::{self, HEADINGS};
+use kpps_report::help::{self, Block, HEADINGS};
 use kpps_results::file::WholeFile;
 use std::path::PathBuf;
 
@@ -79,11 +80,78 @@ pub struct ManArguments {
 fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     let mut shown = command.get_subcommands().filter(|below| !below.is_hide_set());
     shown.try_for_each(|below| render_all(below, pages))?;
-    let page = clap_mangen::Man::new(command.clone());
-    let mut text = Vec::new();
-    page.render(&mut text)?;
-    pages.push((page.get_filename(), text));
+    let name = clap_mangen::Man::new(command.clone()).get_filename();
+    pages.push((name, page(command)?));
     Ok(())
+}
+
+/// The manual page of a command: its options by what they are about, its remarks and examples line by line,
+/// and the exit status.
+fn page(command: &Command) -> std::io::Result<Vec<u8>> {
+    let man = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    let usage = command.clone().render_usage().to_string();
+    let remarks = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.control("nf", []);
+    for line in usage.trim_start_matches("Usage:").lines() {
+        roff.text([bold(line.trim())]);
+    }
+    roff.control("fi", []);
+    roff.to_writer(&mut text)?;
+    man.render_description_section(&mut text)?;
+    let mut options = Vec::new();
+    man.render_options_section(&mut options)?;
+    text.extend(with_groups(&String::from_utf8_lossy(&options)).bytes());
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    let mut roff = Roff::new();
+    for (section, blocks) in help::sections(&remarks) {
+        roff.control("SH", [section.to_uppercase().as_str()]);
+        for block in blocks {
+            match block {
+                Block::Words(words) => {
+                    roff.control("PP", []);
+                    roff.text([roman(words)]);
+                }
+                Block::Lines(lines) => {
+                    roff.control("PP", []);
+                    roff.control("nf", []);
+                    lines.iter().for_each(|line| _ = roff.text([roman(*line)]));
+                    roff.control("fi", []);
+                }
+            }
+        }
+    }
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, what) in help::EXIT_STATUS {
+        roff.control("TP", []);
+        roff.text([bold(code)]);
+        roff.text([roman(what)]);
+    }
+    roff.to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// A section of options with the headings of their groups as headings within it.
+fn with_groups(options: &str) -> String {
+    let heading =
+        |line: &str| HEADINGS.into_iter().find(|(name, _)| line == format!(".SH {}", in_roff(name)));
+    let lines = options.lines().map(|line| match heading(line) {
+        Some((name, _)) => format!(".SS {}\n", in_roff(name)),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// The name of a section as clap's pages have it.
+fn in_roff(name: &str) -> String {
+    let name = name.to_uppercase();
+    if name.contains(' ') { format!("\"{name}\"") } else { name }
 }
 
 /// Runs `kpps man`.
@@ -99,9 +167,8 @@ pub fn man(command: Command, arguments: &ManArguments, session: &Session) -> Res
         let write = |(name, page): &(String, Vec<u8>)| WholeFile::open(&folder.join(name))?.write(page);
         return pages.iter().try_for_each(write).map_err(failed);
     }
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page).map_err(failed)?;
-    Ok(session.print(&String::from_utf8_lossy(&page))?)
+    let text = page(&command).map_err(failed)?;
+    Ok(session.print(&String::from_utf8_lossy(&text))?)
 }
 
 /// Arguments of `kpps completions`.
@@ -114,16 +181,25 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Runs `kpps completions`.
-pub fn completions(
-    mut command: Command,
-    arguments: &CompletionsArguments,
-    session: &Session,
-) -> Result<(), Failure> {
+/// Runs `kpps completions`: what a shell needs to ask the command itself.
+pub fn completions(arguments: &CompletionsArguments, session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command, "kpps", &mut script);
+    let name = arguments.shell.to_string();
+    let shells = clap_complete::env::Shells::builtins();
+    let shell = shells
+        .completer(&name)
+        .ok_or_else(|| Failure::Input(format!("there are no completions for {name}")))?;
+    shell
+        .write_registration(crate::complete::ASKED, "kpps", "kpps", "kpps", &mut script)
+        .map_err(|e| Failure::Failed(format!("the completions cannot be made: {e}")))?;
+    if name == "bash" {
+        script.extend(COLONS.bytes());
+    }
     Ok(session.print(&String::from_utf8_lossy(&script))?)
 }
+
+/// A colon ends a word for bash, unless this says otherwise (bash's FAQ, E13). The names of ports have one.
+const COLONS: &str = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n";
 
 #[cfg(test)]
 mod tests {

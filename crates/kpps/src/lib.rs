@@ -7,6 +7,7 @@
 
 mod calibrate_host;
 mod compare;
+mod complete;
 mod curve;
 mod error;
 #[cfg(feature = "faults")]
@@ -36,6 +37,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
+pub use complete::answer as answer_shell;
 pub use error::Failure;
 pub use kpps_report::Session;
 
@@ -209,7 +211,7 @@ fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::List(arguments) => list::run(&arguments, session),
         Command::Schema => Ok(session.print(&kpps_results::schema())?),
         Command::Man(arguments) => help::man(self::command(), &arguments, session),
-        Command::Completions(arguments) => help::completions(self::command(), &arguments, session),
+        Command::Completions(arguments) => help::completions(&arguments, session),
     }
 }
 

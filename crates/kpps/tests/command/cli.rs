@@ -456,12 +456,73 @@ fn manual_pages_and_completions_are_made_of_the_same_definitions() {
     let read = |name: &str| std::fs::read_to_string(here.path().join("share/man/man1").join(name)).unwrap();
     assert!(read("kpps.1").contains("kpps"));
     assert!(read("kpps-ndr.1").contains("pdr\\-loss"));
+    for name in ["kpps.1", "kpps-ndr.1", "kpps-trial.1", "kpps-compare.1"] {
+        let page = read(name);
+        let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        assert_eq!(sections[..4], ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"], "{name}");
+        assert_eq!(sections[sections.len() - 2..], ["EXAMPLES", "\"EXIT STATUS\""], "{name}");
+        assert!(!page.contains("Exit codes"), "{name}");
+        // Each command of the examples stands between .nf and .fi, where no line is filled.
+        let mut fills = true;
+        for line in page.lines() {
+            fills = line == ".fi" || fills && line != ".nf";
+            assert!(!fills || !line.starts_with("  "), "{name}: {line}");
+        }
+    }
+    assert!(
+        read("kpps-trial.1").contains(".SS \"DEVICE UNDER TEST\"")
+            && read("kpps-trial.1").contains(".SH PORTS")
+    );
     assert!(read("kpps-device-bind.1").contains("backend"));
     for shell in ["bash", "zsh", "fish"] {
         let script = text(&kpps(&here, &["completions", shell]).stdout);
-        assert!(script.contains("rfc2544") && script.contains("bidirectional"), "{shell}");
+        assert!(script.contains("COMPLETE") && script.contains("kpps"), "{shell}: {script}");
     }
     assert_eq!(kpps(&here, &["completions", "csh"]).status.code(), Some(2));
+}
+
+/// What a shell asks the command at each Tab, as bash does.
+#[test]
+fn a_shell_is_offered_values() {
+    let offered = |words: &[&str]| {
+        let mut command = Command::cargo_bin("kpps").unwrap();
+        command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+        command
+            .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+            .env("_CLAP_COMPLETE_SPACE", "true")
+            .env("_CLAP_IFS", "\n");
+        let output = command.arg("--").args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (words, value) in [
+        (&["kpps", "rfc"][..], "rfc2544"),
+        (&["kpps", "curve", "--bidir"], "--bidirectional"),
+        (&["kpps", "curve", "--machine", "mor"], "morris2000"),
+        (&["kpps", "curve", "--driver", "click"], "click-polling"),
+        (&["kpps", "curve", "--driver", "kpps,click"], "kpps,click-polling"),
+        (&["kpps", "grid", "--chip", "8257"], "82574l"),
+        (&["kpps", "study", "rdr"], "rdr2007"),
+        (&["kpps", "list", "drivers", "click"], "click-polling"),
+    ] {
+        let all = offered(words);
+        assert!(all.iter().any(|it| it == value), "{words:?}: {all:?}");
+        assert!(all.iter().all(|it| it.starts_with(words[words.len() - 1])), "{words:?}: {all:?}");
+    }
+    // In bash itself, where a colon would end a word.
+    let script = "PATH=$1:$PATH; source <(kpps completions bash); [[ $COMP_WORDBREAKS != *:* ]] || exit 3
+        COMP_WORDS=(kpps curve --machine rdr20) COMP_CWORD=3 COMP_TYPE=9; _clap_complete_kpps kpps rdr20 --machine
+        echo ${COMPREPLY[@]}";
+    let folder = assert_cmd::cargo::cargo_bin("kpps").parent().unwrap().to_owned();
+    let output =
+        std::process::Command::new("bash").args(["-c", script, "bash"]).arg(folder).output().unwrap();
+    assert!(text(&output.stdout).starts_with("rdr2007"), "{}{}", text(&output.stdout), text(&output.stderr));
+    if cfg!(target_os = "linux") {
+        let ports = offered(&["kpps", "trial", "--ports", "packet:l"]);
+        assert!(ports.iter().any(|it| it == "packet:lo"), "{ports:?}");
+        let ports = offered(&["kpps", "trial", "--ports", "packet:lo,auto:l"]);
+        assert!(ports.iter().any(|it| it == "packet:lo,auto:lo"), "{ports:?}");
+    }
 }
 
 #[test]

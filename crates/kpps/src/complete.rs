@@ -1,0 +1,89 @@
+//! What a shell offers for a value: names of profiles and studies, interfaces, ports. The shell asks the
+//! command itself, so the values are those of this build and of this host.
+
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use kpps_profiles::Kind;
+use std::ffi::OsStr;
+
+/// The variable by which a shell asks for completions.
+pub const ASKED: &str = "COMPLETE";
+
+/// Where a system has its interfaces.
+const INTERFACES: &str = "/sys/class/net";
+
+/// The argument with what a shell offers for its values, if that is known.
+pub fn with_values(arg: Arg) -> Arg {
+    let values: fn() -> Vec<String> = match arg.get_long().unwrap_or(arg.get_id().as_str()) {
+        "machine" => || kpps_profiles::names(Kind::Machine),
+        "chip" => || kpps_profiles::names(Kind::Chip),
+        "nic" => || kpps_profiles::names(Kind::Nic),
+        "driver" => || kpps_profiles::names(Kind::Driver),
+        #[cfg(feature = "study")]
+        "studies" => kpps_study::names,
+        "name" => || Kind::ALL.into_iter().flat_map(kpps_profiles::names).collect(),
+        "ports" | "port" | "from_port" | "to_port" => ports,
+        "watch" => interfaces,
+        _ => return arg,
+    };
+    arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(values(), typed)))
+}
+
+/// The values that begin as what was typed. Of several with commas between them, the last one is completed.
+fn offered(values: Vec<String>, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let (before, begun) = typed.rfind(',').map_or(("", &*typed), |comma| typed.split_at(comma + 1));
+    let fits = values.into_iter().filter(|value| value.starts_with(begun));
+    fits.map(|value| CompletionCandidate::new(format!("{before}{value}"))).collect()
+}
+
+/// The interfaces of this host; none if it does not say.
+fn interfaces() -> Vec<String> {
+    let folder = std::fs::read_dir(INTERFACES).into_iter().flatten().flatten();
+    let mut names: Vec<_> = folder.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The ports that this host's interfaces can be.
+fn ports() -> Vec<String> {
+    let kinds = ["auto", "packet", "xdp"];
+    kinds.iter().flat_map(|kind| interfaces().into_iter().map(move |name| format!("{kind}:{name}"))).collect()
+}
+
+/// Answers a shell that asks for completions, and ends the process then.
+pub fn answer() {
+    if std::env::var_os(ASKED).is_some() {
+        clap_complete::CompleteEnv::with_factory(commands).var(ASKED).bin("kpps").complete();
+    }
+}
+
+/// The command with what a shell offers for the values of all its commands.
+fn commands() -> Command {
+    let mut command = crate::command();
+    command.build();
+    values_of_all(command)
+}
+
+fn values_of_all(command: Command) -> Command {
+    command.mut_args(with_values).mut_subcommands(values_of_all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&str], typed: &str) -> Vec<String> {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        let all = offered(values, OsStr::new(typed));
+        all.iter().map(|it| it.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_last_of_several_values_is_completed() {
+        assert_eq!(of(&["kpps", "rdr", "rdr2"], "rd"), ["rdr", "rdr2"]);
+        assert_eq!(of(&["kpps", "rdr"], "kpps,"), ["kpps,kpps", "kpps,rdr"]);
+        assert_eq!(of(&["packet:lo", "xdp:lo"], "packet:a,x"), ["packet:a,xdp:lo"]);
+        assert!(of(&["kpps"], "x").is_empty());
+    }
+}
