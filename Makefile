@@ -81,7 +81,8 @@ branches: install-build-tools
 $(CARGO_MUTANTS): | install-build-tools
 	cargo install --quiet --locked --version 27.1.0 --root $(TARGET)/tools cargo-mutants
 
-# A Debian package, beside the built command: the command, its manual pages and completions.
+# A Debian package, beside the built command: the command, its manual pages and completions, the guide, and
+# the agent as a service.
 deb: install-build-tools
 	@$(call install,dpkg-deb:dpkg objdump:binutils)
 	cargo build --release --package kpps

@@ -8,11 +8,15 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 ./install.sh "$kpps" "$root" usr
+# The agent as a service, which is not started unasked, and its options, which are the administrator's.
+install -D --mode 644 kpps-agent.service "$root/usr/lib/systemd/system/kpps-agent.service"
+install -D --mode 644 kpps-agent.default "$root/etc/default/kpps-agent"
 version=$("$kpps" --version | cut -d ' ' -f 2)
 architecture=$(dpkg --print-architecture)
 # The newest symbol of the C library that the command uses says which one it needs.
 libc=$(objdump -T "$kpps" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1 | cut -d _ -f 2)
 mkdir "$root/DEBIAN"
+echo /etc/default/kpps-agent > "$root/DEBIAN/conffiles"
 cat > "$root/DEBIAN/control" <<END
 Package: kpps
 Version: $version

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a built kpps below a root folder: the command, its manual pages and completions, and what is to be
-# read.
+# Installs a built kpps below a root folder: the command, its manual pages and completions, the guide and what
+# else is to be read.
 # usage: packaging/install.sh KPPS ROOT PREFIX, as packaging/install.sh target/release/kpps / /usr/local
 set -euo pipefail
 kpps=$(realpath "$1")
@@ -19,3 +19,6 @@ completions zsh zsh/vendor-completions/_kpps
 completions fish fish/vendor_completions.d/kpps.fish
 install -D --mode 644 --target-directory "$to/share/doc/kpps" README.md CHANGELOG.md
 install -D --mode 644 LICENSE "$to/share/doc/kpps/copyright"
+for page in $(cd docs/src && find . -type f); do
+    install -D --mode 644 "docs/src/$page" "$to/share/doc/kpps/guide/$page"
+done

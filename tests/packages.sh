@@ -28,6 +28,17 @@ bash -n "$root/usr/share/bash-completion/completions/kpps"
 for file in zsh/vendor-completions/_kpps fish/vendor_completions.d/kpps.fish doc/kpps/README.md doc/kpps/copyright; do
     test -s "$root/usr/share/$file"
 done
+# The guide is there, and each page that its contents name; and the agent's service with what it reads.
+for page in $(grep -o '([a-z0-9-]*\.md)' docs/src/SUMMARY.md | tr -d '()'); do
+    test -s "$root/usr/share/doc/kpps/guide/$page"
+done
+unit=$root/usr/lib/systemd/system/kpps-agent.service
+program=$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' "$unit")
+test -x "$root$program"
+test -s "$root$(sed -n 's/^EnvironmentFile=//p' "$unit")"
+if command -v systemd-analyze > /dev/null; then
+    systemd-analyze verify --root "$root" kpps-agent.service 2>&1 | grep kpps-agent && exit 1
+fi
 # What the image's recipe copies and runs is there, and what it does not need stays out.
 grep -q '^COPY . .$' packaging/Containerfile
 for program in $(grep -o 'packaging/[a-z.]*sh' packaging/Containerfile); do test -x "$program"; done
