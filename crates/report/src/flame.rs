@@ -5,13 +5,23 @@ use kpps_results::lab::{Profile, Stack};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// The style sheet.
+/// The style sheet of boxes. A name stands only in a box that has room for all of it.
 pub(crate) const CSS: &str = "
-.flame { display: flex; flex-direction: column; min-width: 0; overflow: hidden; }
-.flame > span { display: block; font: 12px/18px monospace; padding: 0 4px; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; color: #1c1e21; background: #e9b44c; border: 1px solid var(--page); }
+.flame { display: flex; flex-direction: column; min-width: 0; overflow: hidden; container-type: inline-size; }
+.flame > span { display: block; font: 12px/18px monospace; height: 20px; padding: 0 4px; white-space: nowrap;
+  overflow: hidden; color: #1c1e21; background: #e9b44c; border: 1px solid var(--page); }
 .flame > div { display: flex; }
+@container (max-width: 85px) { .flame > span { font-size: 0; } }
+@container (max-width: 160px) { .flame > span[data-tens='2'] { font-size: 0; } }
+@container (max-width: 235px) { .flame > span[data-tens='3'] { font-size: 0; } }
+@container (max-width: 310px) { .flame > span[data-tens='4'] { font-size: 0; } }
+@container (max-width: 385px) { .flame > span[data-tens='5'] { font-size: 0; } }
+@container (max-width: 530px) { .flame > span[data-tens='7'] { font-size: 0; } }
+@container (max-width: 750px) { .flame > span[data-tens='10'] { font-size: 0; } }
 ";
+
+/// The room that the style sheet asks for a name, in tens of letters; no more are shown.
+const TENS: [usize; 7] = [1, 2, 3, 4, 5, 7, 10];
 
 /// Boxes with a smaller share are left out.
 const LEAST_SHARE: f64 = 0.002;
@@ -47,7 +57,10 @@ impl<'a> Node<'a> {
                     @for (name, node) in calls {
                         @let width = format!("width:{:.3}%", (node.share / self.share * 100.0).min(100.0));
                         div.flame style=(width) {
-                            span title=(format!("{name}: {:.1} %", node.share * 100.0)) { (name) }
+                            @let shown: String = name.chars().take(10 * TENS[TENS.len() - 1]).collect();
+                            @let letters = shown.chars().count();
+                            @let tens = TENS.into_iter().find(|tens| 10 * tens >= letters).unwrap_or(1);
+                            span title=(format!("{name}: {:.1} %", node.share * 100.0)) data-tens=(tens) { (shown) }
                             (node.within())
                         }
                     }

@@ -1,6 +1,5 @@
 //! Every document in the forms that people and programs read: text, rows, pages.
 
-use crate::flame;
 use crate::page::{CSS, page, with_provenance};
 use crate::text::Look;
 use crate::{
@@ -23,27 +22,21 @@ use kpps_results::rfc2544::{Rfc2544, Sizes};
 use kpps_results::run::Run;
 use kpps_results::simulation::{BusTrace, Profile, Scale, Transmit};
 use kpps_results::study::{CrossValidation, Drawn, Fit, Perturbation, Study};
-use maud::{Markup, html};
+use maud::html;
 use serde::Serialize;
 
 /// The page of a document that has no plots: its text for the screen, and all its rows.
 fn plain(title: &str, document: &impl Forms) -> String {
-    with_graphs(title, document, &html! {})
-}
-
-/// The same with graphs before the rows.
-fn with_graphs(title: &str, document: &impl Forms, graphs: &Markup) -> String {
     let (screen, rows) = (document.screen(Look::default(), ""), document.rows());
     let body = html! {
         header { div { h1 { (title) } } }
         main {
             @if !screen.trim().is_empty() { section { div.scroll { pre { (screen.trim_end()) } } } }
-            (graphs)
             @if !rows.rows.is_empty() { section { h2 { "Every value" } (rows.html()) } }
         }
         footer { p { "Made by kpps " (env!("CARGO_PKG_VERSION")) "." } }
     };
-    page(title, &[CSS, flame::CSS], &body)
+    page(title, &[CSS], &body)
 }
 
 /// A document in all its forms; JSON is that of [`kpps_results::to_json`].
@@ -327,9 +320,7 @@ impl Forms for Lab {
         Rows::of(&self.rows)
     }
     fn page(&self, _: usize) -> Option<String> {
-        let title = format!("Drivers compared on {} in QEMU {}", self.kernel, self.qemu);
-        let graphs = html! { @for profile in &self.profiles { (flame::graph(profile)) } };
-        Some(with_graphs(&title, self, &graphs))
+        Some(lab::page(self))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -1,6 +1,7 @@
 //! A search as a page and on the screen.
 
-use crate::{drawing, page, remarks};
+use crate::drawing::{self, Axis};
+use crate::{page, remarks};
 use kpps_results::ndr::{Ndr, SearchGoal};
 use kpps_results::study::{Figure, Line};
 use kpps_results::{Cpu, Limit, Trial, UNEXPLAINED};
@@ -20,7 +21,7 @@ pub fn page(search: &Ndr) -> String {
                 (kpps(search.max_pps)) " kpps" @if search.bidirectional { " per direction" } }
         } }
         main {
-            div.lead { p { (found(search)) "." } }
+            div.lead { p { (found(search)) "." @if !tester_limits(search).is_empty() { " The device under test may do better." } } }
             @for notice in notices(search) { p.notice role="status" { (notice) } }
             section { h2 { "Results" } div.scroll { (goals(search)) } }
             @for drawing in drawings(search) { section { (drawing) } }
@@ -56,11 +57,14 @@ pub(crate) fn at_least(pps: f64, limited_by: Option<Limit>) -> String {
 /// Notices that come before the results.
 pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     let mut notices = Vec::new();
-    if !search.complete {
-        notices.push("The search is not finished: run the same command with --resume to continue.".into());
+    match &search.trouble {
+        Some(trouble) => notices.push(trouble.clone()),
+        None if !search.complete => {
+            notices
+                .push("The search is not finished: run the same command with --resume to continue.".into());
+        }
+        None => {}
     }
-    notices.extend(search.trouble.clone());
-    notices.extend(tester_limits(search));
     notices.extend(remarks::resumed(search.trials.iter()));
     notices.extend(clock_error(search));
     let unexplained = || search.trials.iter().map(|trial| trial.ledger.unexplained);
@@ -103,12 +107,13 @@ pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
 
 /// Quantities over the load.
 pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
-    let mut drawings = vec![drawing::lines(&delivered(search)), lost(search)];
+    let (across, beyond) = across(search);
+    let mut drawings = vec![delivered(search, across, &beyond), lost(search, across)];
     if search.trials.iter().any(|trial| trial.latency_ns.p50.is_some()) {
-        drawings.push(drawing::lines(&latency(search)));
+        drawings.push(latency(search, across));
     }
     if search.trials.iter().any(|trial| trial.cpu.is_some()) {
-        drawings.push(cpus(search));
+        drawings.push(cpus(search, across));
     }
     drawings
 }
@@ -142,29 +147,56 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
     }
 }
 
-/// A quantity of each trial over its load.
-fn over_load(search: &Ndr, name: &str, of: impl Fn(&Trial) -> Option<f64>) -> Line {
-    let mut points: Vec<_> =
-        search.trials.iter().filter_map(|trial| Some((search.load_pps(trial) / 1e3, of(trial)?))).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    Line { name: name.into(), points }
+/// The axis of the loads, and a note on those that are beside it. A search begins at the highest load, which
+/// may be far above what the system delivers: loads up to twice that are drawn.
+fn across(search: &Ndr) -> (Axis, String) {
+    let directions = if search.bidirectional { 2.0 } else { 1.0 };
+    let best = search.trials.iter().map(|trial| trial.delivered_pps / directions).fold(0.0, f64::max);
+    let loads = || search.trials.iter().map(|trial| search.load_pps(trial));
+    let most = loads().filter(|load| *load <= 2.0 * best).fold(0.0, f64::max);
+    let most = if most > 0.0 { most } else { loads().fold(0.0, f64::max) };
+    let least = loads().fold(most, f64::min);
+    let margin = 0.05 * (most - least);
+    let axis = match most / least.max(f64::MIN_POSITIVE) {
+        wide if wide > 20.0 => Axis::logarithmic([least / 1e3, most / 1e3]),
+        _ => Axis::between((least - margin) / 1e3, (most + margin) / 1e3),
+    };
+    let note = match loads().filter(|load| *load > most).count() {
+        0 => String::new(),
+        1 => format!(" A trial at {} kpps is in the table only.", kpps(loads().fold(0.0, f64::max))),
+        many => format!(
+            " {many} trials at up to {} kpps are in the table only.",
+            kpps(loads().fold(0.0, f64::max))
+        ),
+    };
+    (axis, note)
 }
 
-fn delivered(search: &Ndr) -> Figure {
+/// The mean of a quantity at each load.
+fn over_load(search: &Ndr, name: &str, of: impl Fn(&Trial) -> Option<f64>) -> Line {
+    let all: Vec<_> =
+        search.trials.iter().filter_map(|trial| Some((search.load_pps(trial), of(trial)?))).collect();
+    Line { name: name.into(), points: piled(&all, |value| *value) }
+}
+
+fn delivered(search: &Ndr, across: Axis, beyond: &str) -> Markup {
     let directions = if search.bidirectional { 2.0 } else { 1.0 };
     let rate = |trial: &Trial| Some(trial.delivered_pps / directions / 1e3);
     let all = |trial: &Trial| Some(search.load_pps(trial) / 1e3);
-    Figure {
+    let figure = Figure {
         title: "Delivered against offered load".into(),
         x: "offered, kpps".into(),
         y: "delivered, kpps".into(),
         stated: Vec::new(),
         lines: vec![over_load(search, "delivered", rate), over_load(search, "offered", all)],
-    }
+    };
+    let most = search.trials.iter().filter_map(rate).fold(0.0, f64::max);
+    let note = format!("The mean of all trials at each load.{beyond}");
+    drawing::lines_on(&figure, &note, across, Axis::up_to(1.2 * most))
 }
 
 /// The losses at each load, by place.
-fn lost(search: &Ndr) -> Markup {
+fn lost(search: &Ndr, across: Axis) -> Markup {
     let ledgers: Vec<_> = search.trials.iter().map(|trial| (search.load_pps(trial), &trial.ledger)).collect();
     let places: BTreeSet<String> =
         ledgers.iter().flat_map(|(_, it)| it.losses()).map(|(place, _)| place.to_owned()).collect();
@@ -184,7 +216,7 @@ fn lost(search: &Ndr) -> Markup {
     let colours: Vec<_> = places.iter().enumerate().map(|(index, place)| colour(index, place)).collect();
     markup! {
         @if places.is_empty() { h2 { (figure.title) } p.hint { "Nothing was lost at any load." } }
-        @else { (drawing::layers(&figure, &colours, None)) }
+        @else { (drawing::layers(&figure, "", &colours, across, None)) }
     }
 }
 
@@ -206,7 +238,7 @@ fn piled<T>(all: &[(f64, T)], of: impl Fn(&T) -> f64) -> Vec<(f64, f64)> {
 }
 
 /// CPU time at each load, by kind.
-fn cpus(search: &Ndr) -> Markup {
+fn cpus(search: &Ndr, across: Axis) -> Markup {
     type Kind = (&'static str, &'static str, fn(&Cpu) -> f64);
     let kinds: [Kind; 4] = [
         ("interrupts", "k0", |cpu| cpu.hardirq),
@@ -227,21 +259,24 @@ fn cpus(search: &Ndr) -> Markup {
         lines: kinds.clone().map(line).collect(),
     };
     let colours: Vec<_> = kinds.map(|(_, colour, _)| (*colour).to_owned()).collect();
-    drawing::layers(&figure, &colours, Some(100.0 / 1.05))
+    drawing::layers(&figure, "", &colours, across, Some(Axis::up_to(100.0)))
 }
 
-fn latency(search: &Ndr) -> Figure {
+fn latency(search: &Ndr, across: Axis) -> Markup {
     let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
-    Figure {
+    let lines = vec![
+        over_load(search, "p50", |trial| us(trial.latency_ns.p50)),
+        over_load(search, "p99", |trial| us(trial.latency_ns.p99)),
+    ];
+    let up = Axis::logarithmic(lines.iter().flat_map(|line| &line.points).map(|point| point.1));
+    let figure = Figure {
         title: "Latency".into(),
         x: "offered, kpps".into(),
         y: "µs".into(),
         stated: Vec::new(),
-        lines: vec![
-            over_load(search, "p50", |trial| us(trial.latency_ns.p50)),
-            over_load(search, "p99", |trial| us(trial.latency_ns.p99)),
-        ],
-    }
+        lines,
+    };
+    drawing::lines_on(&figure, "On a logarithmic axis; none where nothing was delivered.", across, up)
 }
 
 pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup {
@@ -309,7 +344,7 @@ pub fn screen(document: &Ndr) -> String {
         document.measured_s,
         document.goals.first().map_or(0.0, |goal| goal.exceed_ratio * 100.0)
     );
-    for notice in notices(document).iter().filter(|notice| !tester_limits(document).contains(notice)) {
+    for notice in notices(document) {
         let _ = writeln!(text, "{notice}");
     }
     text
@@ -327,7 +362,9 @@ mod tests {
             let (sent, delivered) = (1000 - shortfall, 1000 - shortfall - lost);
             let dropped = [("between the ports".to_owned(), lost)].into();
             let ledger = Ledger { sent, shortfall, delivered, dropped, ..Ledger::default() };
-            Trial::new(kpps as f64 * 1e3, 1.0, [sent, shortfall, delivered], ledger).unwrap()
+            // A thousand frames are due.
+            let seconds = 1.0 / kpps as f64;
+            Trial::new(kpps as f64 * 1e3, seconds, [sent, shortfall, delivered], ledger).unwrap()
         };
         let goal = SearchGoal {
             name: "NDR".into(),

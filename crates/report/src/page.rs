@@ -28,12 +28,12 @@ pub(crate) fn page(title: &str, css: &[&str], body: &Markup) -> String {
     .into_string()
 }
 
-/// A page with what its document is of at its end.
+/// A page with what its document is of at the end of its main part.
 pub(crate) fn with_provenance(page: &str, provenance: &Provenance) -> String {
     let section = html! {
         section { h2 { "Measured" } dl { @for (name, what) in facts(provenance) { dt { (name) } dd { (what) } } } }
     };
-    match page.rfind("</body>") {
+    match page.rfind("</main>") {
         Some(at) => format!("{}{}{}", &page[..at], section.into_string(), &page[at..]),
         None => page.to_owned(),
     }

@@ -6,11 +6,12 @@ pub(crate) mod series;
 
 pub use screen::screen;
 
-use crate::drawing::{self, Bar, Part, band, bars, legend, percentiles};
+use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
 use crate::ndr::environment;
 use crate::page;
 use kpps_results::Cpu;
-use kpps_results::detail::{DetailedTrial, Direction, LatencyRange};
+use kpps_results::detail::{DetailedTrial, Direction};
+use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
@@ -120,22 +121,30 @@ fn latency(trial: &DetailedTrial) -> Markup {
         @if let Some(clocks) = &trial.clocks { p { (sentences::clocks(clocks)) "." } }
         (bars(&[(String::new(), percentiles(&trial.result.latency_ns, most_ns))]))
         @if trial.directions.iter().any(|way| !way.latency_histogram.is_empty()) {
-            p.hint { "Frames by latency: each bar is a range of times up to the one at its left." }
-            (bars(&trial.directions.iter().map(histogram).collect::<Vec<_>>()))
+            (histogram(trial))
         }
     }
 }
 
-/// The frames of a direction by their latency, under the direction's name.
-fn histogram(way: &Direction) -> (String, Vec<Bar>) {
-    let most = way.latency_histogram.iter().map(|range| range.frames).max().unwrap_or(1);
-    let bar = |range: &LatencyRange| Bar {
-        name: format!("{} µs", range.up_to_ns as f64 / 1e3),
-        share: range.frames as f64 / most as f64,
-        colour: "s0",
-        says: range.frames.to_string(),
+/// The frames of each direction by their latency.
+fn histogram(trial: &DetailedTrial) -> Markup {
+    let line = |way: &Direction| Line {
+        name: format!("{} to {}", way.from, way.to),
+        points: way.latency_histogram.iter().map(|it| (it.up_to_ns as f64 / 1e3, it.frames as f64)).collect(),
     };
-    (format!("{} to {}", way.from, way.to), way.latency_histogram.iter().map(bar).collect())
+    let figure = Figure {
+        title: "Frames by latency".into(),
+        x: "latency up to, µs".into(),
+        y: "frames".into(),
+        stated: Vec::new(),
+        lines: trial.directions.iter().map(line).collect(),
+    };
+    let points = || figure.lines.iter().flat_map(|line| &line.points);
+    let across = Axis::logarithmic(points().map(|point| point.0));
+    let up = Axis::logarithmic(points().map(|point| point.1));
+    let note =
+        "Each point is a range of latencies, a tenth of a power of ten wide. Both axes are logarithmic.";
+    drawing::lines_on(&figure, note, across, up)
 }
 
 fn cpus(trial: &DetailedTrial) -> Markup {
@@ -243,6 +252,7 @@ mod tests {
     use super::*;
     use kpps_results::Latency;
     use kpps_results::calibration::{Gaps, Sender};
+    use kpps_results::detail::LatencyRange;
     use kpps_results::detail::{CpuTimes, RateChange};
     use kpps_results::{Ledger, Trial};
 
@@ -319,10 +329,9 @@ mod tests {
         for width in ["496.80", "108.00", "36.00", "7.20", "72.00"] {
             assert!(text.contains(&format!("width=\"{width}\"")), "{width}");
         }
-        for bar in ["<span>12.5 µs</span><div class=\"track\"><i style=\"width:25.00%", "<span>16 µs</span>"]
-        {
-            assert!(text.contains(bar), "{bar}");
-        }
+        assert!(
+            text.contains("<td>12.50</td><td>30.00</td>") && text.contains("<td>16.00</td><td>120.0</td>")
+        );
         for words in [
             "a netem",
             "pb backlog",

@@ -91,7 +91,8 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
     assert_eq!((code, &error[..]), (0, ""));
     assert!(text.contains("most:") && text.contains("2 cells (×) could not be measured"), "{text}");
     let page = std::fs::read_to_string(folder.join("grid.html")).unwrap();
-    assert_eq!(page.matches("<rect").count(), 8);
+    // Four cells in maps of delivered, loss, latency, CPU and interrupts.
+    assert_eq!(page.matches("<rect").count(), 20);
     let (_, table, _) = kpps(folder, &[&words[..], &["--csv", "-"]].concat());
     assert_eq!(table.lines().count(), 5);
     assert!(table.starts_with("driver,driver.rx_ring,offered_pps,"), "{table}");

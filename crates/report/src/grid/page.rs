@@ -6,7 +6,7 @@ use crate::format::{kpps, percent};
 use crate::ndr::environment;
 use crate::{page, remarks};
 use kpps_results::Trial;
-use kpps_results::grid::{Cell, Grid};
+use kpps_results::grid::{Axis, Cell, Grid};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -14,8 +14,8 @@ const GRID_CSS: &str = include_str!("../../assets/grid.css");
 /// The most cells that are listed beside the maps; the rest is in the maps, and in JSON and CSV.
 const LISTED: usize = 2000;
 
-/// The grid as one self-contained HTML page without script: maps of what was delivered and of what was lost,
-/// where each cell says its numbers, and a table.
+/// The grid as one self-contained HTML page without script: maps of what was delivered and lost, of latency,
+/// CPU time and interrupts as far as they were observed, where each cell says its numbers, and a table.
 pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;
     let names: Vec<_> = grid.axes.iter().map(|axis| axis.parameter.as_str()).collect();
@@ -41,8 +41,7 @@ pub fn page(grid: &Grid) -> String {
             @for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
                 p.notice role="status" { (remark) }
             }
-            (maps(grid, "Delivered, kpps", 210, |point| (point.delivered_pps, kpps(point.delivered_pps))))
-            (maps(grid, "Loss, % of the frames sent", 10, |point| (point.loss_ratio, percent(point.loss_ratio))))
+            div.quantities style={ "--map:" (Frame::of(grid).width) "px" } { @for quantity in &QUANTITIES { (maps(grid, quantity)) } }
             (environment(&e.measured_on))
             section { h2 { "Every cell" } (table(grid)) }
         }
@@ -52,56 +51,152 @@ pub fn page(grid: &Grid) -> String {
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }
 
-/// The side of a cell, and the margins for labels.
-const SIDE: usize = 26;
-const LEFT: usize = 120;
-const BOTTOM: usize = 64;
-/// Wide enough for a number in a cell.
-const WIDE: usize = 40;
+/// A quantity that has maps.
+struct Quantity {
+    title: &'static str,
+    /// The colour of its highest value, by its name in the style sheet.
+    colour: &'static str,
+    /// The value; `None` where it was not observed.
+    of: fn(&Trial) -> Option<f64>,
+    /// The value in a cell.
+    words: fn(f64) -> String,
+}
 
-fn maps(grid: &Grid, title: &str, hue: u16, value: impl Fn(&Trial) -> (f64, String) + Copy) -> Markup {
-    let points = grid.cells.iter().filter_map(|cell| cell.point.as_ref());
-    let most = points.map(|point| value(point).0).fold(0.0, f64::max);
+const QUANTITIES: [Quantity; 5] = [
+    Quantity { title: "Delivered, kpps", colour: "s0", of: |it| Some(it.delivered_pps), words: kpps },
+    Quantity {
+        title: "Loss, % of the frames sent",
+        colour: "s6",
+        of: |it| Some(it.loss_ratio),
+        words: share,
+    },
+    Quantity {
+        title: "Latency, p99 in µs",
+        colour: "s3",
+        of: |it| it.latency_ns.p99.map(|ns| ns as f64),
+        words: |ns| short(ns / 1e3),
+    },
+    Quantity { title: "CPU, % busy", colour: "s4", of: |it| it.cpu_busy, words: share },
+    Quantity {
+        title: "Interrupts, thousands per second",
+        colour: "s2",
+        of: |it| it.interrupts_per_s,
+        words: |each| short(each / 1e3),
+    },
+];
+
+/// A share in per cent, without its sign.
+fn share(share: f64) -> String {
+    percent(share).replace("under ", "<").replace("over ", ">").replace(" %", "")
+}
+
+/// A number in at most four letters, as far as there is room.
+fn short(number: f64) -> String {
+    match number {
+        small if small > 0.0 && small < 10.0 => format!("{small:.1}"),
+        large if large >= 10_000.0 => format!("{:.0}k", large / 1e3),
+        other => format!("{other:.0}"),
+    }
+}
+
+/// The height of a cell, and its width: with a number, and without.
+const SIDE: usize = 26;
+const WIDE: usize = 40;
+const NARROW: usize = 13;
+/// The most columns with numbers in their cells.
+const NUMBERED: usize = 20;
+/// A letter of a name, as wide as it can be expected to be.
+const LETTER: usize = 7;
+
+/// The maps of a quantity beside each other; nothing if no cell has it.
+fn maps(grid: &Grid, quantity: &Quantity) -> Markup {
+    let values = grid.cells.iter().filter_map(|cell| (quantity.of)(cell.point.as_ref()?));
+    let Some(most) = values.reduce(f64::max) else { return Markup::default() };
     markup! {
         section {
-            h2 { (title) }
-            @for map in cells_in_maps(grid) {
-                figure {
-                    @if !map.name.is_empty() { figcaption { (map.name) } }
-                    div.scroll { (drawn(grid, &map, hue, most, value)) }
+            h2 { (quantity.title) }
+            p.hint { "Point at a cell for all that it has."
+                @if grid.cells.iter().any(|cell| cell.point.is_none()) { " × could not be measured." } }
+            div.maps {
+                @for map in cells_in_maps(grid) {
+                    figure {
+                        @if !map.name.is_empty() { figcaption { (map.name) } }
+                        div.scroll { (drawn(grid, &map, quantity, most)) }
+                    }
                 }
             }
         }
     }
 }
 
-fn drawn(grid: &Grid, map: &Map, hue: u16, most: f64, value: impl Fn(&Trial) -> (f64, String)) -> Markup {
+/// The measures of the maps of a grid, in px: all of them have the same.
+struct Frame {
+    /// The width of a cell.
+    side: usize,
+    /// Where cells begin.
+    left: usize,
+    top: usize,
+    /// The room for names along the lower edge, and whether they stand upright.
+    names: usize,
+    is_turned: bool,
+    /// One name of so many is shown.
+    every: usize,
+    width: usize,
+}
+
+impl Frame {
+    fn of(grid: &Grid) -> Self {
+        let longest = |axis: &Axis| {
+            axis.values.iter().map(|value| value.to_string().chars().count()).max().unwrap_or(0) * LETTER
+        };
+        let wide = |axis: &Axis| axis.parameter.chars().count() * LETTER;
+        let (across, down) = (grid.axes.last(), grid.axes.iter().rev().nth(1));
+        let columns = across.map_or(0, |axis| axis.values.len());
+        let side = if columns <= NUMBERED { WIDE } else { NARROW };
+        let below = across.map_or(0, longest);
+        let is_turned = below > side;
+        let left = down.map_or(0, |axis| longest(axis).max(wide(axis))) + 10;
+        Self {
+            side,
+            left,
+            top: if down.is_some() { 20 } else { 4 },
+            names: if is_turned { below } else { 14 },
+            is_turned,
+            every: if is_turned { (2 * LETTER).div_ceil(side) } else { 1 },
+            width: (left + columns * side).max(left + across.map_or(0, wide)) + 4,
+        }
+    }
+}
+
+fn drawn(grid: &Grid, map: &Map, quantity: &Quantity, most: f64) -> Markup {
     let Some(across) = grid.axes.last() else { return Markup::default() };
     let down = grid.axes.len().checked_sub(2).map(|down| &grid.axes[down]);
-    let columns = across.values.len();
-    let side = if columns <= 20 { WIDE } else { SIDE / 2 };
-    let numbers = columns <= 20;
-    let (width, height) = (LEFT + columns * side + 20, map.rows.len() * SIDE + BOTTOM);
-    // Not every name fits.
-    let every = columns.div_ceil(24).max(1);
+    let numbers = across.values.len() <= NUMBERED;
+    let Frame { side, left, top, names, is_turned, every, width } = Frame::of(grid);
+    let (low, height) = (top + map.rows.len() * SIDE, top + map.rows.len() * SIDE + names + 30);
     markup! {
-        svg.heat width=(width) height=(height) viewBox={"0 0 " (width) " " (height)} role="img" {
+        svg.heat width=(width) height=(height) viewBox={"0 0 " (width) " " (height)} role="img" aria-label={ (quantity.title) " " (map.name) } {
+            @if let Some(axis) = down { text x=(left - 8) y="13" text-anchor="end" { (axis.parameter) } }
             @for (y, row) in map.rows.iter().enumerate() {
                 @if let Some(axis) = down {
-                    text x=(LEFT - 6) y=(y * SIDE + 17) text-anchor="end" { (axis.values[y]) }
+                    text x=(left - 8) y=(top + y * SIDE + 17) text-anchor="end" { (axis.values[y]) }
                 }
                 @for (x, cell) in row.iter().enumerate() {
                     @if let Some(cell) = cell {
-                        (square(grid, cell, (LEFT + x * side, y * SIDE, side), hue, most, &value, numbers))
+                        (square(grid, cell, (left + x * side, top + y * SIDE, side), quantity, most, numbers))
                     }
                 }
             }
             @for (x, name) in across.values.iter().enumerate().filter(|(x, _)| x % every == 0) {
-                @let (x, y) = (LEFT + x * side + side / 2, map.rows.len() * SIDE + 8);
-                text x=(x) y=(y) text-anchor="end" transform={"rotate(-40 " (x) " " (y) ")"} { (name) }
+                @let (x, y) = (left + x * side + side / 2, low + 14);
+                @if is_turned {
+                    @let (x, y) = (x + 4, low + 6);
+                    text x=(x) y=(y) text-anchor="end" transform={"rotate(-90 " (x) " " (y) ")"} { (name) }
+                } @else {
+                    text x=(x) y=(y) text-anchor="middle" { (name) }
+                }
             }
-            text x=(LEFT) y=(height - 4) { (across.parameter) " →"
-                @if let Some(axis) = down { "   ↓ " (axis.parameter) } }
+            text x=(left) y=(height - 5) { (across.parameter) }
         }
     }
 }
@@ -110,31 +205,40 @@ fn square(
     grid: &Grid,
     cell: &Cell,
     (x, y, side): (usize, usize, usize),
-    hue: u16,
+    quantity: &Quantity,
     most: f64,
-    value: &impl Fn(&Trial) -> (f64, String),
     numbers: bool,
 ) -> Markup {
-    let shown = cell.point.as_ref().map(value);
-    let share = shown.as_ref().map_or(0.0, |(number, _)| if most > 0.0 { number / most } else { 0.0 });
-    let fill = match shown {
-        Some(_) => format!("hsl({hue} 70% {:.0}%)", 94.0 - 56.0 * share),
-        None => "none".into(),
+    let value = cell.point.as_ref().map(|point| (quantity.of)(point));
+    let share = value.flatten().map_or(0.0, |value| if most > 0.0 { value / most } else { 0.0 });
+    let fill = match value {
+        Some(Some(_)) => format!(
+            "fill:color-mix(in srgb, var(--{}) {:.0}%, var(--card))",
+            quantity.colour,
+            6.0 + 94.0 * share
+        ),
+        _ => "fill:none".into(),
     };
-    let words = shown.as_ref().map_or_else(|| "×".to_owned(), |(_, words)| words.replace(" %", ""));
+    let words = match value {
+        Some(Some(value)) => (quantity.words)(value),
+        Some(None) => "–".to_owned(),
+        None => "×".to_owned(),
+    };
     markup! {
         g {
             title { (name(grid, cell)) ": " @match (&cell.point, &cell.problem) {
                 (Some(point), _) => {
                     (kpps(point.delivered_pps)) " kpps of " (kpps(point.offered_pps)) ", "
                     (percent(point.loss_ratio)) " lost"
+                    @if let Some(ns) = point.latency_ns.p99 { ", p99 " (short(ns as f64 / 1e3)) " µs" }
+                    @if let Some(each) = point.interrupts_per_s { ", " (format!("{each:.0}")) " interrupts/s" }
                 }
                 (None, Some(problem)) => (problem),
                 (None, None) => "not measured",
             } }
-            rect x=(x) y=(y) width=(side - 1) height=(SIDE - 1) fill=(fill) {}
+            rect x=(x) y=(y) width=(side - 1) height=(SIDE - 1) style=(fill) {}
             @if numbers {
-                text.number x=(x + side / 2) y=(y + 17) text-anchor="middle" data-dark[share > 0.55] { (words) }
+                text.number x=(x + side / 2) y=(y + 17) text-anchor="middle" data-high[share > 0.65] { (words) }
             }
         }
     }
@@ -148,7 +252,7 @@ fn table(grid: &Grid) -> Markup {
         div.scroll { table {
             thead { tr {
                 @for axis in &grid.axes { th scope="col" { (axis.parameter) } }
-                @for name in ["offered, kpps", "delivered, kpps", "lost", "CPU", "most lost at"] { th scope="col" { (name) } }
+                @for name in ["offered, kpps", "delivered, kpps", "lost", "CPU", "interrupts/s", "p50, µs", "p99, µs", "most lost at"] { th scope="col" { (name) } }
             } }
             tbody { @for cell in grid.cells.iter().take(LISTED) {
                 tr {
@@ -157,9 +261,13 @@ fn table(grid: &Grid) -> Markup {
                         Some(point) => {
                             td { (kpps(point.offered_pps)) } td { (kpps(point.delivered_pps)) }
                             td { (percent(point.loss_ratio)) } td { (point.cpu_busy.map_or("–".into(), percent)) }
+                            td { (point.interrupts_per_s.map_or("–".into(), |each| format!("{each:.0}"))) }
+                            @for ns in [point.latency_ns.p50, point.latency_ns.p99] {
+                                td { (ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3))) }
+                            }
                             td { (worst(point)) }
                         }
-                        None => td colspan="5" { (cell.problem.as_deref().unwrap_or("")) },
+                        None => td colspan="8" { (cell.problem.as_deref().unwrap_or("")) },
                     }
                 }
             } }

@@ -6,45 +6,51 @@ use crate::remarks;
 use kpps_results::grid::{Grid, Setting};
 use std::fmt::Write;
 
-/// Shades from nothing delivered to the highest rate.
-const SHADES: [&str; 5] = ["··", "░░", "▒▒", "▓▓", "██"];
+/// The most columns of a map on a terminal; a wider one leaves some out.
+const COLUMNS: usize = 12;
 
-/// The maps in shades, their legend, and the best and the worst cell.
+/// The maps as tables of delivered kpps, and the best and the worst cell.
 pub fn screen(grid: &Grid) -> String {
     let Some([(most, most_pps), (least, least_pps)]) = extremes(grid) else {
         return "nothing was measured\n".into();
     };
-    let mut text = String::from("delivered, from 0 (··) to the highest of all cells (██)\n\n");
+    let mut text = String::from("delivered, kpps; × could not be measured\n\n");
     let down = grid.axes.len().checked_sub(2).map(|down| &grid.axes[down]);
-    let names: Vec<String> =
-        down.map_or(vec![String::new()], |axis| axis.values.iter().map(ToString::to_string).collect());
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let names = |values: &[Setting]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let rows = down.map_or(vec![String::new()], |axis| names(&axis.values));
+    let across = grid.axes.last().map(|axis| names(&axis.values)).unwrap_or_default();
+    let heading = down.map_or("", |axis| axis.parameter.as_str());
+    let longest = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let left = longest(&rows).max(heading.chars().count());
+    let width = longest(&across).max(kpps(most_pps).len()).max(1) + 2;
+    let every = across.len().div_ceil(COLUMNS).max(1);
     for map in maps(grid) {
         if !map.name.is_empty() {
             let _ = writeln!(text, "{}", map.name);
         }
-        if let Some(axis) = down {
-            let _ = writeln!(text, "{}", axis.parameter);
+        if let Some(axis) = grid.axes.last() {
+            let _ = writeln!(text, "{:left$}  {}", "", axis.parameter);
         }
-        for (name, row) in names.iter().zip(&map.rows) {
-            let _ = write!(text, "{name:>width$} ");
-            for cell in row {
-                text += match cell.map(|cell| &cell.point) {
-                    Some(Some(point)) => {
-                        let share = point.delivered_pps / most_pps.max(1.0);
-                        SHADES[((share * 4.0).ceil() as usize).min(4)]
-                    }
-                    Some(None) => " ×",
-                    None => "  ",
+        let shown = |at: &usize| at % every == 0;
+        let columns = across.iter().enumerate().filter(|(at, _)| shown(at));
+        let line: String = columns.map(|(_, name)| format!("{name:>width$}")).collect();
+        let _ = writeln!(text, "{heading:>left$}{line}");
+        for (name, row) in rows.iter().zip(&map.rows) {
+            let _ = write!(text, "{name:>left$}");
+            for (_, cell) in row.iter().enumerate().filter(|(at, _)| shown(at)) {
+                let words = match cell.map(|cell| &cell.point) {
+                    Some(Some(point)) => kpps(point.delivered_pps),
+                    Some(None) => "×".to_owned(),
+                    None => String::new(),
                 };
+                let _ = write!(text, "{words:>width$}");
             }
             text.push('\n');
         }
-        if let Some(axis) = grid.axes.last() {
-            let value = |at: Option<&Setting>| at.map_or_else(String::new, ToString::to_string);
-            let (first, last) = (value(axis.values.first()), value(axis.values.last()));
-            let _ = writeln!(text, "{:>width$} {}: {first} to {last}\n", "", axis.parameter);
-        }
+        text.push('\n');
+    }
+    if every > 1 {
+        let _ = writeln!(text, "one of {every} columns is shown; --csv and --report have all\n");
     }
     let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), name(grid, most));
     let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), name(grid, least));
@@ -64,10 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shades_say_how_much() {
+    fn cells_are_numbers_under_the_values_of_their_axes() {
         let text = screen(&super::super::maps::tests::grid());
-        assert!(text.contains("16 ░░░░░░\n32 ▒▒ ×▓▓\n"), "{text}");
-        assert!(text.contains("16 ▓▓▓▓██\n32 ████  \n"), "{text}");
+        let kpps = "driver kpps
+                load
+driver.rx_ring  100000  200000  400000
+            16    0.33    1.33    2.33
+            32    3.33       ×    5.33
+";
+        assert!(text.contains(kpps), "{text}");
+        let other = "
+            16    6.33    7.33    8.33
+            32    9.33    10.3        
+";
+        assert!(text.contains(other), "{text}");
         assert!(text.contains("most:  10.3 kpps at driver a, b, driver.rx_ring 32, load 200000"), "{text}");
         assert!(
             text.contains(

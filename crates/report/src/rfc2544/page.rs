@@ -1,7 +1,7 @@
 //! Results over frame sizes as pages.
 
 use super::rates::mbps;
-use crate::drawing::{self, Bar, bars, percentiles};
+use crate::drawing::{self, Axis, Bar, bars, percentiles};
 use crate::ndr::{at_least, drawings, environment, found, goals, kpps, notices, trials};
 use crate::{clock_error, page};
 use kpps_results::Trial;
@@ -32,7 +32,7 @@ pub fn sizes(sizes: &Sizes) -> String {
             }
             section {
                 h2 { "Megabits per second by frame size" }
-                p.hint { "Without loss, with preamble and gaps (layer 1). A full bar is the highest rate of all sizes." }
+                p.hint { (LAYERS) " A full bar is the highest rate of all sizes." }
                 (bars(&megabits(sizes.sizes.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
             }
             @let timed: Vec<_> = sizes.sizes.iter().filter_map(|it| Some((it, latency_near(it)?))).collect();
@@ -72,7 +72,8 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 h2 { "Throughput (26.1), over line rate" }
                 p.hint { "The highest load at which one trial loses nothing. A full bar is the highest load that was tried." }
                 (bars(&searches.iter().map(|search| rates(search)).collect::<Vec<_>>()))
-                h3 { "In megabits per second, with preamble and gaps" }
+                h3 { "The same in megabits per second" }
+                p.hint { (LAYERS) }
                 (bars(&megabits(searches.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
             }
             (latency(document))
@@ -93,6 +94,9 @@ pub fn rfc2544(document: &Rfc2544) -> String {
     };
     page::page(&format!("{testbed}: RFC 2544"), &[page::CSS, drawing::CSS], &body)
 }
+
+/// What the layers of bit rates are.
+const LAYERS: &str = "Layer 1 is with preamble and gaps, layer 2 the frames with FCS.";
 
 /// The highest load at which a search's strictest goal is met.
 fn best(search: &Ndr) -> Option<f64> {
@@ -214,7 +218,8 @@ fn latency(document: &Rfc2544) -> Markup {
     markup! {
         @if measured().next().is_some() {
             section {
-                (drawing::lines(&figure))
+                @let up = Axis::logarithmic(figure.lines.iter().flat_map(|line| &line.points).map(|point| point.1));
+                (drawing::lines_on(&figure, "On a logarithmic axis.", Axis::up_to(100.0), up))
                 @if let Some(clocks) = clock_error(measured().flat_map(|it| &it.latency).map(|at| at.latency_ns)) {
                     p.notice { (clocks) }
                 }
@@ -241,12 +246,18 @@ fn frame_loss(document: &Rfc2544) -> Markup {
     };
     let figure = Figure {
         title: "Frame loss rate (26.3)".into(),
-        x: "offered, % of the highest load tried".into(),
+        x: "offered, % of the highest load that was tried".into(),
         y: "lost, %".into(),
         stated: Vec::new(),
         lines: measured.iter().map(line).collect(),
     };
-    markup! { @if !measured.is_empty() { section { (drawing::lines(&figure)) } } }
+    let most = figure.lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
+    let note = if most > 0.0 { "" } else { "Nothing was lost at any load." };
+    markup! {
+        @if !measured.is_empty() {
+            section { (drawing::lines_on(&figure, note, Axis::up_to(100.0), Axis::up_to(most * 1.05))) }
+        }
+    }
 }
 
 fn back_to_back(document: &Rfc2544) -> Markup {

@@ -178,11 +178,11 @@ fn grid(map: &Map) -> Markup {
     markup! {
         h2 { (map.title) }
         p.hint { (map.cell) }
-        table.map {
+        div.scroll { table.map {
             thead { tr { th { (map.columns_of) } @for column in &map.columns { th { (column) } } } }
             tbody { @for row in &map.rows {
                 tr { th { (row.name) } @for &cell in &row.cells { td data-side=(cell.map_or("same", side)) { (cell.map_or("–".into(), |cell| format!("{cell:.2}"))) } } }
             } }
-        }
+        } }
     }
 }

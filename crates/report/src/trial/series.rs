@@ -1,7 +1,7 @@
 //! The series of a trial: how rates, losses and latencies were over its time.
 
 use crate::Rows;
-use crate::drawing;
+use crate::drawing::{self, Axis};
 use kpps_results::detail::{DetailedTrial, Direction, Interval};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
@@ -91,15 +91,24 @@ pub(super) fn section(trial: &DetailedTrial) -> Markup {
     markup! {
         @if let Some(interval_s) = trial.interval_s {
             section {
-                p.hint { "Each point is an interval of " (interval_s) " s." }
-                (drawing::lines(&figure("Rates over time", "kpps", &rates)))
+                (drawn(&figure("Rates over time", "kpps", &rates), &format!("Each point is an interval of {interval_s} s."), false))
             }
-            section { (drawing::lines(&figure("Frames that did not arrive over time", "frames", &frames))) }
+            section { (drawn(&figure("Frames that did not arrive over time", "frames", &frames), "", false)) }
             @if trial.directions.iter().flat_map(|way| &way.series).any(|it| it.latency_ns.p50.is_some()) {
-                section { (drawing::lines(&figure("Latency over time", "µs", &latency))) }
+                section { (drawn(&figure("Latency over time", "µs", &latency), "On a logarithmic axis.", true)) }
             }
         }
     }
+}
+
+/// A figure over the time of the trial.
+fn drawn(figure: &Figure, note: &str, is_logarithmic: bool) -> Markup {
+    let (most_s, most) = drawing::highest(figure);
+    let up = match is_logarithmic {
+        true => Axis::logarithmic(figure.lines.iter().flat_map(|line| &line.points).map(|point| point.1)),
+        false => Axis::up_to(most * 1.05),
+    };
+    drawing::lines_on(figure, note, Axis::up_to(most_s), up)
 }
 
 /// A value of an interval, if it is known.

@@ -123,25 +123,39 @@ fn line(row: &Row) -> String {
     let max = row.pps.iter().copied().fold(0.0, f64::max);
     let range = (!row.pps.is_empty()).then(|| format!("{}–{}", kpps(min), kpps(max)));
     let instructions = median(row.instructions_per_frame.iter().copied()).map(|each| format!("{each:.1}"));
-    let lost: Vec<_> =
-        row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n)).collect();
-    let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));
-    let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
-    let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
     format!(
         "{:<7} {:<8} {:<6} {:<7} {:>9} {:>19}  {:>8} {:>9} {:>6} {:>9}  {}\n",
         row.device,
         row.workload,
         row.driver,
-        format!("{}{iommu}", row.backend),
+        backend(row),
         or_dash(row.median_pps.map(kpps)),
         or_dash(instructions.or(range)),
         or_dash(row.sent_pps.map(kpps)),
         or_dash(row.interrupts_per_s.map(|each| format!("{each:.0}"))),
         or_dash(row.cpu_busy.map(|busy| format!("{:.0}", busy * 100.0))),
         or_dash(row.registers_per_packet.map(|each| format!("{:.3}", each.read + each.write))),
-        lost.into_iter().chain(shortfall).chain(surplus).collect::<Vec<_>>().join(", "),
+        losses(row),
     )
+}
+
+/// The backend of a row, and whether the kernel's driver works behind an IOMMU.
+fn backend(row: &Row) -> String {
+    let iommu = if row.iommu && row.backend == "kernel" { "+iommu" } else { "" };
+    format!("{}{iommu}", row.backend)
+}
+
+/// The driver of a row with its backend.
+pub(super) fn driver(row: &Row) -> String {
+    format!("{} {}", row.driver, backend(row))
+}
+
+/// What a row lost, by place.
+pub(super) fn losses(row: &Row) -> String {
+    let lost = row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n));
+    let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));
+    let surplus = (row.surplus > 0).then(|| share(row, "more than sent", row.surplus));
+    lost.chain(shortfall).chain(surplus).collect::<Vec<_>>().join(", ")
 }
 
 /// A loss as a share of the frames that were due: "ring 12 %".
