@@ -3,11 +3,14 @@
 //! The code has mechanisms. One [`Config`] says which of them run, and when. A historical driver is such a
 //! value; the driver's own policy is [`Config::kpps`].
 
+#[cfg(feature = "serde")]
+mod itr;
 mod queues;
 
 pub use queues::{Rss, RxFormat};
 
-use crate::Error;
+use crate::error::{Error, Invalid};
+use core::ops::RangeInclusive;
 use kpps_datasheet::{Chip, Erratum, bit};
 
 /// All choices that a driver makes.
@@ -300,11 +303,7 @@ pub struct Moderation {
 /// Interrupt throttling (ITR). Rates that follow the traffic need a service that counts it:
 /// [`Service::InterruptLoop`] or [`Service::Napi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields, rename_all = "kebab-case")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Itr {
     /// None.
     Off,
@@ -316,6 +315,11 @@ pub enum Itr {
     Conservative,
     /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
     Ratio,
+}
+
+impl Itr {
+    /// The rates that [`Fixed`](Self::Fixed) takes, in interrupts a second: what the register can count.
+    pub const RATES: RangeInclusive<u32> = 60..=3_906_250;
 }
 
 /// The causes that interrupt.
@@ -462,71 +466,74 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] with the name of the field and what is wrong.
     pub fn validate(&self, chip: Chip) -> Result<(), Error> {
-        let ring = |size: u16| size.is_multiple_of(8) && (chip.min_ring()..=chip.max_ring()).contains(&size);
-        let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
-        check(ring(self.rx_ring), "rx_ring: not a multiple of 8, or a size that the chip does not support")?;
-        check(ring(self.tx_ring), "tx_ring: not a multiple of 8, or a size that the chip does not support")?;
-        check(
+        use Invalid as R;
+        for (entry, size) in [("rx_ring", self.rx_ring), ("tx_ring", self.tx_ring)] {
+            R::no_multiple(entry, size, 8)?;
+            R::outside(entry, size, (chip.min_ring(), chip.max_ring()))?;
+        }
+        R::unless(
             bit::rctl::buffer_size(self.rx_buffer_bytes.into()).is_some(),
             "rx_buffer_bytes: not 256, 512, 1024, 2048, 4096, 8192 or 16384",
         )?;
-        check(
+        R::unless(
             self.rx_copybreak_bytes == 0 || !matches!(self.rx_format.on(chip), RxFormat::Split { .. }),
             "rx_copybreak_bytes: not possible with header split",
         )?;
-        check(
-            (LEAST_GAP_BYTES..=MOST_GAP_BYTES).contains(&self.tx_gap_bytes),
-            "tx_gap_bytes: not within 12 to 1000",
-        )?;
-        check((64..=16288).contains(&self.max_frame_bytes), "max_frame_bytes: not within 64 to 16288")?;
-        let turns = match self.service {
-            Service::InterruptLoop { max_loops, .. } => max_loops,
-            Service::Napi { weight, .. } => weight,
-            Service::Polling { burst } | Service::SelfPacing { burst, .. } => burst,
+        R::outside("tx_gap_bytes", self.tx_gap_bytes, (LEAST_GAP_BYTES, MOST_GAP_BYTES))?;
+        R::outside("max_frame_bytes", self.max_frame_bytes, (64_u32, 16288_u32))?;
+        let (entry, turns) = match self.service {
+            Service::InterruptLoop { max_loops, .. } => ("service.interrupt-loop.max_loops", max_loops),
+            Service::Napi { weight, .. } => ("service.napi.weight", weight),
+            Service::Polling { burst } => ("service.polling.burst", burst),
+            Service::SelfPacing { burst, .. } => ("service.self-pacing.burst", burst),
         };
-        check(turns > 0, "service: the limit of frames or turns is 0")?;
-        check(self.service.reserved() <= MOST_RESERVED, "service: a reserve above 90 percent")?;
+        R::outside(entry, turns, (1_u16, u16::MAX))?;
+        R::outside("service.self-pacing.reserve", self.service.reserved(), (0_u8, MOST_RESERVED))?;
         let reports = self.completion.report_every;
-        check(
-            reports > 0 && (reports == 1 || reports <= self.tx_ring / 2),
-            "completion.report_every: not within 1 to tx_ring / 2",
+        R::outside("completion.report_every", reports, (1_u16, (self.tx_ring / 2).max(1)))?;
+        R::unless(
+            self.completion.delay != Delay::ExceptEvery(0),
+            "completion.delay.except-every: 0 is not within 1 to 65535",
         )?;
-        check(self.completion.delay != Delay::ExceptEvery(0), "completion.delay: except every 0")?;
-        check(
+        R::unless(
             self.completion.delay == Delay::Never || self.moderation.tidv > 0,
-            "moderation.tidv: 0 is not allowed when reports are delayed",
+            "moderation.tidv: 0 is not allowed when reports are delayed (completion.delay is not never)",
         )?;
-        check(
-            !matches!(self.moderation.itr, Itr::Fixed(rate) if !(60..=3_906_250).contains(&rate)),
-            "moderation.itr: not within 60 to 3906250 a second",
-        )?;
-        check(
+        if let Itr::Fixed(rate) = self.moderation.itr {
+            R::outside("moderation.itr.fixed", rate, (*Itr::RATES.start(), *Itr::RATES.end()))?;
+        }
+        R::unless(
             !(matches!(self.moderation.itr, Itr::Dynamic | Itr::Conservative | Itr::Ratio)
                 && matches!(self.service, Service::Polling { .. } | Service::SelfPacing { .. })),
             "moderation.itr: dynamic, conservative and ratio need a service that counts traffic: interrupt-loop or napi",
         )?;
-        for t in [self.rx_thresholds, self.tx_thresholds].into_iter().flatten() {
-            check(t.pthresh < 64 && t.hthresh < 64 && t.wthresh < 64, "thresholds: above 63")?;
+        for (entries, thresholds) in [
+            (["rx_thresholds.pthresh", "rx_thresholds.hthresh", "rx_thresholds.wthresh"], self.rx_thresholds),
+            (["tx_thresholds.pthresh", "tx_thresholds.hthresh", "tx_thresholds.wthresh"], self.tx_thresholds),
+        ] {
+            let Some(Thresholds { pthresh, hthresh, wthresh }) = thresholds else { continue };
+            for (entry, threshold) in entries.into_iter().zip([pthresh, hthresh, wthresh]) {
+                R::outside(entry, threshold, (0_u8, 63_u8))?;
+            }
         }
         let tx_wthresh = match self.tx_thresholds {
             Some(t) if !chip.has(Erratum::TransmitWriteBackThreshold) => t.wthresh,
             _ => 0,
         };
-        check(
+        R::unless(
             reports == 1 || tx_wthresh == 0,
-            "tx_thresholds.wthresh: must be 0 when not every frame is reported",
+            "tx_thresholds.wthresh: must be 0 when not every frame is reported (completion.report_every is above 1)",
         )?;
-        let most_kb = chip.packet_buffer_bytes() / 1024 - 8;
-        check(
-            self.rx_fifo_kb.is_none_or(|kb| kb.is_multiple_of(8) && (8..=most_kb).contains(&kb.into())),
-            "rx_fifo_kb: not a multiple of 8 that leaves 8 for transmission",
-        )?;
-        check(
-            !self.refill.aligned || (2..=self.rx_ring / 2).contains(&self.refill.group),
-            "refill.aligned: the group is not within 2 to half of the ring",
-        )?;
+        if let Some(kb) = self.rx_fifo_kb {
+            // The rest is for transmission.
+            R::no_multiple("rx_fifo_kb", kb, 8)?;
+            R::outside("rx_fifo_kb", kb, (8_u32, chip.packet_buffer_bytes() / 1024 - 8))?;
+        }
+        if self.refill.aligned {
+            R::outside("refill.group", self.refill.group, (2_u16, (self.rx_ring / 2).max(2)))?;
+        }
         self.validate_queues(chip)?;
-        check(self.address.is_none_or(|a| a[0] & 1 == 0 && a != [0; 6]), "address: not a station address")
+        R::unless(self.address.is_none_or(|a| a[0] & 1 == 0 && a != [0; 6]), "address: not a station address")
     }
 }
 
@@ -630,6 +637,12 @@ mod data_tests {
         config.rx_thresholds = Some(Thresholds { pthresh: 1, hthresh: 2, wthresh: 3 });
         let text = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+        for itr in [Itr::Off, Itr::Dynamic, Itr::Conservative, Itr::Ratio, Itr::Fixed(60)] {
+            config.moderation.itr = itr;
+            let text = toml::to_string(&config).unwrap();
+            assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
+        }
+        config.moderation.itr = Itr::Fixed(8_000);
         assert!(text.contains("[service.self-pacing]"), "{text}");
         assert!(!text.contains("rx_format"), "{text}");
         config.rx_format = RxFormat::Legacy;
@@ -637,5 +650,35 @@ mod data_tests {
         assert_eq!(toml::from_str::<Config>(&legacy).unwrap(), config);
         assert!(toml::from_str::<Config>(&text.replace("burst", "brust")).is_err());
         assert!(toml::from_str::<Config>(&text.replace("rescue", "rescued")).is_err());
+    }
+
+    /// The numbers are those of Intel's `e1000_param.c`.
+    #[test]
+    fn throttling_is_written_in_the_drivers_own_words() {
+        #[derive(serde::Deserialize)]
+        struct Entry {
+            itr: Itr,
+        }
+        let read = |text: &str| toml::from_str::<Entry>(&format!("itr = {text}")).map(|entry| entry.itr);
+        for (text, itr) in [
+            ("0", Itr::Off),
+            ("1", Itr::Dynamic),
+            ("3", Itr::Conservative),
+            ("60", Itr::Fixed(60)),
+            ("8000", Itr::Fixed(8_000)),
+            ("'8000'", Itr::Fixed(8_000)),
+            ("{ fixed = 100000 }", Itr::Fixed(100_000)),
+            ("'off'", Itr::Off),
+            ("'dynamic'", Itr::Dynamic),
+            ("'conservative'", Itr::Conservative),
+            ("'ratio'", Itr::Ratio),
+        ] {
+            assert_eq!(read(text).unwrap(), itr, "{text}");
+        }
+        for text in ["2", "59", "-1", "3906251", "99999999999", "'fast'", "'fixed'", "8000.0", "true", "{}"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let refused = read("2").err().unwrap();
+        assert!(refused.message().contains("conservative (3)"), "{refused}");
     }
 }

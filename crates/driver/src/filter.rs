@@ -1,6 +1,6 @@
 //! Which frames the device accepts.
 
-use crate::{Control, Error};
+use crate::{Control, Error, Invalid};
 use kpps_datasheet::{
     Erratum,
     bit::{rah, rctl},
@@ -20,7 +20,7 @@ impl<P: Platform> Control<P> {
     /// [`Error::Config`] if it is no station address.
     pub fn set_address(&mut self, address: [u8; 6]) -> Result<(), Error> {
         if address[0] & 1 != 0 || address == [0; 6] {
-            return Err(Error::Config("address: not a station address"));
+            return Err(Error::Config(Invalid::Rule("address: not a station address")));
         }
         self.address = address;
         self.write_address(0, Some(address));
@@ -30,7 +30,7 @@ impl<P: Platform> Control<P> {
     /// Accepts one more unicast address, in receive address entry 1 to 15; `None` frees the entry.
     pub fn set_unicast(&mut self, entry: u32, address: Option<[u8; 6]>) -> Result<(), Error> {
         if !(1..reg::RAR_ENTRIES).contains(&entry) {
-            return Err(Error::Config("unicast entry: not within 1 to 15"));
+            return Err(Error::Config(Invalid::Rule("unicast entry: not within 1 to 15")));
         }
         self.unicast[entry as usize - 1] = address;
         self.write_address(entry, address);

@@ -64,7 +64,7 @@ mod vector;
 
 pub use config::Config;
 pub use control::{Causes, Control, Health, Link, Loopback, Stats};
-pub use error::Error;
+pub use error::{Error, Invalid};
 pub use kpps_datasheet::{Chip, Media};
 pub use offload::{Checksums, Offload, Segmentation, Sum, TxMeta};
 pub use rx::{Checksum, Hash, Received, RxCounters, RxQueue};
@@ -104,7 +104,7 @@ where
     S: BufferSource + Clone,
 {
     if config.queues != 1 {
-        return Err(Error::Config("queues: more than one needs probe_queues"));
+        return Err(Error::Config(Invalid::Rule("queues: more than one needs probe_queues")));
     }
     let control = Control::new(platform, chip, config)?;
     let (rx, tx) = pair(&control, 0, &buffers, None)?;

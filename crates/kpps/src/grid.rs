@@ -24,9 +24,9 @@ pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
     size: Option<Mix>,
-    /// The offered load
-    #[arg(long, default_value = "100%")]
-    load: Rate,
+    /// The offered load [default: 100%]
+    #[arg(long)]
+    load: Option<Rate>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     duration: Option<Duration>,
@@ -50,7 +50,37 @@ pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
 impl Arguments {
     /// The settings that all cells have.
     fn base(&self) -> Result<Cell, Failure> {
-        Ok(Cell { choice: self.target.choice()?, sizes: self.size.clone(), offered: self.load })
+        Ok(Cell {
+            choice: self.target.choice()?,
+            sizes: self.size.clone(),
+            offered: self.load.unwrap_or(Rate::Percent(100.0)),
+        })
+    }
+
+    /// Refuses an option whose value all cells replace.
+    fn check_options(&self) -> Result<(), Failure> {
+        let machine = &self.target.machine;
+        let is_set = |parameter: &str| machine.constants.set.iter().any(|(path, _)| path == parameter);
+        let replaced =
+            self.vary.iter().map(|axis| axis.parameter.as_str()).find(|parameter| match *parameter {
+                "load" => self.load.is_some(),
+                "size" => self.size.is_some(),
+                "machine" => machine.machine.is_some(),
+                "chip" => machine.chip.is_some(),
+                "driver" => !machine.driver.is_empty(),
+                "app" => self.target.top.app.is_some(),
+                "one-way" => self.target.top.one_way,
+                constant => is_set(constant),
+            });
+        match replaced {
+            Some(parameter) if parameter.contains('.') => Err(Failure::Input(format!(
+                "--set {parameter} has no effect: --vary {parameter} gives each cell another value"
+            ))),
+            Some(parameter) => Err(Failure::Input(format!(
+                "--{parameter} has no effect: --vary {parameter} gives each cell another value"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// How the cell at these places of the axes is measured.
@@ -105,6 +135,7 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     }
     let all = Combinations::of(&arguments.vary).map_err(Failure::Input)?;
     kpps_measure::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
+    arguments.check_options()?;
     let base = arguments.base()?;
     base.check(&arguments.vary, is_simulated).map_err(Failure::Input)?;
     let quiet = arguments.outputs.for_machines();

@@ -86,6 +86,9 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     arguments.target.resolve()?;
     let Arguments { size, outputs, search, target, reset, .. } = &arguments;
     kpps_measure::refuse_twice(size.iter().map(Mix::name))?;
+    if reset.is_some() && target.is_simulated() {
+        return Err(Failure::Input("--reset takes two ports: a simulated machine has no command".into()));
+    }
     let mut files = outputs.open(session, "rfc2544")?;
     let (document, end) =
         search.run(session, "rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {

@@ -10,7 +10,7 @@ use kpps_measure::parameter::{self, Counts};
 use kpps_measure::units::{self, Rate};
 use kpps_report::Session;
 use kpps_sim::workload::rss::{Scaling, scale};
-use kpps_sim::{RateLimitedSetup, documents};
+use kpps_sim::{Activity, RateLimitedSetup, documents};
 use std::time::Duration;
 
 /// Arguments of `kpps scale`.
@@ -18,7 +18,7 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   kpps scale                                         a gigabit card: the wire is the limit
   kpps scale --nic 82598                             10 gigabit
-  kpps scale --nic 82598 --set machine.bus.any=pcie-x1 --set machine.bus.82598=pcie-x1
+  kpps scale --nic 82598 --set machine.bus.82598=pcie-x1
   kpps scale --nic 82598 --shared-lines 4            all flows end in one socket
   kpps scale --set nic.header_bytes=64               headers in a buffer of their own
 
@@ -65,6 +65,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let changes = arguments.constants.changes()?;
     let setup = RateLimitedSetup::changed(&arguments.machine, arguments.nic.as_deref(), &changes)?;
+    setup.check_effects(&changes, Activity::ReceiveOnAll)?;
     let millis = units::millis(arguments.duration);
     let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), arguments.size);
     let load = Load::of(arguments.load, line_pps, arguments.size, (millis, millis), arguments.seed);

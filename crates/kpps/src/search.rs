@@ -59,7 +59,7 @@ impl SearchArguments {
             environment,
             bidirectional: target.pair.is_bidirectional(),
             traffic: target.pair.unusual(),
-            seed: target.seed,
+            seed: target.seed(),
             reset: reset.map(str::to_owned),
         };
         let go_on = || session.goes_on();

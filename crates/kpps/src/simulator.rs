@@ -35,7 +35,7 @@ pub struct Machine {
     pub machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
     #[arg(long)]
-    chip: Option<String>,
+    pub chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
     #[arg(long, value_delimiter = ',', value_name = "DRIVER,…")]
     pub driver: Vec<String>,
@@ -48,7 +48,7 @@ impl Machine {
     pub fn with(&self, driver: Option<String>, top: OnTop) -> Choice {
         let (machine, chip) = (self.machine.clone(), self.chip.clone());
         let OnTop { app, one_way } = top;
-        Choice { machine, chip, driver, app, one_way, set: self.constants.set.clone() }
+        Choice { machine, chip, driver, app, one_way, activity: None, set: self.constants.set.clone() }
     }
 
     /// The machine with the one driver preset, and what runs on top.

@@ -49,12 +49,13 @@ pub struct Target {
     pub top: OnTop,
     #[command(flatten)]
     pub machine: Machine,
-    /// Seed of everything random in the simulator and of --noise; equal seeds give equal results
-    #[arg(long, default_value_t = 1, value_parser = units::seed)]
-    pub seed: u64,
+    /// Seed of everything random in the simulator and of --noise; equal seeds give equal results [default: 1]
+    #[arg(long, value_parser = units::seed)]
+    seed: Option<u64>,
     /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
-    #[arg(long, value_name = "CLOCK", default_value = "instructions", requires = "testbed")]
-    clock: Clock,
+    /// [default: instructions]
+    #[arg(long, value_name = "CLOCK", requires = "testbed")]
+    clock: Option<Clock>,
     /// With lab: load this module in place of the kernel's own driver
     #[arg(long, value_name = "FILE.ko", requires = "testbed")]
     driver_module: Option<PathBuf>,
@@ -99,11 +100,27 @@ impl Target {
             _ if self.driver_module.is_some() && kind != Kind::Guests => {
                 Err(Failure::Input("--driver-module is for guests: --testbed lab:KERNEL/DEVICE".into()))
             }
+            _ if self.clock.is_some() && kind != Kind::Guests => {
+                Err(Failure::Input("--clock is for guests: --testbed lab:KERNEL/DEVICE".into()))
+            }
+            _ if self.seed.is_some() && !(kind == Kind::Simulator || kind == Kind::Known && self.noise) => {
+                Err(Failure::Input("--seed is for the simulator, and for known:RATE with --noise".into()))
+            }
             _ if self.noise && kind != Kind::Known => {
                 Err(Failure::Input("--noise is for a known rate: --testbed known:RATE".into()))
             }
             _ => Ok(()),
         }
+    }
+
+    /// The seed of everything random.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
+    /// The clock of a guest.
+    fn clock(&self) -> Clock {
+        self.clock.unwrap_or(Clock::Instructions)
     }
 
     /// What kind of testbed it is.
@@ -145,7 +162,7 @@ impl Target {
                 Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
             Kind::Known => {
-                let seed = self.noise.then_some(self.seed);
+                let seed = self.noise.then_some(self.seed());
                 let known = Known::named(&self.testbed.join(","), seed).map_err(Failure::Input)?;
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
@@ -175,7 +192,7 @@ impl Target {
     pub fn open_guests(&self) -> Result<kpps_qemu::lab::Guests, Failure> {
         kpps_tester::provenance::begin();
         let (set, module) = (choice::words(&self.machine.constants.set), self.driver_module.as_deref());
-        kpps_qemu::lab::open(&self.testbed, &set, self.clock, module).map_err(Failure::Input)
+        kpps_qemu::lab::open(&self.testbed, &set, self.clock(), module).map_err(Failure::Input)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
@@ -198,13 +215,13 @@ impl Target {
             size: sizes.only().unwrap_or(Size::MIN),
             warmup_ms: self.kind().warmup_ms(),
             duration_ms: units::millis(duration.unwrap_or(self.trial_time())),
-            seed: self.seed,
+            seed: self.seed(),
         }
     }
 
     /// How long a trial is measured by default.
     pub fn trial_time(&self) -> Duration {
-        self.kind().trial_time(self.clock)
+        self.kind().trial_time(self.clock())
     }
 }
 

@@ -8,8 +8,8 @@ use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
 use kpps_report::Session;
 use kpps_report::{Rows, bus};
-use kpps_sim::documents;
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
+use kpps_sim::{Activity, Choice, documents};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "FRAMES", value_parser = value_parser!(u32).range(1..))]
     group: u32,
     /// Time between two frames of a group
-    #[arg(long, default_value = "915ns", value_name = "TIME", value_parser = units::short_time_ps)]
+    #[arg(long, default_value = "915ns", value_name = "TIME", requires = "group", value_parser = units::short_time_ps)]
     spacing: u64,
     /// Number of cards under load; each interrupts one of the machine's CPUs, in turn
     #[arg(long, value_name = "CARDS", default_value_t = 1)]
@@ -66,7 +66,10 @@ pub struct Arguments {
 
 /// Runs `kpps trace`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let setup = arguments.machine.with_one_driver(Default::default())?.setup()?;
+    let choice = arguments.machine.with_one_driver(Default::default())?;
+    // The interrupts of one card go to one CPU.
+    let activity = (arguments.cards > 1).then_some(Activity::ReceiveOnAll);
+    let setup = Choice { activity, ..choice }.setup()?;
     let mut files = arguments.outputs.open(session, "trace")?;
     let timeline = files.open(arguments.timeline.as_deref())?;
     let wire = files.open(arguments.pcap.as_deref())?;

@@ -7,7 +7,7 @@ use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
 use kpps_report::Session;
-use kpps_sim::{By, Features, Pieces, Setup, documents, transmit_with};
+use kpps_sim::{Activity, By, Choice, Features, Pieces, Setup, documents, transmit_with};
 use std::time::Duration;
 
 /// Arguments of `kpps transmit`.
@@ -63,15 +63,21 @@ pub struct Arguments {
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let machine = &arguments.machine;
-    let drivers = machine.with(None, Default::default()).drivers(&machine.driver)?.into_iter();
-    let with = |driver| machine.with(Some(driver), Default::default()).setup();
-    let setups = drivers.map(with).collect::<Result<Vec<Setup>, _>>()?;
+    let sending =
+        |driver| Choice { activity: Some(Activity::Send), ..machine.with(driver, Default::default()) };
+    let drivers = sending(None).drivers(&machine.driver)?.into_iter();
+    let setups = drivers.map(|driver| sending(Some(driver)).setup()).collect::<Result<Vec<Setup>, _>>()?;
     let features = Features {
         pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
         checksum: arguments.checksum,
         vlan: arguments.vlan_insertion,
         segments: arguments.segments,
     };
+    if arguments.coalesce && arguments.fragments == 1 {
+        return Err(Failure::Input(
+            "--coalesce has no effect on frames of one buffer: give --fragments".into(),
+        ));
+    }
     let mut files = arguments.outputs.open(session, "transmit")?;
     kpps_measure::refuse_twice(setups.iter().map(|s| s.driver.as_str()))?;
     let millis = units::millis(arguments.duration);

@@ -74,9 +74,20 @@ impl Profile {
     pub fn changed(mut self, changes: &[Change]) -> Result<Self, Error> {
         let concerned: Vec<_> = changes.iter().filter(|change| change.concerns(&self)).collect();
         for change in concerned {
-            if let Err(problem) = self.apply(change) {
-                let problem = format!("'{}' cannot be changed: {problem}", change.constant);
-                return Err(Error::Bad { kind: self.kind, name: self.path, problem });
+            if let Err(refused) = self.apply(change) {
+                let (kind, name) = (self.kind, self.path);
+                return Err(match refused {
+                    Refused::Unknown => {
+                        let names: Vec<_> = self.constants.iter().map(|it| it.name.as_str()).collect();
+                        let problem =
+                            format!("there is no entry '{}'; it has {}", change.constant, names.join(", "));
+                        Error::UnknownConstant { kind, name, problem }
+                    }
+                    Refused::Bad(problem) => {
+                        let problem = format!("{} cannot be changed: {problem}", change.constant);
+                        Error::Bad { kind, name, problem }
+                    }
+                });
             }
         }
         Ok(self)
@@ -100,14 +111,14 @@ impl Profile {
         found
     }
 
-    fn apply(&mut self, change: &Change) -> Result<(), String> {
+    fn apply(&mut self, change: &Change) -> Result<(), Refused> {
         let known = |name: &str| self.constants.iter().any(|constant| constant.name == name);
         let path = match change.constant.contains('.') || known(&change.constant) {
             true => change.constant.clone(),
             false => match &self.entries(&change.constant)[..] {
                 [] => change.constant.clone(),
                 [only] => only.clone(),
-                several => return Err(format!("it may be {}", several.join(" or "))),
+                several => return Err(Refused::Bad(format!("it may be {}", several.join(" or ")))),
             },
         };
         let mut steps = path.split('.');
@@ -115,9 +126,13 @@ impl Profile {
         let inner: Vec<_> = steps.collect();
         match self.constants.iter_mut().find(|constant| constant.name == name) {
             Some(constant) => {
+                let mut at = constant.name.clone();
                 let value = inner.iter().try_fold(&mut constant.value, |value, step| match value {
-                    Value::Table(table) => Ok(table.entry(*step).or_insert(Value::Table(Table::new()))),
-                    other => Err(format!("{other} is no table")),
+                    Value::Table(table) => {
+                        at = format!("{at}.{step}");
+                        Ok(table.entry(*step).or_insert(Value::Table(Table::new())))
+                    }
+                    other => Err(Refused::Bad(format!("{at} is {other}, which has no entries (no table)"))),
                 })?;
                 *value = match &change.to {
                     // A name may be a number: a chip's.
@@ -131,7 +146,7 @@ impl Profile {
                 let profile = std::mem::replace(self, Self::empty(self.kind));
                 *self = profile.with(name, new.clone(), "changed");
             }
-            None => return Err("there is no such constant".into()),
+            None => return Err(Refused::Unknown),
         }
         Ok(())
     }
@@ -148,11 +163,19 @@ impl Profile {
     }
 }
 
-fn scaled(value: &Value, factor: f64) -> Result<Value, String> {
+/// Why a constant cannot be changed.
+enum Refused {
+    /// There is no such constant.
+    Unknown,
+    /// In words.
+    Bad(String),
+}
+
+fn scaled(value: &Value, factor: f64) -> Result<Value, Refused> {
     match value {
         Value::Integer(whole) => Ok(Value::Integer((*whole as f64 * factor).round() as i64)),
         Value::Float(number) => Ok(Value::Float(number * factor)),
-        other => Err(format!("{other} is no number")),
+        other => Err(Refused::Bad(format!("{other} is no number"))),
     }
 }
 
@@ -214,7 +237,8 @@ mod tests {
         assert!(Change::set("driver", 1).is_err());
         let into = |path: &str| profile().changed(&[Change::set(path, 1).unwrap()]).unwrap_err().to_string();
         assert!(into("driver.a.b").contains("no table"));
-        assert!(into("driver.zz.b").contains("no such"));
+        let unknown = into("driver.zz.b");
+        assert!(unknown.contains("no entry 'zz.b'; it has a, m"), "{unknown}");
         let scale = Change { kind: Kind::Driver, profile: None, constant: "m".into(), to: To::Scale(2.0) };
         assert!(profile().changed(&[scale]).unwrap_err().to_string().contains("no number"));
     }

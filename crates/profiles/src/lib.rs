@@ -25,6 +25,7 @@
 
 mod change;
 mod own;
+mod wrong;
 
 pub use change::{Change, To};
 
@@ -135,6 +136,16 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A profile has an entry that its kind does not have, or one that was set is not there.
+    #[error("{kind} profile '{name}': {problem}")]
+    UnknownConstant {
+        /// The kind of profile.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The entry, and those there are.
+        problem: String,
+    },
 }
 
 /// One constant of a profile.
@@ -166,14 +177,21 @@ pub struct Profile {
 }
 
 impl Error {
+    /// The same for a profile that may have these entries, too: the others are read apart.
+    #[must_use]
+    pub fn also_known(self, names: &[&str]) -> Self {
+        match self {
+            Self::UnknownConstant { kind, name, problem } if problem.contains("; it may be ") => {
+                let problem = format!("{problem}, {}", names.join(", "));
+                Self::UnknownConstant { kind, name, problem }
+            }
+            other => other,
+        }
+    }
+
     /// Whether a constant that was set is none of the profile's.
     pub fn is_unknown_constant(&self) -> bool {
-        match self {
-            Self::Bad { problem, .. } => {
-                problem.starts_with("unknown field") || problem.contains("there is no such constant")
-            }
-            _ => false,
-        }
+        matches!(self, Self::UnknownConstant { .. })
     }
 }
 
@@ -230,10 +248,12 @@ impl Profile {
     /// Its constants as a `T`.
     pub fn get<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let table: Table = self.constants.iter().map(|c| (c.name.clone(), c.value.clone())).collect();
-        T::deserialize(table).map_err(|e| Error::Bad {
-            kind: self.kind,
-            name: self.path.clone(),
-            problem: e.message().replace('\n', "; "),
+        serde_path_to_error::deserialize(table.clone()).map_err(|error| {
+            let (kind, name) = (self.kind, self.path.clone());
+            match wrong::explain(table, error.path(), error.inner().message()) {
+                wrong::Wrong::Unknown(problem) => Error::UnknownConstant { kind, name, problem },
+                wrong::Wrong::Bad(problem) => Error::Bad { kind, name, problem },
+            }
         })
     }
 

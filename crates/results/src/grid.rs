@@ -4,6 +4,8 @@ use crate::json::to_json;
 use crate::{Environment, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 /// The kind of a [`Grid`].
@@ -97,6 +99,28 @@ impl Grid {
     /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
         to_json(self)
+    }
+
+    /// The parameters of which no value makes a difference: cells that differ in nothing else are the same,
+    /// and there are some.
+    pub fn idle_parameters(&self) -> Vec<&str> {
+        let is_idle = |axis: usize| {
+            let mut of_the_rest: BTreeMap<Vec<usize>, &Trial> = BTreeMap::new();
+            let mut compared = 0;
+            for cell in &self.cells {
+                let (Some(point), true) = (&cell.point, axis < cell.at.len()) else { continue };
+                let mut rest = cell.at.clone();
+                rest.remove(axis);
+                match of_the_rest.entry(rest) {
+                    Entry::Vacant(first) => _ = first.insert(point),
+                    Entry::Occupied(first) if *first.get() == point => compared += 1,
+                    Entry::Occupied(_) => return false,
+                }
+            }
+            compared > 0
+        };
+        let idle = self.axes.iter().enumerate().filter(|(axis, _)| is_idle(*axis));
+        idle.map(|(_, axis)| axis.parameter.as_str()).collect()
     }
 
     /// A cell's values, one of each axis.

@@ -2,7 +2,7 @@
 
 use crate::documents::Profiling;
 use crate::workload::forward::line_pps;
-use crate::{Forwarder, Forwarding, Receiving, Setup, SetupError};
+use crate::{Activity, Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::grid::{Combinations, Job};
 use kpps_measure::units::Rate;
@@ -31,6 +31,8 @@ pub struct Choice {
     pub app: Option<Forwarder>,
     /// Whether the app gets its load on the first card only.
     pub one_way: bool,
+    /// What it does, if that is not told by the app.
+    pub activity: Option<Activity>,
     /// Constants with other values than the profiles have, by their paths.
     pub set: Vec<(String, Setting)>,
 }
@@ -173,8 +175,18 @@ impl Choice {
     ///
     /// # Errors
     /// A profile is missing or bad, or the profiles do not fit each other, or the app.
+    /// A constant that was set and has no effect is an error, too.
     pub fn setup(&self) -> Result<Setup, SetupError> {
-        Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes(&self.set)?)
+        let changes = changes(&self.set)?;
+        let setup = Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes)?;
+        if self.one_way && self.app.is_none() {
+            return Err(SetupError::Mismatch(
+                "one-way has no effect: there is no app between two cards".into(),
+            ));
+        }
+        let default = if self.app.is_some() { Activity::Forward } else { Activity::Receive };
+        setup.check_effects(&changes, self.activity.unwrap_or(default))?;
+        Ok(setup)
     }
 
     /// The size of frames if none is given: the smallest test frame.

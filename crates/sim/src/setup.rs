@@ -3,6 +3,7 @@
 use crate::device::e1000::{DriverModel, Kernel};
 use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
+use crate::effect::{Activity, Readers};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_driver::config::{RxFormat, Service};
@@ -33,21 +34,26 @@ struct MachineProfile {
 }
 
 /// The constants of an operating system's stack, by the kernel that it belongs to.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kernel")]
+#[derive(Clone, Debug)]
 pub enum StackParams {
     /// Linux 2.2 with Click.
-    #[serde(rename = "linux-2.2")]
     Linux22(linux22::Params),
     /// Linux 2.4 and later.
-    #[serde(rename = "linux-2.4", alias = "linux-2.6", alias = "linux-6")]
     Linux24(linux24::Params),
     /// FreeBSD 4 to 6.
-    #[serde(rename = "freebsd")]
     FreeBsd(freebsd::Params),
 }
 
 impl StackParams {
+    fn of(stack: &Profile) -> Result<Self, kpps_profiles::Error> {
+        let (_, own) = stack.split(&["kernel"]);
+        Ok(match kernel(stack)? {
+            Kernel::Linux22 => Self::Linux22(own.get()?),
+            Kernel::Linux24 | Kernel::Linux26 | Kernel::Linux6 => Self::Linux24(own.get()?),
+            Kernel::FreeBsd => Self::FreeBsd(own.get()?),
+        })
+    }
+
     fn check(&self) -> Result<(), String> {
         match self {
             Self::Linux22(params) => params.check(),
@@ -88,6 +94,9 @@ impl StackParams {
 /// The work of kernels and drivers that all machines have in common.
 const COMMON: &str = "common";
 
+/// The clock that polling(4) of FreeBSD asks for: "HZ=1000 … strongly recommended".
+const POLLING_HZ: u64 = 1000;
+
 /// CPUs that a machine may have.
 const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
 
@@ -108,7 +117,7 @@ fn kernel(stack: &Profile) -> Result<Kernel, kpps_profiles::Error> {
     struct OfKernel {
         kernel: Kernel,
     }
-    Ok(stack.get::<OfKernel>()?.kernel)
+    Ok(stack.split(&["kernel"]).0.get::<OfKernel>()?.kernel)
 }
 
 impl MachineProfile {
@@ -120,6 +129,12 @@ impl MachineProfile {
         let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
         let place = profile.get::<Self>()?.beside(Path::new(machine));
         Ok((profile, place))
+    }
+
+    /// The bus of this card, behind the entry of `bus` that names it.
+    fn bus_of<'p>(&'p self, card: &str) -> Option<(&'p str, &'p str)> {
+        let entry = self.bus.get_key_value(card).or_else(|| self.bus.get_key_value("any"));
+        entry.map(|(entry, bus)| (entry.as_str(), bus.as_str()))
     }
 
     /// The same, with the files that it names looked up beside the file at `path`.
@@ -178,11 +193,12 @@ pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
         Kind::Bus => profile.get::<bus::Params>()?.check().map_err(bad),
         Kind::Host => profile.get::<host::Host>()?.check().map_err(bad),
         Kind::Work => profile.get::<host::Work>()?.check().map_err(bad),
-        Kind::Stack => profile.get::<StackParams>()?.check().map_err(bad),
+        Kind::Stack => StackParams::of(profile)?.check().map_err(bad),
         Kind::Machine => Ok(profile.get::<MachineProfile>().map(drop)?),
         Kind::Driver => {
             let (model, own) = profile.split(&DriverModel::CONSTANTS);
-            let (DriverModel { .. }, config) = (model.get()?, own.get::<Config>()?);
+            let DriverModel { .. } = model.get()?;
+            let config = own.get::<Config>().map_err(|error| error.also_known(&DriverModel::CONSTANTS))?;
             let mut refused = None;
             let fits = |chip: &Chip| config.validate(*chip).map_err(|e| refused.get_or_insert(e)).is_ok();
             match Chip::ALL.iter().any(fits) {
@@ -243,6 +259,10 @@ pub struct Setup {
     pub own_profiles: Vec<String>,
     /// The service policy, if it is the calling program's.
     pub policy: Option<OwnPolicy>,
+    /// The entry of the machine's `bus` that names this one.
+    bus_entry: String,
+    /// Whether the chip is another than the machine's own.
+    chip_is_given: bool,
 }
 
 impl Setup {
@@ -285,7 +305,7 @@ impl Setup {
         let (machine_profile, place) = MachineProfile::named(machine, changes)?;
         let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
         let mut card: kpps_model::Params = card_profile.get()?;
-        let bus_name = place.bus.get(card.chip.name()).or_else(|| place.bus.get("any")).ok_or_else(|| {
+        let (bus_entry, bus_name) = place.bus_of(card.chip.name()).ok_or_else(|| {
             let name = card.chip.name();
             SetupError::Mismatch(format!(
                 "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
@@ -295,7 +315,7 @@ impl Setup {
         let preset = named(Kind::Driver, policy.as_ref().map_or(driver, |policy| &policy.base))?;
         let (model, own) = preset.split(&DriverModel::CONSTANTS);
         let driver_model: DriverModel = model.get()?;
-        let mut config: Config = own.get()?;
+        let mut config = own.get::<Config>().map_err(|error| error.also_known(&DriverModel::CONSTANTS))?;
         if let Some(OwnPolicy { budget: burst, .. }) = policy {
             // A thread polls when the policy says so, and sleeps until an interrupt otherwise.
             config.service = Service::SelfPacing { burst, reserve: 0, polling_rdtr: 0 };
@@ -324,7 +344,7 @@ impl Setup {
         let work_profile = named(Kind::Work, COMMON)?;
         let work: host::Work = work_profile.get()?;
         let bus_params: bus::Params = bus_profile.get()?;
-        let stack_params: StackParams = stack_profile.get()?;
+        let stack_params = StackParams::of(&stack_profile)?;
         let cpus = place.cpus.unwrap_or(1);
         for (kind, name, checked) in [
             (Kind::Chip, card_profile.name(), check_card(&card)),
@@ -387,7 +407,34 @@ impl Setup {
             config,
             driver_model,
             policy,
+            bus_entry: bus_entry.into(),
+            chip_is_given: chip.is_some(),
         })
+    }
+
+    /// Refuses changes that would change nothing, because nothing of this activity reads them; and a driver
+    /// that never runs, because the system's clock is too slow to poll it.
+    ///
+    /// # Errors
+    /// The constant, and the reason.
+    pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        let readers = Readers {
+            activity,
+            e1000: Some((self.card.chip, &self.config)),
+            bus: &self.bus_entry,
+            card_is_given: self.chip_is_given,
+        };
+        readers.check(changes).map_err(SetupError::Mismatch)?;
+        match (&self.stack_params, self.config.service) {
+            (StackParams::FreeBsd(params), Service::Polling { .. }) if params.hz < POLLING_HZ => {
+                Err(SetupError::Mismatch(format!(
+                    "driver preset '{}' is polled at the ticks of FreeBSD's clock, and {} a second are too few \
+                     (stack.hz): polling(4) asks for {POLLING_HZ}",
+                    self.driver, params.hz
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The share of the CPU that the driver leaves to others.
@@ -506,6 +553,10 @@ pub struct RateLimitedSetup {
     pub cpus: usize,
     /// The texts of those profiles that are not built in.
     pub own_profiles: Vec<String>,
+    /// The entry of the machine's `bus` that names this one.
+    bus_entry: String,
+    /// Whether the NIC is another than the machine's own.
+    nic_is_given: bool,
 }
 
 impl RateLimitedSetup {
@@ -518,15 +569,15 @@ impl RateLimitedSetup {
         let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no rate-limited NIC"))?;
         let nic_profile = named(Kind::Nic, name)?;
         let (card, config) = nic_profile.get::<NicProfile>()?.split();
-        let bus_name = place.bus.get(name).or_else(|| place.bus.get("any"));
-        let bus_name = bus_name.ok_or_else(|| mismatch("it names no bus for a rate-limited NIC"))?;
+        let (bus_entry, bus_name) =
+            place.bus_of(name).ok_or_else(|| mismatch("it names no bus for a rate-limited NIC"))?;
         let bus_profile = named(Kind::Bus, bus_name)?;
         let host_profile = named(Kind::Host, &place.host)?;
         let stack_profile = named(Kind::Stack, &place.stack)?;
         let bus_params: bus::Params = bus_profile.get()?;
         let host: host::Host = host_profile.get()?;
         let work: host::Work = named(Kind::Work, COMMON)?.get()?;
-        let stack_params: StackParams = stack_profile.get()?;
+        let stack_params = StackParams::of(&stack_profile)?;
         let cpus = place.cpus.unwrap_or(1);
         for checked in [
             limits::check(&[
@@ -562,7 +613,19 @@ impl RateLimitedSetup {
             stack_params,
             cpus,
             own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),
+            bus_entry: bus_entry.into(),
+            nic_is_given: nic.is_some(),
         })
+    }
+
+    /// Refuses changes that would change nothing, because nothing of this activity reads them.
+    ///
+    /// # Errors
+    /// The constant, and the reason.
+    pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        let readers =
+            Readers { activity, e1000: None, bus: &self.bus_entry, card_is_given: self.nic_is_given };
+        readers.check(changes).map_err(SetupError::Mismatch)
     }
 
     /// Bits per second of its wire.

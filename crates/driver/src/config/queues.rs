@@ -1,7 +1,7 @@
 //! Several queues, the descriptor formats that they need, and receive side scaling.
 
 use super::Config;
-use crate::Error;
+use crate::error::{Error, Invalid};
 use kpps_datasheet::{Chip, express::psrctl, reg};
 
 #[cfg(feature = "serde")]
@@ -97,26 +97,20 @@ impl Rss {
 impl Config {
     /// The checks of [`validate`](Self::validate) that concern queues.
     pub(super) fn validate_queues(&self, chip: Chip) -> Result<(), Error> {
-        let check = |good: bool, what: &'static str| if good { Ok(()) } else { Err(Error::Config(what)) };
-        check((1..=chip.queues()).contains(&self.queues), "queues: 0, or more than the chip has")?;
+        Invalid::outside("queues", self.queues, (1_u8, chip.queues()))?;
         let format = self.rx_format.on(chip);
-        check(
+        Invalid::unless(
             format != RxFormat::Legacy || self.queues == 1,
             "rx_format: several queues need extended descriptors",
         )?;
         if let RxFormat::Split { header_bytes } = format {
-            let header = u32::from(header_bytes);
-            check(
-                header.is_multiple_of(psrctl::HEADER_UNIT)
-                    && (psrctl::HEADER_UNIT..=psrctl::HEADER_MOST).contains(&header),
-                "rx_format.split.header_bytes: not a multiple of 128 within 128 to 16256",
-            )?;
-            check(
-                u32::from(self.rx_buffer_bytes).is_multiple_of(psrctl::DATA_UNIT),
-                "rx_buffer_bytes: not a multiple of 1024, as header split needs",
-            )?;
+            let entry = "rx_format.split.header_bytes";
+            Invalid::no_multiple(entry, header_bytes, psrctl::HEADER_UNIT)?;
+            Invalid::outside(entry, header_bytes, (psrctl::HEADER_UNIT, psrctl::HEADER_MOST))?;
+            // As header split needs.
+            Invalid::no_multiple("rx_buffer_bytes", self.rx_buffer_bytes, psrctl::DATA_UNIT)?;
             // A descriptor is 32 bytes, and RDT counts 16.
-            check(self.rx_ring <= chip.max_ring() / 2, "rx_ring: too large for header split")?;
+            Invalid::outside("rx_ring", self.rx_ring, (chip.min_ring(), chip.max_ring() / 2))?;
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ fn unsupported_configurations_are_refused() {
     // On other chips it stays off, as any other feature.
     open(&Nic::new(Chip::I82540em), &counts, 0, Config { rx_format: split, ..small() }, &pool).unwrap();
     assert_eq!(try_start(&Nic::new(Chip::I82574l), &counts, two(), &pool).err(), {
-        Some(Error::Config("queues: more than one needs probe_queues"))
+        Some(Error::Config(kpps_driver::Invalid::Rule("queues: more than one needs probe_queues")))
     });
 }
 

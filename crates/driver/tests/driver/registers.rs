@@ -206,7 +206,7 @@ fn how_long_a_frame_may_take() {
 fn the_station_address_can_be_changed() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
     let mut dev = start(&nic, &counts, small(), &pool);
-    let refused = Err(Error::Config("address: not a station address"));
+    let refused = Err(Error::Config(kpps_driver::Invalid::Rule("address: not a station address")));
     assert_eq!(dev.control.set_address([0x01, 2, 3, 4, 5, 6]), refused, "a multicast address");
     assert_eq!(dev.control.set_address([0; 6]), refused);
     assert_eq!(dev.control.address(), MAC);

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 #[derive(Args, Clone)]
 pub struct PortOptions {
     /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
-    /// `kpps` adapts to the load and sleeps when idle
-    #[arg(long, value_name = "polling|napi|kpps", default_value = "kpps")]
-    service: ServiceKind,
+    /// `kpps` adapts to the load and sleeps when idle [default: kpps]
+    #[arg(long, value_name = "polling|napi|kpps")]
+    service: Option<ServiceKind>,
     /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit
     /// on locked memory allows no more]
     #[arg(long, value_name = "DESCRIPTORS")]
@@ -59,15 +59,23 @@ pub struct Job<'j> {
 }
 
 impl PortOptions {
+    fn service(&self) -> ServiceKind {
+        self.service.unwrap_or_default()
+    }
+
     /// An option that was given and that only ports have.
     pub fn given(&self) -> Option<&'static str> {
-        let given = [("--cpus", self.cpus.is_some()), ("--ring", self.ring.is_some())];
+        let given = [
+            ("--cpus", self.cpus.is_some()),
+            ("--ring", self.ring.is_some()),
+            ("--service", self.service.is_some()),
+        ];
         given.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
     /// How ports are opened.
     pub fn options(&self, promiscuous: bool) -> port::Options {
-        port::Options { service: self.service, ring: self.ring, promiscuous }
+        port::Options { service: self.service(), ring: self.ring, promiscuous }
     }
 
     /// These options for a port here, beside one on another host: rings may be of that one only.
@@ -135,7 +143,7 @@ impl RunOptions {
             Ok((result, elapsed)) => (Some(result), elapsed, None),
             Err(trouble) => (None, begun.elapsed(), Some(trouble)),
         };
-        let run = start.results(job.command, self.ports.service.name(), job.specs, ports, elapsed, trouble);
+        let run = start.results(job.command, self.ports.service().name(), job.specs, ports, elapsed, trouble);
         Ok((result, Run { complete: run.complete && session.goes_on(), ..run }))
     }
 }

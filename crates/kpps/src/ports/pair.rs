@@ -52,9 +52,9 @@ pub struct PortPair {
     /// text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
-    /// How long to wait for frames after the last one was sent; less if none is missing
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = units::duration)]
-    pub drain: Duration,
+    /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    drain: Option<Duration>,
     /// Offer the same load from the second port to the first, too
     #[arg(long)]
     pub bidirectional: bool,
@@ -127,7 +127,7 @@ impl PortPair {
         tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
         environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
-        let (drain, bidirectional) = (self.drain, self.is_bidirectional());
+        let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
             environment,
@@ -138,6 +138,11 @@ impl PortPair {
     /// How frames differ from the default ones, in words.
     pub fn unusual(&self) -> Option<String> {
         Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
+    }
+
+    /// How long frames are waited for.
+    pub fn drain(&self) -> Duration {
+        self.drain.unwrap_or(Duration::from_secs(1))
     }
 
     /// Whether frames go in both directions.
@@ -157,6 +162,7 @@ impl PortPair {
             ("--dut", self.dut.is_some()),
             ("--metrics", self.metrics.is_some()),
             ("--watch", !self.watch.is_empty()),
+            ("--drain", self.drain.is_some()),
             ("a choice of flows or VLANs", self.unusual().is_some()),
         ];
         given.into_iter().find_map(|(name, given)| given.then_some(name))
@@ -179,7 +185,7 @@ impl PortPair {
 
     /// The load as an offer.
     pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
-        let (drain, bidirectional) = (self.drain, self.is_bidirectional());
+        let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
         Offer { drain, bidirectional, ..tester.offer(load, shape, sizes, duration) }
     }
 }

@@ -486,3 +486,60 @@ fn a_hit_rate_stands_beside_that_of_the_null_model() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains("| 33 of 37 |"));
 }
+
+/// The table of a driver preset's entries has each entry that the command knows, and each word that it takes.
+/// Its errors list them.
+#[test]
+fn the_table_of_entries_is_whole() {
+    let page = Page::read("docs/src/machines.md");
+    let table: String = page.text.lines().skip_while(|line| !line.starts_with("| entry | takes")).collect();
+    let table = table.split("For one changed value").next().unwrap();
+    let words: BTreeSet<&str> = table.split('`').skip(1).step_by(2).collect();
+    // `moderation.itr` and `{ except-every = N }` are words of several parts.
+    let parts: BTreeSet<&str> = words
+        .iter()
+        .flat_map(|word| word.split(|c: char| !(c.is_alphanumeric() || "_-".contains(c))))
+        .collect();
+    let listed = |preset: &str, set: &str| -> Vec<String> {
+        let command = ["curve", "--machine", "ols2005", "--driver", preset, "--set", set];
+        let run = Command::new(assert_cmd::cargo::cargo_bin("kpps")).args(command).output().unwrap();
+        let error = String::from_utf8(run.stderr).unwrap();
+        let line = error.lines().next().unwrap_or_default();
+        let list = ["it may be ", " are "].iter().find_map(|before| Some(line.split_once(before)?.1));
+        let list = list.unwrap_or_else(|| panic!("{set}: {error}"));
+        list.split(", ").map(ToOwned::to_owned).collect()
+    };
+    let mut known = 0;
+    for (preset, set) in [
+        ("kpps", "driver.zz=1"),
+        ("intel-5.7.6", "driver.service.napi.zz=1"),
+        ("intel-5.7.6-interrupts", "driver.service.interrupt-loop.zz=1"),
+        ("click-polling", "driver.service.polling.zz=1"),
+        ("kpps", "driver.service.self-pacing.zz=1"),
+        ("kpps", "driver.refill.zz=1"),
+        ("kpps", "driver.completion.zz=1"),
+        ("kpps", "driver.moderation.zz=1"),
+        ("kpps", "driver.interrupts.zz=1"),
+        ("kpps", "driver.service=zz"),
+        ("intel-5.7.6", "driver.service.napi.exit=zz"),
+        ("intel-5.7.6-interrupts", "driver.service.interrupt-loop.again=zz"),
+        ("kpps", "driver.buffers=zz"),
+        ("kpps", "driver.refill.when=zz"),
+        ("kpps", "driver.completion.delay=zz"),
+        ("kpps", "driver.rx_low=zz"),
+        ("kpps", "driver.flow_control=zz"),
+        ("kpps", "driver.rx_format=zz"),
+        ("kpps", "driver.checksum_status=zz"),
+        ("kpps", "driver.transmit_queue=zz"),
+        ("kpps", "driver.transmit_tail=zz"),
+    ] {
+        for word in listed(preset, set) {
+            assert!(parts.contains(word.as_str()), "docs/src/machines.md: the table lacks {word} ({set})");
+            known += 1;
+        }
+    }
+    assert!(known > 80, "{known}");
+    for word in ["off", "dynamic", "conservative", "ratio", "fixed"] {
+        assert!(parts.contains(word), "docs/src/machines.md: the table lacks {word}");
+    }
+}

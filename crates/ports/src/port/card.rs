@@ -92,8 +92,9 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
     /// # Errors
     /// [`Trouble`]: the driver's, or a service that needs code in an interrupt handler.
     pub fn open(platform: P, line: L, chip: Chip, config: Config, pool: BufferPool) -> Result<Self, Trouble> {
-        let server = Server::new(config.service)
-            .ok_or(kpps_driver::Error::Config("service: a port has polling, napi (masked) or self-pacing"))?;
+        let server = Server::new(config.service).ok_or(kpps_driver::Error::Config(
+            kpps_driver::Invalid::Rule("service: a port has polling, napi (masked) or self-pacing"),
+        ))?;
         let platform = Counted::new(platform);
         let device = probe(platform.clone(), chip, config, pool)?;
         let mut port = Self {

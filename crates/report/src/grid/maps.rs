@@ -49,6 +49,15 @@ pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
     maps
 }
 
+/// What is said of parameters that change nothing.
+pub(super) fn idle(grid: &Grid) -> Option<String> {
+    let idle = grid.idle_parameters();
+    let change = if idle.len() == 1 { "changes" } else { "change" };
+    (!idle.is_empty()).then(|| {
+        format!("{} {change} nothing: cells that differ in nothing else are the same.", idle.join(" and "))
+    })
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
@@ -86,6 +95,23 @@ pub(super) mod tests {
         assert_eq!((&most.0.at[..], &least.0.at[..]), (&[1, 1, 1][..], &[0, 0, 0][..]));
         let back: Grid = serde_json::from_str(&grid.to_json().unwrap()).unwrap();
         assert_eq!(back, grid);
+    }
+
+    #[test]
+    fn a_parameter_that_changes_nothing_is_named() {
+        let mut grid = grid();
+        assert_eq!(idle(&grid), None, "each cell has another rate");
+        // The same for both rings; the cells of one ring alone say nothing.
+        for cell in &mut grid.cells {
+            if let Some(point) = &mut cell.point {
+                point.delivered_pps = 1000.0 * (1 + cell.at[0] + 7 * cell.at[2]) as f64;
+            }
+        }
+        let said = "driver.rx_ring changes nothing: cells that differ in nothing else are the same.";
+        assert_eq!(idle(&grid).as_deref(), Some(said));
+        assert!(crate::grid::screen(&grid).contains(said) && crate::grid::page(&grid).contains(said));
+        grid.cells.retain(|cell| cell.at[1] == 0);
+        assert_eq!(idle(&grid), None, "nothing to compare");
     }
 
     #[test]

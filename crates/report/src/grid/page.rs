@@ -1,6 +1,6 @@
 //! A grid as a page: heat maps, and every cell in a table.
 
-use super::maps::{Map, extremes, maps as cells_in_maps, name};
+use super::maps::{Map, extremes, idle, maps as cells_in_maps, name};
 use crate::environment::{frames, parts};
 use crate::format::{kpps, percent};
 use crate::ndr::environment;
@@ -38,6 +38,7 @@ pub fn page(grid: &Grid) -> String {
             @if !grid.complete {
                 p.notice role="status" { "This run was interrupted: some cells are missing." }
             }
+            @if let Some(idle) = idle(grid) { p.notice role="status" { (idle) } }
             @for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
                 p.notice role="status" { (remark) }
             }

@@ -1,6 +1,6 @@
 //! A grid on a terminal.
 
-use super::maps::{extremes, maps, name};
+use super::maps::{extremes, idle, maps, name};
 use crate::format::kpps;
 use crate::remarks;
 use kpps_results::grid::{Grid, Setting};
@@ -54,6 +54,9 @@ pub fn screen(grid: &Grid) -> String {
     }
     let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), name(grid, most));
     let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), name(grid, least));
+    if let Some(idle) = idle(grid) {
+        let _ = writeln!(text, "{idle}");
+    }
     for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
         let _ = writeln!(text, "{remark}");
     }

@@ -212,6 +212,8 @@ struct Reading {
     card: Tally,
     /// Frames that the drivers have handed up.
     taken: u64,
+    /// Frames that have reached their end, whenever they were sent: with a long queue that is long after.
+    ended: u64,
     header_misses: u64,
 }
 
@@ -268,6 +270,7 @@ impl Rig {
             sent: self.sent.get(),
             card: self.simulation.machine().with_world(|world| *world.rate_limited_nic(0).tally()),
             taken: self.queues(|tally| tally.from_driver),
+            ended: self.queues(|tally| tally.ended),
             header_misses: self.header_misses.iter().map(|misses| misses.get()).sum(),
         }
     }
@@ -318,7 +321,8 @@ pub fn scale(
 
     let interval = rig.simulation.measure(&phases, go_on, |_| rig.read())?;
     let ledger = rig.ledger()?;
-    let Measured { delivered, latency, .. } = measured.take();
+    let Measured { latency, .. } = measured.take();
+    let delivered = interval.count(|s| s.own.ended);
     let (elapsed_ps, seconds) = (interval.elapsed_ps(), interval.seconds());
     let cpu_time = interval.cpus();
     let sent = interval.count(|s| s.own.sent);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+mod effects;
 mod features;
 mod forwarding;
 mod limits;

@@ -1,0 +1,195 @@
+//! What is wrong with an entry of a profile, in words: where it is, what was found, and what is allowed.
+
+use serde_path_to_error::{Path, Segment};
+use toml::{Table, Value};
+
+/// What is wrong.
+pub(crate) enum Wrong {
+    /// An entry that nobody knows.
+    Unknown(String),
+    /// Something else.
+    Bad(String),
+}
+
+/// The longest value that a message repeats.
+const LONGEST: usize = 60;
+
+/// A message of serde in words, with the entry that it is about.
+pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
+    let steps: Vec<String> = path.iter().filter_map(step).collect();
+    let entry = steps.join(".");
+    let message = message.replace('\n', "; ");
+    if let Some((name, known)) = message.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", "))
+    {
+        let name = name.trim_matches('`');
+        let within = entry.strip_suffix(name).map_or(&*entry, |within| within.trim_end_matches('.'));
+        let whole = if within.is_empty() { name.to_owned() } else { format!("{within}.{name}") };
+        // Entries of an entry, or those of the profile.
+        let known = match within.is_empty() {
+            true => listed(known, "it may be", "there are none"),
+            false => listed(known, &format!("those of {within} are"), &format!("{within} has none")),
+        };
+        return Wrong::Unknown(format!("there is no entry '{whole}'; {known}"));
+    }
+    if let Some(name) = message.strip_prefix("missing field ") {
+        let name = name.trim_matches('`');
+        let whole = if entry.is_empty() { name.to_owned() } else { format!("{entry}.{name}") };
+        return Wrong::Bad(format!("the entry '{whole}' is missing"));
+    }
+    let found = find(Value::Table(table), &steps).filter(|_| !steps.is_empty());
+    let allowed = match (message.strip_prefix("unknown variant "), message.split_once(", expected ")) {
+        (Some(rest), _) => match rest.split_once(", ") {
+            Some((_, known)) => listed(known, "allowed are", "nothing is allowed"),
+            None => message.clone(),
+        },
+        (None, Some((found, _))) if found.contains("unit variant") => {
+            "which takes entries of its own: NAME = { … }".to_owned()
+        }
+        (None, Some((_, expected))) => format!("allowed is {}", kind_of(expected)),
+        (None, None) => message.clone(),
+    };
+    Wrong::Bad(match (entry.is_empty(), found) {
+        (true, _) => message,
+        (false, Some(found)) => format!("{entry}: found {}, {allowed}", short(&found)),
+        (false, None) => format!("{entry}: {message}"),
+    })
+}
+
+fn step(segment: &Segment) -> Option<String> {
+    match segment {
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Unknown => None,
+    }
+}
+
+/// The value at a path.
+fn find(value: Value, steps: &[String]) -> Option<Value> {
+    steps.iter().try_fold(value, |value, step| match value {
+        Value::Table(mut table) => table.remove(step),
+        Value::Array(mut list) => {
+            let index = step.parse().ok().filter(|&index: &usize| index < list.len())?;
+            Some(list.swap_remove(index))
+        }
+        // The name of a variant that has no entries.
+        other => (other.as_str() == Some(step)).then_some(other),
+    })
+}
+
+/// A value, cut off where it is long.
+fn short(value: &Value) -> String {
+    let text = value.to_string().replace('\n', " ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// serde's "expected one of `a`, `b`" as a list.
+fn listed(known: &str, before: &str, none: &str) -> String {
+    let names: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+    if names.is_empty() { none.to_owned() } else { format!("{before} {}", names.join(", ")) }
+}
+
+/// What a type of Rust takes, in words.
+fn kind_of(expected: &str) -> String {
+    let whole = |most: u64| format!("a whole number from 0 to {most}");
+    match expected {
+        "u8" => whole(u8::MAX.into()),
+        "u16" => whole(u16::MAX.into()),
+        "u32" => whole(u32::MAX.into()),
+        "u64" | "usize" => "a whole number from 0 up".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table of entries".to_owned(),
+        other => match other.strip_prefix("struct ") {
+            Some(_) => "a table of entries".to_owned(),
+            None => other.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{Kind, Profile};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code)]
+    struct Inner {
+        short: u8,
+        on: bool,
+        #[serde(default)]
+        list: Vec<u16>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+    #[expect(dead_code)]
+    enum Sort {
+        Plain,
+        Of(u32),
+        Deep { inner: Inner },
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code)]
+    struct All {
+        ring: u16,
+        sort: Sort,
+    }
+
+    #[test]
+    fn a_message_has_entry_value_and_what_is_allowed() {
+        let read = |ring: &str, sort: &str| {
+            let text = format!(
+                "description = 'x'\nring = {{ value = {ring}, source = 's' }}\n\
+                 sort = {{ value = {sort}, source = 's' }}"
+            );
+            Profile::parse(Kind::Bus, "t.toml", &text).unwrap().get::<All>()
+        };
+        assert!(read("1", "'plain'").is_ok() && read("1", "{ of = 3 }").is_ok());
+        for (ring, sort, says) in [
+            ("'many'", "'plain'", "ring: found \"many\", allowed is a whole number from 0 to 65535"),
+            ("70000", "'plain'", "ring: found 70000, allowed is a whole number from 0 to 65535"),
+            ("-1", "'plain'", "ring: found -1, allowed is a whole number from 0 to 65535"),
+            ("1.5", "'plain'", "ring: found 1.5, allowed is a whole number from 0 to 65535"),
+            ("1", "'other'", "sort: found \"other\", allowed are plain, of, deep"),
+            ("1", "{ other = 3 }", "allowed are plain, of, deep"),
+            ("1", "'of'", "found \"of\", which takes entries of its own"),
+            ("1", "{ of = 'x' }", "sort.of: found \"x\", allowed is a whole number from 0 to 4294967295"),
+            (
+                "1",
+                "{ deep = { inner = { short = 300, on = true } } }",
+                "sort.deep.inner.short: found 300, allowed is a whole number from 0 to 255",
+            ),
+            (
+                "1",
+                "{ deep = { inner = { short = 3, on = 1 } } }",
+                "sort.deep.inner.on: found 1, allowed is true or false",
+            ),
+            (
+                "1",
+                "{ deep = { inner = { short = 3, on = true, list = [1, 'x'] } } }",
+                "sort.deep.inner.list.1: found \"x\", allowed is a whole number from 0 to 65535",
+            ),
+            ("1", "{ deep = { inner = { short = 3 } } }", "the entry 'sort.deep.inner.on' is missing"),
+            (
+                "1",
+                "{ deep = { inner = { short = 3, on = true, no = 1 } } }",
+                "there is no entry 'sort.deep.inner.no'; those of sort.deep.inner are short, on, list",
+            ),
+        ] {
+            let error = read(ring, sort).err().unwrap().to_string();
+            assert!(error.starts_with("bus profile 't.toml': ") && error.contains(says), "{says}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

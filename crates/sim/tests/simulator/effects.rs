@@ -1,0 +1,257 @@
+//! A constant that is set acts, or it is refused: every entry of the profiles, one at a time, in every kind
+//! of simulation that the command has.
+
+use kpps_frames::Size;
+use kpps_measure::Load;
+use kpps_profiles::{Kind, Profile};
+use kpps_results::grid::Setting;
+use kpps_sim::{Activity, By, Choice, Features, Forwarder, Pieces, documents, transmit_with};
+use std::collections::BTreeSet;
+use toml::Value;
+
+/// Entries that change no result of the simulations below, each with the reason.
+const SILENT: [(&str, &str); 30] = [
+    ("kernels", "says where the driver existed: its description changes"),
+    ("stack.kernel", "the driver's description changes; another family of kernels has other entries"),
+    ("description", "a text"),
+    ("driver.interrupts.link", "the link does not change while it is measured"),
+    ("driver.interrupts.rx_sequence", "no frame is damaged on the wire"),
+    ("driver.interrupts.rx_overrun", "an overrun comes with another cause"),
+    ("driver.interrupts.rx_low", "the timer's interrupt comes no later than this one"),
+    ("driver.interrupts.tx_empty", "comes with the report of the last frame"),
+    ("driver.rescue", "no interrupt is lost"),
+    ("driver.rx_low", "the timer's interrupt comes no later"),
+    ("driver.flow_control", "the source does not pause, and the wire takes all"),
+    ("driver.promiscuous", "all frames are addressed to the card, or it is promiscuous as a port of an app"),
+    ("driver.vlan", "an app says itself whether tags are stripped"),
+    ("driver.rx_buffer_bytes", "a frame fits any buffer"),
+    ("driver.max_frame_bytes", "no frame is longer"),
+    ("driver.address", "a source sends to the address that the card has"),
+    ("driver.rx_checksum", "counts where a stack checks checksums: the TCP of the studies"),
+    ("driver.strip_fcs", "the stack gets no FCS either way"),
+    ("driver.flush_unmask", "costs a register read where interrupts are unmasked in a poll"),
+    ("chip.chip", "which chip it is: another chip is another profile"),
+    ("chip.bus_66mhz", "a fact about the card, which the choice of a bus follows"),
+    ("chip.bus_64bit", "a fact about the card, which the choice of a bus follows"),
+    ("host.line_transfer_ps", "counts between CPUs, of which the command's simulations have one"),
+    ("host.cache_bytes", "counts where buffers are read that no longer are in the cache"),
+    ("host.copy_byte_ps", "counts where frames are copied"),
+    ("work.recycle_cycles", "counts where buffers are kept in an array of their own"),
+    ("work.batch_cycles", "counts where an allocator moves buffers in batches"),
+    ("work.shrink_cycles", "counts where an allocator gives memory back"),
+    ("machine.drivers", "a list: give the drivers themselves"),
+    ("bus.posted_writes", "counts where a CPU writes faster than the bus"),
+];
+
+/// A kind of simulation with a machine whose parts it uses.
+struct Case {
+    machine: &'static str,
+    driver: &'static str,
+    app: Option<Forwarder>,
+    activity: Option<Activity>,
+}
+
+const fn case(
+    machine: &'static str,
+    driver: &'static str,
+    app: Option<Forwarder>,
+    activity: Option<Activity>,
+) -> Case {
+    Case { machine, driver, app, activity }
+}
+
+const SENDS: Option<Activity> = Some(Activity::Send);
+
+/// All that is found, as text: its trials at light and full load, and the profile of its CPU.
+fn found(choice: &Choice) -> Result<String, String> {
+    let setup = choice.setup().map_err(|error| error.to_string())?;
+    let go_on = || true;
+    if choice.activity == SENDS {
+        let plain = Features { pieces: Pieces::One, checksum: By::Nobody, vlan: By::Nobody, segments: 1 };
+        let parts = Features { pieces: Pieces::of(4, true), checksum: By::Cpu, ..plain };
+        let sent = [(Size::MIN, plain), (Size::with_fcs(512), parts)]
+            .map(|(size, features)| transmit_with(&setup, size, &features, (1, 3), &go_on));
+        return Ok(sent.map(|sent| format!("{sent:?}")).concat());
+    }
+    let size = choice.default_size();
+    let line = choice.line_rate_pps(size);
+    let at = |share: f64| {
+        let load = Load { offered_pps: share * line, size, warmup_ms: 1, duration_ms: 3, seed: 1 };
+        let trial = choice.testbed(setup.clone()).trial_while(&load, &go_on);
+        let profile = choice.profiled(setup.clone(), &load, &go_on).map(|it| documents::profile(&it));
+        format!("{trial:?} {:?}", profile.map(|it| (it.rows, it.per_frame)))
+    };
+    Ok([0.02, 0.2, 0.9].map(at).concat())
+}
+
+/// The paths of the entries of a profile, with their values.
+fn leaves(kind: Kind, name: &str) -> Vec<(String, Value)> {
+    fn walk(path: String, value: &Value, leaves: &mut Vec<(String, Value)>) {
+        match value {
+            Value::Table(table) => table.iter().for_each(|(key, value)| {
+                walk(format!("{path}.{key}"), value, leaves);
+            }),
+            value => leaves.push((path, value.clone())),
+        }
+    }
+    let mut all = Vec::new();
+    for constant in Profile::named(kind, name).unwrap().constants() {
+        walk(format!("{}.{}", kind.word(), constant.name), &constant.value, &mut all);
+    }
+    all
+}
+
+/// Other values of the same sort. Words are those of the entry's alternatives, which its error lists.
+fn others(value: &Value, path: &str, choice: &Choice) -> Vec<Setting> {
+    match value {
+        Value::Boolean(on) => vec![Setting::Switch(!on)],
+        Value::Integer(0) => vec![Setting::Whole(8), Setting::Whole(1)],
+        Value::Integer(number) => {
+            let of =
+                |factor: f64| Setting::Whole(((*number as f64 * factor / 8.0).round() as i64).max(1) * 8);
+            vec![of(0.5), of(0.25), of(2.0), Setting::Whole(number + 1), Setting::Whole(1)]
+        }
+        Value::Float(number) => vec![Setting::Number(number * 2.0), Setting::Number(number / 2.0)],
+        Value::String(word) => {
+            let mut nonsense = choice.clone();
+            nonsense.set.push((path.to_owned(), Setting::Word("nonsense".into())));
+            let error = nonsense.setup().map(drop).unwrap_err().to_string();
+            let listed = error.split("allowed are ").nth(1).unwrap_or_default();
+            listed.split(", ").filter(|it| it != word).map(|it| Setting::Word(it.into())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_entry_acts_or_is_refused() {
+    let cases = [
+        case("morris2000", "intel-2.5.11-tuned", None, None),
+        case("lab-e1000", "linux-6.1-e1000", None, None),
+        case("morris2000", "kpps", None, None),
+        case("lunz2003", "intel-4.4.x", Some(Forwarder::Bridge), None),
+        case("lunz2003", "kpps", Some(Forwarder::Nat), None),
+        case("morris2000", "intel-2.5.11", Some(Forwarder::Route), None),
+        case("morris2000-sender", "intel-2.5.11-fix", None, SENDS),
+        case("ols2005", "kpps", None, SENDS),
+        case("ols2005", "intel-5.7.6", None, SENDS),
+        case("evans2005-em", "em-1.7.35", None, None),
+        case("evans2005-em", "em-1.7.35", None, SENDS),
+    ];
+    let silent: BTreeSet<&str> = SILENT.iter().map(|(path, _)| *path).collect();
+    let (mut acting, mut nothing) = (BTreeSet::new(), BTreeSet::new());
+    for case in cases {
+        let choice = Choice {
+            machine: Some(case.machine.into()),
+            driver: Some(case.driver.into()),
+            app: case.app,
+            activity: case.activity,
+            ..Choice::default()
+        };
+        let setup = choice.setup().unwrap();
+        let plain = found(&choice).unwrap();
+        assert_eq!(plain, found(&choice).unwrap(), "equal simulations find the same");
+        let profiles = [
+            (Kind::Driver, case.driver),
+            (Kind::Chip, &setup.chip),
+            (Kind::Host, &setup.host),
+            (Kind::Stack, &setup.stack),
+            (Kind::Bus, &setup.bus),
+            (Kind::Work, "common"),
+            (Kind::Machine, case.machine),
+        ];
+        for (path, value) in profiles.into_iter().flat_map(|(kind, name)| leaves(kind, name)) {
+            // Of machines, the names of other profiles are tried elsewhere.
+            let is_name = path.starts_with("machine.") && value.is_str() && !path.starts_with("machine.bus");
+            if acting.contains(&path) || silent.contains(path.as_str()) || is_name {
+                continue;
+            }
+            let (mut acts, mut is_refused) = (false, false);
+            for other in others(&value, &path, &choice) {
+                let mut changed = choice.clone();
+                changed.set.push((path.clone(), other));
+                match found(&changed) {
+                    Ok(other) => acts |= other != plain,
+                    Err(why) => is_refused |= why.contains("has no effect"),
+                }
+                if acts {
+                    break;
+                }
+            }
+            if acts {
+                nothing.remove(&path);
+                acting.insert(path);
+            } else if !is_refused {
+                nothing.insert(path);
+            }
+        }
+    }
+    let nothing: Vec<_> = nothing.iter().filter(|path| !acting.contains(*path)).collect();
+    assert!(nothing.is_empty(), "taken, and of no effect anywhere: {nothing:#?}");
+    assert!(acting.len() > 100, "{}", acting.len());
+}
+
+/// What receiving reads is not refused as something of sending, and the other way round: each direction's own
+/// entries act in it.
+#[test]
+fn a_direction_refuses_the_other_directions_entries() {
+    let with = |machine: &str, driver: &str, activity, path: &str, value| Choice {
+        machine: Some(machine.into()),
+        driver: Some(driver.into()),
+        activity,
+        set: vec![(path.to_owned(), Setting::Whole(value))],
+        ..Choice::default()
+    };
+    for (activity, path, value, is_refused) in [
+        (None, "driver.rx_ring", 64, false),
+        (None, "driver.tx_ring", 64, true),
+        (None, "driver.moderation.tidv", 64, true),
+        (None, "driver.report_every", 2, true),
+        (None, "chip.tx_engine_ps", 1_000_000, true),
+        (None, "chip.rx_engine_ps", 1_000_000, false),
+        (SENDS, "driver.tx_ring", 64, false),
+        (SENDS, "driver.rx_ring", 64, true),
+        (SENDS, "driver.moderation.rdtr", 64, true),
+        (SENDS, "chip.rx_engine_ps", 1_000_000, true),
+        (SENDS, "chip.tx_engine_ps", 1_000_000, false),
+        (None, "machine.cpus", 2, true),
+        (SENDS, "machine.cpus", 2, true),
+        (Some(Activity::ReceiveOnAll), "machine.cpus", 1, false),
+    ] {
+        let setup = with("ols2005", "intel-5.7.6", activity, path, value).setup();
+        let refused = setup.as_ref().err().is_some_and(|why| why.to_string().contains("has no effect"));
+        assert_eq!(refused, is_refused, "{activity:?} {path}: {:?}", setup.err());
+        // An app does both.
+        let app =
+            Choice { app: Some(Forwarder::Bridge), ..with("ols2005", "intel-5.7.6", None, path, value) };
+        assert_eq!(app.setup().is_err(), path == "machine.cpus", "{path}");
+    }
+}
+
+/// Intel's numbers and words for throttling do what they say: no more interrupts than they allow, and nearly
+/// as many where each frame would interrupt.
+#[test]
+fn throttling_is_set_in_the_drivers_own_words() {
+    let interrupts = |itr: Option<Setting>| {
+        let choice = Choice {
+            machine: Some("ols2005".into()),
+            driver: Some("intel-5.7.6-interrupts".into()),
+            set: itr.map(|itr| ("driver.itr".to_owned(), itr)).into_iter().collect(),
+            ..Choice::default()
+        };
+        let setup = choice.setup().unwrap();
+        let load = Load { offered_pps: 60e3, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 };
+        choice.testbed(setup).trial_while(&load, &|| true).unwrap().interrupts_per_s.unwrap()
+    };
+    let word = |word: &str| Some(Setting::Word(word.into()));
+    let whole = |number| Some(Setting::Whole(number));
+    for rate in [2_000, 8_000, 20_000] {
+        let seen = interrupts(whole(rate));
+        assert!((0.9..=1.01).contains(&(seen / rate as f64)), "{rate}: {seen}");
+    }
+    assert_eq!(interrupts(None), interrupts(whole(8_000)), "the preset's own");
+    for (number, name) in [(0, "off"), (1, "dynamic"), (3, "conservative")] {
+        assert_eq!(interrupts(whole(number)), interrupts(word(name)), "{name}");
+    }
+    assert!(interrupts(word("off")) > 40e3, "an interrupt for nearly each frame");
+}
