@@ -548,13 +548,12 @@ fn questions_do_not_pile_up() {
 /// Frames of HTTP/2 that ask for nothing (RFC 9113, 6.3), for as long as the agent takes them; returns their
 /// bytes.
 fn floods(agent: &Agent, from: [u8; 4], frame: &[u8]) -> std::io::Result<usize> {
-    let socket = runtime().block_on(async {
+    let mut socket = runtime().block_on(async {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.set_send_buffer_size(4096)?;
         socket.bind(SocketAddr::from((from, 0)))?;
         socket.connect(agent.address()).await?.into_std()
     })?;
-    let mut socket = TcpStream::from(socket);
     socket.set_nonblocking(false)?;
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;

@@ -271,7 +271,7 @@ fn a_trial_ends_whatever_is_reported() {
                         *says = Says::Progress(report);
                     }
                 };
-                to.send(trial(at, endless))
+                let _ = to.send(trial(at, endless));
             });
             // The agent's trial is over soon, and then it refuses reports: so either is the end.
             let trial = ended.recv_timeout(6 * LEASE + Duration::from_secs(30)).expect("no end").unwrap();

@@ -10,6 +10,7 @@ use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
+use kpps_frames::tag::Place;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Shape, prefer};
 use kpps_ports::port::{AnyPort, Options, ready};
@@ -18,7 +19,7 @@ use kpps_tester::{Host as _, LocalHost, LocalPort, Reported, Task, TestPort, Tri
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tonic::{Status, Streaming};
 
@@ -30,6 +31,10 @@ pub(crate) const LEASE: Duration = Duration::from_secs(7);
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 /// The most received frames in one answer.
 pub(crate) const RELAYED: usize = 4096;
+/// How often a port is looked after while its tester learns, and until how long after its last question about
+/// frames. Other traffic fills a queue within a round trip to the tester.
+const LOOK: Duration = Duration::from_millis(5);
+const LEARNS: Duration = Duration::from_secs(1);
 
 /// The state that all sessions of an agent share.
 pub(crate) struct Shared {
@@ -52,6 +57,10 @@ struct OpenPort {
     around: Vec<String>,
     known: Known,
     parts: Parts,
+    /// While its tester learns: since when it has asked for no frames, where the tags of those are, and what
+    /// has been received since.
+    learns: Option<(Instant, Place)>,
+    heard: Vec<Vec<u8>>,
 }
 
 impl OpenPort {
@@ -86,7 +95,8 @@ impl OpenPort {
         let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
         let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
-        Ok(Self { shared: shared.clone(), used, port, host, around, known, parts: Parts::default() })
+        let (parts, heard) = (Parts::default(), Vec::new());
+        Ok(Self { shared: shared.clone(), used, port, host, around, known, parts, learns: None, heard })
     }
 
     fn about(&self) -> proto::OpenedPort {
@@ -136,19 +146,40 @@ impl OpenPort {
     fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
         if relay.send.is_empty() {
-            let place = convert::place(relay.balanced_at, relay.trial)?;
-            let mut sink = |frame: &[u8]| {
-                if relayed.received.len() < RELAYED {
-                    relayed.received.push(frame.to_vec());
-                }
-            };
-            self.port.receive(place, &mut sink).map_err(|e| e.to_string())?;
-            return Ok(relayed);
+            self.learns = Some((Instant::now(), convert::place(relay.balanced_at, relay.trial)?));
+            self.hear()?;
+            return Ok(proto::Relayed { received: std::mem::take(&mut self.heard), ..relayed });
         }
         let frames = relay.send.into_iter().map(convert::frame).collect::<Result<Vec<_>, _>>()?;
         let allowed = frames.iter().take_while(|_| self.shared.loads.may_relay()).count();
         relayed.taken = self.port.send_now(&frames[..allowed]).map_err(|e| e.to_string())? as u32;
         Ok(relayed)
+    }
+
+    /// Receives what its tester may learn from.
+    fn hear(&mut self) -> Result<(), String> {
+        let Some((_, place)) = self.learns else { return Ok(()) };
+        let heard = &mut self.heard;
+        let mut sink = |frame: &[u8]| {
+            if heard.len() < RELAYED {
+                heard.push(frame.to_vec());
+            }
+        };
+        self.port.receive(place, &mut sink).map_err(|e| e.to_string())
+    }
+
+    /// The tester's next question; `None` if it has gone. Between trials it may think for as long as it is
+    /// connected.
+    fn next(&mut self, tester: &mut Tester<'_>) -> Option<Question> {
+        while self.learns.is_some_and(|(since, _)| since.elapsed() < LEARNS) {
+            if let Some(message) = within(LOOK, tester.questions.message()) {
+                return message.ok()?;
+            }
+            // The next question tells of a failure.
+            let _ = self.hear();
+        }
+        (self.learns, self.heard) = (None, Vec::new());
+        tester.asks(Duration::MAX)
     }
 
     /// What a trial asks for, and how many ports send in it, if the rules allow it. From then on its load is
@@ -318,14 +349,14 @@ pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
     (shared.log)(&format!("{peer}: {} is open", port.used.name()));
     let mut there = tester.hears(Says::Port(port.about()));
     let mut gone = false;
-    // Between trials a tester may think for as long as it is connected.
-    while there && let Some(question) = tester.asks(Duration::MAX) {
+    while there && let Some(question) = port.next(&mut tester) {
         there = match question.question {
             Some(Asks::Part(part)) => {
                 port.parts.add(&part, &shared.memory);
                 true
             }
             Some(Asks::Begin(_)) => {
+                (port.learns, port.heard) = (None, Vec::new());
                 gone = !port.work(&mut tester);
                 !gone
             }

@@ -146,13 +146,11 @@ pub(crate) fn learn(
     // Each address once, the first one last, and that again until a frame has arrived.
     let mut left = [0, 1].map(|from| ends[1 - from].ips.count().clamp(1, DESTINATIONS));
     let mut patience = Patience::new();
-    let mut next = Instant::now();
+    ask(ports, ends, &to)?;
+    let mut next = None;
     while patience.lasts() && go_on() {
-        let again = Instant::now() >= next;
-        if again {
-            next = Instant::now() + AGAIN;
-            ask(ports, ends, &to)?;
-        }
+        let again = next.is_none_or(|next| Instant::now() >= next);
+        // Soon after the ports' queues were emptied: others' frames may fill them again.
         for &(from, _) in directions {
             let Some(mac) = to[from].filter(|_| again || left[from] > 0) else { continue };
             let tag = (trial, Tag { stream: PATH, sequence: from as u64, sent_ps: 0 });
@@ -169,6 +167,9 @@ pub(crate) fn learn(
                 left[from] = rest;
                 patience = Patience::new();
             }
+        }
+        if again && next.replace(Instant::now() + AGAIN).is_some() {
+            ask(ports, ends, &to)?;
         }
         let mut note = |at: usize, _: &[u8], tag: Tag| {
             let is_ours = tag.stream == PATH;

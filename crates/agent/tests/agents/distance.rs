@@ -127,16 +127,20 @@ fn broadcasts_of_others_do_not_keep_a_trial_from_starting() {
         let _agents = lab.agents(["token"; 2]);
         let stranger = Stranger::start(&lab, burst, pause);
         let mut tester = far_tester(&lab);
-        let (trial, before) = in_time("a trial beside broadcasts", move || {
-            let before = stranger.sent();
-            let offer = Offer { bidirectional: true, ..short() };
-            let outcome = tester.trial(&offer, &|| true).unwrap();
-            (document(&tester, &offer, &outcome).unwrap(), stranger.sent() - before)
+        in_time("trials beside broadcasts", move || {
+            // On a busy machine queues overflow before agents get a CPU to look into them.
+            in_six_tries("learning frames come through", || {
+                let before = stranger.sent();
+                let offer = Offer { bidirectional: true, ..short() };
+                let outcome = tester.trial(&offer, &|| true).unwrap();
+                let trial = document(&tester, &offer, &outcome).unwrap();
+                assert!(stranger.sent() > before && trial.complete, "{trial:?}");
+                assert!(trial.received > 0 && trial.intended == 500, "{trial:?}");
+                let overflow = trial.result.overflow.unwrap();
+                assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
+                trial.learned == Some(true)
+            });
         });
-        assert!(before > 0 && trial.learned == Some(true) && trial.complete, "{trial:?}");
-        assert!(trial.received > 0 && trial.intended == 500, "{trial:?}");
-        let overflow = trial.result.overflow.unwrap();
-        assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
     }
 }
 
@@ -167,7 +171,10 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     lab.nets.tester.enter();
     let _agents = lab.agents(["token"; 2]);
     let there = ["10.9.0.1", "10.9.0.2"];
-    for cut in [0, 1] {
+    // On a busy machine a trial may be over before the network is there again.
+    let survives = |cut: usize| {
+        // Of an earlier try.
+        lab.nets.agents[cut].can("nft delete table inet cut");
         let mut tester = tester_at(&lab.security("token"), there, addresses());
         let gauges = tester.gauges();
         let begun = Cell::new(None);
@@ -193,11 +200,15 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
             true
         });
         let outcome = outcome.unwrap();
-        assert_eq!(begun.get().map(|(_, is_cut)| is_cut), Some(false), "it was cut off, and is no longer");
+        let Some((_, false)) = begun.get() else { return false };
         let trial = document(&tester, &offer, &outcome).unwrap();
         assert!(trial.complete && trial.trouble.is_none(), "{:?}", trial.trouble);
         assert_eq!((trial.intended, trial.result.ledger.unexplained), (10_000, 0), "{trial:?}");
         assert_eq!(trial.result.sent, trial.received + trial.lost + trial.result.overflow.unwrap());
+        true
+    };
+    for cut in [0, 1] {
+        in_six_tries("the network is cut off, and then no longer", || survives(cut));
     }
 }
 

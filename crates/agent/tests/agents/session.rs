@@ -5,13 +5,18 @@ use kpps_agent::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, co
 use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Mix, Size, Templates};
+use kpps_measure::ndr::{Range, search};
 use kpps_measure::units::Rate;
+use kpps_measure::{Runner, Subject, Testbed};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::{Load, Shape};
+use kpps_results::Limit;
 use kpps_results::detail::{Arrival, ArrivalBy};
 use kpps_tester::clock::Clock;
-use kpps_tester::{Address, Allowed, Classes, Error, Offer, Outcome, Replay, Site, TestPort, Tester};
+use kpps_tester::{
+    Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
+};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
@@ -392,4 +397,39 @@ fn only_who_has_a_certificate_of_the_same_authority_is_let_in() {
         assert!(said.contains(what) && !said.contains('\n'), "{said}");
     }
     drop(by_token);
+}
+
+/// A search across agents goes up to what the first operator allows: half of it for each direction, if both
+/// ports are one agent's.
+#[test]
+fn a_search_goes_up_to_what_an_operator_allows() {
+    let allowed = Allowed { load_pps: 3000.0, duration: Duration::from_secs(9) };
+    let here = || Clock::here().clone();
+    let agents = [start(good(), allowed, here()), start(good(), Allowed::ALL, here())];
+    for (of, bidirectional, pps) in [([0, 1], false, 3000.0), ([0, 0], true, 1500.0)] {
+        let tester = tester(of.map(|at| &agents[at]));
+        let drain = Duration::from_millis(200);
+        let testbed = Box::new(PortsTestbed { tester, drain, bidirectional, mix: None });
+        assert_eq!(testbed.allowed().map(|allowed| allowed.pps), Some(pps));
+        let subject = Subject { bidirectional, ..Subject::default() };
+        let mut runner = Runner::new(testbed, subject, None, &|| true, &());
+        let (min, max) = (Rate::Pps(100.0), "100%".parse().unwrap());
+        let range = Range { min, max, precision: 0.2, max_time: Duration::from_secs(30) };
+        let goals = range.goals(Duration::from_millis(50), 0.005);
+        let (found, end) = search(&mut runner, &Mix::fixed(Size::MIN), &goals, &range).unwrap();
+        // A busy machine may be the limit, or not come to an end; nothing above the limit is tried.
+        assert!(
+            !found.trials.is_empty() && found.trials.iter().all(|it| found.load_pps(it) <= pps),
+            "{found:?}"
+        );
+        assert_eq!(found.max_pps, pps);
+        let by = found.max_allowed_by.clone().unwrap();
+        assert!(by.starts_with(&format!("{}/udp:", host(&agents[0]))), "{by}");
+        if end.is_ok()
+            && found.ceiling_pps.is_none()
+            && found.goals.iter().all(|goal| goal.upper_pps.is_none())
+        {
+            assert!(found.goals.iter().all(|goal| goal.limited_by == Some(Limit::Operator)), "{found:?}");
+        }
+    }
 }
