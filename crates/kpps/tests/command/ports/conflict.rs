@@ -1,7 +1,7 @@
 //! Others that want an address which kpps has: they ask first (RFC 5227, RFC 4862), and must hear that it is
 //! taken. Ground truth is what asks: arping and the kernel.
 
-use crate::net::{Net, document, is_arp, stop};
+use crate::net::{Net, document, stop};
 use etherparse::{ArpHardwareId, ArpOperation, ArpPacket, EtherType, PacketBuilder};
 use kpps_namespaces::skip;
 use std::process::{Command, Stdio};
