@@ -28,6 +28,8 @@ const FRAGMENT: u8 = 44;
 const TOS: usize = 1;
 const IDENTIFICATION: usize = 4;
 const FLAGS: usize = 6;
+/// The flag of a packet that may not be cut into fragments.
+pub(crate) const NO_FRAGMENTS: u16 = 0x4000;
 const TTL: usize = 8;
 const IP_CHECKSUM: usize = 10;
 /// Places in an IPv6 header.
@@ -87,10 +89,16 @@ fn packet(frame: &[u8]) -> Option<(bool, usize)> {
 impl Headers {
     /// Those of a frame; `None` if it has no complete IP packet.
     pub fn of(frame: &[u8]) -> Option<Self> {
-        let (is_ipv6, ip) = packet(frame)?;
-        let bytes = frame.get(ip..)?;
-        let headers = if is_ipv6 { Self::of_ipv6(bytes, ip)? } else { Self::of_ipv4(bytes, ip)? };
-        let fits = headers.transport + headers.transport_bytes() <= headers.end && headers.end <= frame.len();
+        Self::of_part(frame, frame.len())
+    }
+
+    /// Those of a frame of `bytes` bytes, of which at least the headers are in `beginning`.
+    pub(crate) fn of_part(beginning: &[u8], bytes: usize) -> Option<Self> {
+        let (is_ipv6, ip) = packet(beginning)?;
+        let packet = beginning.get(ip..)?;
+        let headers = if is_ipv6 { Self::of_ipv6(packet, ip)? } else { Self::of_ipv4(packet, ip)? };
+        let transport_end = headers.transport + headers.transport_bytes();
+        let fits = transport_end <= headers.end.min(beginning.len()) && headers.end <= bytes;
         fits.then_some(headers)
     }
 

@@ -8,7 +8,8 @@
 //!   frame as the n-th of its stream.
 //! - [`Encap`] puts them behind VLAN tags and labels, and into VXLAN.
 //! - [`RawPacket`] makes a test frame of any packet.
-//! - [`headers`] finds the headers of any frame, and changes their fields.
+//! - [`headers`] finds the headers of any frame, and changes their fields. [`Superpacket`] cuts frames
+//!   apart that a kernel has merged.
 //! - [`mix`] has the mixes of sizes that testers use; [`flows`] are ranges of addresses and ports.
 //!   [`Templates`] are the frames of both in the order of sending.
 //!
@@ -55,6 +56,7 @@ pub mod pcapng;
 pub mod rate;
 pub mod raw;
 mod size;
+mod superpacket;
 pub mod tag;
 pub mod tcp;
 pub mod templates;
@@ -65,6 +67,7 @@ pub use ethernet::Mac;
 pub use mix::Mix;
 pub use raw::RawPacket;
 pub use size::Size;
+pub use superpacket::Superpacket;
 pub use tag::Tag;
 pub use templates::{Look, Templates};
 

@@ -9,7 +9,7 @@ pub const HEADER_BYTES: usize = 8;
 
 const SOURCE: usize = 0;
 const DESTINATION: usize = 2;
-const LENGTH: usize = 4;
+pub(crate) const LENGTH: usize = 4;
 const CHECKSUM: usize = 6;
 
 /// A view of a datagram.

@@ -137,6 +137,13 @@ pub(crate) fn cut_before(features: &BTreeMap<String, bool>) -> bool {
     features.get("tx-udp-segmentation") == Some(&false)
 }
 
+/// Whether the kernel merges UDP packets of a flow that it receives at an interface with these features
+/// (GRO). TCP's it merges wherever GRO is on.
+pub(crate) fn merges_datagrams(features: &BTreeMap<String, bool>) -> bool {
+    let is_on = |name| features.get(name) == Some(&true);
+    is_on("rx-gro") && (is_on("rx-udp-gro-forwarding") || is_on("rx-gro-list"))
+}
+
 /// Whether the kernel completes the checksums of frames before the interface: none is left to hardware.
 pub(crate) fn summed_before(features: &BTreeMap<String, bool>) -> bool {
     !features.iter().any(|(name, on)| *on && name.starts_with("tx-checksum-"))

@@ -162,7 +162,7 @@ impl TestPort for LocalPort {
                 if let (Some(line), Some(of_counters)) = (&mut done.line, counting.finish(&after)) {
                     line.merge(of_counters);
                 }
-                done.missed = after.missed.zip(before.missed).map(|(after, before)| after - before);
+                done.missed = after.missed_since(&before);
                 done.errors = Some(after.errors - before.errors);
                 done.taken = Some(after.received - before.received);
             }
@@ -363,7 +363,7 @@ impl Counting {
         self.next = now + self.pause;
         let counters = port.counters()?;
         self.note(&counters);
-        let missed = counters.missed.zip(self.before.missed).map(|(now, before)| now - before);
+        let missed = counters.missed_since(&self.before);
         self.arrive(incoming);
         let quantiles = match incoming {
             Some(Incoming::Tagged(arrivals)) => {

@@ -89,7 +89,7 @@ fn row(
     let sent = now.sent - before.sent;
     let since = |now: Option<u64>, before: Option<u64>| now.zip(before).map(|(now, before)| now - before);
     let drops = [
-        ("missed", since(now.missed, before.missed)),
+        ("missed", now.missed_since(before)),
         ("full", Some(now.full - before.full)),
         ("errors", Some(now.errors - before.errors)),
         ("tx_dropped", Some(now.tx_dropped - before.tx_dropped)),

@@ -6,6 +6,7 @@ use crate::error::Failure;
 use clap::Args;
 use kpps_measure::units;
 use kpps_ports::Spec;
+use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{Streams, count_any};
 use kpps_report::Session;
 use kpps_results::run::Run;
@@ -19,8 +20,8 @@ use std::time::Duration;
 
 Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated,
 reordered or corrupted, and counts other traffic apart. It ends as soon as --expect frames have arrived. A
-frame is reordered if a later frame of its stream came before it; on an xdp: port with several queues, a
-later frame of its flow.
+frame is reordered if a later frame of its stream came before it; on an xdp: port with several queues, and
+where the kernel merges packets (GRO), a later frame of its flow.
 
 {}", KINDS))]
 pub struct Arguments {
@@ -41,9 +42,8 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let mut files = arguments.run.outputs.open(session, "count")?;
     let mut ports = arguments.run.ports.open(session, specs, true)?;
-    // Queues are served in turn; only frames of one flow share a queue.
-    let several = ports.first().is_some_and(|port| port.queues() > 1);
-    let mut streams = if several { Streams::by_flow() } else { Streams::default() };
+    let mixes_flows = ports.first().is_some_and(AnyPort::mixes_flows);
+    let mut streams = if mixes_flows { Streams::by_flow() } else { Streams::default() };
     let job = Job { command: "count", specs, offered_pps: None, duration: Some(arguments.duration) };
     let (_, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
         let count = |port| count_any(port, &mut streams, arguments.expect, watch);

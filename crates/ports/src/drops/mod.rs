@@ -35,6 +35,9 @@ const TRACEPOINT: &str = "btf_trace_kfree_skb";
 const PARAMETERS: usize = 4;
 /// The function that puts received frames into the rings of packet sockets.
 const PACKET_SOCKET: &str = "tpacket_rcv";
+/// The function that frees a packet's data, and with it the packets that were merged into it. Before Linux
+/// 6.4 each of them seems to be dropped, even if the whole was received. They are counted with the whole.
+const RELEASE: &str = "skb_release_data";
 
 /// Frames that the kernel dropped at one place for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,12 +118,14 @@ impl Drops {
     /// # Errors
     /// Those of the system.
     pub fn count(&self, trial: Option<u32>) -> io::Result<()> {
-        let (from, to) = Symbols::of_kernel().range(PACKET_SOCKET).unwrap_or_default();
+        let ranges =
+            [PACKET_SOCKET, RELEASE].map(|name| Symbols::of_kernel().range(name).unwrap_or_default());
         let (namespace, [first, second]) = self.own;
         let words = [trial.unwrap_or(u32::MAX), namespace, first, second];
         let mut settings = [0; SETTINGS];
         let bytes = words.into_iter().flat_map(u32::to_ne_bytes);
-        let bytes = bytes.chain([from, to].into_iter().flat_map(u64::to_ne_bytes));
+        let bytes =
+            bytes.chain(ranges.into_iter().flat_map(|(from, to)| [from, to]).flat_map(u64::to_ne_bytes));
         settings.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
         self.settings.put([0; 4], settings)?;
         for key in self.counts.keys()? {

@@ -10,9 +10,10 @@ use With::{Register, Value};
 
 /// Bytes of a key: place in the code (8), reason (4), namespace (4), name of the interface (16).
 pub(super) const KEY: usize = 32;
-/// Bytes of the settings: trial (4; more than 20 bits for all packets), namespace of the tester's ports (4)
-/// and numbers of their interfaces (4 each), where a packet socket's function begins and ends (8 each).
-pub(super) const SETTINGS: usize = 32;
+/// Bytes of the settings: trial (4; more than 20 bits for all packets), namespace of the tester's ports
+/// (4) and numbers of their interfaces (4 each), where a packet socket's function and that which frees
+/// packets begin and end (8 each).
+pub(super) const SETTINGS: usize = 48;
 
 /// The stack: the key, a word, and the beginning of the packet.
 const LOCATION: i16 = -(KEY as i16);
@@ -76,6 +77,7 @@ impl Layout {
 pub(super) fn program(layout: &Layout, settings: i32, counts: i32) -> Option<Vec<Instruction>> {
     let mut program = Assembler::default();
     key(&mut program, layout, settings);
+    skip_merged(&mut program);
     skip_received(&mut program, layout);
     select(&mut program, layout);
     count_frames(&mut program, layout);
@@ -96,6 +98,14 @@ fn key(program: &mut Assembler, layout: &Layout, settings: i32) {
     program.load(B8, R6, R7, layout.device).go_if(R6, Equal, Value(0), ("packet", 0));
     program.load(B8, R1, R6, layout.namespace).go_if(R1, Equal, Value(0), ("packet", 0));
     program.load(B4, R1, R1, layout.inode).store(B4, R10, NAMESPACE, R1);
+}
+
+/// Ends if the packet is a part of another one, which is counted as all of its frames.
+fn skip_merged(program: &mut Assembler) {
+    program.load(B8, R1, R10, LOCATION);
+    program.load(B8, R2, R8, 32).go_if(R1, Below, Register(R2), ("whole", 0));
+    program.load(B8, R2, R8, 40).go_if(R1, Below, Register(R2), ("end", 0));
+    program.here(("whole", 0));
 }
 
 /// Ends if a port of the tester has received the packet: the kernel has taken it in at the port's interface,

@@ -119,6 +119,16 @@ impl AnyPort {
         }
     }
 
+    /// Whether frames of different flows may have overtaken each other in it: it polls several queues in
+    /// turn, or its kernel merges the frames of a flow.
+    pub fn mixes_flows(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Packet(packet) => packet.merges_datagrams(),
+            _ => self.queues() > 1,
+        }
+    }
+
     /// The longest frame that it sends, in bytes without FCS and without a VLAN tag; `None` if that is not
     /// known before it is tried.
     pub fn longest(&self) -> Option<usize> {

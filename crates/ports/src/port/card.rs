@@ -354,6 +354,7 @@ impl<P: Platform + Clone, L: Line> Port for CardPort<P, L> {
             sent_bytes: tx.bytes,
             full: tx.full,
             missed: Some(self.missed.total()),
+            uncounted: 0,
             no_buffer: Some(self.no_buffer.total()),
             errors: rx.frame_errors + rx.nonsense + self.errors,
             tx_dropped: tx.abandoned,

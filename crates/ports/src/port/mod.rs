@@ -130,6 +130,8 @@ pub struct Counters {
     /// packet socket, dropped frames and a full ring of an XDP socket. A UDP socket counts them on Linux
     /// only.
     pub missed: Option<u64>,
+    /// Of what is counted as missed, superpackets whose numbers of frames are not known.
+    pub uncounted: u64,
     /// Times that a frame found no receive descriptor: RNBC of a card, an empty fill ring of an XDP socket
     /// since Linux 5.9. A card's frame waits in its FIFO and is not lost yet; QEMU's e1000 drops it at once
     /// and counts it as missed, too.
@@ -152,6 +154,14 @@ pub struct Counters {
     pub system_calls: u64,
     /// Resets because the device hung.
     pub resets: u64,
+}
+
+impl Counters {
+    /// Received frames lost in a full queue since an earlier reading; `None` if their number is not known.
+    pub fn missed_since(&self, before: &Self) -> Option<u64> {
+        let missed = self.missed?.saturating_sub(before.missed?);
+        (self.uncounted == before.uncounted).then_some(missed)
+    }
 }
 
 /// The state of a port's link.

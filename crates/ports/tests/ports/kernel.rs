@@ -564,3 +564,22 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
         });
     }
 }
+
+/// Where a driver has no XDP, the kernel merges packets before AF_XDP gets them, which cannot cut them.
+#[test]
+fn xdp_behind_merging_is_refused() {
+    with_cable(|| {
+        run("ip link add x-br type bridge && ip link set x-br up");
+        let open = |name: &str| open(&[name.parse::<Spec>().unwrap()], &Options::default());
+        run("ethtool -K x-br gro on rx-udp-gro-forwarding on > /dev/null");
+        let said = open("xdp:x-br").map(drop).unwrap_err().to_string();
+        assert!(said.contains("`ethtool -K x-br gro off`, or use packet:x-br"), "{said}");
+        let (spec, why) = choose(&"auto:x-br".parse().unwrap()).unwrap();
+        assert_eq!(spec.to_string(), "packet:x-br", "{why:?}");
+        run("ethtool -K x-br rx-udp-gro-forwarding off > /dev/null");
+        assert!(open("xdp:x-br").is_ok());
+        // A driver with XDP hands frames over before anything is merged.
+        run("ethtool -K far0 gro on rx-udp-gro-forwarding on > /dev/null");
+        assert!(open("xdp:far0").is_ok());
+    });
+}

@@ -6,6 +6,7 @@ mod capture;
 mod conflict;
 mod interrupted;
 mod linux;
+mod merged;
 mod overload;
 mod points;
 mod rfc2544;

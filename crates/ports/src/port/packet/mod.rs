@@ -5,20 +5,25 @@
 //! call, past the interface's default queue (but not past netem or a shaper). Receiving takes no system call.
 //! Where the kernel cuts UDP messages before an interface without a queue, and completes their checksums
 //! (`ethtool -K IFACE tx off`, from Linux 6.2 on), equal test frames pass the kernel as one message, which
-//! halves the cost. VLAN tags, which the kernel takes out of frames, are put back. Checksums and segments
-//! that the kernel leaves to hardware stay incomplete: switch that off if an interface's own traffic is to
-//! pass (`ethtool -K IFACE tx off tso off gso off gro off`).
+//! halves the cost.
+//!
+//! Received frames are as they are on the wire: VLAN tags, which the kernel takes out of frames, are put
+//! back; packets that it has merged (GRO), or leaves to hardware to be cut (TSO), are cut ([`merged`]); and
+//! checksums that it leaves to hardware are completed.
 
+mod merged;
 mod message;
 mod ring;
 mod socket;
 
 use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
 use super::{Counters, Frame, JUMBO_BUFFER_BYTES, Link, NextPoll, Port, Trouble, Wake};
+use crate::ethtool;
 use crate::interface::Interface;
 use crate::socket::kick;
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
+use merged::Merged;
 use message::Message;
 use ring::{Arrivals, Arrived, Departures};
 use rustix::io::Errno;
@@ -38,6 +43,9 @@ pub struct PacketPort {
     departures: Socket<Departures>,
     /// Frames for the next slot, where the kernel cuts messages.
     message: Option<Message>,
+    /// Received frames that the kernel has merged.
+    merged: Merged,
+    merges_datagrams: bool,
     pool: BufferPool,
     /// The buffer for the next received frame.
     slot: Option<PoolBuffer>,
@@ -63,6 +71,8 @@ impl PacketPort {
             arrivals: Socket::receiving(&interface, longest)?,
             attached: Attached::to(interface, departures.ring.longest() - VLAN)?,
             departures,
+            merged: Merged::new(),
+            merges_datagrams: ethtool::features(name).is_ok_and(|all| ethtool::merges_datagrams(&all)),
             pool,
             slot: None,
             next_poll: NextPoll::Now,
@@ -80,6 +90,11 @@ impl PacketPort {
         self.attached.interface().as_on_the_wire()
     }
 
+    /// Whether the kernel merges UDP packets of a flow that it receives: those of others may overtake them.
+    pub fn merges_datagrams(&self) -> bool {
+        self.merges_datagrams
+    }
+
     /// The interface's station address.
     ///
     /// # Errors
@@ -91,6 +106,39 @@ impl PacketPort {
     /// The longest frame that it sends, in bytes without FCS and VLAN tag.
     pub fn longest(&self) -> usize {
         self.attached.longest().min(JUMBO_BUFFER_BYTES - VLAN)
+    }
+
+    /// Takes the next received frame into a buffer. Returns its length and the time when the kernel
+    /// received it; `Some(None)` if it, or its superpacket, was no use, which is counted; `None` if there
+    /// is no frame.
+    #[inline]
+    fn take(&mut self, into: &mut [u8]) -> Option<Option<(u16, u64)>> {
+        let Self { merged, counters, .. } = self;
+        let Socket { ring, fd } = &mut self.arrivals;
+        let whole = |frame: Option<(u16, u64)>, counters: &mut Counters| {
+            counters.errors += u64::from(frame.is_none());
+            frame
+        };
+        if let Some(frame) = merged.take(into) {
+            return Some(whole(frame, counters));
+        }
+        ring.take(|arrived| {
+            if arrived.cut.is_merged() {
+                return match merged.load(&arrived, fd.as_fd()) {
+                    Ok(()) => merged.take(into).and_then(|frame| whole(frame, counters)),
+                    Err(frames) => {
+                        counters.missed = counters.missed.map(|sum| sum + frames.unwrap_or(1));
+                        counters.uncounted += u64::from(frames.is_none());
+                        None
+                    }
+                };
+            }
+            if arrived.queued {
+                // It is longer than the interface's frames are.
+                merged.fetch(fd.as_fd());
+            }
+            whole(copy(&arrived, into).map(|bytes| (bytes, arrived.stamp)), counters)
+        })
     }
 
     /// Counts the frames that the kernel has taken.
@@ -112,10 +160,11 @@ fn put(message: &mut Message, ring: &mut Departures) -> u64 {
     if taken { 0 } else { contents.frames }
 }
 
-/// Copies a frame out of its slot, with its VLAN tag. Returns its length, or `None` if it is truncated.
+/// Copies a frame out of its slot, with its VLAN tag and its checksum. Returns its length, or `None` if it is
+/// truncated.
 #[inline]
-fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
-    let Arrived { bytes, whole, tag, .. } = arrived;
+fn copy(arrived: &Arrived<'_>, into: &mut [u8]) -> Option<u16> {
+    let Arrived { bytes, whole, tag, cut, .. } = *arrived;
     let (head, tail) = match tag {
         Some(_) => bytes.split_at_checked(ADDRESSES)?,
         None => (&[][..], bytes),
@@ -128,6 +177,7 @@ fn copy(arrived: Arrived<'_>, into: &mut [u8]) -> Option<u16> {
     first.copy_from_slice(head);
     second.copy_from_slice(tag);
     third.copy_from_slice(tail);
+    cut.complete(into, tag.len());
     u16::try_from(length).ok()
 }
 
@@ -171,22 +221,14 @@ impl Port for PacketPort {
         self.next_poll = NextPoll::Now;
         for _ in 0..budget {
             let Some(mut buffer) = self.slot.take().or_else(|| self.pool.take()) else { break };
-            let mut stamp = 0;
-            let copied = self.arrivals.ring.take(|arrived| {
-                stamp = arrived.stamp;
-                copy(arrived, buffer.bytes_mut())
-            });
-            match copied {
+            match self.take(buffer.bytes_mut()) {
                 None => {
                     self.slot = Some(buffer);
                     self.next_poll = NextPoll::Asleep;
                     break;
                 }
-                Some(None) => {
-                    self.counters.errors += 1;
-                    self.slot = Some(buffer);
-                }
-                Some(Some(bytes)) => {
+                Some(None) => self.slot = Some(buffer),
+                Some(Some((bytes, stamp))) => {
                     taken += 1;
                     self.counters.received += 1;
                     self.counters.received_bytes += u64::from(bytes);
@@ -274,6 +316,9 @@ impl Port for PacketPort {
     fn counters(&mut self) -> Result<Counters, Trouble> {
         let dropped = self.arrivals.dropped().map_err(Trouble::system("cannot read statistics"))?;
         self.counters.missed = self.counters.missed.map(|sum| sum + dropped);
+        if self.merged.seen {
+            self.counters.uncounted += dropped;
+        }
         Ok(self.counters)
     }
 

@@ -4,8 +4,11 @@
 //! here. It rests on one rule: the side that finds the status of its own owns the slot until it writes the
 //! other status.
 
+use super::super::attached::VLAN;
 use crate::sys::options::set;
 use crate::sys::packet::{self as abi, tpacket2_hdr};
+use kpps_frames::Superpacket;
+use kpps_frames::checksum::checksum;
 use memmap2::{MmapOptions, MmapRaw};
 use std::borrow::Borrow;
 use std::io;
@@ -24,10 +27,15 @@ const TO_SEND: usize = size_of::<tpacket2_hdr>();
 
 /// Bytes of a [`Cut`].
 pub(super) const CUT: usize = 10;
-/// Values of a [`Cut`] (linux/virtio_net.h): the checksum must be completed; the message is cut into UDP
-/// datagrams.
+/// Values of a [`Cut`] (linux/virtio_net.h): the checksum must be completed; the message is cut into TCP
+/// segments of both versions of IP, or into UDP datagrams. A bit says that the first segment reports
+/// congestion.
 const NEEDS_CHECKSUM: u8 = 1;
+const SEGMENTS: [u8; 2] = [1, 4];
 const DATAGRAMS: u8 = 5;
+const CONGESTED: u8 = 1 << 7;
+/// Any value but 0: the kernel puts a frame that is longer than its slot into the socket's queue as a whole.
+const QUEUED: i32 = 1;
 
 /// A ring. Tests play the kernel, over memory that both sides have.
 #[derive(Debug)]
@@ -92,6 +100,12 @@ pub(super) struct Arrived<'r> {
     pub(super) bytes: &'r [u8],
     /// Whether these are all.
     pub(super) whole: bool,
+    /// The length of the frame.
+    pub(super) length: usize,
+    /// Whether all of it is in the socket's queue, too.
+    pub(super) queued: bool,
+    /// What the kernel has merged, and left to be completed.
+    pub(super) cut: Cut,
     /// The VLAN tag that the kernel took out, as it was on the wire.
     pub(super) tag: Option<[u8; 4]>,
     /// When the kernel received it, in ns since 1970.
@@ -101,6 +115,8 @@ pub(super) struct Arrived<'r> {
 impl Arrivals {
     /// For frames of up to `longest` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slots: usize, longest: usize) -> io::Result<Self> {
+        set(socket, abi::SOL_PACKET, abi::PACKET_VNET_HDR, &1)?;
+        set(socket, abi::SOL_PACKET, abi::PACKET_COPY_THRESH, &QUEUED)?;
         Ring::new(socket, abi::PACKET_RX_RING, slots, longest).map(Self)
     }
 }
@@ -120,6 +136,10 @@ impl<M: Borrow<MmapRaw>> Arrivals<M> {
         let length = (header.tp_snaplen as usize).min(self.0.slot - from);
         // SAFETY: within the slot, which is ours until its status is written below.
         let bytes = unsafe { std::slice::from_raw_parts(slot.add(from), length) };
+        let cut = from.checked_sub(CUT).map_or_else(Cut::default, |before| {
+            // SAFETY: within the slot, before the frame. Any bytes are a valid value.
+            Cut::from_bytes(unsafe { slot.add(before).cast::<[u8; CUT]>().read() })
+        });
         let tag = (status & abi::TP_STATUS_VLAN_VALID != 0).then(|| {
             let kind =
                 if status & abi::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
@@ -127,15 +147,16 @@ impl<M: Borrow<MmapRaw>> Arrivals<M> {
             [a, b, c, d]
         });
         let stamp = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-        let seen = look(Arrived { bytes, whole: header.tp_len as usize == length, tag, stamp });
+        let (whole, queued) = (header.tp_len as usize == length, status & abi::TP_STATUS_COPY != 0);
+        let seen = look(Arrived { bytes, whole, length: header.tp_len as usize, queued, cut, tag, stamp });
         self.0.status(self.0.next).store(abi::TP_STATUS_KERNEL, Ordering::Release);
         self.0.next = self.0.next.wrapping_add(1);
         Some(seen)
     }
 }
 
-/// The header before a frame or message for the kernel: `struct virtio_net_hdr`.
-#[derive(Clone, Copy, Debug, Default)]
+/// The header before a frame or message, for the kernel or from it: `struct virtio_net_hdr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     flags: u8,
     kind: u8,
@@ -165,6 +186,46 @@ impl Cut {
             each: each as u16,
             sum_from: sum_from as u16,
             sum_at: sum_at as u16,
+        }
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; CUT]) -> Self {
+        let [flags, kind, a, b, c, d, e, f, g, h] = bytes;
+        let [copied, each, sum_from, sum_at] = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_ne_bytes);
+        Self { flags, kind, copied, each, sum_from, sum_at }
+    }
+
+    /// Whether it stands before a superpacket.
+    #[inline]
+    pub(super) fn is_merged(self) -> bool {
+        self.kind != 0
+    }
+
+    /// The shape of the superpacket of `bytes` bytes that begins so. `None` if it cannot be cut: it is in a
+    /// tunnel, or neither TCP nor UDP.
+    pub(super) fn shape(self, beginning: &[u8], bytes: usize) -> Option<Superpacket> {
+        let kind = self.kind & !CONGESTED;
+        let shape = Superpacket::of(beginning, bytes, self.each.into())
+            .filter(|_| kind == DATAGRAMS || SEGMENTS.contains(&kind))?;
+        // The checksum is that of the innermost packet. The kernel may have taken a VLAN tag out.
+        let inner = usize::from(self.sum_from);
+        let is_inner = [inner, inner + VLAN].contains(&shape.transport());
+        (self.flags & NEEDS_CHECKSUM == 0 || is_inner).then_some(shape)
+    }
+
+    /// Completes the checksum of a frame from which `taken_out` bytes were taken out before the packet, if
+    /// that was left to hardware.
+    #[inline]
+    pub(super) fn complete(self, frame: &mut [u8], taken_out: usize) {
+        if self.flags & NEEDS_CHECKSUM == 0 {
+            return;
+        }
+        let Some(covered) = frame.get_mut(usize::from(self.sum_from) + taken_out..) else { return };
+        // The place of the checksum has the sum of the pseudo-header.
+        let sum = checksum(covered);
+        let at = usize::from(self.sum_at);
+        if let Some(place) = covered.get_mut(at..at + 2) {
+            place.copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
         }
     }
 
@@ -330,6 +391,7 @@ mod tests {
                 (&raw mut (*header).tp_mac).write(FRAME_AT);
                 (&raw mut (*header).tp_sec).write(number as u32);
                 (&raw mut (*header).tp_nsec).write(7);
+                slot.add(usize::from(FRAME_AT) - CUT).cast::<[u8; CUT]>().write([number as u8; CUT]);
                 slot.add(FRAME_AT.into()).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             }
             ring.status(at).store(abi::TP_STATUS_USER, Ordering::Release);
@@ -344,7 +406,11 @@ mod tests {
         let kernel = spawn(move || deliver(&kernel, first));
         let mut arrivals = Arrivals(ours);
         for number in 0..FRAMES {
-            let seen = |it: Arrived<'_>| (it.bytes.to_vec(), it.whole, it.tag, it.stamp);
+            let seen = |it: Arrived<'_>| {
+                assert_eq!(it.cut, Cut::from_bytes([it.bytes[0]; CUT]));
+                assert_eq!((it.length, it.cut.to_bytes()), (it.bytes.len(), [it.bytes[0]; CUT]));
+                (it.bytes.to_vec(), it.whole, it.tag, it.stamp)
+            };
             let seen = loop {
                 match arrivals.take(seen) {
                     Some(seen) => break seen,

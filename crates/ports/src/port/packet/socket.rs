@@ -7,11 +7,14 @@ use crate::socket::raw_socket;
 use crate::sys::options::{bind_packet, get, set};
 use crate::sys::packet as abi;
 use rustix::net::AddressFamily;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Receive slots (fewer of jumbo frames): 4 ms at a million frames a second, while this process does not run.
 const ARRIVALS: usize = 4096;
+/// Bytes of superpackets that may wait beside the ring, as the kernel counts them: with all of its own.
+const SUPERPACKETS: usize = 32 << 20;
 /// Transmit slots.
 pub(super) const DEPARTURES: usize = 512;
 
@@ -25,7 +28,7 @@ const CUTTING: (u32, u32) = (6, 2);
 #[derive(Debug)]
 pub(super) struct Socket<R> {
     pub(super) ring: R,
-    fd: OwnedFd,
+    pub(super) fd: OwnedFd,
 }
 
 impl Socket<Arrivals> {
@@ -34,6 +37,9 @@ impl Socket<Arrivals> {
         // Protocol 0: nothing is received before the socket is bound to its interface.
         let fd = raw_socket(AddressFamily::PACKET)?;
         set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_IGNORE_OUTGOING, &1)?;
+        // Without CAP_NET_ADMIN the system sets a limit.
+        set_socket_recv_buffer_size_force(&fd, SUPERPACKETS)
+            .or_else(|_| set_socket_recv_buffer_size(&fd, SUPERPACKETS))?;
         let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
         bind_packet(fd.as_fd(), interface.index(), abi::ETH_P_ALL as u16)?;
         let membership = abi::packet_mreq {
@@ -46,7 +52,7 @@ impl Socket<Arrivals> {
         Ok(Self { ring, fd })
     }
 
-    /// Frames dropped since the last call because the ring was full.
+    /// Frames and superpackets dropped since the last call because the ring was full.
     pub(super) fn dropped(&self) -> io::Result<u64> {
         let statistics: abi::tpacket_stats = get(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_STATISTICS)?;
         Ok(statistics.tp_drops.into())

@@ -143,21 +143,32 @@ impl XdpPort {
     /// `chunk` bytes ([`Memory::chunks`]) with a headroom of 256.
     ///
     /// # Errors
-    /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF` and
-    /// `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another
-    /// program has the interface, or another socket one of the queues.
+    /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF`
+    /// and `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if
+    /// another program has the interface, or another socket one of the queues; `Unsupported` if the kernel
+    /// merges packets before the sockets get them.
     pub fn open(
-        interface: &str,
+        name: &str,
         queue: Option<u32>,
         memory: &Memory,
         chunk: usize,
         pool: BufferPool,
     ) -> io::Result<Self> {
-        let mut numbers = queues_of(interface, queue)?;
-        let interface = Interface::find(interface)?;
+        let mut numbers = queues_of(name, queue)?;
+        let interface = Interface::find(name)?;
         let entries = receiving(numbers.len() as u32);
         let (socket, outlet) = Socket::new(memory.mapping(), chunk, HEADROOM, entries)?;
         let program = Program::on(&interface)?;
+        if !program.is_in_driver() && ethtool::features(name).is_ok_and(|all| ethtool::merges_datagrams(&all))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "its driver does not support XDP, so the kernel merges packets (GRO) before AF_XDP gets them: \
+                    `ethtool -K {name} gro off`, or use packet:{name}, which cuts them apart"
+                ),
+            ));
+        }
         let first = numbers.next().unwrap_or(0);
         patiently(|| socket.bind(&interface, first))?;
         let mut queues = vec![Queue { number: first, socket, wanted: entries }];
