@@ -1,5 +1,7 @@
 //! Errors: one line each, with the command that helps.
 
+#[cfg(target_os = "linux")]
+use crate::interface::OtherLink;
 use crate::{Backend, Spec, pci::Address};
 use kpps_datasheet::Chip;
 use kpps_frames::Size;
@@ -18,6 +20,15 @@ pub enum Error {
         "`{0}` is not a port: give vfio:ADDRESS, uio:ADDRESS, auto:INTERFACE, xdp:INTERFACE[:QUEUE], packet:INTERFACE or udp:HOST:PORT"
     )]
     BadSpec(String),
+    /// An interface without Ethernet headers.
+    #[cfg(target_os = "linux")]
+    #[error("{port} cannot be a port: {link}")]
+    NotEthernet {
+        /// The port.
+        port: String,
+        /// What the interface carries.
+        link: OtherLink,
+    },
     /// Not a backend.
     #[error("`{0}` is no backend: give vfio or uio")]
     BadBackend(String),

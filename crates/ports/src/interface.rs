@@ -4,8 +4,9 @@ use crate::netlink;
 use crate::port::Link;
 use crate::sys::ifreq::Requests;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkInfo, LinkMessage};
 use rustix::net::{AddressFamily, SocketType, netdevice};
+use std::fmt;
 use std::io;
 
 /// Commands and a flag of linux/ethtool.h.
@@ -35,6 +36,65 @@ pub(crate) enum Query {
 
 /// Words of 32 bits of an answer to a [`Query`].
 pub(crate) const WORDS: usize = 64;
+
+/// Kinds of links with Ethernet headers (linux/if_arp.h): Ethernet and the loop.
+const ETHERNET: [u16; 2] = [1, 772];
+
+/// A link without Ethernet headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherLink {
+    /// Its kind (linux/if_arp.h).
+    number: u16,
+    /// The kernel's name of what makes it: tun, wireguard, gre.
+    driver: Option<String>,
+}
+
+impl OtherLink {
+    /// The name of its kind, as `ip link` shows it, and whether it carries IP packets.
+    fn kind(&self) -> (Option<&'static str>, bool) {
+        let (name, carries_ip) = match self.number {
+            32 => ("infiniband", true),
+            280 => ("can", false),
+            512 => ("ppp", true),
+            513 => ("cisco", true),
+            519 => ("rawip", true),
+            768 => ("ipip", true),
+            769 => ("tunnel6", true),
+            776 => ("sit", true),
+            778 => ("gre", true),
+            801..=803 => ("ieee802.11", false),
+            804 | 805 => ("ieee802.15.4", false),
+            820..=822 => ("phonet", false),
+            823 => ("gre6", true),
+            824 => ("netlink", false),
+            825 => ("6lowpan", true),
+            0xfffe => ("none", true),
+            _ => return (None, false),
+        };
+        (Some(name), carries_ip)
+    }
+}
+
+impl fmt::Display for OtherLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, carries_ip) = self.kind();
+        f.write_str("it carries no Ethernet frames (")?;
+        match name {
+            Some(name) => write!(f, "link/{name}")?,
+            None => write!(f, "link type {}", self.number)?,
+        }
+        if let Some(driver) = self.driver.as_deref().filter(|driver| Some(*driver) != name) {
+            write!(f, ", {driver}")?;
+        }
+        f.write_str(match carries_ip {
+            true => {
+                "): use udp:HOST:PORT for a path over it, or an interface with Ethernet headers (tap, gretap, VXLAN, or \
+                the one below a tunnel)"
+            }
+            false => "): use an Ethernet interface, `ip -brief link` shows them",
+        })
+    }
+}
 
 /// An interface of the kernel, in the network namespace of the thread that found it.
 #[derive(Debug)]
@@ -74,8 +134,8 @@ impl Interface {
         unsafe { self.requests.ethtool(command) }
     }
 
-    /// The name of its queueing discipline (tc(8)).
-    pub(crate) fn discipline(&self) -> io::Result<String> {
+    /// What rtnetlink(7) says of it.
+    fn attributes(&self) -> io::Result<Vec<LinkAttribute>> {
         let mut about = LinkMessage::default();
         about.header.index = self.index;
         let answers = netlink::ask(RouteNetlinkMessage::GetLink(about))?;
@@ -83,11 +143,32 @@ impl Interface {
             RouteNetlinkMessage::NewLink(link) => Some(link.attributes),
             _ => None,
         });
-        let name = attributes.into_iter().flatten().find_map(|attribute| match attribute {
+        Ok(attributes.unwrap_or_default())
+    }
+
+    /// The name of its queueing discipline (tc(8)).
+    pub(crate) fn discipline(&self) -> io::Result<String> {
+        let name = self.attributes()?.into_iter().find_map(|attribute| match attribute {
             LinkAttribute::Qdisc(name) => Some(name),
             _ => None,
         });
         Ok(name.unwrap_or_default())
+    }
+
+    /// What it carries instead of Ethernet frames; `None` if it carries these.
+    pub(crate) fn other_link(&self) -> io::Result<Option<OtherLink>> {
+        let number = self.requests.link_type()?;
+        if ETHERNET.contains(&number) {
+            return Ok(None);
+        }
+        let driver = self.attributes()?.into_iter().find_map(|attribute| match attribute {
+            LinkAttribute::LinkInfo(all) => all.into_iter().find_map(|info| match info {
+                LinkInfo::Kind(kind) => Some(kind.to_string()),
+                _ => None,
+            }),
+            _ => None,
+        });
+        Ok(Some(OtherLink { number, driver }))
     }
 
     /// The station address.

@@ -91,6 +91,8 @@ pub use card::{Card, Place};
 pub use domain::Domain;
 pub use error::Error;
 #[cfg(target_os = "linux")]
+pub use interface::OtherLink;
+#[cfg(target_os = "linux")]
 pub use interrupts::Interrupts;
 pub use routed::RoutedSpec;
 pub use spec::{Backend, Spec};

@@ -3,6 +3,7 @@
 use super::any::SPARE_BUFFERS;
 use super::{XdpPort, xdp};
 use crate::error::UNLOCK;
+use crate::interface::Interface;
 use crate::{Error, Spec, ethtool};
 use kpps_platform::memory::Memory;
 use rustix::io::Errno;
@@ -20,8 +21,9 @@ pub(super) const CHUNK_BYTES: usize = 2048;
 /// The choice is made by trying, which takes the interface's queues from the kernel for a moment.
 ///
 /// # Errors
-/// [`Error`]: there is no such interface, or no memory to try with.
+/// [`Error`]: there is no such interface, it has no Ethernet headers, or there is no memory to try with.
 pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
+    check_ethernet(spec)?;
     let interface = match spec {
         Spec::Auto(interface) => interface,
         Spec::Xdp { interface, queue: Some(queue) } => {
@@ -48,6 +50,16 @@ pub fn choose(spec: &Spec) -> Result<(Spec, Option<String>), Error> {
         }
         Ok(_) => packet("its driver does not support XDP".into()),
     }
+}
+
+/// Checks that frames of an interface have Ethernet headers. If there is no such interface, opening it
+/// reports that.
+fn check_ethernet(spec: &Spec) -> Result<(), Error> {
+    let (Spec::Auto(name) | Spec::Packet(name) | Spec::Xdp { interface: name, .. }) = spec else {
+        return Ok(());
+    };
+    let other = Interface::find(name).and_then(|interface| interface.other_link());
+    other.ok().flatten().map_or(Ok(()), |link| Err(Error::NotEthernet { port: spec.to_string(), link }))
 }
 
 /// A remark if the interface has several queues and one was asked for.

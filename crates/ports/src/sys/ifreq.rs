@@ -48,6 +48,13 @@ impl Requests {
         Ok(unsafe { request.ifr_ifru.ifru_ifindex }.unsigned_abs())
     }
 
+    /// The kind of its link: a number of linux/if_arp.h.
+    pub(crate) fn link_type(&self) -> io::Result<u16> {
+        let request = self.get(libc::SIOCGIFHWADDR)?;
+        // SAFETY: the kernel has written the kind, with the address.
+        Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+    }
+
     /// The station address.
     pub(crate) fn address(&self) -> io::Result<[u8; 6]> {
         let request = self.get(libc::SIOCGIFHWADDR)?;

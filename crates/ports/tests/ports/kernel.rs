@@ -565,6 +565,58 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
     }
 }
 
+/// What `ip` shows as no Ethernet is refused with that name; what has Ethernet headers is a port. A kernel
+/// lacks some kinds.
+#[test]
+fn interfaces_without_ethernet_headers_are_refused_by_name() {
+    let shown = |command: &str| {
+        let output = Command::new("sh").args(["-c", command]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    with_cable(move || {
+        let kinds = [
+            ("x-tun", "ip tuntap add name x-tun mode tun"),
+            ("x-tap", "ip tuntap add name x-tap mode tap"),
+            ("x-wg", "ip link add x-wg type wireguard"),
+            ("x-ipip", "ip link add x-ipip type ipip local 192.0.2.1 remote 192.0.2.2"),
+            ("x-gre", "ip link add x-gre type gre local 192.0.2.1 remote 192.0.2.2"),
+            ("x-gretap", "ip link add x-gretap type gretap local 192.0.2.1 remote 192.0.2.2"),
+            ("x-sit", "ip link add x-sit type sit local 192.0.2.1 remote 192.0.2.2"),
+            ("x-can", "ip link add x-can type vcan"),
+            ("x-nlmon", "ip link add x-nlmon type nlmon"),
+            ("x-dummy", "ip link add x-dummy type dummy"),
+            ("lo", "true"),
+            ("near0", "true"),
+        ];
+        let mut refused = 0;
+        for (name, make) in kinds {
+            if !Command::new("sh").args(["-c", make]).stderr(Stdio::null()).status().unwrap().success() {
+                continue;
+            }
+            let line = shown(&format!("ip -oneline link show dev {name}"));
+            let link = line.split_whitespace().find(|word| word.starts_with("link/")).unwrap().to_owned();
+            for port in ["packet", "xdp", "auto"] {
+                let port = format!("{port}:{name}");
+                let spec = port.parse::<Spec>().unwrap();
+                match &*link {
+                    "link/ether" | "link/loopback" if !port.starts_with("packet") => {}
+                    "link/ether" | "link/loopback" => drop(open(&[spec], &Options::default()).unwrap()),
+                    _ => {
+                        let said = open(&[spec], &Options::default()).map(drop).unwrap_err().to_string();
+                        assert!(said.starts_with(&format!("{port} cannot be a port: ")), "{said}");
+                        assert!(said.contains(&format!("({link}")) && !said.contains('\n'), "{link}: {said}");
+                        assert!(said.contains("use "), "{said}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        if refused == 0 {
+            skip::lacks("interfaces without Ethernet headers");
+        }
+    });
+}
+
 /// Where a driver has no XDP, the kernel merges packets before AF_XDP gets them, which cannot cut them.
 #[test]
 fn xdp_behind_merging_is_refused() {
