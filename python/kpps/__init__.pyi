@@ -78,6 +78,7 @@ def curve(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -134,6 +135,7 @@ def curve(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -188,6 +190,7 @@ def grid(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -246,6 +249,7 @@ def grid(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -467,6 +471,7 @@ def ndr(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -528,6 +533,7 @@ def ndr(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -584,6 +590,7 @@ def sizes(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -640,6 +647,7 @@ def sizes(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -699,6 +707,7 @@ def rfc2544(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -758,6 +767,7 @@ def rfc2544(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -885,6 +895,7 @@ def trial(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     from_: _Value | None = None,
     to: _Value | None = None,
     token_file: _Value | None = None,
@@ -949,6 +960,7 @@ def trial(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         from_ (HOST[:PORT]): Host of the first port, where `kpps agent` runs [default: this host]
         to (HOST[:PORT]): Host of the second port [default: this host]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
@@ -969,6 +981,7 @@ def calibrate(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Measure the highest rate that a port can send here, and how evenly it sends below that.
@@ -983,6 +996,7 @@ def calibrate(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1018,6 +1032,7 @@ def send(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Send tagged test frames from a port, at an exact rate or as fast as possible.
@@ -1053,6 +1068,7 @@ def send(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1067,6 +1083,7 @@ def count(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Count received test frames: lost, duplicated, reordered and corrupted ones.
@@ -1081,6 +1098,7 @@ def count(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1092,6 +1110,7 @@ def agent(
     max_load: _Value | None = None,
     max_duration: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     token_file: _Value | None = None,
     tls_ca: _Value | None = None,
     tls_cert: _Value | None = None,
@@ -1107,6 +1126,7 @@ def agent(
         max_load (LOAD): Highest load of all ports together, in frames per second (50kpps) [default: no limit]
         max_duration (TIME): Longest time that a load may last [default: no limit]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         token_file (FILE): File with a token of 16 characters or more that agent and tester share; only for networks that nobody else can read
         tls_ca (FILE): Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes all of them
         tls_cert (FILE): Own certificate (PEM)
@@ -1301,6 +1321,7 @@ def forward(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Forward frames between two ports, in both directions.
@@ -1317,6 +1338,7 @@ def forward(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1329,6 +1351,7 @@ def bridge(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Run a learning bridge on ports.
@@ -1342,6 +1365,7 @@ def bridge(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1355,6 +1379,7 @@ def route(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Run an IPv4 router on ports and on their VLANs.
@@ -1369,6 +1394,7 @@ def route(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1385,6 +1411,7 @@ def nat(
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
+    priority: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Run the router with network address and port translation.
@@ -1402,6 +1429,7 @@ def nat(
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
+        priority (yes|no): Whether senders and receivers run before other programs, where this user may have that [default: yes]
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 

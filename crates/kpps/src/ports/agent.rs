@@ -1,10 +1,11 @@
 //! `kpps agent`: ports of this host for a tester on another host.
 
 use crate::error::Failure;
+use clap::builder::BoolishValueParser;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
 use kpps_measure::units::{self, Rate};
-use kpps_ports::port::run::{CpuList, use_cpus};
+use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
 use kpps_report::Session;
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
@@ -88,6 +89,9 @@ pub struct Arguments {
     /// CPUs those on which little runs]
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
+    /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    priority: Option<bool>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -124,6 +128,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let rules = Rules { ports: arguments.allow_ports.clone(), allowed, destinations };
     session.watch();
     use_cpus(arguments.cpus.as_ref()).map_err(Failure::Input)?;
+    use_priority(arguments.priority.unwrap_or(true));
     let security = arguments.credentials.security(session)?;
     let agent =
         Agent::start(arguments.listen, rules, security, Clock::here().clone(), kpps_report::files::tell)?;

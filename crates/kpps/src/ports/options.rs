@@ -4,8 +4,9 @@ use crate::error::Failure;
 use crate::live::Live;
 use crate::output::{Files, Outputs};
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{CpuList, use_cpus};
+use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
 use kpps_report::Session;
 use kpps_report::live::{Meter, Progress, View};
@@ -30,6 +31,9 @@ pub struct PortOptions {
     /// CPUs those on which little runs]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
+    /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    pub priority: Option<bool>,
     #[command(flatten)]
     pub live: Live,
 }
@@ -69,6 +73,7 @@ impl PortOptions {
             ("--cpus", self.cpus.is_some()),
             ("--ring", self.ring.is_some()),
             ("--service", self.service.is_some()),
+            ("--priority", self.priority.is_some()),
         ];
         given.into_iter().find_map(|(name, given)| given.then_some(name))
     }
@@ -93,6 +98,7 @@ impl PortOptions {
     ) -> Result<Vec<AnyPort>, Failure> {
         session.watch();
         use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
+        use_priority(self.priority.unwrap_or(true));
         let ports = port::ready(specs, &self.options(promiscuous), &|line: &str| session.tell(line))?;
         kpps_tester::provenance::note_opened(specs);
         Ok(ports)

@@ -1,6 +1,6 @@
 //! Opening ports by their names, until their links are up.
 
-use super::run::wait_for_links;
+use super::run::{left_raised, wait_for_links};
 use super::{AnyPort, Options, Port, Trouble, choose, open};
 use crate::{Error, Spec};
 use std::time::Duration;
@@ -23,11 +23,14 @@ pub enum NotReady {
 }
 
 /// Opens ports and waits up to eight seconds for their links. `say` gets which kind of port an `auto:` name
-/// stands for, and why.
+/// stands for, and why; and what an earlier program has left behind.
 ///
 /// # Errors
 /// [`NotReady`].
 pub fn ready(specs: &[Spec], options: &Options, say: &dyn Fn(&str)) -> Result<Vec<AnyPort>, NotReady> {
+    if let Some(why) = left_raised() {
+        say(&why);
+    }
     let mut chosen = Vec::with_capacity(specs.len());
     for spec in specs {
         let (port, why) = choose(spec)?;

@@ -9,6 +9,7 @@ mod linux;
 mod merged;
 mod overload;
 mod points;
+mod priority;
 mod rfc2544;
 mod trial;
 mod unprivileged;

@@ -81,31 +81,49 @@ impl Near {
     }
 }
 
-/// The CPUs among `allowed` in the order in which senders take them.
-pub(super) fn order(allowed: &[usize], near: &Near) -> Vec<usize> {
-    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if !given.is_empty() {
-        return given.into_iter().filter(|cpu| allowed.contains(cpu)).collect();
+/// The CPUs in the order in which senders take them.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) cpus: Vec<usize>,
+    /// Those on which nothing else ran.
+    pub(super) idle: Vec<usize>,
+}
+
+impl Order {
+    pub(super) const NONE: Self = Self { cpus: Vec::new(), idle: Vec::new() };
+
+    /// Of the CPUs in `allowed`.
+    pub(super) fn of(allowed: &[usize], near: &Near) -> Self {
+        if allowed.len() < 2 {
+            return Self { cpus: allowed.to_vec(), idle: Vec::new() };
+        }
+        let before = spent(&read_stat());
+        std::thread::sleep(OBSERVED);
+        let after = spent(&read_stat());
+        let load = |cpu: usize| load(busy(&before, &after, cpu));
+        let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cpus = match given.is_empty() {
+            true => ranked(allowed, near, load),
+            false => given.into_iter().filter(|cpu| allowed.contains(cpu)).collect(),
+        };
+        Self { idle: cpus.iter().copied().filter(|&cpu| load(cpu) == 0).collect(), cpus }
     }
-    if allowed.len() < 2 {
-        return allowed.to_vec();
-    }
-    let before = spent(&read_stat());
-    std::thread::sleep(OBSERVED);
-    let after = spent(&read_stat());
-    ranked(allowed, near, |cpu| busy(&before, &after, cpu))
 }
 
 fn read_stat() -> String {
     std::fs::read_to_string("/proc/stat").unwrap_or_default()
 }
 
+/// A busy share, rounded down.
+fn load(busy: f64) -> u32 {
+    (busy / STEP) as u32
+}
+
 /// Orders CPUs. Of equal ones the highest is first: the system does most of its own work on the lowest.
-fn ranked(allowed: &[usize], near: &Near, busy: impl Fn(usize) -> f64) -> Vec<usize> {
+fn ranked(allowed: &[usize], near: &Near, load: impl Fn(usize) -> u32) -> Vec<usize> {
     let rank = |cpu: usize| {
         let far = !near.local.is_empty() && !near.local.contains(&cpu);
-        let load = (busy(cpu) / STEP) as u32;
-        (load, far, near.interrupts.contains(&cpu), std::cmp::Reverse(cpu))
+        (load(cpu), far, near.interrupts.contains(&cpu), std::cmp::Reverse(cpu))
     };
     let mut all: Vec<_> = allowed.iter().map(|&cpu| (rank(cpu), cpu)).collect();
     all.sort_unstable();
@@ -141,11 +159,11 @@ mod tests {
     fn an_idle_cpu_near_the_card_without_its_interrupts_is_first() {
         let all = [0, 1, 2, 3];
         let near = Near { local: [0, 1].into(), interrupts: [1].into() };
-        assert_eq!(ranked(&all, &Near::default(), |_| 0.0), [3, 2, 1, 0]);
-        assert_eq!(ranked(&all, &near, |_| 0.05), [0, 1, 3, 2]);
-        let one_tick = |cpu| if cpu == 3 { 1.0 - 4.0 / 5.0 } else { 0.0 };
+        assert_eq!(ranked(&all, &Near::default(), |_| load(0.0)), [3, 2, 1, 0]);
+        assert_eq!(ranked(&all, &near, |_| load(0.05)), [0, 1, 3, 2]);
+        let one_tick = |cpu| load(if cpu == 3 { 1.0 - 4.0 / 5.0 } else { 0.0 });
         assert_eq!(ranked(&all, &Near::default(), one_tick), [3, 2, 1, 0]);
-        let busy = |cpu| [1.0, 0.0, 0.05, 1.0][cpu];
+        let busy = |cpu: usize| load([1.0, 0.0, 0.05, 1.0][cpu]);
         assert_eq!(ranked(&all, &Near::default(), busy), [2, 1, 3, 0]);
         assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle one far away before a busy one");
     }

@@ -11,6 +11,8 @@ mod cpus;
 mod forward;
 mod gaps;
 mod send;
+#[cfg(target_os = "linux")]
+mod session;
 mod shape;
 #[cfg(target_os = "linux")]
 mod steady;
@@ -27,7 +29,9 @@ pub use forward::{forward, prime};
 pub use gaps::{Gaps, Got, Recorder, TOLERANCE, bucket, longest};
 pub use send::{Load, Plan, Sent, send, send_and_listen};
 pub use shape::{Shape, Times, Timetable};
-pub use steady::{Aside, Near, Steady, prefer, restore_priority, use_cpus, waited};
+pub use steady::{
+    Aside, Near, Steady, left_raised, prefer, restore_priority, use_cpus, use_priority, waited,
+};
 pub use tally::{Streams, Tally};
 
 use super::{AnyPort, Port, Trouble, Wake, wait};

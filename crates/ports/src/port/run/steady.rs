@@ -1,25 +1,28 @@
 //! A thread that keeps a pace: it has a CPU of its own and priority over other programs, as far as the system
 //! allows.
 //!
-//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has three
-//! parts. It runs on a CPU on which little else runs ([`cpus`]) and that the receiving thread does not use:
-//! the kernel likes to wake that next to the sender. It has the highest priority of ordinary programs
-//! (setpriority(2), which takes `CAP_SYS_NICE`). And its session has that priority, too, because the kernel
-//! compares sessions first and programs within them only then (`sched_autogroup_enabled`, sched(7)). A
-//! real-time policy would be worse: a sender never sleeps, and the kernel takes 50 ms of each second from
-//! such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU stays with the other threads. A sender
-//! for which none is left shares that one: it has a priority above other programs there, and below the
-//! receiver. Without the right, priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the
-//! thread waited for a CPU nevertheless.
+//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has
+//! three parts. It runs on a CPU on which little else runs ([`cpus`](super::cpus)) and that the receiving
+//! thread does not use: the kernel likes to wake that next to the sender. It has the highest priority of
+//! ordinary programs (setpriority(2), which takes `CAP_SYS_NICE`). And if that CPU is not idle its
+//! session has that priority, too, because the kernel compares sessions first and programs within them
+//! only then (`sched_autogroup_enabled`, sched(7)). A real-time policy would be worse: a sender never
+//! sleeps, and the kernel takes 50 ms of each second from such a thread (`sched_rt_runtime_us`,
+//! sched(7)). At least one CPU stays with the other threads. A sender for which none is left shares that
+//! one: it has a priority above other programs there, and below the receiver. Without the right,
+//! priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the thread waited for a CPU
+//! nevertheless.
 
-use super::cpus::{self, members, only};
 pub use super::cpus::{Near, use_cpus};
+use super::cpus::{Order, members, only};
 use super::gaps::Got;
+use super::session::Raised;
+pub use super::session::left_raised;
 use crate::sys::{Policy, schedule};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,12 +39,12 @@ const SHARING: i32 = -10;
 
 /// How long the order of the CPUs is kept for the next trials: to find it takes a while.
 const KEPT: Duration = Duration::from_secs(3);
-/// The priority of this process's session among others.
-const SESSION: &str = "/proc/self/autogroup";
+/// Whether threads may take priority over other programs.
+static MAY_BE_FIRST: AtomicBool = AtomicBool::new(true);
 
 /// The threads of this process that keep to their CPUs.
 static SHARED: Mutex<Shared> =
-    Mutex::new(Shared { order: Vec::new(), ordered: None, threads: 0, taken: Vec::new(), session: None });
+    Mutex::new(Shared { order: Order::NONE, ordered: None, threads: 0, taken: Vec::new(), session: None });
 
 thread_local! {
     /// What this thread has, if it keeps a pace.
@@ -52,21 +55,21 @@ thread_local! {
 #[derive(Debug)]
 struct Shared {
     /// The CPUs in the order in which senders take them.
-    order: Vec<usize>,
+    order: Order,
     /// When that was found.
     ordered: Option<Instant>,
     threads: usize,
     /// CPUs that senders have.
     taken: Vec<usize>,
-    /// The priority that the session had before it was raised.
-    session: Option<i32>,
+    /// The session's priority, while it is raised.
+    session: Option<Raised>,
 }
 
 impl Shared {
     /// A thread joins: the first one finds the order of the CPUs.
     fn join(&mut self, allowed: &CpuSet, near: &Near) {
         if self.threads == 0 && self.ordered.is_none_or(|then| then.elapsed() > KEPT) {
-            self.order = cpus::order(&members(allowed), near);
+            self.order = Order::of(&members(allowed), near);
             self.ordered = Some(Instant::now());
         }
         self.threads += 1;
@@ -76,38 +79,24 @@ impl Shared {
     fn leave(&mut self) {
         self.threads -= 1;
         if self.threads == 0 {
-            self.restore();
-        }
-    }
-
-    /// Puts the session's priority back.
-    fn restore(&mut self) {
-        if let Some(nice) = self.session.take() {
-            let _ = std::fs::write(SESSION, nice.to_string());
+            self.session = None;
         }
     }
 
     /// Raises the priority of the session, if that is permitted. Returns whether it is raised.
     fn raise_session(&mut self) -> bool {
-        if self.session.is_some() {
-            return true;
-        }
-        let text = std::fs::read_to_string(SESSION).unwrap_or_default();
-        let Some(nice) = text.trim().rsplit(' ').next().and_then(|nice| nice.parse().ok()) else {
-            return false;
-        };
-        // Another process of this session has raised it, and puts it back.
-        if nice == PREFERRED {
-            return true;
-        }
-        let raised = std::fs::write(SESSION, PREFERRED.to_string()).is_ok();
-        self.session = raised.then_some(nice);
-        raised
+        self.session = self.session.take().or_else(Raised::now);
+        self.session.is_some()
     }
 }
 
 fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on threads take priority over other programs where that is permitted, or none does.
+pub fn use_priority(is_used: bool) {
+    MAY_BE_FIRST.store(is_used, Ordering::Relaxed);
 }
 
 /// Gives this thread, and those that it starts, the highest priority of ordinary programs, if that is
@@ -119,13 +108,16 @@ pub fn prefer(is_preferred: bool) {
         Ok(nice) if is_preferred && nice != PREFERRED => ORDINARY.store(nice, Ordering::Relaxed),
         _ => {}
     }
+    if is_preferred && !MAY_BE_FIRST.load(Ordering::Relaxed) {
+        return;
+    }
     let nice = if is_preferred { PREFERRED } else { ORDINARY.load(Ordering::Relaxed) };
     let _ = setpriority_process(SELF, nice);
 }
 
 /// Puts the session's priority back, before the process ends while senders still run.
 pub fn restore_priority() {
-    shared().restore();
+    shared().session = None;
 }
 
 /// While it lives, this thread has a CPU of its own, as far as possible.
@@ -151,7 +143,8 @@ impl Steady {
         };
         let mut shared = shared();
         shared.join(&before, near);
-        let free: Vec<_> = shared.order.iter().copied().filter(|cpu| !shared.taken.contains(cpu)).collect();
+        let free: Vec<_> =
+            shared.order.cpus.iter().copied().filter(|cpu| !shared.taken.contains(cpu)).collect();
         // The receiver and the handler of Ctrl-C need a CPU, too.
         let cpu = match free[..] {
             [cpu, _, ..] => sched_setaffinity(SELF, &only([cpu])).is_ok().then_some(cpu),
@@ -160,8 +153,11 @@ impl Steady {
         shared.taken.extend(cpu);
         let nice = getpriority_process(SELF).unwrap_or(0);
         // Without the right to, its priority stays.
-        let first = setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
-        let session_first = first && shared.raise_session();
+        let first = MAY_BE_FIRST.load(Ordering::Relaxed)
+            && setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
+        // On an idle CPU there is nobody to be before.
+        let is_idle = cpu.is_some_and(|cpu| shared.order.idle.contains(&cpu));
+        let session_first = first && !is_idle && shared.raise_session();
         let got = Got { cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()), first, session_first };
         HELD.set(Some(got));
         Self { got, is_first: true, before: cpu.map(|_| before), nice }
@@ -202,7 +198,7 @@ impl Aside {
         let Ok(before) = sched_getaffinity(SELF) else { return Self { before: None, has_priority: false } };
         let mut shared = shared();
         shared.join(&before, near);
-        let is_aside = match &shared.order[..] {
+        let is_aside = match &shared.order.cpus[..] {
             [_, rest @ ..] if !rest.is_empty() => {
                 sched_setaffinity(SELF, &only(rest.iter().copied())).is_ok()
             }
@@ -217,9 +213,9 @@ impl Aside {
     /// As [`now`](Self::now), for a receiver, with real-time priority: a late receiver loses frames, and it
     /// sleeps when nothing comes.
     pub fn receiving(near: &Near) -> Self {
-        schedule(Policy::RealTime(PRIORITY));
+        let has_priority = MAY_BE_FIRST.load(Ordering::Relaxed) && schedule(Policy::RealTime(PRIORITY));
         let mut aside = Self::now(near);
-        aside.has_priority = true;
+        aside.has_priority = has_priority;
         aside
     }
 }
@@ -250,7 +246,7 @@ mod tests {
     use super::*;
 
     fn session() -> String {
-        std::fs::read_to_string(SESSION).unwrap_or_default()
+        std::fs::read_to_string("/proc/self/autogroup").unwrap_or_default()
     }
 
     /// In a process of its own: other tests send, too, and take CPUs.
@@ -304,7 +300,7 @@ mod tests {
         };
         assert_eq!((left, session()), ((0, 0), session_before));
         let (first, others) = {
-            let order = shared().order.clone();
+            let order = shared().order.cpus.clone();
             let mut others = order.get(1..).unwrap_or_default().to_vec();
             others.sort_unstable();
             (order.first().copied(), others)

@@ -57,6 +57,14 @@ impl Aside {
 /// Does nothing.
 pub fn prefer(_: bool) {}
 
+/// Does nothing.
+pub fn use_priority(_: bool) {}
+
+/// Sessions have no priority here.
+pub fn left_raised() -> Option<String> {
+    None
+}
+
 /// Nothing was changed here.
 pub fn restore_priority() {}
 
