@@ -2,9 +2,12 @@
 //! `ethtool -i`, `-g`, `-c`, `-S` and `-k` show them (linux/ethtool.h).
 
 use crate::interface::{Interface, Query, WORDS};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::io::Errno;
+use rustix::mm::{MprotectFlags, mprotect};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
+use std::{io, slice};
 
 /// Commands whose answers have no fixed size.
 const GET_STRINGS: u32 = 0x1b;
@@ -20,6 +23,8 @@ const FEATURES: u32 = 4;
 const NAME: usize = 32;
 /// More names than any driver has. A driver that reports more is not believed.
 const MOST: usize = 1 << 14;
+/// How often statistics are read that change meanwhile.
+const TRIES: usize = 100;
 
 /// The speed of an interface's link in Mb/s. `None` if the link is down or the speed is unknown.
 ///
@@ -93,25 +98,66 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The names of a set of strings.
-fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
+/// Room for an answer whose length is the kernel's choice. Behind it is memory that nobody may write: there a
+/// longer answer ends, with an error.
+struct Room {
+    map: MmapRaw,
+    bytes: usize,
+}
+
+impl Room {
+    /// For at least so many words.
+    fn of(words: usize) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        let bytes = (8 * words).next_multiple_of(page);
+        let map: MmapRaw = MmapOptions::new().len(bytes + page).map_anon()?.into();
+        // SAFETY: the last page of a mapping of ours, which nothing refers to.
+        unsafe { mprotect(map.as_mut_ptr().add(bytes).cast(), page, MprotectFlags::empty()) }?;
+        Ok(Self { map, bytes })
+    }
+
+    /// The answer to a command that begins with `head`.
+    fn answer(&mut self, interface: &Interface, head: &[u64]) -> io::Result<&[u64]> {
+        // SAFETY: the mapping is zeroed, aligned to pages, and ours alone; what lies before its last page
+        // can be read and written.
+        let words = unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr().cast::<u64>(), self.bytes / 8) };
+        words[..head.len()].copy_from_slice(head);
+        // SAFETY: the kernel writes an answer from its beginning on. What has no room here meets the page
+        // that cannot be written, and no other memory.
+        unsafe { interface.ethtool(words) }?;
+        Ok(words)
+    }
+}
+
+/// Repeats a reading during which the driver got other statistics: its queues were changed. Some kernels then
+/// write no answer, and others all of it.
+fn until_steady<T>(mut read: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
+    for _ in 0..TRIES {
+        match read() {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => {}
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("the interface's statistics change all the time: its queues are being changed"))
+}
+
+/// The names of a set of strings; `None` if there were others meanwhile.
+fn names(interface: &Interface, set: u32) -> io::Result<Option<Vec<String>>> {
     // `struct ethtool_sset_info`: command, reserved, a mask of 64 bits, and one count for each bit.
     let mut counts = [pair(GET_COUNTS, 0), 1 << set, 0];
     // SAFETY: the mask has one bit, so the kernel writes one count, which is the third word.
     unsafe { interface.ethtool(&mut counts) }?;
     let count = answers::count(&counts);
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     // `struct ethtool_gstrings`: command, set, count, and right behind these three words of 32 bits the
     // names.
-    let mut names = vec![0_u64; 2 + 2 * count * NAME / 8];
-    names[0] = pair(GET_STRINGS, set);
-    names[1] = pair(count as u32, 0);
-    // SAFETY: the kernel writes as many names as the driver has now, whatever the count says. There is room
-    // for twice as many as a moment ago: no driver doubles its names while its interface exists.
-    unsafe { interface.ethtool(&mut names) }?;
-    Ok(answers::names(&names, count))
+    let mut room = Room::of(2 + count * NAME / 8)?;
+    let answer = room.answer(interface, &[pair(GET_STRINGS, set), pair(count as u32, 0)])?;
+    Ok((answers::word(answer, 2) as usize == count).then(|| answers::names(answer, count)))
 }
 
 /// Offloads and other features by the kernel's names, and whether each is on (`ethtool -k`).
@@ -120,7 +166,7 @@ fn names(interface: &Interface, set: u32) -> io::Result<Vec<String>> {
 /// There is no such interface.
 pub fn features(interface: &str) -> io::Result<BTreeMap<String, bool>> {
     let interface = Interface::find(interface)?;
-    let names = names(&interface, FEATURES)?;
+    let names = until_steady(|| names(&interface, FEATURES))?;
     // `struct ethtool_gfeatures`: command, count, and for each 32 features the words available, requested,
     // active, never changed.
     let blocks = names.len().div_ceil(32);
@@ -155,16 +201,22 @@ pub(crate) fn summed_before(features: &BTreeMap<String, bool>) -> bool {
 /// There is no such interface, or its driver has no counters.
 pub fn statistics(interface: &str) -> io::Result<BTreeMap<String, u64>> {
     let interface = Interface::find(interface)?;
-    let names = names(&interface, STATISTICS)?;
+    until_steady(|| {
+        let Some(names) = names(&interface, STATISTICS)? else { return Ok(None) };
+        values(&interface, names)
+    })
+}
+
+/// The values of statistics by their names; `None` if there were others meanwhile.
+fn values(interface: &Interface, names: Vec<String>) -> io::Result<Option<BTreeMap<String, u64>>> {
     if names.is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Some(BTreeMap::new()));
     }
     // `struct ethtool_stats`: command, count, and the values.
-    let mut values = vec![0_u64; 1 + 2 * names.len()];
-    values[0] = pair(GET_STATISTICS, names.len() as u32);
-    // SAFETY: as of names, there is room for twice as many values as the driver had a moment ago.
-    unsafe { interface.ethtool(&mut values) }?;
-    Ok(answers::statistics(names, &values))
+    let count = names.len();
+    let mut room = Room::of(1 + count)?;
+    let answer = room.answer(interface, &[pair(GET_STATISTICS, count as u32)])?;
+    Ok((answers::word(answer, 1) as usize == count).then(|| answers::statistics(names, answer)))
 }
 
 /// What answers say: the structures of linux/ethtool.h, whatever a driver has written into them.
@@ -173,7 +225,7 @@ mod answers {
     use std::collections::BTreeMap;
 
     /// The word of 32 bits at an index of a structure of them.
-    fn word(structure: &[u64], at: usize) -> u32 {
+    pub(super) fn word(structure: &[u64], at: usize) -> u32 {
         let [a, b, c, d, e, f, g, h] = structure.get(at / 2).copied().unwrap_or(0).to_ne_bytes();
         u32::from_ne_bytes(if at.is_multiple_of(2) { [a, b, c, d] } else { [e, f, g, h] })
     }
@@ -247,8 +299,68 @@ pub(crate) fn read(words: &[u64]) {
 
 #[cfg(test)]
 mod tests {
-    use super::answers;
-    use super::{cut_before, features, receive_queues, stamping_clock, statistics, summed_before};
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_namespaces::Net;
+
+    /// An interface whose driver gets more statistics between the reading of their names and that of their
+    /// values: nothing is written beside the room, and all are read.
+    #[test]
+    fn statistics_may_become_more_at_any_moment() {
+        let Some(net) = Net::new() else { return };
+        net.run("ip link add name a numtxqueues 64 numrxqueues 64 type veth peer name b numtxqueues 64 numrxqueues 64");
+        net.run("ethtool -L a rx 1 tx 1");
+        let counted = || net.output("ethtool -S a").lines().count() - 1;
+        let few = counted();
+        net.enter();
+        let interface = Interface::find("a").unwrap();
+        let old = names(&interface, STATISTICS).unwrap().unwrap();
+        assert_eq!(old.len(), few);
+        net.run("ethtool -L a rx 64 tx 64");
+        let many = counted();
+        assert!(8 * many > rustix::param::page_size(), "more than there is room for: {many}");
+        // Newer kernels write no answer that is longer than was asked for, and older ones end at the guard.
+        let is_noticed = |result: io::Result<bool>| match result {
+            Ok(is_read) => !is_read,
+            Err(error) => Errno::from_io_error(&error) == Some(Errno::FAULT),
+        };
+        assert!(is_noticed(values(&interface, old).map(|read| read.is_some())));
+        let mut room = Room::of(2 + few * NAME / 8).unwrap();
+        let answer = room.answer(&interface, &[pair(GET_STRINGS, STATISTICS), pair(few as u32, 0)]);
+        assert!(is_noticed(answer.map(|answer| answers::word(answer, 2) as usize == few)));
+        let guard = format!("{:x}-", room.map.as_ptr() as usize + room.bytes);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.starts_with(&guard)).unwrap();
+        assert!(line.contains(" ---p "), "{line}");
+        assert_eq!(statistics("a").unwrap().len(), many);
+        // Fewer than there were are noticed, too.
+        let old = names(&interface, STATISTICS).unwrap().unwrap();
+        net.run("ethtool -L a rx 63 tx 63");
+        assert_eq!(values(&interface, old).unwrap(), None);
+        assert_eq!(statistics("a").unwrap().len(), counted());
+    }
+
+    /// While an interface's queues are changed all the time, each reading is one of one moment, or an error.
+    #[test]
+    fn statistics_are_of_one_moment_while_queues_change() {
+        let Some(net) = Net::new() else { return };
+        net.run("ip link add name a numtxqueues 64 numrxqueues 64 type veth peer name b numtxqueues 64 numrxqueues 64");
+        let lengths: Vec<usize> = [1, 64]
+            .map(|queues| {
+                net.run(&format!("ethtool -L a rx {queues} tx {queues}"));
+                net.output("ethtool -S a").lines().count() - 1
+            })
+            .into();
+        let changing = "for i in $(seq 300); do ethtool -L a rx 1 tx 1; ethtool -L a rx 64 tx 64; done";
+        let mut changing = net.command("sh").args(["-c", changing]).spawn().unwrap();
+        net.enter();
+        while changing.try_wait().unwrap().is_none() {
+            let Ok(all) = statistics("a") else { continue };
+            // Receive and transmit queues are changed one after the other.
+            assert!((lengths[0]..=lengths[1]).contains(&all.len()), "{} {lengths:?}", all.len());
+        }
+        assert_eq!(statistics("a").unwrap().len(), lengths[1]);
+    }
 
     #[test]
     fn no_interface_has_no_statistics() {
