@@ -659,7 +659,8 @@ mod data_tests {
         struct Entry {
             itr: Itr,
         }
-        let read = |text: &str| toml::from_str::<Entry>(&alloc::format!("itr = {text}")).map(|entry| entry.itr);
+        let read =
+            |text: &str| toml::from_str::<Entry>(&alloc::format!("itr = {text}")).map(|entry| entry.itr);
         for (text, itr) in [
             ("0", Itr::Off),
             ("1", Itr::Dynamic),
