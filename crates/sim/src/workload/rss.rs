@@ -289,6 +289,10 @@ impl Rig {
     }
 }
 
+/// Of the frames that reach their end while a trial is measured, the least share that was sent meanwhile:
+/// else a queue takes longer than a good part of the trial, which then says nothing of a rate.
+const STEADY: f64 = 0.97;
+
 /// Offers a load to so many CPUs.
 pub fn scale(
     setup: &RateLimitedSetup,
@@ -321,8 +325,15 @@ pub fn scale(
 
     let interval = rig.simulation.measure(&phases, go_on, |_| rig.read())?;
     let ledger = rig.ledger()?;
-    let Measured { latency, .. } = measured.take();
-    let delivered = interval.count(|s| s.own.ended);
+    let Measured { delivered, latency, .. } = measured.take();
+    let ended = interval.count(|s| s.own.ended);
+    if (delivered as f64) < STEADY * ended as f64 {
+        return Err(TrialError::Load(format!(
+            "the queue before {} CPUs is longer than the trial: of {ended} frames that reached their end, {delivered} \
+             were sent while it was measured; measure longer",
+            what.cpus
+        )));
+    }
     let (elapsed_ps, seconds) = (interval.elapsed_ps(), interval.seconds());
     let cpu_time = interval.cpus();
     let sent = interval.count(|s| s.own.sent);
