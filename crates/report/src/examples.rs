@@ -58,7 +58,7 @@ that differ in what the CPU has to do.";
 
 /// Of `kpps grid`.
 pub const GRID: &str = "Examples:
-  kpps grid --machine ols2005 --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=10%..100%/10%
+  kpps grid --machine ols2005 --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=50%,100%
   kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
   kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps

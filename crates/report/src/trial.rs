@@ -277,7 +277,7 @@ mod tests {
             assert!(text.contains("80.0 kpps from 12.000 s, 3 more changes") && !text.contains("13.500"));
         }
         let csv = crate::Rows::of(&trial.directions).csv();
-        assert!(csv.contains(r#"{""at_s"":1.5,""offered_pps"":80000}"#), "{csv}");
+        assert!(csv.contains(r#"{""at_s"":1.5,""offered_pps"":80000.0}"#), "{csv}");
         let plain = DetailedTrial { directions: vec![way("a", 0)], ..trial };
         assert!(page(&plain).contains("50.0 kpps") && !page(&plain).contains("at first"));
         let csv = crate::Rows::of(&plain.directions).csv();
