@@ -184,7 +184,7 @@ impl Choice {
                 "one-way has no effect: there is no app between two cards".into(),
             ));
         }
-        let default = if self.app.is_some() { Activity::Forward } else { Activity::Receive };
+        let default = self.app.map_or(Activity::Receive, |app| Activity::Forward(app.name()));
         setup.check_effects(&changes, self.activity.unwrap_or(default))?;
         Ok(setup)
     }

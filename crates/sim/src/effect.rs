@@ -10,8 +10,8 @@ use kpps_profiles::{Change, Kind};
 pub enum Activity {
     /// One receives, on one CPU.
     Receive,
-    /// Two receive and send, on one CPU.
-    Forward,
+    /// Two receive and send, on one CPU, with the app of this name between them.
+    Forward(&'static str),
     /// One sends, on one CPU.
     Send,
     /// Some receive, on as many CPUs as the machine has.
@@ -23,7 +23,7 @@ impl Activity {
         self != Self::Send
     }
     fn sends(self) -> bool {
-        matches!(self, Self::Forward | Self::Send)
+        matches!(self, Self::Forward(_) | Self::Send)
     }
 }
 
@@ -81,6 +81,36 @@ const OF_RECEIVING: [&str; 24] = [
     "rdtr_from",
 ];
 
+/// Entries of stacks and hosts that sockets and the processes behind them read: those of the studies.
+const OF_PROCESSES: [&str; 22] = [
+    "packet_check_cycles",
+    "packet_queue_cycles",
+    "packet_call_cycles",
+    "packet_lines",
+    "udp_cycles",
+    "tcp_cycles",
+    "prequeue_cycles",
+    "tcp_ack_cycles",
+    "wake_cycles",
+    "switch_cycles",
+    "receive_call_cycles",
+    "receive_segment_cycles",
+    "buffer_overhead_bytes",
+    "datagram_bytes",
+    "stream_bytes",
+    "socket_lines",
+    "socket_queue",
+    "tick_cycles",
+    "tick_ps",
+    "time_slice_ms",
+    "dma_copy_ps",
+    "dma_copy_byte_ps",
+];
+
+/// Entries of hosts, stacks and work that count where one CPU changes what another had in its cache.
+const OF_SEVERAL_CPUS: [&str; 6] =
+    ["line_transfer_ps", "queue_lines", "bridge_lines", "route_lines", "nat_lines", "ring_lines"];
+
 /// What reads constants in a simulation, beside its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
@@ -119,9 +149,38 @@ impl Readers<'_> {
             Kind::Driver | Kind::Chip if !self.activity.receives() && is(&OF_RECEIVING) => {
                 Some("nothing is received here".to_owned())
             }
+            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) => {
+                Some("no process reads from a socket here".to_owned())
+            }
+            Kind::Host | Kind::Stack | Kind::Work if is(&OF_SEVERAL_CPUS) && self.is_on_one_cpu() => {
+                Some("one CPU does the work here".to_owned())
+            }
+            Kind::Stack => self.of_stack(&steps),
             Kind::Driver => self.e1000.and_then(|(chip, config)| of_driver(chip, config, &steps)),
             _ => None,
         }
+    }
+
+    fn is_on_one_cpu(&self) -> bool {
+        self.activity != Activity::ReceiveOnAll
+    }
+
+    fn of_stack(&self, steps: &[&str]) -> Option<String> {
+        let app = match self.activity {
+            Activity::Forward(app) => Some(app),
+            Activity::Receive | Activity::ReceiveOnAll | Activity::Send => None,
+        };
+        let is_polled =
+            self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::Polling { .. }));
+        let lacks = match *steps.first()? {
+            "bridge_cycles" if app != Some("bridge") => "no bridge",
+            "nat_cycles" if app != Some("nat") => "no NAT",
+            "vlan_cycles" if app != Some("vlan-route") => "no router between VLANs",
+            "route_cycles" | "forward_cycles" if app.is_none_or(|app| app == "bridge") => "no router",
+            "polling" if !is_polled => "no card that is polled by polling(4)",
+            _ => return None,
+        };
+        Some(format!("there is {lacks} here"))
     }
 
     fn of_machine(&self, steps: &[&str]) -> Option<String> {
@@ -129,7 +188,7 @@ impl Readers<'_> {
             ["nic"] if self.e1000.is_some() => Some("the card is no rate-limited NIC here".to_owned()),
             ["chip"] if self.e1000.is_none() => Some("the card is a rate-limited NIC here".to_owned()),
             ["nic" | "chip"] if self.card_is_given => Some("the card is given beside it".to_owned()),
-            ["cpus"] if self.e1000.is_some() && self.activity != Activity::ReceiveOnAll => {
+            ["cpus"] if self.e1000.is_some() && self.is_on_one_cpu() => {
                 Some("one CPU does the work here".to_owned())
             }
             ["bus", entry] if entry != self.bus => {

@@ -105,17 +105,18 @@ fn equal_trials_are_equal_and_others_are_refused() {
     assert!(scale(&freebsd, &what, &|| true).err().unwrap().to_string().contains("Linux"));
 }
 
-/// 512 KB of frames wait before Tigon-II's receiver, for 78 ms: a trial of 3 ms sees none of its own frames.
+/// 512 KB of frames wait before Tigon-II's receiver, for 78 ms: a trial of 20 ms sees none of its own frames.
 #[test]
-fn a_queue_longer_than_the_trial_is_no_rate() {
+fn a_queue_longer_than_the_trial_does_not_hide_the_rate() {
     let setup = RateLimitedSetup::changed("rss", Some("tigon-2"), &[]).unwrap();
-    let offered_pps = rate::line_rate_pps(setup.link_bits_per_s(), Size::MIN);
-    let at = |offered_pps| {
-        let load = Load { offered_pps, size: Size::MIN, warmup_ms: 3, duration_ms: 3, seed: 1 };
-        scale(&setup, &Scaling { load, flows: 1, cpus: 1, shared_lines: 0 }, &|| true)
+    let at = |offered_pps: f64| {
+        let load = Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+        let what = Scaling { load, flows: 1, cpus: 1, shared_lines: 0 };
+        scale(&setup, &what, &|| true).unwrap().delivered_pps
     };
-    let refused = at(offered_pps).err().unwrap().to_string();
-    assert!(refused.contains("longer than the trial") && refused.contains("measure longer"), "{refused}");
-    let light = at(50e3).unwrap();
-    assert!((light.delivered_pps / 50e3 - 1.0).abs() < 0.05, "{}", light.delivered_pps);
+    // Its engine takes 9.5 us for a frame, beside the way over the bus.
+    let full = at(rate::line_rate_pps(setup.link_bits_per_s(), Size::MIN));
+    assert!((90e3..1e6 / 9.5).contains(&full), "{full}");
+    let light = at(50e3);
+    assert!((light / 50e3 - 1.0).abs() < 0.03, "{light}");
 }
