@@ -15,18 +15,20 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// Nothing is allocated below this address, where a PC has holes (VGA, ROMs).
 const LOWEST: u64 = 1 << 20;
+/// Bytes that a device accesses at once, as those of a ring.
+const WORD: usize = size_of::<u64>();
 
 /// A part of a [`Mapping`] with contiguous bus addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Its offset in the mapping in bytes, a multiple of 8.
     pub offset: usize,
-    /// Its size in bytes.
+    /// Its size in bytes, a multiple of 8.
     pub bytes: usize,
     /// The address at which the device sees its first byte, a multiple of 8.
     pub bus: u64,
@@ -79,7 +81,7 @@ impl Memory {
     }
 
     fn whole(mapping: Mapping) -> io::Result<Self> {
-        let piece = Piece { offset: 0, bytes: mapping.bytes(), bus: 0 };
+        let piece = Piece { offset: 0, bytes: mapping.bytes() / WORD * WORD, bus: 0 };
         let free = LOWEST..piece.range().end;
         Ok(Self::with(mapping, vec![Region { piece, free: Mutex::new(FreeRanges::new(free)) }]))
     }
@@ -99,7 +101,7 @@ impl Memory {
             {
                 return refuse("a piece of memory outside the mapping");
             }
-            if !piece.offset.is_multiple_of(8) || !piece.bus.is_multiple_of(8) {
+            if [piece.offset as u64, piece.bytes as u64, piece.bus].iter().any(|at| !at.is_multiple_of(8)) {
                 return refuse("a piece of memory that is not aligned to 8 bytes");
             }
         }
@@ -163,16 +165,27 @@ impl Memory {
         Ok(Span { start, bus, bytes: spec.bytes, before: 0, region, memory: self.clone() })
     }
 
-    /// The first byte of `len` bytes at `bus`, if they lie within one piece.
-    fn at(&self, bus: u64, len: usize) -> Option<*mut u8> {
+    /// The words that have `len` bytes at `bus`, if these lie within one piece: each with the place of the
+    /// bytes in it, and their place among all.
+    fn at(
+        &self,
+        bus: u64,
+        len: usize,
+    ) -> Option<impl Iterator<Item = (&AtomicU64, Range<usize>, Range<usize>)>> {
         let after = self.0.regions.partition_point(|region| region.piece.bus <= bus);
         let piece = self.0.regions.get(after.checked_sub(1)?)?.piece;
         let start = usize::try_from(bus - piece.bus).ok()?;
-        if start.checked_add(len)? > piece.bytes {
-            return None;
-        }
-        // SAFETY: the piece lies within the mapping, which lives as long as `self.0`.
-        Some(unsafe { self.0.mapping.0.as_mut_ptr().add(piece.offset + start) })
+        let end = start.checked_add(len).filter(|end| *end <= piece.bytes)?;
+        let first = start - start % WORD;
+        Some((first..end).step_by(WORD).map(move |word| {
+            // SAFETY: a piece begins and ends with a word of the mapping, which lives as long as `self.0`.
+            // All but owners of buffers use these atomics, or those of the rings, which are the same. Nobody
+            // looks into a buffer while the device has it, and no two buffers share a word.
+            let atomic =
+                unsafe { AtomicU64::from_ptr(self.0.mapping.0.as_mut_ptr().add(piece.offset + word).cast()) };
+            let (from, to) = (start.max(word), end.min(word + WORD));
+            (atomic, from - word..to - word, from - start..to - start)
+        }))
     }
 
     /// Whether this slice is a part of the memory: of a buffer.
@@ -185,47 +198,33 @@ impl Memory {
     /// A device's read of `into.len()` bytes at `bus`; `false` if there is no such memory, and if `into` is a
     /// part of a buffer of this memory: a device has memory of its own.
     pub fn device_read(&self, bus: u64, into: &mut [u8]) -> bool {
-        let Some(from) = self.at(bus, into.len()).filter(|_| !self.holds(into)) else { return false };
-        let (mut at, mut rest) = (from, into);
-        while !rest.is_empty() {
-            let (part, more) = rest.split_at_mut(whole_or_byte(at, rest.len()));
-            // SAFETY: the bytes are within the mapping, and a word is aligned. Others change a ring at any
-            // time, by atomics as here. A buffer's owner does not look into it while the device has it.
-            match <&mut [u8; 8]>::try_from(&mut *part) {
-                Ok(word) => {
-                    *word = unsafe { AtomicU64::from_ptr(at.cast()) }.load(Ordering::Relaxed).to_ne_bytes()
-                }
-                Err(_) => part[0] = unsafe { AtomicU8::from_ptr(at) }.load(Ordering::Relaxed),
-            }
-            at = at.wrapping_add(part.len());
-            rest = more;
+        let Some(words) = self.at(bus, into.len()).filter(|_| !self.holds(into)) else { return false };
+        for (word, part, whole) in words {
+            into[whole].copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[part]);
         }
         true
     }
 
     /// A device's write of `bytes` at `bus`; `false` as in [`device_read`](Self::device_read).
     pub fn device_write(&self, bus: u64, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(bus, bytes.len()).filter(|_| !self.holds(bytes)) else { return false };
-        let (mut at, mut rest) = (to, bytes);
-        while !rest.is_empty() {
-            let (part, more) = rest.split_at(whole_or_byte(at, rest.len()));
-            // SAFETY: as in `device_read`.
-            match <[u8; 8]>::try_from(part) {
-                Ok(word) => unsafe { AtomicU64::from_ptr(at.cast()) }
-                    .store(u64::from_ne_bytes(word), Ordering::Relaxed),
-                Err(_) => unsafe { AtomicU8::from_ptr(at) }.store(part[0], Ordering::Relaxed),
+        let Some(words) = self.at(bus, bytes.len()).filter(|_| !self.holds(bytes)) else { return false };
+        for (word, part, whole) in words {
+            let bytes = &bytes[whole];
+            match <[u8; WORD]>::try_from(bytes) {
+                Ok(bytes) => word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed),
+                Err(_) => {
+                    let changed = |old: u64| {
+                        let mut word = old.to_ne_bytes();
+                        word[part.clone()].copy_from_slice(bytes);
+                        Some(u64::from_ne_bytes(word))
+                    };
+                    // It always changes something to something.
+                    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+                }
             }
-            at = at.wrapping_add(part.len());
-            rest = more;
         }
         true
     }
-}
-
-/// How many of `left` bytes at `at` a device accesses at once: an aligned word, as the rings have them, or
-/// one byte.
-fn whole_or_byte(at: *mut u8, left: usize) -> usize {
-    if at.addr().is_multiple_of(8) && left >= 8 { 8 } else { 1 }
 }
 
 /// A part of [`Memory`] with one owner; dropping it frees it.
