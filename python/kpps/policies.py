@@ -69,7 +69,7 @@ class Policy:
 
     The driver is the preset `base`; a thread of the simulated host polls it at most `budget` frames at a time. One
     object is made for each card and trial. What the methods cost is not charged to the simulated CPU: what they make
-    the driver do is.
+    the driver do is. The simulator waits for each answer, so a method cannot call kpps.
     """
 
     base = "kpps"
