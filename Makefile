@@ -215,7 +215,8 @@ install-build-tools:
 install-test-tools:
 	@rustup --quiet target add x86_64-unknown-none || true
 	@$(call install,qemu-system-x86_64:qemu-system-x86 valgrind:valgrind ip:iproute2 ethtool:ethtool nft:nftables iperf3:iperf3 \
-		trafgen:netsniff-ng setsid:util-linux arping:iputils-arping $(if $(KPPS_NO_BROWSER),,chromium:chromium))
+		trafgen:netsniff-ng setsid:util-linux arping:iputils-arping tshark:tshark tcpdump:tcpdump zstd:zstd lz4:lz4 \
+		$(if $(KPPS_NO_BROWSER),,chromium:chromium))
 
 # A Python with what the tests of the Python package take. Its module is compiled with the tests.
 install-python:

@@ -1,9 +1,10 @@
 //! The parsers of frames and captures, and what an end station checks and sends, against arbitrary bytes.
 
+use kpps_frames::capture::Capture;
 use kpps_frames::flows::{Addresses, Mapping, Ports};
 use kpps_frames::headers::{self, Fields, Headers};
 use kpps_frames::raw::from_hex;
-use kpps_frames::{Encap, RawPacket, Tag, ethernet, ipv4, pcap, tag, tcp, udp};
+use kpps_frames::{Encap, RawPacket, Tag, ethernet, ipv4, tag, tcp, udp};
 
 /// Reads bytes as a frame, as text of one, and as a capture.
 pub fn run(bytes: &[u8]) {
@@ -37,7 +38,7 @@ pub fn run(bytes: &[u8]) {
         let _ = tcp::Segment::new_checked(packet.payload());
     }
     kpps_netstack::fuzzing::read(bytes);
-    if let Ok(frames) = pcap::capture(bytes) {
-        assert!(frames.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    for frame in Capture::new(bytes).into_iter().flatten().flatten() {
+        assert!(frame.bytes.len() <= frame.length);
     }
 }

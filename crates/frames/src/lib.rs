@@ -16,7 +16,8 @@
 //! A *frame* in memory is what software sees: from the destination address to the end of the payload, without
 //! preamble and FCS.
 //!
-//! The crate is `no_std`, with `alloc` for building. The feature `pcap` adds capture files and needs `std`.
+//! The crate is `no_std`, with `alloc` for building. The feature `pcap` writes capture files, `captures` also
+//! reads them; both need `std`.
 //!
 //! ```
 //! use kpps_frames::{Size, Tag, build, ethernet, ipv4, tag};
@@ -39,6 +40,8 @@ extern crate std;
 
 pub mod arp;
 pub mod build;
+#[cfg(feature = "captures")]
+pub mod capture;
 pub mod checksum;
 pub mod encap;
 pub mod ethernet;

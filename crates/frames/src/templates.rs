@@ -234,9 +234,10 @@ impl Templates {
     }
 
     /// These frames in turn.
-    pub fn each<'f>(frames: impl IntoIterator<Item = &'f [u8]>) -> Self {
+    pub fn each(frames: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let mut all = Self::default();
         for frame in frames {
+            let frame = frame.as_ref();
             let zeros = frame.iter().rev().take_while(|byte| **byte == 0).count();
             all.add(frame, frame.len() - zeros);
         }
@@ -349,6 +350,11 @@ impl Templates {
         self.tag
     }
 
+    /// The number of different frames.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether there is no frame.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
@@ -367,11 +373,16 @@ impl Templates {
     /// The length of the longest frame in bytes, without FCS and without the first VLAN tag, which does not
     /// count towards the MTU of an interface.
     pub fn longest(&self) -> usize {
-        let bytes = |(place, head): (&Place, &[u8])| {
+        self.lengths().max().unwrap_or(0)
+    }
+
+    /// The lengths of all different frames, as [`longest`](Self::longest) counts them. Those of
+    /// [`each`](Self::each) are in their order.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().zip(self.heads()).map(|(place, head)| {
             let tagged = head.get(12..14).is_some_and(|kind| kind == TYPE_VLAN.to_be_bytes());
             usize::from(place.bytes) - if tagged { VLAN_BYTES } else { 0 }
-        };
-        self.places.iter().zip(self.heads()).map(bytes).max().unwrap_or(0)
+        })
     }
 
     /// The number of sizes.

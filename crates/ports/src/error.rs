@@ -134,8 +134,10 @@ pub enum Error {
         others: Vec<String>,
     },
     /// Frames are longer than a port sends.
-    #[error("frames of {asked} B with FCS do not fit {port}, which sends at most {longest} B: {}", shorter(port, *asked))]
+    #[error("{} {port}, which sends at most {longest} B: {}", too_long(*frame, *asked), shorter(port, *asked))]
     TooLong {
+        /// The number of the first such frame of a capture, from 1.
+        frame: Option<u64>,
         /// The port by its name, with its host if that is another one.
         port: String,
         /// Bytes that were asked for, with FCS.
@@ -233,10 +235,44 @@ impl Error {
         let fcs = usize::from(Size::FCS_BYTES);
         match longest.filter(|longest| bytes > *longest) {
             None => Ok(()),
-            Some(longest) => {
-                Err(Self::TooLong { port: port.to_string(), asked: bytes + fcs, longest: longest + fcs })
-            }
+            Some(longest) => Err(Self::TooLong {
+                frame: None,
+                port: port.to_string(),
+                asked: bytes + fcs,
+                longest: longest + fcs,
+            }),
         }
+    }
+
+    /// As [`check_longest`](Self::check_longest), for each frame of a capture.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], with the number of the first such frame.
+    pub fn check_each(
+        port: &dyn fmt::Display,
+        longest: Option<usize>,
+        lengths: impl IntoIterator<Item = usize>,
+    ) -> Result<(), Self> {
+        let checked = (1..).zip(lengths).map(|(n, bytes)| (n, Self::check_longest(port, longest, bytes)));
+        for (number, result) in checked {
+            result.map_err(|error| match error {
+                Self::TooLong { port, asked, longest, .. } => {
+                    Self::TooLong { frame: Some(number), port, asked, longest }
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What is too long.
+fn too_long(frame: Option<u64>, asked: usize) -> String {
+    match frame {
+        Some(number) => {
+            format!("frame {number} of the capture has {asked} B with FCS and does not fit")
+        }
+        None => format!("frames of {asked} B with FCS do not fit"),
     }
 }
 
@@ -315,18 +351,25 @@ mod tests {
                 "--ring 8: give a multiple of 8 from 64 to 4096 for the 82540em",
             ),
             (
-                Error::TooLong { port: "packet:t0".into(), asked: 9018, longest: 1518 },
+                Error::TooLong { frame: None, port: "packet:t0".into(), asked: 9018, longest: 1518 },
                 "frames of 9018 B with FCS do not fit packet:t0, which sends at most 1518 B: `ip link set dev t0 mtu 9000`",
             ),
             (
-                Error::TooLong { port: "h2/xdp:t0".into(), asked: 9018, longest: 1796 },
+                Error::TooLong { frame: None, port: "h2/xdp:t0".into(), asked: 9018, longest: 1796 },
                 "packet:t0 takes 9018 B",
             ),
             (
-                Error::TooLong { port: "xdp:t0".into(), asked: 1600, longest: 1518 },
+                Error::TooLong { frame: None, port: "xdp:t0".into(), asked: 1600, longest: 1518 },
                 "`ip link set dev t0 mtu 1582`",
             ),
-            (Error::TooLong { port: "udp:h:9".into(), asked: 9018, longest: 1514 }, "INTERFACE mtu 9000"),
+            (
+                Error::TooLong { frame: Some(7), port: "packet:t0".into(), asked: 3018, longest: 1518 },
+                "frame 7 of the capture has 3018 B with FCS and does not fit packet:t0, which sends at most 1518 B: `ip link set dev t0 mtu 3000`",
+            ),
+            (
+                Error::TooLong { frame: None, port: "udp:h:9".into(), asked: 9018, longest: 1514 },
+                "INTERFACE mtu 9000",
+            ),
             (
                 Error::GroupNotViable { address, group: 7, others: vec!["0000:00:11.0".into()] },
                 "kpps device bind 0000:00:11.0 --backend vfio",

@@ -1,11 +1,15 @@
 //! A packet of somebody else's as the template of test frames.
 
 use kpps_frames::RawPacket;
-use kpps_frames::pcap::capture;
+use kpps_frames::capture::{Capture, Captured};
 use kpps_frames::raw::from_hex;
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The most bytes of a file with a frame in hexadecimal.
+const MOST_TEXT: u64 = 1 << 20;
 
 /// A packet, and where it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +48,20 @@ pub fn template(text: &str) -> Result<Template, String> {
 
 fn from_file(path: &Path, number: usize) -> Result<Vec<u8>, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("cannot be read: {error}");
-    let text = std::fs::read(path).map_err(|error| unreadable(&error))?;
-    if let Some(bytes) = std::str::from_utf8(&text).ok().and_then(from_hex) {
+    let open = || File::open(path).map_err(|error| unreadable(&error));
+    let mut text = String::new();
+    // A capture is no UTF-8, or longer.
+    if open()?.take(MOST_TEXT).read_to_string(&mut text).is_ok()
+        && let Some(bytes) = from_hex(&text)
+    {
         return Ok(bytes);
     }
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let frames = capture(file).map_err(|error| format!("{error}, nor a frame in hexadecimal"))?;
-    let count = frames.len();
-    let frame = frames.into_iter().nth(number - 1);
+    let wrong = |error| format!("{error}, nor a frame in hexadecimal");
+    let (mut count, mut found): (usize, Option<Captured>) = (0, None);
+    for frame in Capture::new(open()?).map_err(wrong)?.take(number) {
+        (count, found) = (count + 1, Some(frame.map_err(|error| error.to_string())?));
+    }
+    let frame = found.filter(|_| count == number);
     let frame = frame.ok_or_else(|| format!("has {count} frames, no number {number}"))?;
     match frame.bytes.len() == frame.length {
         true => Ok(frame.bytes),

@@ -465,8 +465,14 @@ impl Tester {
                 return Err(Error::PayloadOnly((*port).to_owned()));
             }
         }
-        for &(from, to) in directions.iter().filter(|_| offer.replay.is_none()) {
+        for &(from, to) in directions {
             // Before anything is sent.
+            if let Some(replay) = &offer.replay {
+                for port in [&self.ports[from], &self.ports[to]] {
+                    kpps_ports::Error::check_each(&port.name(), port.longest(), replay.frames.lengths())?;
+                }
+                continue;
+            }
             let flows = self.flows_from(from, [Mac::default(); 2])?;
             for at in [from, to] {
                 let frames = self.frames(&flows, from, at, &offer.sizes)?;

@@ -100,8 +100,11 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         Some(replay) => replay.frames.clone(),
         None => Arc::new(traffic.frames(macs, &sizes).map_err(Failure::Input)?),
     };
-    if replay.is_none() {
-        port.check(&arguments.port, frames.longest())?;
+    match &replay {
+        Some(replay) => {
+            kpps_ports::Error::check_each(&arguments.port, port.longest(), replay.frames.lengths())?;
+        }
+        None => port.check(&arguments.port, frames.longest())?,
     }
     let sizes = replay.as_ref().map_or(&sizes, |replay| &replay.sizes);
     let times = replay.as_ref().and_then(|replay| replay.times.clone());
@@ -109,8 +112,8 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let rate_pps = load.pps(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
     let offered = times.as_ref().map_or(Some(rate_pps), |times| Some(times.mean_pps()));
     let offered = offered.filter(|pps| pps.is_finite());
-    let otherwise = arguments.count.is_some() || arguments.duration.is_some();
-    let (all, whole) = replay.as_ref().map_or((None, None), |replay| replay.extent(otherwise));
+    let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
+    let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
     let plan = Plan {
         load: offered.map_or(Load::Max, Load::Pps),
         shape: arguments.shape,

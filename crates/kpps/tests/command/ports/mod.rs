@@ -10,6 +10,7 @@ mod merged;
 mod overload;
 mod points;
 mod priority;
+mod replay;
 mod rfc2544;
 mod trial;
 mod unprivileged;

@@ -178,7 +178,8 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
             "damaged frames are other traffic: {trial}"
         );
         assert!(trial["corrupted"].is_null(), "damage is not recognised: {trial}");
-        let kept = kpps_frames::pcap::capture(std::fs::File::open(&odd).unwrap()).unwrap();
+        let kept = kpps_frames::capture::Capture::new(std::fs::File::open(&odd).unwrap()).unwrap();
+        let kept: Vec<_> = kept.map(Result::unwrap).collect();
         let count = |what: &[u8]| kept.iter().filter(|it| it.bytes == what).count() as u64;
         let mut damaged = frame(30);
         damaged[65] ^= 1;

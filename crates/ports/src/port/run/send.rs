@@ -57,7 +57,7 @@ pub struct Plan {
     pub frames: Arc<Templates>,
     /// Whether each frame is written as a whole. Otherwise a plan with one frame writes only its tag.
     pub rewrite: bool,
-    /// Stop when this many have been sent.
+    /// Stop when this many have been sent; of frames without tags, sent or skipped.
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
@@ -79,8 +79,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between them, if they were paced.
     pub gaps: Option<Gaps>,
-    /// Frames that the port accepted. A frame that is too long for the port, or that the kernel refuses, is
-    /// not among the sent ones.
+    /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
+    /// is not among the sent ones.
     pub given: u64,
     /// Of frames without tags, those that were skipped because they were late: the number of the first, and
     /// their count.
@@ -105,7 +105,9 @@ struct Source<'p> {
     rewrite: bool,
     /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
+    /// The number of the next frame.
     sequence: u64,
+    /// Frames that were given to the port, whatever became of them.
     sent: u64,
     skipped: Vec<(u64, u64)>,
     /// How long before the start the epoch was.
@@ -132,8 +134,10 @@ impl Source<'_> {
         let count = match self.plan.frames.only() {
             Some(only) if !self.plan.as_they_are => self.tagged(port, only, most, now_ps),
             _ => {
-                let room = most.min(port.tx_space());
-                port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room))
+                let (room, first) = (most.min(port.tx_space()), self.sequence);
+                port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room));
+                // The port may have dropped some. They are not sent again, nor others in their place.
+                (self.sequence - first) as usize
             }
         };
         // Frames that the port could not send before are still in its queue, also when there is no space for
@@ -191,7 +195,8 @@ impl Source<'_> {
     /// The next frame, written as a whole.
     fn written(&mut self, sent_ps: u64) -> Option<Frame> {
         let mut buffer = self.pool.take()?;
-        let bytes = self.plan.frames.at(self.sequence)?.write(buffer.bytes_mut())?;
+        // A frame that no buffer holds cannot be sent, and gets no length.
+        let bytes = self.plan.frames.at(self.sequence)?.write(buffer.bytes_mut()).unwrap_or(0);
         // Every template has room for a tag.
         if !self.plan.as_they_are {
             let tag = Tag { stream: self.plan.stream, sequence: self.sequence, sent_ps };
@@ -310,8 +315,8 @@ fn flood<P: Port, W: Watch>(
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<(), Trouble> {
     let mut coming = false;
-    while source.sent < most {
-        let room = usize::try_from(most - source.sent).unwrap_or(usize::MAX);
+    while source.sequence < most {
+        let room = usize::try_from(most - source.sequence).unwrap_or(usize::MAX);
         let elapsed = shift.elapsed();
         let count = source.burst(port, room.min(BURST), elapsed)?;
         shift.watch.sent(elapsed, count);
@@ -356,12 +361,12 @@ fn pace<P: Port, W: Watch>(
                 table.change(now.as_secs_f64(), pps);
             }
             most = length.and_then(|length| timetable.until(length.as_secs_f64())).unwrap_or(u64::MAX);
-            most = most.max(source.sent);
+            most = most.max(source.sequence);
             gaps.change();
         }
         let due = timetable.due(now.as_secs_f64());
         let lately = now.checked_sub(LATE).map_or(due, |then| due - behind.due(then.as_secs_f64()));
-        let waiting = (due - source.sent - given_up).min(most - source.sent);
+        let waiting = (due - source.sent - given_up).min(most - source.sequence);
         let late = waiting.saturating_sub(lately.max(FEW));
         given_up += late;
         if source.plan.as_they_are {
@@ -374,7 +379,8 @@ fn pace<P: Port, W: Watch>(
         gaps.record(shift.elapsed().as_nanos() as u64, count);
         let left = backlog - count as u64;
         listen(port)?;
-        if source.sent >= most {
+        // Skipped frames do not come again.
+        if source.sequence >= most {
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {

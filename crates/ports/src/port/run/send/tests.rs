@@ -23,6 +23,9 @@ struct Mirror {
     template: Vec<u8>,
     damaged: u64,
     missed: u64,
+    /// The first bytes of all frames that were sent, and the longest frame that it sends.
+    leading: Vec<[u8; 2]>,
+    longest: u16,
     /// Sends from buffers that it keeps, with anything in them.
     keeps: bool,
     /// From when to when after `epoch` its link is down: frames wait in its queue then.
@@ -82,8 +85,13 @@ impl Port for Mirror {
         Ok(taken as usize)
     }
     fn send(&mut self, frame: Frame) -> Result<(), Frame> {
-        self.times_ps.insert(tag::read(frame.as_ref()).unwrap().sent_ps);
+        if !(1..=self.longest).contains(&frame.bytes) {
+            self.pool.give(frame.buffer);
+            return Ok(());
+        }
+        self.times_ps.extend(tag::read(frame.as_ref()).map(|tag| tag.sent_ps));
         self.damaged += u64::from(frame.as_ref()[..tag::OFFSET] != self.template[..tag::OFFSET]);
+        self.leading.push([frame.as_ref()[0], frame.as_ref()[1]]);
         self.pool.give(frame.buffer);
         self.queued += 1;
         match self.waiting {
@@ -175,6 +183,8 @@ fn mirror(pause: Duration) -> Mirror {
         template: udp_test(&Flow::default(), Size::MIN).unwrap(),
         damaged: 0,
         missed: 0,
+        leading: Vec::new(),
+        longest: 1514,
         keeps: false,
         down: Duration::ZERO..Duration::ZERO,
         queued: 0,
@@ -291,4 +301,58 @@ fn no_burst_follows_a_pause() {
     assert_eq!(sent.intended, sent.sent + sent.shortfall, "{sent:?}");
     assert!(sent.shortfall >= 16, "{sent:?}");
     assert!(port.largest_burst <= 36, "a burst of {} frames", port.largest_burst);
+}
+
+/// A plan of different frames without tags, each with its number in front; every `long`-th is as long as that.
+fn replay(load: Load, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> Plan {
+    let frame = |n: u16| {
+        let bytes = if n % long == 1 { bytes } else { 60 };
+        [&n.to_be_bytes()[..], &vec![7; bytes - 2]].concat()
+    };
+    Plan {
+        load,
+        as_they_are: true,
+        frames: Arc::new(Templates::each((0..frames).map(frame))),
+        count,
+        ..flood(0)
+    }
+}
+
+/// A frame of a capture that is skipped, as its time is over, is not sent later, nor another one twice.
+#[test]
+fn frames_of_a_capture_are_sent_once_or_skipped() {
+    for rounds in [1, 2] {
+        let mut port = mirror(Duration::ZERO);
+        let mut paused = false;
+        let mut listen = |port: &mut Mirror| {
+            if port.counters.sent >= 20 && !std::mem::replace(&mut paused, true) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Ok(0)
+        };
+        let plan = replay(Load::Pps(5000.0), 1000, Some(1000 * rounds), (1000, 60));
+        let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
+        let skipped = sent.skipped.iter().map(|(_, frames)| frames).sum::<u64>();
+        assert_eq!((sent.intended, sent.sent + sent.shortfall), (1000 * rounds, 1000 * rounds), "{sent:?}");
+        assert!(sent.shortfall >= 200 && skipped == sent.shortfall, "{sent:?}");
+        let is_skipped =
+            |n: u64| sent.skipped.iter().any(|(first, count)| (*first..first + count).contains(&n));
+        let due = (0..1000 * rounds).filter(|n| !is_skipped(*n)).map(|n| ((n % 1000) as u16).to_be_bytes());
+        assert!(due.eq(port.leading.iter().copied()), "those that were not skipped, each once, in order");
+    }
+}
+
+/// Frames that the port cannot send are a shortfall, whether buffers hold them or not. The others go.
+#[test]
+fn frames_that_are_too_long_hold_up_no_others() {
+    for bytes in [1600, 3000] {
+        for load in [Load::Max, Load::Pps(20_000.0)] {
+            let mut port = mirror(Duration::ZERO);
+            let sent = send(&mut port, &replay(load, 300, Some(300), (3, bytes)), &mut Always).unwrap();
+            assert_eq!((sent.intended, sent.sent + sent.shortfall), (300, 300), "{bytes} {load:?}: {sent:?}");
+            assert!(sent.shortfall >= 100 && (load != Load::Max || sent.shortfall == 100), "{sent:?}");
+            let numbers = port.leading.iter().map(|bytes| u16::from_be_bytes(*bytes));
+            assert!(numbers.clone().is_sorted() && numbers.clone().all(|n| n % 3 != 1));
+        }
+    }
 }
