@@ -91,6 +91,12 @@ fn one_value_never_decides_and_what_cannot_be_compared_is_said() {
     std::fs::write(here.join("poem.json"), "roses are red").unwrap();
     std::fs::write(here.join("list.json"), "{\"schema\":\"kpps/3\",\"kind\":\"study\"}").unwrap();
     std::fs::create_dir(here.join("empty")).unwrap();
+    let ours: Value = serde_json::from_slice(&std::fs::read(here.join("ours.json")).unwrap()).unwrap();
+    for (name, field, value) in [("loss.json", "loss_ratio", 7), ("rate.json", "delivered_pps", -5)] {
+        let mut changed = ours.clone();
+        changed["series"][0]["points"][0][field] = value.into();
+        std::fs::write(here.join(name), changed.to_string()).unwrap();
+    }
     for (other, says) in [
         ("large.json", "no common quantity"),
         ("ndr.json", "kind ndr"),
@@ -98,6 +104,8 @@ fn one_value_never_decides_and_what_cannot_be_compared_is_said() {
         ("list.json", "cannot be compared"),
         ("empty", "has no results"),
         ("nowhere.json", "nowhere.json"),
+        ("loss.json", "loss_ratio is 7, and a share is 0 to 1"),
+        ("rate.json", "delivered_pps is -5, below 0"),
     ] {
         let output = kpps(here, &["compare", "ours.json", other]);
         assert_eq!(output.status.code(), Some(2), "{other}: {}", said(&output));

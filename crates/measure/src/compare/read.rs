@@ -113,6 +113,7 @@ impl Results {
             return Err("it is no document of kpps: it has no \"schema\"".into());
         };
         Schema::deserialize(schema).map_err(|e| e.to_string())?;
+        possible("", &document)?;
         let kind = text("kind");
         if self.documents == 0 {
             self.kind.clone_from(&kind);
@@ -286,6 +287,31 @@ const FEW: f64 = 0.005;
 type Quantity<'q> = (&'q str, &'static str, Better);
 const DELIVERED: Quantity<'_> = ("delivered", "kpps", Better::Higher);
 const CPU_TIME: Quantity<'_> = ("CPU time", "ns a frame", Better::Lower);
+
+/// Whether all shares in a document are shares, and no rate or time is below 0. Other numbers mean different
+/// things in different documents.
+///
+/// # Errors
+/// The first one that is not, in one line.
+fn possible(name: &str, value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| possible(name, value)),
+        Value::Array(values) => values.iter().try_for_each(|value| possible(name, value)),
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            let ends = |with: &[&str]| with.iter().any(|end| name.ends_with(end));
+            // Published numbers are rounded.
+            if ends(&["_ratio", "_busy"]) && !(0.0..=1.001).contains(&number) {
+                return Err(format!("{name} is {number}, and a share is 0 to 1: was the file changed?"));
+            }
+            if ends(&["_pps", "seconds", "duration_s", "duration_ms"]) && (number.is_nan() || number < 0.0) {
+                return Err(format!("{name} is {number}, below 0: was the file changed?"));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
 
 fn of_kind<T: DeserializeOwned>(document: Value) -> Result<T, String> {
     serde_json::from_value(document).map_err(|e| e.to_string())
