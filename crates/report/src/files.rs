@@ -73,6 +73,14 @@ impl Destinations {
                     .into(),
             ));
         }
+        if self.caller.is_none() && self.for_machines() {
+            // Nothing is written, and the system says whether it could be.
+            output().and_then(|mut out| out.write(&[])).map_err(|e| {
+                PublishError::Destination(format!(
+                    "cannot write to standard output: {e}; open it, or give a file"
+                ))
+            })?;
+        }
         let pages = self.open_pages(pages)?;
         let mut files = Files {
             caller: self.caller.clone(),
@@ -274,11 +282,23 @@ impl Files {
 /// [`PublishError::OutputClosed`] if its reader has gone (`| head`), which is no error worth a message;
 /// otherwise [`PublishError::Write`].
 pub fn print(text: &str) -> Result<(), PublishError> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+    let text = format!("{}\n", text.trim_end());
+    output().and_then(|mut out| out.write_all(text.as_bytes())).map_err(|e| match e.kind() {
         io::ErrorKind::BrokenPipe => PublishError::OutputClosed,
         _ => PublishError::Write(format!("cannot write to standard output: {e}")),
     })
+}
+
+/// Standard output with all its errors: to [`io::stdout`] a descriptor that takes nothing is no error.
+#[cfg(unix)]
+fn output() -> io::Result<impl Write> {
+    use std::os::fd::AsFd;
+    Ok(std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(not(unix))]
+fn output() -> io::Result<impl Write> {
+    Ok(io::stdout())
 }
 
 /// Tells the program that called kpps a line, or without one the user ([`tell`]).

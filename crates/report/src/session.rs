@@ -27,8 +27,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes Ctrl-C, SIGTERM, and SIGHUP of a closed terminal ask the work to end. A later Ctrl-C or SIGTERM
-    /// ends the process. SIGHUP has no effect under `nohup`. A caller asks by itself.
+    /// Makes Ctrl-C, Ctrl-\\ (SIGQUIT), SIGTERM, SIGHUP of a closed terminal and SIGXCPU of a limit on CPU time
+    /// ask the work to end. A later Ctrl-C, Ctrl-\\ or SIGTERM ends the process. SIGHUP has no effect under
+    /// `nohup`. A caller asks by itself.
     pub fn watch(&self) {
         static WATCHED: Once = Once::new();
         if self.caller.is_none() {
@@ -81,20 +82,21 @@ impl Session {
 }
 
 /// Calls [`ask`] at each signal that ends processes. Of a closed terminal both the shell and the kernel may
-/// tell, at any distance: SIGHUP only asks.
+/// tell, at any distance: SIGHUP only asks. So does SIGXCPU, which comes every second.
 #[cfg(unix)]
 fn watch_signals(at_exit: Option<fn()>) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU};
     let hang_up = (!hang_up_is_ignored()).then_some(SIGHUP);
+    let all = [SIGINT, SIGQUIT, SIGTERM, SIGXCPU].into_iter().chain(hang_up);
     let (ready, is_ready) = std::sync::mpsc::channel();
     let watch = move || {
         // Here, so that without a thread signals do what they do to any process.
-        let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up));
+        let signals = signal_hook::iterator::Signals::new(all);
         drop(ready);
         let Ok(mut signals) = signals else { return };
         for signal in signals.forever() {
             match signal {
-                SIGHUP => drop(SINCE.get_or_init(Instant::now)),
+                SIGHUP | SIGXCPU => drop(SINCE.get_or_init(Instant::now)),
                 _ => ask(at_exit),
             }
         }

@@ -38,6 +38,11 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Starts kpps and interrupts it, as Ctrl-C would, when it has said that it wants to know.
 fn interrupted(folder: &Path, words: &str) -> Output {
+    signalled(folder, words, "-INT")
+}
+
+/// Starts kpps and sends it a signal.
+fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
     let child = Command::new(assert_cmd::cargo::cargo_bin("kpps"))
         .current_dir(folder)
         .args(words.split(' '))
@@ -57,8 +62,48 @@ fn interrupted(folder: &Path, words: &str) -> Output {
         std::thread::sleep(Duration::from_millis(2));
     }
     std::thread::sleep(Duration::from_millis(50));
-    kpps_namespaces::signal(&child, "-INT");
+    kpps_namespaces::signal(&child, signal);
     child.wait_with_output().unwrap()
+}
+
+/// All signals by which users and shells end programs keep what was measured; the kernel has none to kill.
+#[test]
+fn whatever_ends_it_what_was_measured_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in ["-INT", "-QUIT", "-TERM", "-HUP", "-XCPU"] {
+        let words = "ndr --testbed known:700kpps --duration 30s --json";
+        let output = signalled(folder.path(), words, signal);
+        assert_eq!(output.status.code(), Some(130), "{signal}: {output:?}");
+        assert_eq!(document(&output)["complete"], false, "{signal}");
+    }
+}
+
+/// A standard output that is closed, or open for reading only: as other programs, kpps fails.
+#[test]
+fn an_output_that_takes_nothing_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let kpps = assert_cmd::cargo::cargo_bin("kpps");
+    let run = |words: &str, redirections: &str| {
+        let line = format!("exec {} {words} {redirections}", kpps.display());
+        Command::new("sh").current_dir(folder.path()).args(["-c", &line]).output().unwrap()
+    };
+    for redirections in [">&-", "1</dev/null", "<&- >&-", ">/dev/full"] {
+        for words in [format!("{CURVE} --json"), format!("{CURVE} --csv -"), "schema".into()] {
+            let output = run(&words, redirections);
+            assert!(!output.status.success(), "{words} {redirections}: {output:?}");
+            let said = said(&output);
+            assert!(
+                said.contains("cannot write to standard output: ") && said.lines().count() == 1,
+                "{said}"
+            );
+        }
+    }
+    // What is for a person may have files beside it.
+    let output = run(&format!("{CURVE} --results file.json"), ">&-");
+    assert!(output.status.code() == Some(1) && folder.path().join("file.json").exists(), "{output:?}");
+    for redirections in [">/dev/null", "<&- >/dev/null", "<>/dev/null >&0", "2>&-"] {
+        assert!(run(&format!("{CURVE} --json"), redirections).status.success(), "{redirections}");
+    }
 }
 
 #[test]
