@@ -182,7 +182,7 @@ fn so_it_is_of_ports() {
     let trial = "trial --ports packet:a,packet:b --load 5kpps --duration 200ms --no-live";
     for (words, kind) in [
         (trial.to_owned(), "trial"),
-        (format!("{trial} --bidirectional --size imix --flows 4"), "trial"),
+        (format!("{trial} --bidirectional --size imix-csit --flows 4"), "trial"),
         (format!("{trial} --bidirectional --interval 50ms"), "trial"),
         ("curve --ports packet:a,packet:b --load 5kpps --duration 100ms --no-live".into(), "curve"),
         ("send packet:a --load 5kpps --duration 100ms --no-live".into(), "run"),
