@@ -1,5 +1,5 @@
-//! Reads capture files: classic pcap as tcpdump does, pcapng as Wireshark does, compressed or not. Frames come
-//! one by one, and one at a time is in memory.
+//! Reads capture files: classic pcap as tcpdump does, pcapng as Wireshark does, compressed or not. Frames
+//! come one by one, and one at a time is in memory.
 //!
 //! What lies above another link layer becomes an Ethernet frame where that is possible: IP packets alone
 //! (`RAW`), those of loopback interfaces (`NULL`, `LOOP`), and cooked captures of all interfaces (`SLL`,

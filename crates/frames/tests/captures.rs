@@ -1,5 +1,5 @@
-//! Captures are read as others read them: classic pcap as tcpdump, pcapng and compressed files as tshark. Each
-//! file here is one that a writer somewhere makes, or a damaged one.
+//! Captures are read as others read them: classic pcap as tcpdump, pcapng and compressed files as tshark.
+//! Each file here is one that a writer somewhere makes, or a damaged one.
 #![cfg(feature = "captures")]
 #![allow(clippy::unwrap_used)]
 

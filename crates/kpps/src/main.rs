@@ -7,9 +7,9 @@ fn main() -> ExitCode {
     kpps::process(std::env::args_os(), &kpps::session_of_process()).into()
 }
 
-/// Keeps the error of a standard output that is closed (`>&-`). Before `main` Rust's runtime opens /dev/null in
-/// its place, and each write succeeds. This runs before that, and opens it for reading only: each write fails,
-/// as it does for other programs.
+/// Keeps the error of a standard output that is closed (`>&-`). Before `main` Rust's runtime opens /dev/null
+/// in its place, and each write succeeds. This runs before that, and opens it for reading only: each write
+/// fails, as it does for other programs.
 #[cfg(target_os = "linux")]
 mod closed_output {
     use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -27,8 +27,8 @@ mod closed_output {
         }
     }
 
-    // SAFETY: the C library calls what this section has, once and before `main`, with arguments that a function
-    // without parameters ignores. `keep` makes system calls only.
+    // SAFETY: the C library calls what this section has, once and before `main`, with arguments that a
+    // function without parameters ignores. `keep` makes system calls only.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static KEEP: extern "C" fn() = keep;

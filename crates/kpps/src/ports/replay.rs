@@ -10,9 +10,10 @@ use std::path::PathBuf;
 /// Which capture is sent, and how fast.
 #[derive(Args)]
 pub struct ReplayArguments {
-    /// Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without tags, at the times of the
-    /// capture, or with --load at that rate. With --dst-mac, or in trials --gateway, Ethernet
-    /// addresses are replaced: the port's own is the source, the given one the destination
+    /// Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without
+    /// tags, at the times of the capture, or with --load at that rate. With --dst-mac, or in trials
+    /// --gateway, Ethernet addresses are replaced: the port's own is the source, the given one the
+    /// destination
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "sport", "dport", "flows"])]
     replay: Option<PathBuf>,
     /// Replay this much faster: 2x, 0.5x

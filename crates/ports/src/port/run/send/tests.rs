@@ -303,7 +303,8 @@ fn no_burst_follows_a_pause() {
     assert!(port.largest_burst <= 36, "a burst of {} frames", port.largest_burst);
 }
 
-/// A plan of different frames without tags, each with its number in front; every `long`-th is as long as that.
+/// A plan of different frames without tags, each with its number in front; every `long`-th is as long as
+/// that.
 fn replay(load: Load, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> Plan {
     let frame = |n: u16| {
         let bytes = if n % long == 1 { bytes } else { 60 };
