@@ -351,7 +351,7 @@ mod tests {
                 net.output("ethtool -S a").lines().count() - 1
             })
             .into();
-        let changing = "for i in $(seq 300); do ethtool -L a rx 1 tx 1; ethtool -L a rx 64 tx 64; done";
+        let changing = "for i in $(seq 40); do ethtool -L a rx 1 tx 1; ethtool -L a rx 64 tx 64; done";
         let mut changing = net.command("sh").args(["-c", changing]).spawn().unwrap();
         net.enter();
         while changing.try_wait().unwrap().is_none() {

@@ -10,10 +10,10 @@ fn in_a_session(net: &Net, script: &str) -> String {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
     let all = format!(
         "set -m
-         busy=; for _ in $(seq $(nproc)); do sh -c 'while :; do :; done' & busy=\"$busy $!\"; done
+         busy=; for _ in $(seq $(nproc)); do command nice -n 19 sh -c 'while :; do :; done' & busy=\"$busy $!\"; done
          trap 'kill -9 $busy' EXIT
          nice() {{ sed 's/.* //' /proc/self/autogroup; }}
-         await() {{ for _ in $(seq 600); do test $(nice) = $1 && return; sleep 0.1; done; echo \"not $1: $(nice)\"; }}
+         await() {{ for _ in $(seq 3000); do test $(nice) = $1 && return; sleep 0.1; done; echo \"not $1: $(nice)\"; }}
          trial='{} trial --ports packet:a,packet:b --load 1kpps --duration'
          {script}",
         kpps.to_str().unwrap()
@@ -42,7 +42,7 @@ fn a_killed_sender_leaves_no_priority_behind() {
             &net,
             &format!(
                 "echo {before} > /proc/self/autogroup
-                 $trial 60s > /dev/null 2>&1 & await -20; {end}; await {before}; echo so"
+                 $trial 900s > /dev/null 2>&1 & await -20; {end}; await {before}; echo so"
             ),
         );
         assert_eq!(said, "so\n", "{end}");
@@ -58,7 +58,7 @@ fn a_session_that_stays_raised_is_said() {
     // Not while another one puts it back.
     let said = in_a_session(
         &net,
-        "$trial 60s > /dev/null 2>&1 & await -20; $trial 50ms 2>&1 > /dev/null; kill $!; await 0; echo so",
+        "$trial 900s > /dev/null 2>&1 & await -20; $trial 50ms 2>&1 > /dev/null; kill $!; await 0; echo so",
     );
     assert!(!said.contains("autogroup") && said.ends_with("so\n"), "{said}");
 }
@@ -70,7 +70,8 @@ fn a_session_keeps_its_priority_if_asked_to() {
     let said = in_a_session(
         &net,
         "$trial 2s --priority no > /dev/null 2>&1 &
-         while kill -0 $! 2> /dev/null; do nice; sleep 0.05; done | sort -u",
+         while kill -0 $! 2> /dev/null; do nice; sleep 0.05; done | sort -u; wait $!; echo $?",
     );
-    assert_eq!(said, "0\n");
+    // The trial took place, on a machine that may have been too busy for it.
+    assert!(matches!(&*said, "0\n0\n" | "0\n3\n"), "{said}");
 }
