@@ -87,12 +87,14 @@ impl<'i> Capture<'i> {
     /// # Errors
     /// [`CaptureError`].
     pub fn new(input: impl Read + 'i) -> Result<Self, CaptureError> {
-        let plain = compression::plain(input).map_err(|error| match error.kind() {
+        let (plain, compressed) = compression::plain(input).map_err(|error| match error.kind() {
             io::ErrorKind::IsADirectory => CaptureError::NoCapture,
             _ => CaptureError::Unreadable(1, error),
         })?;
         let mut input = Input::new(plain);
         let format = Self::format(&mut input).map_err(|fault| match fault {
+            // Decoders hold the last bytes back until more follow.
+            Fault::Ends if compressed => CaptureError::Ends(1),
             Fault::Ends => CaptureError::NoCapture,
             Fault::Unreadable(error) => CaptureError::Unreadable(1, error),
             Fault::Broken(why) => CaptureError::Broken(1, why),

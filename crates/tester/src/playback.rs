@@ -398,7 +398,9 @@ mod tests {
     #[test]
     fn a_capture_without_end_is_refused() {
         let endless = |bytes: usize| {
-            let frames = (1..).map(|n| Ok(seen(n, Some(n.into()), bytes, bytes)));
+            // Of zeros at the end of a frame only the number is kept, so the test takes no memory.
+            let zeros = |n: u64| Captured { bytes: vec![0; bytes], ..seen(n, Some(n.into()), 0, bytes) };
+            let frames = (1..).map(|n| Ok(zeros(n)));
             Playback::of(Path::new("x.pcap"), frames, None).unwrap_err()
         };
         assert!(endless(0).contains("frame 1 has 0 bytes"));

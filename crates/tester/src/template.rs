@@ -4,7 +4,7 @@ use kpps_frames::RawPacket;
 use kpps_frames::capture::{Capture, Captured};
 use kpps_frames::raw::from_hex;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,11 +50,15 @@ fn from_file(path: &Path, number: usize) -> Result<Vec<u8>, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("cannot be read: {error}");
     let open = || File::open(path).map_err(|error| unreadable(&error));
     let mut text = String::new();
-    // A capture is no UTF-8, or longer.
-    if open()?.take(MOST_TEXT).read_to_string(&mut text).is_ok()
-        && let Some(bytes) = from_hex(&text)
-    {
-        return Ok(bytes);
+    match open()?.take(MOST_TEXT).read_to_string(&mut text) {
+        Ok(_) => {
+            if let Some(bytes) = from_hex(&text) {
+                return Ok(bytes);
+            }
+        }
+        // No UTF-8: a capture.
+        Err(error) if error.kind() == ErrorKind::InvalidData => {}
+        Err(error) => return Err(unreadable(&error)),
     }
     let wrong = |error| format!("{error}, nor a frame in hexadecimal");
     let (mut count, mut found): (usize, Option<Captured>) = (0, None);

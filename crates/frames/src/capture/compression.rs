@@ -11,8 +11,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// The uncompressed bytes of an input.
-pub(super) fn plain<'i>(mut input: impl Read + 'i) -> io::Result<Box<dyn Read + 'i>> {
+/// The uncompressed bytes of an input, and whether it is compressed.
+pub(super) fn plain<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn Read + 'i>, bool)> {
     let mut magic = [0; 4];
     let mut have = 0;
     // A pipe may give less at once.
@@ -26,10 +26,10 @@ pub(super) fn plain<'i>(mut input: impl Read + 'i) -> io::Result<Box<dyn Read + 
     }
     let whole = io::Cursor::new(magic).take(have as u64).chain(BufReader::new(input));
     Ok(match magic {
-        _ if magic[..2] == GZIP => Box::new(MultiGzDecoder::new(whole)),
-        ZSTD => Box::new(Zstd { source: whole, decoder: None }),
-        LZ4 => Box::new(Lz4(Lz4Decoder::new(whole))),
-        _ => Box::new(whole),
+        _ if magic[..2] == GZIP => (Box::new(MultiGzDecoder::new(whole)), true),
+        ZSTD => (Box::new(Zstd { source: whole, decoder: None }), true),
+        LZ4 => (Box::new(Lz4(Lz4Decoder::new(whole))), true),
+        _ => (Box::new(whole), false),
     })
 }
 

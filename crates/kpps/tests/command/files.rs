@@ -71,7 +71,7 @@ fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
 fn whatever_ends_it_what_was_measured_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     for signal in ["-INT", "-QUIT", "-TERM", "-HUP", "-XCPU"] {
-        let words = "ndr --testbed known:700kpps --duration 30s --json";
+        let words = "curve --driver kpps --load 100% --duration 10min --json";
         let output = signalled(folder.path(), words, signal);
         assert_eq!(output.status.code(), Some(130), "{signal}: {output:?}");
         assert_eq!(document(&output)["complete"], false, "{signal}");

@@ -192,21 +192,36 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
 #[test]
 fn a_frame_that_a_port_cannot_send_is_unsent_and_no_other_is_missed_for_it() {
     let Some(net) = Net::bridge() else { return };
-    net.run(&["ip", "link", "set", "dev", "a", "mtu", "1000"]);
     let folder = tempfile::tempdir().unwrap();
     let mut writer = kpps_frames::pcap::Writer::new(Vec::new()).unwrap();
-    for n in 0..40_u16 {
+    for n in 0..FRAMES {
         let long = || udp_test(&Flow::default(), Size::MAX_STANDARD).unwrap();
-        let frame = if n == 7 { long() } else { frame(n) };
-        writer.write(u64::from(n) * 1_000_000, &frame).unwrap();
+        let frame = if n % 20 == 7 { long() } else { frame(n) };
+        writer.write(u64::from(n) * 5_000_000, &frame).unwrap();
     }
     let file = folder.path().join("long.pcap");
     std::fs::write(&file, writer.into_inner()).unwrap();
-    let trial = trial(&net, &["--replay", file.to_str().unwrap()]);
-    assert_eq!((number(&trial, "intended"), number(&trial, "sent") + number(&trial, "shortfall")), (40, 40));
-    assert_eq!(number(&trial, "received") + number(&trial, "lost"), number(&trial, "sent"), "{trial}");
-    assert!(number(&trial, "shortfall") > 0 && number(&trial, "received") > 0, "{trial}");
-    assert_eq!((number(&trial, "lost"), number(&trial, "duplicated")), (backlog(&trial), 0), "{trial}");
+    let words = ["--replay", file.to_str().unwrap()];
+    let words = [&["trial", "--ports", "packet:a,packet:b", "--json"][..], &words].concat();
+    in_six_tries("the MTU is lowered while frames are sent", || {
+        net.run(&["ip", "link", "set", "dev", "a", "mtu", "1500"]);
+        let before = net.sent("a");
+        let mut child = net.start(&words, 2);
+        // Before the first frame it would be refused.
+        while net.sent("a") < before + 20 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        net.run(&["ip", "link", "set", "dev", "a", "mtu", "1000"]);
+        let trial = document(&child.wait_with_output().unwrap());
+        let shortfall = number(&trial, "shortfall");
+        assert_eq!((number(&trial, "intended"), number(&trial, "sent") + shortfall), (400, 400), "{trial}");
+        assert_eq!(number(&trial, "received") + number(&trial, "lost"), number(&trial, "sent"), "{trial}");
+        assert_eq!((number(&trial, "lost"), number(&trial, "duplicated")), (backlog(&trial), 0), "{trial}");
+        shortfall > 0 && number(&trial, "received") > 0
+    });
+    let output = net.kpps(&words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("frame 8 of the capture has 1518 B"), "{said}");
 }
 
 #[test]
