@@ -295,4 +295,17 @@ mod tests {
         assert!(text.contains("This run was interrupted"));
         assert!(!text.contains("<script"));
     }
+
+    /// With the ring, the rates of this grid do not change.
+    #[test]
+    fn a_parameter_that_changes_nothing_is_named() {
+        let mut grid = super::super::maps::tests::grid();
+        for cell in &mut grid.cells {
+            if let Some(point) = &mut cell.point {
+                point.delivered_pps = 1000.0 * (1 + cell.at[0] + 7 * cell.at[2]) as f64;
+            }
+        }
+        let text = page(&grid);
+        assert!(text.contains("driver.rx_ring changes nothing: cells that"), "{text}");
+    }
 }
