@@ -16,8 +16,8 @@ const LONGEST: usize = 60;
 
 /// A message of serde in words, with the entry that it is about.
 pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
-    let steps: Vec<String> = path.iter().filter_map(step).collect();
-    let entry = steps.join(".");
+    let mut steps: Vec<String> = path.iter().filter_map(step).collect();
+    let mut entry = steps.join(".");
     let message = message.replace('\n', "; ");
     if let Some((name, known)) = message.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", "))
     {
@@ -42,8 +42,11 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
             Some((_, known)) => listed(known, "allowed are", "nothing is allowed"),
             None => message.clone(),
         },
+        // The last step is the word that was found.
         (None, Some((found, _))) if found.contains("unit variant") => {
-            "which takes entries of its own: NAME = { … }".to_owned()
+            let word = steps.pop().unwrap_or_default();
+            entry = steps.join(".");
+            format!("which takes entries of its own: {{ {word} = {{ … }} }}")
         }
         (None, Some((_, expected))) => format!("allowed is {}", kind_of(expected)),
         (None, None) => message.clone(),
@@ -163,7 +166,7 @@ mod tests {
             ("1.5", "'plain'", "ring: found 1.5, allowed is a whole number from 0 to 65535"),
             ("1", "'other'", "sort: found \"other\", allowed are plain, of, deep"),
             ("1", "{ other = 3 }", "allowed are plain, of, deep"),
-            ("1", "'of'", "found \"of\", which takes entries of its own"),
+            ("1", "'of'", "sort: found \"of\", which takes entries of its own: { of = { … } }"),
             ("1", "{ of = 'x' }", "sort.of: found \"x\", allowed is a whole number from 0 to 4294967295"),
             (
                 "1",

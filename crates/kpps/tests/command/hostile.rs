@@ -207,7 +207,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --set machine.drivers=kpps", "machine.drivers cannot be set: give --driver"),
     ("profile --machine ols2005 --set driver.rx_ring=16", "driver preset 'intel-5.7.6'"),
     // Entries of profiles: where, what was found, what is allowed.
-    ("curve --set driver.rx_low=third", "'kpps': rx_low: found \"third\", allowed are half, quarter, eighth"),
+    ("curve --set driver.rx_low=third", "rx_low: found \"third\", allowed are half, quarter, eighth"),
     ("curve --set driver.rescue=3", "rescue: found 3, allowed is true or false"),
     (
         "curve --set driver.moderation.radv=-1",
@@ -217,7 +217,10 @@ const SIMULATED: &[(&str, &str)] = &[
         "curve --set driver.moderation.rdtv=1",
         "no entry 'moderation.rdtv'; those of moderation are rdtr, radv, tidv",
     ),
-    ("curve --set driver.service=napi", "service: found \"napi\", which takes entries of its own"),
+    (
+        "curve --set driver.service=napi",
+        "service: found \"napi\", which takes entries of its own: { napi = { … } }",
+    ),
     (
         "curve --machine ols2005 --set driver.itr=2",
         "moderation.itr: found 2, allowed is off (or 0), dynamic (1)",
@@ -335,7 +338,10 @@ const SIMULATED: &[(&str, &str)] = &[
     ("transmit --segments 2 --checksum cpu", "cannot be used with '--checksum"),
     ("transmit --chip 82542 --segments 10", "the 82542 does not cut up segments"),
     ("transmit --driver kpps,kpps", "'kpps' is given twice"),
-    ("transmit --set driver.tx_gap_bytes=99999999", "invalid value: integer `99999999`"),
+    (
+        "transmit --set driver.tx_gap_bytes=99999999",
+        "tx_gap_bytes: found 99999999, allowed is a whole number from 0 to 65535",
+    ),
     ("scale --cpu-counts 0", "'0' are no numbers above 0"),
     ("scale --cpu-counts 1..1000000", "a range has at most 100000 values"),
     ("scale --cpu-counts 9999", "9999 CPUs: rss has 1 to 8"),
