@@ -10,6 +10,7 @@ use kpps_frames::Size;
 use kpps_measure::Latency;
 use kpps_ports::port::run::{Gaps, Got};
 use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes, RateChange};
+use kpps_results::{Disturbance, Pause, PausedBy};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
 use kpps_tester::{Arrived, Counted, Done, Kept, OfFlow, Offender, Received, Task};
@@ -207,7 +208,10 @@ pub(crate) fn done(
     let (missed, errors) = (frames("missed frames", said.missed), frames("truncated frames", said.errors));
     let taken = frames("frames taken in", said.taken);
     let not_kept = frames("frames that were not kept", Some(said.not_kept)).unwrap_or_default();
+    let queue_growth = frames("frames in queues that grew", said.queue_growth);
     let line = said.line.filter(|_| begun_ns.is_some());
+    let disturbance =
+        judge.keep("what disturbed the sender", said.disturbance, |it| is_disturbance(it, intended, limits));
     let line = judge.keep("the time series", line, |line| is_line(line, task, limits));
     let most = task.duration.as_secs_f64() + LONGER.as_secs_f64();
     let rate_changes = judge.list("changes of the load", said.rate_changes, |changes| {
@@ -256,7 +260,13 @@ pub(crate) fn done(
             sizes: sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
             kept: Kept { frames: kept.into_iter().map(offender).collect(), not_kept },
             classes: Vec::new(),
+            queue_growth,
         },
+        disturbance: disturbance.map(|said| Disturbance {
+            packets: said.packets,
+            pauses: said.pauses,
+            longest: said.longest.map(pause),
+        }),
         missed,
         errors,
         taken,
@@ -273,6 +283,26 @@ pub(crate) fn done(
         unbelievable: judge.unbelievable,
     };
     (done, trouble)
+}
+
+/// Whether a sender of so many frames that were due can have been disturbed like this.
+fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> bool {
+    let can_be = |pause: &proto::Pause| {
+        pause.at_ns <= limits.ns
+            && pause.lasted_ns <= limits.ns
+            && pause.cpu.is_none_or(|cpu| (cpu as usize) < CPUS)
+            && pause.group.as_ref().is_none_or(|group| group.len() <= TEXT)
+    };
+    said.packets <= intended && said.pauses <= said.packets && said.longest.as_ref().is_none_or(can_be)
+}
+
+fn pause(said: proto::Pause) -> Pause {
+    let by = match said.group {
+        Some(group) => PausedBy::Quota { group },
+        None if said.hypervisor => PausedBy::Hypervisor,
+        None => PausedBy::Programs,
+    };
+    Pause { at_ns: said.at_ns, lasted_ns: said.lasted_ns, cpu: said.cpu, by }
 }
 
 /// Whether gaps of so many frames can be these.

@@ -8,6 +8,7 @@ use kpps_frames::{Mac, Size, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::run::{Got, Load, Plan, Shape};
 use kpps_results::detail::{ArrivalBy, CpuTimes, RateChange};
+use kpps_results::{Disturbance, Pause, PausedBy};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
@@ -282,8 +283,22 @@ pub(crate) fn done(done: Done) -> proto::Done {
             interval_ns: line.interval_ns(),
             points: line.points().iter().map(point).collect(),
         }),
+        queue_growth: done.received.queue_growth,
+        disturbance: done.disturbance.map(disturbance),
         rate_changes: done.rate_changes.iter().map(rate_change).collect(),
     }
+}
+
+fn disturbance(Disturbance { packets, pauses, longest }: Disturbance) -> proto::Disturbance {
+    let pause = |Pause { at_ns, lasted_ns, cpu, by }: Pause| {
+        let hypervisor = by == PausedBy::Hypervisor;
+        let group = match by {
+            PausedBy::Quota { group } => Some(group),
+            PausedBy::Programs | PausedBy::Hypervisor => None,
+        };
+        proto::Pause { at_ns, lasted_ns, cpu, hypervisor, group }
+    };
+    proto::Disturbance { packets, pauses, longest: longest.map(pause) }
 }
 
 fn rate_change(&RateChange { at_s, offered_pps }: &RateChange) -> proto::RateChange {
@@ -513,6 +528,9 @@ mod tests {
         let latency_of = Latencies::of([(1, 3), (70_000, 2), (u64::MAX, 1)]);
         *line.at(2_500_000_000) =
             Point { due: 9, given: 8, refused: 1, received: 6, missed: 2, latency: latency_of };
+        let by = PausedBy::Quota { group: "/ci".into() };
+        let pause = Pause { at_ns: 5, lasted_ns: 6_000_000, cpu: Some(1), by };
+        let disturbance = Disturbance { packets: 1, pauses: 1, longest: Some(pause) };
         let sent = Done {
             intended: 12,
             sent: 11,
@@ -525,7 +543,9 @@ mod tests {
                 kept: kept.clone(),
                 arrival,
                 classes: Vec::new(),
+                queue_growth: Some(4),
             },
+            disturbance: Some(disturbance.clone()),
             missed: Some(5),
             begun: Duration::from_nanos(3),
             line: Some(line.clone()),
@@ -536,6 +556,7 @@ mod tests {
         let (came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
         assert_eq!((trouble, came.unbelievable), (None, Vec::new()));
         assert_eq!((came.intended, came.sent), (12, 11));
+        assert_eq!((came.disturbance, came.received.queue_growth), (Some(disturbance), Some(4)));
         assert_eq!((came.begun, came.line), (Duration::from_nanos(3), Some(line)));
         assert_eq!(came.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
         assert_eq!(

@@ -422,6 +422,12 @@ fn nothing_that_is_believed_is_nonsense() {
             line: Some(proto::Timeline { interval_ns: any(), points: vec![point; some.len()] }),
             rate_changes: vec![change],
             cut_off: false,
+            queue_growth: Some(any()),
+            disturbance: Some(proto::Disturbance {
+                packets: any(),
+                pauses: any(),
+                longest: Some(proto::Pause { at_ns: any(), lasted_ns: any(), ..proto::Pause::default() }),
+            }),
         }));
         believed(Says::Progress(proto::Progress {
             sent: any(),

@@ -48,7 +48,7 @@ impl Bounds {
                 .collect::<Option<Vec<_>>>()
                 .and_then(slowest),
         };
-        let loss = self.loss("", Some(trial.result.exact_loss_ratio()));
+        let loss = self.loss("", Some(trial.result.sustained_loss_ratio()));
         broken.extend(loss.map(|loss| as_known(loss, &trial.result)));
         let rate = self.rate("delivered", Some(trial.result.delivered_pps));
         broken.extend(rate.map(|rate| with_limit(rate, trial.result.limit())));
@@ -67,8 +67,10 @@ impl Bounds {
     /// As those of [`trial`](Self::trial).
     pub fn search(&self, ndr: &Ndr) -> Result<(), Error> {
         let mut broken: Vec<_> = total_loss("", &ndr.trials).into_iter().collect();
-        let lower_pps = ndr.goals.first().and_then(|goal| goal.lower_pps);
-        let is_at = |trial: &&Trial| lower_pps.is_some_and(|pps| (ndr.load_pps(trial) - pps).abs() < 0.2);
+        let goal = ndr.goals.first();
+        let lower_pps = goal.and_then(|goal| goal.lower_pps);
+        let load_pps = goal.and_then(|goal| goal.lower_load_pps).or(lower_pps);
+        let is_at = |trial: &&Trial| load_pps.is_some_and(|pps| (ndr.load_pps(trial) - pps).abs() < 0.2);
         let at: Vec<_> = ndr.trials.iter().filter(is_at).collect();
         let sum = |count: fn(&Trial) -> u64| at.iter().map(|trial| count(trial)).sum::<u64>();
         let sent = sum(|trial| trial.sent);
@@ -96,12 +98,12 @@ impl Bounds {
             if curve.environment.testbed != "sim" {
                 broken.extend(total_loss(&of, &series.points));
             }
-            let best = series.points.iter().map(|point| point.delivered_pps).max_by(f64::total_cmp);
+            let best = series.points.iter().map(Trial::sustained_pps).max_by(f64::total_cmp);
             let rate = self.rate(&format!("the best rate{of}"), best);
             broken.extend(rate.map(|rate| with_limit(rate, testers_limit(&series.points))));
             for point in &series.points {
                 let at = format!(" at {:.1} kpps{of}", point.offered_pps / 1e3);
-                let loss = self.loss(&at, Some(point.exact_loss_ratio()));
+                let loss = self.loss(&at, Some(point.sustained_loss_ratio()));
                 broken.extend(loss.map(|loss| as_known(loss, point)));
                 broken.extend(self.p99(&at, point.latency_ns.p99));
                 broken.extend(self.unexplained(&at, &[point]));
@@ -171,11 +173,16 @@ impl Bounds {
     }
 }
 
-/// A broken bound on loss, with a note if the tester's own overflow is unknown.
+/// A broken bound on loss, with a note if the tester's own overflow is unknown, or if it is not yet a loss.
 fn as_known(loss: String, trial: &Trial) -> String {
-    match trial.overflow_unknown {
-        true => format!("{loss}; it may be the tester's own, whose port did not count its receive overflow"),
-        false => loss,
+    match (trial.overflow_unknown, trial.queue_growth.filter(|frames| *frames > 0)) {
+        (true, _) => {
+            format!("{loss}; it may be the tester's own, whose port did not count its receive overflow")
+        }
+        (false, Some(frames)) => {
+            format!("{loss}, with {frames} frames by which queues grew: in a longer time they are lost")
+        }
+        (false, None) => loss,
     }
 }
 

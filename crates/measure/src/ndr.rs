@@ -91,11 +91,12 @@ pub fn search(
         && let Some(load_pps) = search.next()
     {
         if begun.elapsed() >= range.max_time {
-            end = Err(too_short("not all goals were reached", range.max_time));
+            let why = disturbed(&search).map_or(String::new(), |why| format!("; {why}"));
+            end = Err(too_short(&format!("not all goals were reached{why}"), range.max_time));
             break;
         }
         end = runner
-            .trial(&name, sizes, Pattern::Rate(load_pps, trial_s))
+            .trial(&name, sizes, Pattern::Rate(load_pps, search.trial_s(load_pps)))
             .map(|trial| search.add(load_pps, trial));
     }
     let goals = goals.iter().map(|(name, goal)| {
@@ -112,6 +113,7 @@ pub fn search(
             trial_s: goal.trial_s,
             sum_s: goal.sum_s,
             lower_pps: found.lower_pps.map(tenths),
+            lower_load_pps: found.load_pps.filter(|load| found.lower_pps != Some(*load)).map(tenths),
             upper_pps: found.upper_pps.map(tenths),
             conditional_pps: found.conditional_pps.map(tenths),
             done: found.done,
@@ -158,6 +160,14 @@ pub fn search(
         ..Ndr::default()
     };
     Ok((found, end))
+}
+
+/// How many trials something disturbed, if it was most of them, in words.
+fn disturbed(search: &Search) -> Option<String> {
+    let all = search.trials();
+    let disturbed = all.iter().filter(|(_, trial)| trial.is_disturbed()).count();
+    (2 * disturbed > all.len())
+        .then(|| format!("something else had the generator's CPU in {disturbed} of {} trials", all.len()))
 }
 
 /// A plain bisection over the range of a search, for one goal, for at most this time; `document` gets it.

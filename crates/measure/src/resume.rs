@@ -115,9 +115,8 @@ impl Resume {
             }
             let (path, load) = (self.journal.path().display(), new.offered_pps / 1e3);
             observer.notice(&match disturbed_by(&kept, new) {
-                Some(limit) => format!(
-                    "{path} could not be confirmed, nothing in it is used: {load:.1} kpps, measured again, is {}",
-                    limit.words()
+                Some(what) => format!(
+                    "{path} could not be confirmed, nothing in it is used: {load:.1} kpps, measured again, is {what}"
                 ),
                 None => format!(
                     "{path} is of another system, nothing in it is used: {load:.1} kpps, measured again, delivered {}; when it was kept, {}",
@@ -171,10 +170,11 @@ impl Resume {
     }
 }
 
-/// The part of the tester that limits the new trial and did not limit the old one. Such a trial confirms no
-/// result of the device under test.
-fn disturbed_by(old: &Trial, new: &Trial) -> Option<Limit> {
-    new.limit().filter(|_| old.is_of_the_device())
+/// What limits or disturbs the new trial and did not limit the old one. Such a trial confirms no result of
+/// the device under test.
+fn disturbed_by(old: &Trial, new: &Trial) -> Option<&'static str> {
+    let what = new.limit().map_or("a trial that something disturbed", Limit::words);
+    (old.is_of_the_device() && !new.is_of_the_device()).then_some(what)
 }
 
 /// What a trial delivered, in words.

@@ -53,7 +53,8 @@ fn frame(mut buffer: PoolBuffer, number: u64) -> PoolBuffer {
 fn number(buffer: &PoolBuffer, bytes: u16) -> Option<u64> {
     let bytes = buffer.bytes().get(..bytes.into())?;
     let number = u64::from_be_bytes(bytes.get(NUMBER)?.try_into().ok()?);
-    let good = bytes.len() == FRAME.into() && bytes[NUMBER.end..].iter().all(|byte| *byte == number as u8);
+    let good =
+        bytes.len() == usize::from(FRAME) && bytes[NUMBER.end..].iter().all(|byte| *byte == number as u8);
     good.then_some(number)
 }
 

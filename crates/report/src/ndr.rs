@@ -40,6 +40,9 @@ pub(crate) fn kpps(pps: f64) -> String {
 /// What was found, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
+        Some(pps) if goal.upper_pps.is_none() && !goal.done => {
+            format!("{} at least {} kpps: no upper bound was found", goal.name, kpps(pps))
+        }
         Some(pps) => format!("{} {}", goal.name, at_least(pps, goal.limited_by)),
         None => format!("{} not found", goal.name),
     });
@@ -65,6 +68,8 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
         }
         None => {}
     }
+    notices.extend(remarks::disturbed(search.trials.iter()));
+    notices.extend(sent_less(search));
     notices.extend(remarks::resumed(search.trials.iter()));
     notices.extend(clock_error(search));
     let unexplained = || search.trials.iter().map(|trial| trial.ledger.unexplained);
@@ -89,6 +94,14 @@ pub(crate) fn tester_limits(search: &Ndr) -> Vec<String> {
         format!("{}: {found}{port}. The device under test may do better.", goal.name)
     };
     limited.map(notice).collect()
+}
+
+/// A notice for each goal whose lower bound was asked for as a higher load.
+fn sent_less(search: &Ndr) -> impl Iterator<Item = String> {
+    search.goals.iter().filter_map(|goal| {
+        let (sent, load) = (kpps(goal.lower_pps?), kpps(goal.lower_load_pps?));
+        Some(format!("{}: {sent} kpps are what was really sent of a load of {load} kpps.", goal.name))
+    })
 }
 
 /// The error of its latencies, if they are by two clocks.

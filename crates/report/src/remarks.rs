@@ -1,12 +1,13 @@
 //! Remarks that come before the results, in sentences.
 
-use kpps_results::{Latency, Limit, Trial};
+use kpps_results::{Disturbance, Latency, Limit, Trial};
 
 /// The remarks on points: points that are no measurement of the device under test, results of an earlier run,
 /// clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
-    not_of_the_device(points.clone()).into_iter().chain(resumed(points)).chain(clocks).collect()
+    let about = [not_of_the_device(points.clone()), disturbed(points.clone()), not_steady(points.clone())];
+    about.into_iter().flatten().chain(resumed(points)).chain(clocks).collect()
 }
 
 /// The results that an earlier run measured, with their ages.
@@ -45,12 +46,8 @@ pub fn limited<'p>(points: impl Iterator<Item = &'p Trial>) -> Vec<(&'p Trial, L
 /// A remark on the points in which the tester itself was the limit.
 fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let limited = limited(points);
-    let (least, limit) = limited.first()?;
-    let from = format!("{:.1} kpps", least.offered_pps / 1e3);
-    let loads = match limited.len() {
-        1 => format!("At {from}"),
-        several => format!("At {several} loads from {from} on"),
-    };
+    let (_, limit) = limited.first()?;
+    let loads = loads(limited.iter().map(|(point, _)| *point))?;
     let unknown = match limited.iter().any(|(point, _)| point.overflow_unknown) {
         true => " The tester's port did not count its receive overflow: what was lost may be its own.",
         false => "",
@@ -58,6 +55,36 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
     Some(format!(
         "{loads} the tester could not send, or not take in, more than 0.1 % of the frames: what is shown there is {}.{unknown}",
         limit.words()
+    ))
+}
+
+/// Some points by their loads: "At 3 loads from 10.0 kpps on". `None` without points.
+fn loads<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
+    let mut loads: Vec<_> = points.map(|point| point.offered_pps).collect();
+    loads.sort_by(f64::total_cmp);
+    let from = format!("{:.1} kpps", loads.first()? / 1e3);
+    Some(match loads.len() {
+        1 => format!("At {from}"),
+        several => format!("At {several} loads from {from} on"),
+    })
+}
+
+/// A remark on the points in which something else had the generator's CPU.
+pub fn disturbed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<String> {
+    let disturbed = points.filter(|point| point.is_disturbed());
+    let at = loads(disturbed.clone())?;
+    let all = disturbed.filter_map(|point| point.disturbance.clone()).reduce(Disturbance::and);
+    let how = all.map(|all| all.words()).unwrap_or_default();
+    Some(format!(
+        "{at} something disturbed the generator ({how}): what was lost is the device's, and less was sent than was due."
+    ))
+}
+
+/// A remark on the points at which queues grew.
+fn not_steady<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
+    let at = loads(points.filter(|point| !point.is_steady()))?;
+    Some(format!(
+        "{at} queues grew while it was measured: what was delivered there is not sustained. Measure longer."
     ))
 }
 
@@ -73,6 +100,7 @@ pub fn clock_error(latencies: impl Iterator<Item = Latency>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_results::Pause;
 
     #[test]
     fn kept_results_show_their_age() {
@@ -83,6 +111,29 @@ mod tests {
         let said = resumed(points.iter());
         let whole = "3 of 4 results were measured by an earlier run: 10.0 kpps (119 s ago), 20.0 kpps (119 min ago), 80.0 kpps (3 days ago).";
         assert_eq!(said.as_deref(), Some(whole));
+    }
+
+    #[test]
+    fn a_disturbance_and_queues_that_grew_are_told() {
+        let pause = Pause { at_ns: 610_000_000, lasted_ns: 4_300_000, cpu: Some(0), ..Pause::default() };
+        let disturbance = Disturbance { packets: 80, pauses: 1, longest: Some(pause) };
+        let point = |shortfall, queue_growth| Trial {
+            offered_pps: 2e4,
+            sent: 20_000,
+            shortfall,
+            delivered: 20_000,
+            disturbance: Some(disturbance.clone()),
+            queue_growth,
+            ..Trial::default()
+        };
+        let [disturbed, grew] = &remarks([point(80, None), point(0, Some(9)), point(0, Some(0))].iter())[..]
+        else {
+            panic!("two remarks")
+        };
+        let how =
+            "At 20.0 kpps something disturbed the generator (other programs had CPU 0 for 4.3 ms at 0.61 s)";
+        assert!(disturbed.starts_with(how) && !disturbed.contains("limit"), "{disturbed}");
+        assert!(grew.starts_with("At 20.0 kpps queues grew"), "{grew}");
     }
 
     #[test]

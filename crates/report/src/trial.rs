@@ -59,8 +59,11 @@ fn kpps(pps: f64) -> String {
 
 /// Notices that come before the results.
 fn notices(trial: &DetailedTrial) -> Vec<String> {
-    let mut notices: Vec<_> =
-        screen::tester_limit(&trial.result).into_iter().chain(screen::doubts(trial)).collect();
+    let mut notices: Vec<_> = screen::tester_limit(&trial.result)
+        .into_iter()
+        .chain(screen::doubts(trial))
+        .chain(screen::retries(trial))
+        .collect();
     if let Some(trouble) = &trial.trouble {
         notices.push(format!("The trial failed: {trouble}."));
     } else if !trial.complete {

@@ -17,6 +17,10 @@ pub enum TrialKind {
     Trial,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// One trial with all counters around it, between two ports or on a testbed without ports.
 ///
 /// [`result`](Self::result) is the result of the load, with the fields of a [`Trial`] in the same JSON
@@ -59,9 +63,12 @@ pub struct DetailedTrial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` and
-    /// `unbelievable` makes it an invalid one.
+    /// `unbelievable`, and `queues-grew`, makes it an invalid one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
+    /// How many times it was repeated, because something had disturbed the trial before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
     /// Learning frames came through each direction before the trial; null where there are no ports.
     pub learned: Option<bool>,
     /// The result of the load.

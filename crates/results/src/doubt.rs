@@ -1,6 +1,6 @@
 //! What makes a trial a doubtful or no measurement of the device under test.
 
-use crate::{Limit, Trial};
+use crate::{Disturbance, Limit, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,16 @@ pub const LINK_CHANGES: &str = "carrier_changes";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Doubt {
-    /// The generator could not send its frames in time: its shortfall is above 0.1 % of what was due.
+    /// The generator could not send its frames in time: its shortfall is above 0.1 % of what was due, or
+    /// above what was allowed.
     Generator,
+    /// The same, because something else had the generator's CPU.
+    Disturbed {
+        /// What, when and for how long.
+        how: String,
+        /// How many frames the generator could not send in time.
+        frames: u64,
+    },
     /// The tester could not take in what came: its receive overflow, or what may be that, is above 0.1 %.
     Receiver,
     /// The link of an interface on the path went down or came up while frames were sent.
@@ -31,6 +39,11 @@ pub enum Doubt {
     Unbelievable {
         /// Which, with the host.
         values: String,
+    },
+    /// Queues grew while it was measured: the load is above what is sustained.
+    QueuesGrew {
+        /// By how many frames.
+        frames: u64,
     },
     /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
     /// nobody reads.
@@ -55,6 +68,11 @@ impl Doubt {
             // It limits a search, and no trial.
             Limit::Operator => None,
         });
+        let disturbed = trial.is_disturbed().then(|| Self::Disturbed {
+            how: trial.disturbance.as_ref().map(Disturbance::words).unwrap_or_default(),
+            frames: trial.shortfall,
+        });
+        let grew = trial.queue_growth.filter(|frames| *frames > 0).map(|frames| Self::QueuesGrew { frames });
         let links = links.into_iter().map(|(interface, times)| Self::LinkChanged { interface, times });
         let frames = trial.ledger.unexplained.unsigned_abs();
         let unexplained = match trial.ledger.unexplained {
@@ -62,18 +80,30 @@ impl Doubt {
             1.. => Some(Self::Unexplained { frames }),
             _ => Some(Self::TooMany { frames }),
         };
-        limit.into_iter().chain(links).chain(unexplained).collect()
+        limit.into_iter().chain(disturbed).chain(links).chain(grew).chain(unexplained).collect()
     }
 
     /// Whether this doubt makes a trial invalid as a measurement of the device under test.
     pub const fn is_invalid(&self) -> bool {
-        !matches!(self, Self::Unexplained { .. } | Self::Unbelievable { .. } | Self::Either { .. })
+        !matches!(
+            self,
+            Self::Unexplained { .. }
+                | Self::Unbelievable { .. }
+                | Self::Either { .. }
+                | Self::QueuesGrew { .. }
+        )
     }
 
     /// The doubt in words, for messages.
     pub fn words(&self) -> String {
         match self {
             Self::Generator => "the generator could not send in time what was due".into(),
+            Self::Disturbed { how, frames } => {
+                format!("{how}, and the generator could not send {frames} frames in time")
+            }
+            Self::QueuesGrew { frames } => format!(
+                "queues grew by {frames} frames while it was measured: the load is above what is sustained"
+            ),
             Self::Receiver => "the tester could not take in what came".into(),
             Self::LinkChanged { interface, times } => {
                 format!("the link of {interface} went down or up {times} times during the trial")
@@ -93,7 +123,7 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ledger;
+    use crate::{Ledger, Pause};
 
     #[test]
     fn what_nobody_saw_is_a_doubt_and_only_what_cannot_be_is_invalid() {
@@ -109,6 +139,19 @@ mod tests {
         assert_eq!(about(0, 990, 7, &[]), [Doubt::Unexplained { frames: 3 }]);
         assert_eq!(about(0, 990, 12, &[]), [Doubt::TooMany { frames: 2 }]);
         assert_eq!(about(0, 1001, 0, &[]), [Doubt::TooMany { frames: 1 }]);
+        let disturbed = |packets| {
+            let pause = Pause { at_ns: 610_000_000, lasted_ns: 4_300_000, cpu: Some(0), ..Pause::default() };
+            let disturbance = Disturbance { packets, pauses: 1, longest: Some(pause) };
+            let trial = Trial::new(1000.0, 1.0, [1000, 20, 1000], Ledger::default()).unwrap_or_default();
+            let trial = trial.with_disturbance(Some(disturbance), None).with_queue_growth(Some(9));
+            let doubts = Doubt::about(&trial, []);
+            doubts.iter().map(|doubt| (doubt.words(), doubt.is_invalid())).collect::<Vec<_>>()
+        };
+        let grew = "queues grew by 9 frames while it was measured: the load is above what is sustained";
+        assert_eq!(disturbed(0)[0].0, "the generator could not send in time what was due");
+        let how = "other programs had CPU 0 for 4.3 ms at 0.61 s";
+        let says = format!("{how}, and the generator could not send 20 frames in time");
+        assert_eq!(disturbed(20), [(says, true), (grew.to_owned(), false)]);
         let links = [("b".to_owned(), 2)];
         let doubts = about(0, 990, 0, &links);
         let valid: Vec<_> = doubts.iter().map(Doubt::is_invalid).collect();

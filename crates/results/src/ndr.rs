@@ -84,9 +84,13 @@ pub struct SearchGoal {
     pub trial_s: f64,
     /// Time after which a load is decided, in s.
     pub sum_s: f64,
-    /// The largest load at which the goal is met, below the upper bound, in frames per second.
+    /// The largest load at which the goal is met, below the upper bound, in frames per second: as far as it
+    /// was really sent.
     pub lower_pps: Option<f64>,
-    /// The smallest load at which it is not; null if it is met at the highest.
+    /// That load as it was asked for, if something disturbed the trials there and less was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_load_pps: Option<f64>,
+    /// The smallest load at which it is not met; null if it is met at the highest.
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,

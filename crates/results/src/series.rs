@@ -78,9 +78,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// The point with the highest delivered rate; of nearly equal ones that with the lowest load.
+    /// The point with the highest rate that is sustained; of nearly equal ones that with the lowest load.
     pub fn peak(&self) -> Option<&Trial> {
-        let most = self.points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
-        self.points.iter().find(|p| p.delivered_pps >= 0.999 * most)
+        let most = self.points.iter().map(Trial::sustained_pps).fold(0.0, f64::max);
+        self.points.iter().find(|p| p.sustained_pps() >= 0.999 * most)
     }
 }

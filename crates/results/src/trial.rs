@@ -1,7 +1,7 @@
 //! The result of one trial.
 
 use crate::round::{MILLIONTHS, TEN_THOUSANDTHS, TENTHS, finite, rounded_to};
-use crate::{Cpu, Latency, Ledger, Registers};
+use crate::{Cpu, Disturbance, Latency, Ledger, Registers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,14 @@ pub struct Trial {
     pub sent: u64,
     /// Packets that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
+    /// What kept the generator from its CPU, and how much of the shortfall that explains; absent where it was
+    /// not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// The largest share of what was due that the tester may keep from a measurement, if another than the
+    /// usual one was asked for: 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_shortfall: Option<f64>,
     /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
     /// no tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +45,10 @@ pub struct Trial {
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
+    /// Packets by which queues on the path grew in the measured time: the load is above what is sustained,
+    /// and in a longer time they are lost. 0 if the queues were steady; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_growth: Option<u64>,
     /// Packets that the driver took from its device in the measured time, delivered or not.
     pub taken: Option<u64>,
     /// Share of time that the CPU was not idle, 0 to 1: the sum of `cpu`, to rounding.
@@ -95,6 +107,19 @@ impl Trial {
         Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
+    /// The same with what disturbed the generator, if that was observed, and with the largest share of what
+    /// was due that the tester may keep from a measurement; `None` for the usual one.
+    #[must_use]
+    pub fn with_disturbance(self, disturbance: Option<Disturbance>, max_shortfall: Option<f64>) -> Self {
+        Self { disturbance, max_shortfall, ..self }
+    }
+
+    /// The same with the growth of queues in the measured time, in packets, if it is known.
+    #[must_use]
+    pub fn with_queue_growth(self, packets: Option<u64>) -> Self {
+        Self { queue_growth: packets, ..self }
+    }
+
     /// The same with shares of the CPU's time.
     #[must_use]
     pub fn with_cpu(self, cpu: Cpu) -> Self {
@@ -132,6 +157,27 @@ impl Trial {
         ratio(self.sent.saturating_sub(self.came_through()), self.sent)
     }
 
+    /// Whether queues did not grow in the measured time, as far as is known.
+    pub fn is_steady(&self) -> bool {
+        self.queue_growth.is_none_or(|packets| packets == 0)
+    }
+
+    /// The loss ratio that the load has in the long run: packets by which queues grew are lost when these are
+    /// full. That of the trial itself if it was steady.
+    pub fn sustained_loss_ratio(&self) -> f64 {
+        let carried = self.came_through().saturating_sub(self.queue_growth.unwrap_or(0));
+        ratio(self.sent.saturating_sub(carried), self.sent)
+    }
+
+    /// The rate at which packets are delivered in the long run, in packets per second:
+    /// [`delivered_pps`](Self::delivered_pps) without those by which queues grew.
+    pub fn sustained_pps(&self) -> f64 {
+        match self.queue_growth {
+            None | Some(0) => self.delivered_pps,
+            Some(packets) => (self.delivered_pps - packets as f64 / self.seconds).max(0.0),
+        }
+    }
+
     /// Packets that came through the device under test: delivered ones, and the receive overflow of the
     /// tester as far as it is known.
     pub fn came_through(&self) -> u64 {
@@ -153,15 +199,47 @@ impl Trial {
     }
 
     /// Whether the tester did its part well enough for this to be a measurement of the device under test:
-    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %.
+    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or what was asked for.
     pub fn is_of_the_device(&self) -> bool {
-        self.tester_ratio() <= TESTER_RATIO
+        self.is_enough(self.shortfall)
     }
 
-    /// What limits a trial that is no measurement of the device under test.
+    /// Whether a shortfall, and the receive overflow, are little enough.
+    fn is_enough(&self, shortfall: u64) -> bool {
+        ratio(shortfall + self.most_overflow(), self.due()) <= self.max_shortfall.unwrap_or(TESTER_RATIO)
+    }
+
+    /// Packets of the shortfall that are the generator's own: nothing disturbed it when they were due.
+    fn own_shortfall(&self) -> u64 {
+        self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.packets.min(self.shortfall))
+    }
+
+    /// What limits a trial that is no measurement of the device under test; `None` also of one that was only
+    /// [disturbed](Self::is_disturbed).
     pub fn limit(&self) -> Option<Limit> {
-        let receiver = self.most_overflow() > self.shortfall;
-        (!self.is_of_the_device()).then_some(if receiver { Limit::Receiver } else { Limit::Generator })
+        let shortfall = self.own_shortfall();
+        let receiver = self.most_overflow() > shortfall;
+        (!self.is_enough(shortfall)).then_some(if receiver { Limit::Receiver } else { Limit::Generator })
+    }
+
+    /// Whether a trial is no measurement of the device under test because something else had the generator's
+    /// CPU: the same load may succeed when it is tried again.
+    pub fn is_disturbed(&self) -> bool {
+        !self.is_of_the_device() && self.limit().is_none()
+    }
+
+    /// The share of the load that was really sent, 0 to 1; 1 if the tester did its part.
+    pub fn sent_share(&self) -> f64 {
+        if self.is_of_the_device() { 1.0 } else { ratio(self.sent, self.due()) }
+    }
+
+    /// The same while the generator ran: pauses do not lower the rate around them. 1 if these were not
+    /// observed.
+    pub fn running_share(&self) -> f64 {
+        match self.disturbance {
+            Some(_) if !self.is_of_the_device() => 1.0 - ratio(self.own_shortfall(), self.due()),
+            _ => 1.0,
+        }
     }
 
     /// Interrupts in the measured time, if they were observed.
@@ -206,8 +284,9 @@ impl Trial {
 
 /// With at most this loss ratio a system keeps up with its load: a last packet may be late.
 pub const KEEPS_UP_LOSS: f64 = 0.001;
-/// The largest share of what was due that the tester may keep from a measurement of the device under test.
-const TESTER_RATIO: f64 = 0.001;
+/// The largest share of what was due that the tester may keep from a measurement of the device under test, if
+/// no other was asked for.
+pub const TESTER_RATIO: f64 = 0.001;
 
 /// The part of the tester that limits a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -282,6 +361,45 @@ mod tests {
         assert_eq!(of([999_500, 500, 500_000], 501).limit(), Some(Limit::Receiver));
         let nothing_sent = of([0, 1000, 0], 0);
         assert_eq!((nothing_sent.loss_ratio, nothing_sent.is_of_the_device()), (0.0, false));
+    }
+
+    /// 100 of 10,000 were not sent: as far as something else had the CPU, that is no limit of the generator.
+    #[test]
+    fn a_disturbance_is_no_limit_of_the_generator() {
+        let of = |packets: Option<u64>| {
+            let trial = Trial::new(1e4, 1.0, [9900, 100, 9000], Ledger::default()).unwrap();
+            let disturbance =
+                packets.map(|packets| Disturbance { packets, pauses: 1, ..Disturbance::default() });
+            trial.with_disturbance(disturbance, None)
+        };
+        for (packets, limit, is_disturbed, running_share) in [
+            (None, Some(Limit::Generator), false, 1.0),
+            (Some(0), Some(Limit::Generator), false, 0.99),
+            (Some(89), Some(Limit::Generator), false, 0.9989),
+            (Some(90), None, true, 0.999),
+            (Some(1000), None, true, 1.0),
+        ] {
+            let trial = of(packets);
+            assert_eq!((trial.limit(), trial.is_disturbed()), (limit, is_disturbed), "{packets:?}");
+            assert_eq!((trial.sent_share(), trial.running_share()), (0.99, running_share), "{packets:?}");
+        }
+        // Who asks for less precision has a measurement.
+        let allowed = Trial { max_shortfall: Some(0.01), ..of(None) };
+        assert!(allowed.is_of_the_device() && allowed.limit().is_none() && allowed.sent_share() == 1.0);
+        assert!(!Trial { max_shortfall: Some(0.0), ..of(Some(100)) }.is_of_the_device());
+    }
+
+    /// 50 of 1000 packets that arrived had waited in a queue that grew: in the long run these are lost.
+    #[test]
+    fn what_queues_took_up_is_lost_in_the_long_run() {
+        let trial = Trial::new(1000.0, 1.0, [1000, 0, 990], Ledger::default()).unwrap();
+        assert!(trial.is_steady() && trial.sustained_loss_ratio() == 0.01);
+        let grew = trial.clone().with_queue_growth(Some(50));
+        assert_eq!((grew.is_steady(), grew.loss_ratio, grew.sustained_loss_ratio()), (false, 0.01, 0.06));
+        assert_eq!(grew.sustained_pps(), 940.0);
+        let json = |trial: &Trial| serde_json::to_value(trial).unwrap().get("queue_growth").cloned();
+        assert_eq!((json(&grew), json(&trial)), (Some(50.into()), None), "absent where it is not known");
+        assert_eq!(json(&trial.with_queue_growth(Some(0))), Some(0.into()));
     }
 
     /// A loss that the tester's own receiver may have caused is not claimed to be the device's.

@@ -3,22 +3,34 @@
 use kpps_frames::tag;
 use kpps_machine::NS;
 use kpps_machine::wire::Receiver;
-use kpps_measure::{Latency, TrialError};
+use kpps_measure::{Latency, StandingQueue, TrialError};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Number and latency of the frames that were sent after `from_ps` and until `to_ps`.
-#[derive(Default)]
 pub(crate) struct Measured {
     from_ps: u64,
     to_ps: u64,
     pub delivered: u64,
     pub latency: Latency,
+    queue: StandingQueue,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self::between(0, 0)
+    }
 }
 
 impl Measured {
     pub fn between(from_ps: u64, to_ps: u64) -> Self {
-        Self { from_ps, to_ps, ..Self::default() }
+        let queue = StandingQueue::over((to_ps - from_ps) / NS);
+        Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue }
+    }
+
+    /// By how many frames queues grew in the measured time; `None` if too few arrived to tell.
+    pub fn queue_growth(&self) -> Option<u64> {
+        self.queue.growth(self.delivered)
     }
 
     /// A frame has arrived at `now_ps`; its tag says when it was sent.
@@ -34,7 +46,9 @@ impl Measured {
     fn note_sent(&mut self, now_ps: u64, sent_ps: u64) {
         if sent_ps > self.from_ps && sent_ps <= self.to_ps {
             self.delivered += 1;
-            self.latency.record(now_ps.saturating_sub(sent_ps) / NS);
+            let took_ns = now_ps.saturating_sub(sent_ps) / NS;
+            self.latency.record(took_ns);
+            self.queue.record((sent_ps - self.from_ps) / NS, took_ns);
         }
     }
 }
@@ -104,6 +118,10 @@ impl TesterPort {
     /// Of these, measured ones.
     pub fn measured(&self) -> u64 {
         self.measured.borrow().delivered
+    }
+    /// By how many frames queues on the way to here grew in the measured time; `None` if too few arrived.
+    pub fn queue_growth(&self) -> Option<u64> {
+        self.measured.borrow().queue_growth()
     }
     /// Frames that should not have come out here, or not like this.
     pub fn wrong(&self) -> u64 {

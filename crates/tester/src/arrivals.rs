@@ -22,7 +22,7 @@ use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
 use kpps_frames::tag::{self, Place};
-use kpps_measure::Latency;
+use kpps_measure::{Latency, StandingQueue};
 use kpps_results::detail::{Arrival, ArrivalBy};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -133,6 +133,8 @@ pub struct Arrivals {
     part_ns: u64,
     /// What arrived of each interval, if that was asked for.
     line: Option<ArrivalLine>,
+    /// Whether queues grew meanwhile, if the length of the trial is known.
+    queue: Option<StandingQueue>,
     /// How long before the epoch of the tags `epoch` is, in ns.
     margin_ns: u64,
     /// What this clock gains on the sender's, if that is followed.
@@ -234,6 +236,7 @@ impl Arrivals {
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
             line: None,
+            queue: None,
             margin_ns: 0,
             gain: None,
             keeper: None,
@@ -246,6 +249,7 @@ impl Arrivals {
         let parts = parts.max(1);
         self.latency.resize_with(parts, Latency::default);
         self.part_ns = (length.as_nanos() as u64 / parts as u64).max(1);
+        self.queue = Some(StandingQueue::over(length.as_nanos() as u64));
         self
     }
 
@@ -338,6 +342,9 @@ impl Arrivals {
             line.take(sent_ps / 1000, is_known.then(|| latency_ns.saturating_sub(self.margin_ns)));
         }
         if timed {
+            if let Some(queue) = &mut self.queue {
+                queue.record(sent_ps / 1000, latency_ns);
+            }
             let last = self.latency.len() - 1;
             let part = if last == 0 { 0 } else { ((now_ns / self.part_ns) as usize).min(last) };
             self.latency[part].record(latency_ns);
@@ -675,6 +682,13 @@ impl Arrivals {
             line.forget_latencies();
         }
         Some(line)
+    }
+
+    /// By how many frames queues grew while these were sent; `None` if too few arrived to tell, or if the
+    /// latencies are of two clocks that drift, or of one that was set.
+    pub fn queue_growth(&self) -> Option<u64> {
+        let is_known = (self.margin_ns == 0 || self.gain.is_some()) && self.clock_set_ns().is_none();
+        self.queue.filter(|_| is_known)?.growth(self.distinct)
     }
 
     /// By how much the clock of arrivals was set meanwhile, if it was.

@@ -49,6 +49,12 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
     let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
+    // A load that changes, or that is what the port takes, is none to sustain.
+    let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
+    let growth = outcome.directions.iter().map(|direction| direction.queue_growth).sum();
+    let trial = trial
+        .with_disturbance(outcome.disturbance(), outcome.max_shortfall)
+        .with_queue_growth(is_sustained.then_some(growth).flatten());
     Some(match cpu(&outcome.counted.cpus) {
         Some(cpu) => trial.with_cpu(cpu),
         None => trial,
@@ -111,6 +117,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
         doubts: doubts(&result, outcome),
+        retries: outcome.retries,
         learned: Some(outcome.learned),
         intended: sum(|direction| direction.intended),
         received,

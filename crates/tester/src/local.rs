@@ -444,10 +444,12 @@ impl Incoming {
         match self {
             Self::Tagged(mut arrivals) => {
                 let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
+                let queue_growth = arrivals.queue_growth();
                 let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
                 let kept = arrivals.take_kept();
                 let (latency, arrival) = arrivals.into_latency();
-                Received { arrived, last_gap, flows, sizes, kept, latency, arrival, classes: Vec::new() }
+                let classes = Vec::new();
+                Received { arrived, last_gap, queue_growth, flows, sizes, kept, latency, arrival, classes }
             }
             Self::Recognised(mut recognised) => {
                 let (arrived, kept) = (recognised.arrived(), recognised.take_kept());
@@ -518,7 +520,7 @@ fn work(
         match sent {
             Ok(sent) => {
                 (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps);
-                (done.given, done.skipped) = (sent.given, sent.skipped);
+                (done.given, done.skipped, done.disturbance) = (sent.given, sent.skipped, sent.disturbance);
             }
             Err(trouble) => {
                 done.elapsed = begin.elapsed().min(task.duration);

@@ -19,6 +19,7 @@ use kpps_frames::{Mac, Templates};
 use kpps_measure::Latency;
 use kpps_ports::port::Trouble;
 use kpps_ports::port::run::{Gaps, Load, Near, Plan, Shape};
+use kpps_results::Disturbance;
 use kpps_results::detail::{Arrival, RateChange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,6 +113,8 @@ pub struct Done {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// What kept the sender from its CPU, if that was observed.
+    pub disturbance: Option<Disturbance>,
     /// What arrived.
     pub received: Received,
     /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
@@ -156,6 +159,8 @@ pub struct Received {
     pub arrived: Arrived,
     /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
     pub last_gap: Option<Duration>,
+    /// By how many frames queues grew while they were sent, if that is known.
+    pub queue_growth: Option<u64>,
     /// Times from sending to receiving, in parts, with their margin.
     pub latency: Vec<Latency>,
     /// The clock of the arrivals.

@@ -2,6 +2,7 @@
 
 use crate::document::result;
 use crate::error::Error;
+use crate::retry::undisturbed;
 use crate::trial::{DirectionOutcome, Offer, Tester};
 use kpps_frames::{Mix, Size, rate};
 use kpps_measure::{AllowedLoad, Load, Testbed, TrialError, units};
@@ -42,15 +43,15 @@ impl PortsTestbed {
     }
 
     /// There is no warm-up: learning frames came before. Damaged frames are not delivered. A trial in which a
-    /// link changed says nothing about the load, and is repeated once.
+    /// link changed says nothing about the load, and is repeated once; so is one that something disturbed.
     fn measure(
         &mut self,
         offer: &Offer,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(Trial, Vec<DirectionOutcome>), TrialError> {
-        let mut outcome = self.tester.trial(offer, go_on).map_err(failed)?;
+        let mut outcome = undisturbed(&mut self.tester, offer, go_on).map_err(failed)?;
         if outcome.complete && outcome.link_changes().next().is_some() {
-            outcome = self.tester.trial(offer, go_on).map_err(failed)?;
+            outcome = undisturbed(&mut self.tester, offer, go_on).map_err(failed)?;
             if let Some((interface, _)) = outcome.link_changes().next() {
                 let what = format!("the link of {interface} went down or up in two trials one after another");
                 return Err(TrialError::Testbed(what));

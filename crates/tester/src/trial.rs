@@ -25,8 +25,8 @@ use kpps_measure::{AllowedLoad, Latency};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Aside, Gaps, Load, Plan, Shape, Times, Timetable};
 use kpps_ports::port::{AnyPort, Trouble};
-use kpps_results::LINK_CHANGES;
 use kpps_results::detail::{Arrival, Interval, RateChange};
+use kpps_results::{Disturbance, LINK_CHANGES};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -81,11 +81,15 @@ pub struct DirectionOutcome {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
+    /// What kept the sender from its CPU, if that was observed.
+    pub disturbance: Option<Disturbance>,
     /// What arrived.
     pub arrived: Arrived,
     /// Frames that may be damaged ones of this direction, or other traffic: those of `arrived` that are
     /// corrupted may be lost and those that are other traffic may be of this direction, up to as many.
     pub either: u64,
+    /// By how many frames queues grew while they were sent, if that is known.
+    pub queue_growth: Option<u64>,
     /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
     /// port counts it.
     pub overflow: Option<u64>,
@@ -135,6 +139,10 @@ pub struct Outcome {
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.
     pub clocks: Option<kpps_results::detail::Clocks>,
+    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    pub max_shortfall: Option<f64>,
+    /// How many times it was repeated, because something had disturbed the trial before.
+    pub retries: u32,
 }
 
 impl Outcome {
@@ -142,6 +150,12 @@ impl Outcome {
     pub fn link_changes(&self) -> impl Iterator<Item = (String, u64)> {
         let changes = |(name, counts): (&String, &Counts)| Some((name.clone(), *counts.get(LINK_CHANGES)?));
         self.counted.interfaces.iter().filter_map(changes)
+    }
+
+    /// What kept the senders from their CPUs, all together; `None` if that was not observed of each.
+    pub fn disturbance(&self) -> Option<Disturbance> {
+        let each = self.directions.iter().map(|direction| direction.disturbance.clone());
+        each.reduce(|all, next| Some(all?.and(next?))).flatten()
     }
 }
 
@@ -158,6 +172,11 @@ pub struct Tester {
     pub flows: FlowPlan,
     /// What the senders can send, in frames per second, if that is known: a changed rate is not above it.
     pub ceiling_pps: Option<f64>,
+    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    pub max_shortfall: Option<f64>,
+    /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
+    /// it is short.
+    pub retries: Option<u32>,
 }
 
 /// A system with ports.
@@ -218,8 +237,19 @@ impl Tester {
             End { station, gateway, to, ips, encap }
         });
         let (gauges, flows) = (Arc::default(), FlowPlan::default());
-        let (routers, metrics, ceiling_pps) = ([None; 2], None, None);
-        let tester = Self { ports, ends, sites, routers, gauges, metrics, flows, ceiling_pps };
+        let (routers, metrics) = ([None; 2], None);
+        let tester = Self {
+            ports,
+            ends,
+            sites,
+            routers,
+            gauges,
+            metrics,
+            flows,
+            ceiling_pps: None,
+            max_shortfall: None,
+            retries: None,
+        };
         let names = tester.names();
         // Routers are noted when they have answered.
         let is_port =
@@ -635,6 +665,7 @@ impl Tester {
                 counted.accounts.possible.push((place, sent.saturating_sub(reached)));
             }
             let rate_changes = std::mem::take(&mut results[from].rate_changes);
+            let disturbance = results[from].disturbance.take();
             let intended = match expected {
                 // Only the sender knows what was due at which moment.
                 _ if !rate_changes.is_empty() => intended.max(sent),
@@ -652,15 +683,17 @@ impl Tester {
                 (arrived.received, arrived.duplicated) =
                     replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
-            let Received { arrived, last_gap, flows, sizes, kept, arrival, .. } = received;
+            let Received { arrived, last_gap, queue_growth, flows, sizes, kept, arrival, .. } = received;
             done.push(DirectionOutcome {
                 from,
                 intended,
                 sent,
                 elapsed,
                 gaps,
+                disturbance,
                 arrived,
                 either: 0,
+                queue_growth,
                 overflow: None,
                 last_gap,
                 latency,
@@ -707,7 +740,16 @@ impl Tester {
             let lines = results[from].line.as_ref().zip(results[to].line.as_ref());
             direction.series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
         }
-        Ok(Outcome { directions: done, complete, trouble, learned, counted, clocks: document })
+        Ok(Outcome {
+            directions: done,
+            complete,
+            trouble,
+            learned,
+            counted,
+            clocks: document,
+            max_shortfall: self.max_shortfall,
+            retries: 0,
+        })
     }
 
     /// Begins the counters of a new trial.

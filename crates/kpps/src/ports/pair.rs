@@ -55,6 +55,14 @@ pub struct PortPair {
     /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     drain: Option<Duration>,
+    /// Repeat a trial up to this many times in which something else had the generator's CPU, or its quota was
+    /// used up [default: 2, and 0 for trials of more than 1min]
+    #[arg(long, value_name = "TIMES")]
+    retries: Option<u32>,
+    /// Largest share of the frames that were due and that the tester may fail to send, or to take in, for a
+    /// trial to be a measurement of the device under test [default: 0.1%]
+    #[arg(long, value_name = "SHARE", value_parser = kpps_measure::bounds::loss)]
+    max_shortfall: Option<f64>,
     /// Offer the same load from the second port to the first, too
     #[arg(long)]
     pub bidirectional: bool,
@@ -102,6 +110,7 @@ impl PortPair {
         };
         self.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
+        (tester.retries, tester.max_shortfall) = (self.retries, self.max_shortfall);
         self.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
     }
@@ -161,6 +170,8 @@ impl PortPair {
             ("--dst-mac", self.dst_mac.is_some()),
             ("--dut", self.dut.is_some()),
             ("--metrics", self.metrics.is_some()),
+            ("--retries", self.retries.is_some()),
+            ("--max-shortfall", self.max_shortfall.is_some()),
             ("--watch", !self.watch.is_empty()),
             ("--drain", self.drain.is_some()),
             ("a choice of flows or VLANs", self.unusual().is_some()),

@@ -15,7 +15,7 @@ use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::live::Trials;
-use kpps_tester::{Offer, Playback, Tester, document, pcapng};
+use kpps_tester::{Offer, Playback, Tester, document, pcapng, undisturbed};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ In the simulator:
   kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
 The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent
-within a millisecond of its time is not sent, and is generator shortfall, not loss. Duplicates are counted
+within a millisecond of its time is not sent, and is generator shortfall, not loss. A trial in which another
+program had the generator's CPU is repeated (--retries). Duplicates are counted
 apart. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
 lost frame to a place, by counters before and after the trial. If no frame of a direction arrives, the exit code is 1.
 
@@ -124,7 +125,7 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
     tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
     progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
-    let outcome = tester.trial(&offer, &|| session.goes_on())?;
+    let outcome = undisturbed(&mut tester, &offer, &|| session.goes_on())?;
     drop(view);
     let capture = capture.map(|file| {
         let captured = kpps_tester::capture(file.path().display().to_string(), &outcome.directions);

@@ -27,6 +27,7 @@ mod pages;
 mod ports;
 mod rfc2544;
 mod scale;
+mod steady;
 mod study;
 mod trace;
 

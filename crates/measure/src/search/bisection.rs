@@ -6,8 +6,7 @@ use kpps_results::{Limit, Trial};
 /// A bisection for the highest load without loss.
 #[derive(Clone, Debug)]
 pub struct Bisection {
-    loss_ratio: f64,
-    width: f64,
+    goal: Goal,
     lower: f64,
     upper: f64,
     max_pps: f64,
@@ -21,9 +20,8 @@ impl Bisection {
     /// For the loss ratio and the width of a goal, between two loads in frames per second. `limited_by`: the
     /// part of the tester that cannot do more than the higher one.
     pub fn new(goal: &Goal, min_pps: f64, max_pps: f64, limited_by: Option<Limit>) -> Self {
-        let (loss_ratio, width) = (goal.loss_ratio, goal.width);
         let (lower, upper, trials) = (min_pps, max_pps, Vec::new());
-        Self { loss_ratio, width, lower, upper, max_pps, met: false, limited_by, trials }
+        Self { goal: *goal, lower, upper, max_pps, met: false, limited_by, trials }
     }
 
     /// The load to measure next; `None` at the end.
@@ -31,18 +29,20 @@ impl Bisection {
         if self.trials.is_empty() {
             return Some(self.max_pps);
         }
-        let near = (self.upper - self.lower) / self.upper <= self.width;
+        let near = (self.upper - self.lower) / self.upper <= self.goal.width;
         (!near).then_some((self.lower + self.upper) / 2.0)
     }
 
-    /// Takes a trial at this load into account. A load that the tester itself could not sustain is too high.
+    /// Takes a trial at this load into account. A load that the tester itself could not sustain is too high,
+    /// and so is one at which queues grew.
     pub fn add(&mut self, load_pps: f64, trial: Trial) {
-        if trial.is_of_the_device() && trial.exact_loss_ratio() <= self.loss_ratio {
-            self.lower = load_pps;
+        let is_low = self.goal.is_low(&trial);
+        if is_low == Some(true) {
+            self.lower = load_pps * trial.sent_share();
             self.met = true;
         } else {
             self.upper = load_pps;
-            self.limited_by = trial.limit();
+            self.limited_by = trial.limit().filter(|_| is_low.is_none());
         }
         self.trials.push(trial);
     }

@@ -1,6 +1,6 @@
 //! Search goals, and the classification of a load by its trials (draft-ietf-bmwg-mlrsearch-15).
 
-use kpps_results::Trial;
+use kpps_results::{Limit, Trial};
 
 /// A search goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,13 +45,53 @@ impl Goal {
         }
     }
 
+    /// Whether a trial is one of low loss; `None` if it does not say.
+    ///
+    /// What was lost of what was sent is the device's, whatever the tester could not send. The reverse does
+    /// not hold: without loss a load that the tester did not sustain is not shown to be carried, unless
+    /// something else [disturbed](Trial::is_disturbed) it: then the rate that was really sent is.
+    ///
+    /// Frames by which queues grew are lost in the long run. If only they exceed the goal, by less than its
+    /// bounds may be apart, a trial says nothing until it is as long as trials get.
+    pub fn is_low(&self, trial: &Trial) -> Option<bool> {
+        let is_low = |loss_ratio: f64| loss_ratio <= self.loss_ratio;
+        match is_low(trial.exact_loss_ratio()) {
+            // It may be the tester's own.
+            false if trial.limit() == Some(Limit::Receiver) && trial.overflow_unknown => None,
+            false => Some(false),
+            true if is_low(trial.sustained_loss_ratio()) => trial.limit().is_none().then_some(true),
+            true => {
+                let grew = trial.sustained_loss_ratio() - trial.exact_loss_ratio();
+                let decides = grew > self.width || trial.seconds >= self.longest_s() * (1.0 - SLACK);
+                decides.then_some(false)
+            }
+        }
+    }
+
+    /// The longest trial, in s: one that decides a load by itself, whatever its loss.
+    pub fn longest_s(&self) -> f64 {
+        let exceeds = (self.sum_s * self.exceed_ratio / self.trial_s).floor() + 1.0;
+        self.enough_s().max(exceeds * self.trial_s)
+    }
+
+    /// How long trials of low loss take, in s, that make a load a lower bound.
+    fn enough_s(&self) -> f64 {
+        self.sum_s * (1.0 - self.exceed_ratio)
+    }
+
+    /// Whether these trials of a load leave open if it is sustained, as queues grew in the longest of them.
+    pub fn wants_longer<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> bool {
+        let longest = trials.into_iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        longest.is_some_and(|trial| !trial.is_steady() && self.is_low(trial).is_none())
+    }
+
     /// The class of a load with these trials.
     pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Bound {
         // Sums of durations: full-length and short ones, of low and of high loss.
         let (mut fl, mut fh, mut sl, mut sh) = (0.0, 0.0, 0.0, 0.0);
         for trial in trials {
             let full = trial.seconds >= self.trial_s * (1.0 - SLACK);
-            let low = trial.exact_loss_ratio() <= self.loss_ratio;
+            let Some(low) = self.is_low(trial) else { continue };
             *match (full, low) {
                 (true, true) => &mut fl,
                 (true, false) => &mut fh,
@@ -72,12 +112,28 @@ impl Goal {
         }
     }
 
+    /// The share of a load that was really sent in these trials, of which the best ones of low loss count
+    /// that are enough to make it a lower bound. Below 1 only if something disturbed them.
+    pub fn sent_share<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
+        let low = trials.into_iter().filter(|trial| self.is_low(trial) == Some(true));
+        let mut low: Vec<_> = low.map(|trial| (trial.sent_share(), trial.seconds)).collect();
+        low.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut left = self.enough_s();
+        let needed = low.into_iter().take_while(|(_, seconds)| {
+            let is_needed = left > self.sum_s * SLACK;
+            left -= seconds;
+            is_needed
+        });
+        needed.map(|(share, _)| share).fold(1.0, f64::min)
+    }
+
     /// The conditional throughput at a load with these trials: the rate delivered in all trials but the
     /// worst ones that the exceed ratio allows.
     pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
-        let full = |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK);
+        let full =
+            |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK) && self.is_low(trial).is_some();
         let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
-        trials.sort_by(|a, b| a.exact_loss_ratio().total_cmp(&b.exact_loss_ratio()));
+        trials.sort_by(|a, b| a.sustained_loss_ratio().total_cmp(&b.sustained_loss_ratio()));
         let whole = f64::max(self.sum_s, trials.iter().map(|trial| trial.seconds).sum());
         let mut left = (1.0 - self.exceed_ratio) * whole;
         let mut worst = 0.0;
@@ -86,7 +142,7 @@ impl Goal {
                 break;
             }
             left -= trial.seconds;
-            worst = trial.exact_loss_ratio();
+            worst = trial.sustained_loss_ratio();
         }
         if left > whole * SLACK {
             worst = 1.0;
@@ -112,6 +168,7 @@ pub enum Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_results::Disturbance;
 
     /// So many trials of these lengths and loss ratios, at 1 Gpps, so that ratios are exact.
     fn trials(of: &[(u32, f64, f64)]) -> Vec<Trial> {
@@ -146,6 +203,46 @@ mod tests {
         assert_eq!(strict.judge(&trials(&[(9, 1.0, 0.0), (1, 1.0, 1e-9)])), Bound::Upper);
         let tenth = Goal::NDR.with_trials_of(0.1);
         assert_eq!(tenth.judge(&trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
+    }
+
+    /// What a trial says of its load: by its loss, by what the tester could not send, and why, and by queues
+    /// that grew.
+    #[test]
+    fn what_was_lost_of_what_was_sent_counts_whatever_was_not_sent() {
+        let of = |shortfall, disturbed: Option<u64>, lost, queue_growth| {
+            let sent = 20_000 - shortfall;
+            let trial = Trial { seconds: 1.0, sent, shortfall, delivered: sent - lost, ..Trial::default() };
+            let disturbance = disturbed.map(|packets| Disturbance { packets, ..Disturbance::default() });
+            trial.with_disturbance(disturbance, None).with_queue_growth(Some(queue_growth))
+        };
+        for (trial, ndr, pdr) in [
+            (of(0, None, 0, 0), Some(true), Some(true)),
+            (of(0, None, 50, 0), Some(false), Some(true)),
+            // The generator's limit: only a loss is the device's.
+            (of(2000, None, 0, 0), None, None),
+            (of(2000, None, 50, 0), Some(false), None),
+            (of(2000, None, 5000, 0), Some(false), Some(false)),
+            // A disturbance: what was sent was carried.
+            (of(80, Some(80), 0, 0), Some(true), Some(true)),
+            (of(80, Some(80), 5000, 0), Some(false), Some(false)),
+            // Queues that grew: by more than the bounds may be apart, or by little.
+            (of(0, None, 0, 5000), Some(false), Some(false)),
+            (of(0, None, 0, 60), None, Some(true)),
+            (of(0, None, 60, 60), Some(false), None),
+        ] {
+            let says = (Goal::NDR.is_low(&trial), Goal::PDR.is_low(&trial));
+            assert_eq!(says, (ndr, pdr), "{trial:?}");
+        }
+        // A trial that is as long as trials get decides.
+        let longest = Trial { seconds: Goal::NDR.longest_s(), ..of(0, None, 0, 60) };
+        assert_eq!((Goal::NDR.longest_s(), Goal::NDR.is_low(&longest)), (11.0, Some(false)));
+        assert_eq!(
+            (Goal::NDR.judge([&longest]), Goal::NDR.judge([&of(0, None, 0, 0)])),
+            (Bound::Upper, Bound::Undecided)
+        );
+        assert!(Goal::NDR.wants_longer([&of(0, None, 0, 60)]) && !Goal::NDR.wants_longer([&longest]));
+        // Of an overflow that is not known, a loss may be the tester's own.
+        assert_eq!(Goal::NDR.is_low(&of(0, None, 5000, 0).with_overflow(None)), None);
     }
 
     #[test]

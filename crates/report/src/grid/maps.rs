@@ -9,9 +9,10 @@ pub(super) struct Map<'a> {
     pub(super) rows: Vec<Vec<Option<&'a Cell>>>,
 }
 
-/// The cell with the highest rate, and that with the lowest; `None` if nothing was measured.
+/// The cell with the highest rate that is sustained, and that with the lowest; `None` if nothing was
+/// measured.
 pub(super) fn extremes(grid: &Grid) -> Option<[(&Cell, f64); 2]> {
-    let rates = grid.cells.iter().filter_map(|cell| Some((cell, cell.point.as_ref()?.delivered_pps)));
+    let rates = grid.cells.iter().filter_map(|cell| Some((cell, cell.point.as_ref()?.sustained_pps())));
     // Of equals the first.
     let most = rates.clone().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
     let least = rates.reduce(|best, next| if next.1 < best.1 { next } else { best })?;

@@ -64,6 +64,15 @@ pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
     })
 }
 
+/// A sentence on how often a trial was repeated.
+pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
+    match trial.retries {
+        0 => None,
+        1 => Some("Repeated once, because something had disturbed the trial before.".into()),
+        times => Some(format!("Repeated {times} times, because something had disturbed the trials before.")),
+    }
+}
+
 /// The number of flows shown: the worst ones.
 const SHOWN: usize = 4;
 
@@ -73,7 +82,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if let Some(limited) = tester_limit(&trial.result) {
         let _ = writeln!(text, "{limited}\n");
     }
-    for sentence in doubts(trial) {
+    for sentence in doubts(trial).chain(retries(trial)) {
         let _ = writeln!(text, "{sentence}\n");
     }
     let load = sentences::load(trial, "the highest load");

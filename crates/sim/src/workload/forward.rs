@@ -462,6 +462,9 @@ impl Forwarding {
         let sent = directions.iter().map(|d| d.sent).sum();
         let delivered = directions.iter().map(|d| d.forwarded).sum();
         let taken = interval.count(|s| s.own.taken);
+        // A direction without a load has no queue.
+        let with_load = rig.ports.iter().rev().take(self.ways.into());
+        let queue_growth = with_load.map(|port| port.queue_growth()).sum();
         Ok(Forwarded {
             directions,
             wrong,
@@ -471,7 +474,9 @@ impl Forwarding {
             cpus: interval.cpus(),
             profile: interval.profile(),
             stalls: [0, 1].map(|port| rig.stack.stall(port)),
-            trial: interval.trial(load, (sent, delivered, taken), &latency, rig.ledger()?)?,
+            trial: interval
+                .trial(load, (sent, delivered, taken), &latency, rig.ledger()?)?
+                .with_queue_growth(queue_growth),
         })
     }
 

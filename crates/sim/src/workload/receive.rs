@@ -158,7 +158,7 @@ impl Receiving {
         let ledger = ledger(&simulation.snapshot(read()), setup.config.rx_ring)?;
         let sent = interval.count(|s| s.own.sent);
         let taken = interval.count(|s| s.own.stack.from_driver);
-        let Measured { delivered, latency, .. } = measured.take();
+        let measured = measured.take();
         Ok(Profiled {
             profile: interval.profile(),
             per_frame: interval.per_frame(taken),
@@ -167,7 +167,9 @@ impl Receiving {
             accounted: Accounted::between(&interval),
             tail_writes_per_frame: interval
                 .per(taken, |s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
-            trial: interval.trial(load, (sent, delivered, taken), &latency, ledger)?,
+            trial: interval
+                .trial(load, (sent, measured.delivered, taken), &measured.latency, ledger)?
+                .with_queue_growth(measured.queue_growth()),
         })
     }
 }

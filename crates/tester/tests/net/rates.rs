@@ -290,3 +290,84 @@ fn an_overflow_that_is_not_known() {
         dropped > 0
     });
 }
+
+/// A queue that is long enough for a whole trial loses nothing in it. Its backlog, as tc counts it, is what
+/// the trial says that queues grew by; behind a load that the exit carries nothing grows.
+#[test]
+fn a_long_queue_at_the_exit_is_seen_to_grow() {
+    let Some(set_up) = SetUp::new() else { return };
+    // 10 Mb/s are 20,833 frames of 60 B, of which tbf counts no FCS.
+    let pps = 10e6 / 8.0 / 60.0;
+    if !throttle(&set_up.router, 10, 6000, 4_000_000) {
+        return;
+    }
+    let mut tester = set_up.tester(true);
+    // The queue is empty again half a second after the load.
+    let drained = |pps| Offer { drain: Duration::from_secs(3), ..long(pps, 64) };
+    in_six_tries("a long queue grows by what is above the rate, and by nothing below it", || {
+        let [Some(above), Some(below)] =
+            [1.25, 0.8].map(|share| set_up.trial(&mut tester, &drained(share * pps)))
+        else {
+            return true;
+        };
+        // What came out at the rate of the exit was not in the queue any more.
+        let grew = above.result.sent as f64 - pps * LONG.as_secs_f64();
+        let found = above.result.queue_growth.unwrap_or(0) as f64;
+        let is_found = grew > 0.0 && (found - grew).abs() <= 0.1 * grew + 100.0;
+        if !is_found || below.result.queue_growth != Some(0) {
+            eprintln!("{found} found of {grew}; {:?} below the rate", below.result.queue_growth);
+        }
+        above.result.loss_ratio == 0.0 && is_found && below.result.queue_growth == Some(0)
+    });
+}
+
+/// A program of real-time priority that has every CPU for 40 ms in each 200 ms, until it is dropped, for 12 s
+/// at most. What ends its turns has a higher priority: with the same one it would never run.
+struct Hog(std::process::Child);
+
+impl Hog {
+    fn begin() -> Option<Self> {
+        let hog = "for cpu in $(seq 0 $(($(nproc --all) - 1))); do \
+                   (for n in $(seq 60); do taskset -c $cpu chrt -f 60 timeout -s KILL 0.04 chrt -f 50 sh -c 'while :; do :; done'; sleep 0.16; done) & \
+                   done; wait";
+        let mut command = std::process::Command::new("setsid");
+        command
+            .args(["sh", "-c", hog])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        command.spawn().ok().map(Self)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        // It leads a group of its own.
+        let group = format!("-{}", self.0.id());
+        let _ = std::process::Command::new("kill").args(["-KILL", "--", &group]).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Pauses of the sender are named, and are no limit of the generator, which sends ten times as much
+/// elsewhere.
+#[test]
+fn what_had_the_senders_cpu_is_named() {
+    let Some(_net) = super::with_bridge() else { return };
+    let has_priority = std::process::Command::new("chrt").args(["-f", "50", "true"]).status();
+    if !has_priority.is_ok_and(|status| status.success()) {
+        return skip::lacks("real-time priority (chrt)");
+    }
+    let mut tester = super::tester([None, None], &[]);
+    let offer = Offer { duration: Duration::from_secs(1), ..offer(20e3, 64, false) };
+    let Some(hog) = Hog::begin() else { return skip::lacks("setsid") };
+    in_six_tries("a pause of the sender is named", || {
+        let trial = super::trial(&mut tester, &offer);
+        let Some(disturbance) = trial.result.disturbance.clone() else { return false };
+        let is_named = disturbance.longest.as_ref().is_some_and(|pause| pause.lasted_ns > 20_000_000);
+        if !(is_named && trial.result.is_disturbed()) {
+            eprintln!("{disturbance:?} of a shortfall of {}", trial.result.shortfall);
+        }
+        is_named && trial.result.is_disturbed() && disturbance.words().starts_with("other programs had ")
+    });
+    drop(hog);
+}

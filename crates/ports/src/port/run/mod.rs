@@ -10,6 +10,7 @@ mod cpu_list;
 mod cpus;
 mod forward;
 mod gaps;
+mod pauses;
 mod send;
 #[cfg(target_os = "linux")]
 mod session;

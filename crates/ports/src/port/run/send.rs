@@ -1,6 +1,7 @@
 //! Sending test frames at an exact rate, or as fast as the port takes them.
 
 use super::gaps::{Gaps, Recorder};
+use super::pauses::Pauses;
 use super::shape::{Shape, Times, Timetable};
 use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
@@ -9,6 +10,7 @@ use kpps_frames::templates::Template;
 use kpps_frames::{Tag, Templates};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
+use kpps_results::Disturbance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,6 +81,9 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between them, if they were paced.
     pub gaps: Option<Gaps>,
+    /// What kept the sender from its CPU when frames could not be sent in time; `None` if they were not
+    /// paced, or the system does not tell.
+    pub disturbance: Option<Disturbance>,
     /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
     /// is not among the sent ones.
     pub given: u64,
@@ -254,6 +259,8 @@ pub fn send_and_listen<P: Port>(
     let before = port.frames().1;
     let steady = (plan.times.is_some() || plan.load != Load::Max).then(|| Steady::now(&Near::default()));
     let waited = steady::waited();
+    let mut pauses = steady.as_ref().and_then(|steady| Pauses::begin(steady.got().cpu));
+    let mut disturbance = None;
     // An epoch that is still to come is the beginning.
     if let Some(wait) = plan.epoch.and_then(|epoch| epoch.checked_duration_since(Instant::now())) {
         std::thread::sleep(wait);
@@ -285,10 +292,19 @@ pub fn send_and_listen<P: Port>(
         }
         Some(timetable) => {
             let mut recorder = Recorder::new(timetable.gap_ns());
-            let result = pace(port, &mut source, timetable, most, &mut shift, (&mut recorder, listen))?;
+            let result = pace(
+                port,
+                &mut source,
+                timetable,
+                most,
+                &mut shift,
+                (&mut recorder, pauses.as_mut(), listen),
+            )?;
             let waited_ns = waited.and_then(|before| Some((steady::waited()? - before).as_nanos() as u64));
             gaps =
                 recorder.gaps().map(|gaps| Gaps { waited_ns, got: steady.as_ref().map(Steady::got), ..gaps });
+            let (intended, elapsed) = result;
+            disturbance = pauses.map(|pauses| pauses.end(elapsed, intended.saturating_sub(source.sent)));
             result
         }
     };
@@ -301,6 +317,7 @@ pub fn send_and_listen<P: Port>(
         shortfall: intended.saturating_sub(sent),
         elapsed,
         gaps,
+        disturbance,
         given: source.sent,
         skipped: source.skipped,
     })
@@ -346,7 +363,11 @@ fn pace<P: Port, W: Watch>(
     mut timetable: Timetable,
     mut most: u64,
     shift: &mut Shift<'_, W>,
-    (gaps, listen): (&mut Recorder, &mut impl FnMut(&mut P) -> Result<usize, Trouble>),
+    (gaps, mut pauses, listen): (
+        &mut Recorder,
+        Option<&mut Pauses>,
+        &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
+    ),
 ) -> Result<(u64, Duration), Trouble> {
     // The same table, read a little later.
     let mut behind = timetable.clone();
@@ -369,6 +390,11 @@ fn pace<P: Port, W: Watch>(
         let waiting = (due - source.sent - given_up).min(most - source.sequence);
         let late = waiting.saturating_sub(lately.max(FEW));
         given_up += late;
+        if late > 0
+            && let Some(pauses) = &mut pauses
+        {
+            pauses.give_up(elapsed, late);
+        }
         if source.plan.as_they_are {
             source.skip(late);
         }
