@@ -58,7 +58,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
     std::fs::write(here.join("lab.html"), kpps_report::lab::page(&lab())).unwrap();
     let mut pages: Vec<PathBuf> =
         runs.iter().map(|(name, _)| here.join(name)).chain([here.join("lab")]).collect();
-    if let Some(net) = Net::new(&[("a", "b")]) {
+    if let Some(net) = Net::new(&[("enp0s31f6", "b")]) {
         let runs = [
             ("trial", &["--load", "20kpps"][..]),
             ("trial-with-a-series", &["--load", "5kpps", "--duration", "500ms", "--interval", "100ms"]),
@@ -69,7 +69,8 @@ fn pages(here: &Path) -> Vec<PathBuf> {
             let report = page.with_extension("html");
             let command = name.split('-').next().unwrap();
             let report = report.to_str().unwrap();
-            let ports = ["--ports", "packet:a,packet:b", "--bidirectional", "--json", "--report", report];
+            let ports =
+                ["--ports", "packet:enp0s31f6,packet:b", "--bidirectional", "--json", "--report", report];
             let output = net.kpps(&[&[command], words, &ports].concat());
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() || is_short_of_cpu(&output), "{name}: {said}");
