@@ -46,6 +46,8 @@
     const frame = element.closest(".scroll")?.getBoundingClientRect();
     for (const box of range.getClientRects()) {
       const left = Math.max(box.left, frame?.left ?? box.left), right = Math.min(box.right, frame?.right ?? box.right);
+      const card = element.closest("section")?.getBoundingClientRect();
+      if (card && right > card.right + 0.5) say("beyond its card", element);
       if (right - left > 1 && box.height > 0) words.push({ element, left, right, top: box.top, bottom: box.bottom });
     }
   }
