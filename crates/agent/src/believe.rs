@@ -376,6 +376,7 @@ pub(crate) fn counted(said: proto::Counted) -> Counted {
         dropped: judge.counts("frames dropped at", said.dropped, FRAMES),
         in_flight_at: judge.counts("frames in flight at", said.in_flight_at, FRAMES),
         excess: judge.counts("frames dropped at", said.excess, FRAMES),
+        copies: judge.counts("frames dropped at", said.copies, FRAMES),
         possible: judge
             .list("places of dropped frames", said.possible, |each| {
                 each.len() <= NAMES && each.iter().all(|it| it.frames <= FRAMES)

@@ -368,6 +368,7 @@ pub(crate) fn counted(counted: Counted) -> proto::Counted {
         dropped: counted.accounts.dropped,
         in_flight_at: counted.accounts.in_flight_at,
         excess: counted.accounts.excess,
+        copies: counted.accounts.copies,
         possible: counted
             .accounts
             .possible

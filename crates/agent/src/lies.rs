@@ -383,6 +383,7 @@ fn nothing_that_is_believed_is_nonsense() {
             softirqs: names(),
             possible: some.iter().map(|&frames| proto::Possible { place: "p".into(), frames }).collect(),
             excess: names(),
+            copies: names(),
         }));
         believed(Says::Done(proto::Done {
             intended: any(),

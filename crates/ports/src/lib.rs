@@ -81,6 +81,8 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
+pub mod told;
+#[cfg(target_os = "linux")]
 mod vfio;
 #[cfg(target_os = "linux")]
 mod window;

@@ -41,6 +41,7 @@ impl Counted {
             }
         };
         add(&mut self.accounts.dropped, other.accounts.dropped, true);
+        add(&mut self.accounts.copies, other.accounts.copies, true);
         add(&mut self.accounts.in_flight_at, other.accounts.in_flight_at, true);
         add(&mut self.accounts.excess, other.accounts.excess, true);
         let possible = other.accounts.possible.into_iter();

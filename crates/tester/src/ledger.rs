@@ -16,6 +16,10 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 //!
+//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody else
+//! wants it. So what they count there explains what is missing only if all of it may be missing. What an app
+//! of kpps lost at such a socket, it tells ([`told`](kpps_ports::told)).
+//!
 //! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of
 //! the trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
 
@@ -58,12 +62,14 @@ pub struct PortCount {
 /// Frames that did not arrive, by place.
 ///
 /// Some counters include frames of others, or copies of a frame that arrived. They explain only frames that
-/// no exact counter explains, in the order `possible`, `in_flight_at`, `excess` (the tester's own overflow
+/// no exact counter explains, in the order `possible`, `copies`, `in_flight_at`, `excess` (the tester's own overflow
 /// first).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
     pub dropped: BTreeMap<String, u64>,
+    /// Frames that were dropped behind a packet socket, which got them, too: all of a place are lost, or none.
+    pub copies: BTreeMap<String, u64>,
     /// Frames that the kernel dropped and no counter has: copies may be among them. The most frequent first.
     /// Where the kernel does not tell, counters that also count frames of others.
     pub possible: Vec<(String, u64)>,
@@ -80,6 +86,8 @@ struct Known {
     at: String,
     counter: Counter,
     frames: u64,
+    /// Whether a packet socket got these frames before.
+    copied: bool,
 }
 
 /// A counter of lost frames.
@@ -99,6 +107,8 @@ enum Counter {
     Ip(String),
     /// Of a port of the tester.
     Port(&'static str),
+    /// Of an app of kpps.
+    App(&'static str),
 }
 
 impl Known {
@@ -107,7 +117,7 @@ impl Known {
     fn counts_others(&self) -> bool {
         match &self.counter {
             Counter::Discipline(_) | Counter::Ingress(_) | Counter::Backlog | Counter::Ip(_) => true,
-            Counter::Software(_) => true,
+            Counter::Software(_) | Counter::App(_) => true,
             Counter::Port(name) => *name == MISSED && self.at.starts_with("packet:"),
             Counter::Interface(name) => *name == FOR_OTHERS,
         }
@@ -124,6 +134,7 @@ impl fmt::Display for Known {
             Counter::Discipline(kind) | Counter::Ingress(kind) => write!(f, "{at} {kind}"),
             Counter::Backlog => write!(f, "{at} backlog"),
             Counter::Ip(counter) => write!(f, "{at} IP {counter}"),
+            Counter::App(counter) => write!(f, "{at} kpps {counter}"),
         }
     }
 }
@@ -139,8 +150,12 @@ struct Read {
 
 impl Read {
     fn put(&mut self, at: &str, counter: Counter, frames: u64) {
+        self.put_behind(at, counter, frames, false);
+    }
+    /// The same of a counter behind packet sockets, if there are some.
+    fn put_behind(&mut self, at: &str, counter: Counter, frames: u64, copied: bool) {
         if frames > 0 {
-            self.known.push(Known { at: at.to_owned(), counter, frames });
+            self.known.push(Known { at: at.to_owned(), counter, frames, copied });
         }
     }
 }
@@ -175,6 +190,10 @@ impl Between<'_> {
         let seen = port.taken? + port.missed?;
         let is_veth = self.after.kind.as_deref() == Some("veth") && !self.after.has_program;
         is_veth.then(|| self.count("rx_packets").saturating_sub(seen))
+    }
+    /// Whether a packet socket, none of the tester's, gets its frames before the kernel's protocols do.
+    fn has_socket(&self) -> bool {
+        self.port.is_none() && (self.before.has_socket || self.after.has_socket)
     }
     /// Frames of the trial that it sent.
     fn gives_out(&self) -> bool {
@@ -237,13 +256,24 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
                 let of_packets = counter == "rx_dropped" || counter == "rx_nohandler";
                 let software = of_packets && one.after.kind.is_some() && !one.after.has_program;
                 let of = if software { Counter::Software } else { Counter::Interface };
-                read.put(&label, of(counter), one.count(counter).saturating_sub(twice).min(most));
+                let frames = one.count(counter).saturating_sub(twice).min(most);
+                read.put_behind(&label, of(counter), frames, one.has_socket() && of_packets);
             }
             if one.namespace.is_some() {
-                read.put(&label, Counter::Interface(FOR_OTHERS), one.count(FOR_OTHERS));
+                read.put_behind(
+                    &label,
+                    Counter::Interface(FOR_OTHERS),
+                    one.count(FOR_OTHERS),
+                    one.has_socket(),
+                );
             }
             for qdisc in one.qdiscs(true) {
-                read.put(&label, Counter::Ingress(qdisc.kind.clone()), one.drops(qdisc));
+                read.put_behind(
+                    &label,
+                    Counter::Ingress(qdisc.kind.clone()),
+                    one.drops(qdisc),
+                    one.has_socket(),
+                );
             }
         }
         // Transmission of the other end, over the veth.
@@ -268,8 +298,14 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
     }
     for (name, namespace) in &after.namespaces {
         if let (Some(name), Some(before)) = (name, before.namespaces.get(name)) {
+            let mut here = interfaces.iter().filter(|it| it.namespace == Some(name));
+            let copied = here.any(Between::has_socket);
             for (counter, count) in ip(before, namespace) {
-                read.put(name, Counter::Ip(counter.clone()), count);
+                read.put_behind(name, Counter::Ip(counter.clone()), count, copied);
+            }
+            for ((interface, counter), count) in &namespace.apps {
+                let was = before.apps.get(&(interface.clone(), *counter)).copied().unwrap_or(0);
+                read.put(&format!("{name}/{interface}"), Counter::App(counter), count.saturating_sub(was));
             }
         }
     }
@@ -278,7 +314,7 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
 
 /// The place of a port's receive overflow.
 pub(crate) fn missed(port: &str) -> String {
-    Known { at: port.to_owned(), counter: Counter::Port(MISSED), frames: 0 }.to_string()
+    Known { at: port.to_owned(), counter: Counter::Port(MISSED), frames: 0, copied: false }.to_string()
 }
 
 impl Accounts {
@@ -300,9 +336,9 @@ impl Accounts {
     /// what no other does.
     pub fn explaining(&self, missing: u64) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
         let mut left = missing.saturating_sub(self.total());
-        let mut take = |frames: u64| {
-            let taken = frames.min(left);
-            left -= taken;
+        let take = |left: &mut u64, frames: u64| {
+            let taken = frames.min(*left);
+            *left -= taken;
             taken
         };
         let (mut dropped, mut in_flight) = (self.dropped.clone(), BTreeMap::new());
@@ -312,16 +348,21 @@ impl Accounts {
             }
         };
         for (place, frames) in &self.possible {
-            put(&mut dropped, place, take(*frames));
+            put(&mut dropped, place, take(&mut left, *frames));
+        }
+        for (place, frames) in &self.copies {
+            if *frames <= left {
+                put(&mut dropped, place, take(&mut left, *frames));
+            }
         }
         for (place, frames) in &self.in_flight_at {
-            put(&mut in_flight, place, take(*frames));
+            put(&mut in_flight, place, take(&mut left, *frames));
         }
         // Losses that may be the tester's are attributed to the tester first.
         let (own, others): (Vec<_>, Vec<_>) =
             self.excess.iter().partition(|(place, _)| place.ends_with(MISSED));
         for (place, frames) in own.into_iter().chain(others) {
-            put(&mut dropped, place, take(*frames));
+            put(&mut dropped, place, take(&mut left, *frames));
         }
         (dropped, in_flight)
     }
@@ -753,6 +794,43 @@ mod tests {
         set(&mut after, 1, &[(FOR_OTHERS, 5)]);
         let accounts = account(&before, &after, &ports(100, 0));
         assert_eq!(all(&accounts), [(format!("r/ra {FOR_OTHERS}"), 7)]);
+    }
+
+    /// Where packet sockets get the frames, too, counters behind them count copies: they explain all or none.
+    #[test]
+    fn what_counts_copies_is_a_place_only_if_all_of_them_may_be_missing() {
+        for (name, has_socket) in [("ra", true), ("ra", false)] {
+            let seen = |frames: u64| {
+                let counters = [(FOR_OTHERS.to_owned(), frames), ("rx_dropped".to_owned(), frames / 10)];
+                let kind = Some("veth".into());
+                let counters = counters.into();
+                let ra = Interface {
+                    name: name.into(),
+                    index: 1,
+                    kind,
+                    has_socket,
+                    counters,
+                    ..Interface::default()
+                };
+                let ip = [("InAddrErrors".to_owned(), 2 * frames)].into();
+                let apps = [(("ra".to_owned(), "missed"), frames / 4)].into();
+                let router = Namespace { interfaces: vec![ra], ip, apps };
+                Observation { namespaces: [(Some("r".into()), router)].into(), ..Observation::default() }
+            };
+            let accounts = account(&seen(0), &seen(1000), &ports(5000, 0));
+            let at = |missing| accounts.explaining(missing).0.into_iter().collect::<Vec<_>>();
+            let place = |name: &str, frames| (name.to_owned(), frames);
+            if !has_socket {
+                assert_eq!(at(0).len(), 0, "without the kernel's record they may be of others");
+                assert!(at(3250).contains(&place("r IP InAddrErrors", 2000)));
+                continue;
+            }
+            assert_eq!(at(0), []);
+            // What the app missed comes first.
+            assert_eq!(at(90), [place("r/ra kpps missed", 90)]);
+            assert_eq!(at(300), [place("r/ra kpps missed", 250)]);
+            assert_eq!(at(350), [place("r/ra kpps missed", 250), place("r/ra rx_dropped", 100)]);
+        }
     }
 
     #[test]

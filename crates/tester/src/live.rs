@@ -1,6 +1,9 @@
 //! Runs as people watch them: what the live view reads of ports and of this host, and what ends a run.
 
 use crate::{Gauges, observe};
+use kpps_ports::Spec;
+#[cfg(target_os = "linux")]
+use kpps_ports::port::Counters;
 use kpps_ports::port::run::{Glance, Watch};
 use kpps_report::Session;
 use kpps_report::live::{Counts, LiveCpu, Meter, RateKey, Source};
@@ -61,18 +64,50 @@ pub struct RunWatch {
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
+    /// Tells testers what the ports have lost, if that was asked for.
+    #[cfg(target_os = "linux")]
+    teller: Option<kpps_ports::told::Teller>,
 }
 
 impl RunWatch {
     /// Ends a run after `at_most`, if that is given.
     pub fn new(session: Session, at_most: Option<Duration>, meter: Arc<Meter>) -> Self {
-        Self { session, at_most, meter, begun: None }
+        Self {
+            session,
+            at_most,
+            meter,
+            begun: None,
+            #[cfg(target_os = "linux")]
+            teller: None,
+        }
+    }
+
+    /// From now on testers on this host are told what these ports of an app have lost, if the system permits
+    /// it.
+    pub fn tell(&mut self, ports: &[Spec]) {
+        #[cfg(target_os = "linux")]
+        {
+            let interfaces = ports.iter().map(|port| crate::interface(port).unwrap_or_default());
+            self.teller = kpps_ports::told::Teller::start(interfaces).ok();
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = ports;
     }
 }
 
 impl Watch for RunWatch {
     fn at_most(&self) -> Option<Duration> {
         self.at_most
+    }
+
+    #[cfg(target_os = "linux")]
+    fn wants_counters(&self) -> bool {
+        self.teller.is_some()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn counted(&mut self, port: usize, counters: &Counters) {
+        self.teller.iter().for_each(|teller| teller.update(port, counters));
     }
 
     fn go_on(&mut self, glance: &Glance) -> bool {

@@ -165,8 +165,10 @@ impl AppOptions {
         program: &mut A,
     ) -> Result<Run, Failure> {
         let job = Job { command, specs, offered_pps: None, duration: self.duration };
-        let (_, run) =
-            self.run.run(session, &job, ports, |ports, watch| Ok(((), app(ports, program, watch)?)))?;
+        let (_, run) = self.run.run(session, &job, ports, |ports, watch| {
+            watch.tell(specs);
+            Ok(((), app(ports, program, watch)?))
+        })?;
         Ok(Run { app: Some(kpps_tester::app_run(&program.ledger())), ..run })
     }
 }

@@ -48,6 +48,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let job = Job { command: "forward", specs: &specs, offered_pps: None, duration: arguments.duration };
     let (primed, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| match ports {
         [first, second] => {
+            watch.tell(&specs);
             let primed = prime(first, arguments.prime, arguments.size)?;
             Ok((primed, forward_any(first, second, watch)?))
         }

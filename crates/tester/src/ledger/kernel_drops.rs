@@ -5,12 +5,15 @@
 //! drops are certain as the record has for its place. Drops in the record that no counter has are places of
 //! their own.
 //!
+//! Behind a packet socket, which got the frame before, a drop may be one of a copy: neither counter nor record
+//! is certain there.
+//!
 //! Two things are possible, but not certain: what a counter has beyond the record (an old kernel does not
 //! record each drop), and what the record has beyond the counters (the dropped packet may be a copy of a
 //! frame that arrives).
 
 use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
-use crate::observe::{KernelDrop, KernelDrops, Observation};
+use crate::observe::{Interface, KernelDrop, KernelDrops, Observation};
 use std::collections::BTreeMap;
 
 /// Reasons that disciplines give, or beginnings of them.
@@ -50,6 +53,8 @@ fn counts(known: &Known, drop: &KernelDrop, ports: &BTreeMap<&str, &str>) -> boo
         Counter::Ip(counter) => {
             known.at == drop.namespace().unwrap_or_default() && IP.contains(&(&**counter, reason))
         }
+        // The app's sockets got them; the kernel's record has none of these.
+        Counter::App(_) => false,
         Counter::Port(name) => {
             *name == MISSED && drop.at_packet_socket && ports.get(&*drop.at).copied() == Some(&known.at)
         }
@@ -73,6 +78,7 @@ pub(super) fn compare(
     let Some(drops) = drops else {
         for known in known {
             match known.counts_others() {
+                _ if known.copied => put(&mut accounts.copies, &known, known.frames),
                 true => accounts.possible.push((known.to_string(), known.frames)),
                 false => put(&mut accounts.dropped, &known, known.frames),
             }
@@ -91,6 +97,18 @@ pub(super) fn compare(
                 *frames -= seen;
             }
         }
+        match &known.counter {
+            // It may have lost frames of others.
+            Counter::App(_) => {
+                accounts.possible.push((known.to_string(), known.frames));
+                continue;
+            }
+            _ if known.copied => {
+                put(&mut accounts.copies, &known, known.frames - unseen);
+                continue;
+            }
+            _ => {}
+        }
         let sure = if known.counts_others() { known.frames - unseen } else { known.frames };
         put(&mut accounts.dropped, &known, sure);
         put(&mut accounts.excess, &known, known.frames - sure);
@@ -108,7 +126,11 @@ pub(super) fn compare(
             Some(port) => missed(port),
             None => drop.to_string(),
         };
-        more.push((place, frames));
+        if is_behind_socket(after, drop) {
+            *accounts.copies.entry(place).or_insert(0) += frames;
+        } else {
+            more.push((place, frames));
+        }
     }
     // The largest first: a copy is dropped here and there, a loss is where most end.
     more.sort_by(|(one, few), (other, many)| many.cmp(few).then_with(|| one.cmp(other)));
@@ -116,12 +138,22 @@ pub(super) fn compare(
 }
 
 fn is_observed(observation: &Observation, drop: &KernelDrop) -> bool {
+    interface(observation, drop).is_some()
+}
+
+/// The interface of a drop, if it is observed.
+fn interface<'o>(observation: &'o Observation, drop: &KernelDrop) -> Option<&'o Interface> {
     let (namespace, interface) = match drop.at.split_once('/') {
         Some((namespace, interface)) => (Some(namespace.to_owned()), interface),
         None => (None, &*drop.at),
     };
-    let namespace = observation.namespaces.get(&namespace);
-    namespace.is_some_and(|it| it.interfaces.iter().any(|it| it.name == interface))
+    observation.namespaces.get(&namespace)?.interfaces.iter().find(|it| it.name == interface)
+}
+
+/// Whether a packet socket of others got the frame before it was dropped: not if a queue had no room for it.
+fn is_behind_socket(observation: &Observation, drop: &KernelDrop) -> bool {
+    let queued = DISCIPLINES.iter().any(|it| drop.reason.starts_with(it)) || drop.reason == "CPU_BACKLOG";
+    !queued && drop.namespace().is_some() && interface(observation, drop).is_some_and(|it| it.has_socket)
 }
 
 #[cfg(test)]
@@ -129,7 +161,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::account;
     use super::*;
-    use crate::observe::{Interface, Namespace, Qdisc};
+    use crate::observe::{Namespace, Qdisc};
 
     fn drop(at: &str, reason: &str, function: &str) -> KernelDrop {
         let at_packet_socket = function == "tpacket_rcv";
@@ -145,7 +177,7 @@ mod tests {
             let qdiscs = vec![Qdisc { kind: "tbf".into(), drops: dropped, queued, ..Qdisc::default() }];
             let x = Interface { name: "x".into(), index: 1, qdiscs, ..Interface::default() };
             let ip = [("InNoRoutes".to_owned(), no_route)].into();
-            let namespace = Namespace { interfaces: vec![x], ip };
+            let namespace = Namespace { interfaces: vec![x], ip, ..Namespace::default() };
             Observation { namespaces: [(Some("r".into()), namespace)].into(), ..Observation::default() }
         };
         let port = PortCount {
@@ -265,7 +297,7 @@ mod tests {
             ("packet:b", Counter::Port("errors"), "PACKET_SOCK_ERROR", "tpacket_rcv", false),
         ] {
             let (here, elsewhere) = if at == "packet:b" { ("b", "c") } else { ("r/x", "q/x") };
-            let known = Known { at: at.to_owned(), counter, frames: 1 };
+            let known = Known { at: at.to_owned(), counter, frames: 1, copied: false };
             let counts = |at| counts(&known, &drop(at, reason, function), &ports);
             assert_eq!((counts(here), counts(elsewhere)), (expected, false), "{known} {reason} {function}");
         }

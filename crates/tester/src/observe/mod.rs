@@ -38,6 +38,10 @@ use std::str::FromStr;
 #[cfg(target_os = "linux")]
 const NAMESPACES: &str = "/run/netns";
 
+/// The number of the interface of sockets that receive from all.
+#[cfg(target_os = "linux")]
+const ANY: u32 = 0;
+
 /// An interface, or a whole namespace, to observe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -116,6 +120,8 @@ pub struct Interface {
     pub master: Option<u32>,
     /// Whether an XDP program takes its frames.
     pub has_program: bool,
+    /// Whether a packet socket gets a copy of each of its frames before the kernel's protocols do.
+    pub has_socket: bool,
     /// The kernel's counters (`ip -s -s link`).
     pub counters: BTreeMap<String, u64>,
     /// The driver's own counters (`ethtool -S`).
@@ -144,6 +150,8 @@ pub struct Namespace {
     pub interfaces: Vec<Interface>,
     /// Packets that IP dropped, by counter (`nstat`).
     pub ip: BTreeMap<String, u64>,
+    /// Frames that apps of kpps have lost there, by interface and counter.
+    pub apps: BTreeMap<(String, &'static str), u64>,
 }
 
 /// The network work of all CPUs (`/proc/net/softnet_stat`).
@@ -330,12 +338,15 @@ impl ObservedPlaces {
     fn here(&self, name: Option<&String>) -> io::Result<Namespace> {
         let mut interfaces = netlink::interfaces()?;
         interfaces.retain(|interface| self.wants(name, &interface.name));
+        let copied = proc::with_packet_sockets();
         for interface in &mut interfaces {
+            interface.has_socket = copied.contains(&interface.index) || copied.contains(&ANY);
             interface.driver_name = kpps_ports::ethtool::driver(&interface.name).ok();
             // Many drivers have no counters of their own.
             interface.driver = kpps_ports::ethtool::statistics(&interface.name).unwrap_or_default();
         }
-        Ok(Namespace { interfaces, ip: proc::ip() })
+        let apps = if name.is_some() { kpps_ports::told::lost() } else { BTreeMap::new() };
+        Ok(Namespace { interfaces, ip: proc::ip(), apps })
     }
 
     fn other_namespace(&self, name: &String) -> io::Result<Namespace> {

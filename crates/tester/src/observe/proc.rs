@@ -2,7 +2,7 @@
 
 use super::Softnet;
 use kpps_results::detail::CpuTimes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 
 /// Counters of `/proc/net/snmp` and `/proc/net/netstat` for packets that IP drops. A drop is in one of them
@@ -45,6 +45,23 @@ fn parse_ip(text: &str) -> BTreeMap<String, u64> {
         }
     }
     counters
+}
+
+/// The numbers of the interfaces that packet sockets receive IP packets from, in the namespace of this thread;
+/// 0 for all of them.
+pub(super) fn with_packet_sockets() -> BTreeSet<u32> {
+    parse_packet(&read_to_string("/proc/thread-self/net/packet").unwrap_or_default())
+}
+
+fn parse_packet(text: &str) -> BTreeSet<u32> {
+    // All frames, IPv4, IPv6. A socket that only sends has 0.
+    const PROTOCOLS: [&str; 3] = ["0003", "0800", "86dd"];
+    let interface = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (protocol, interface) = (words.get(3)?, words.get(4)?);
+        PROTOCOLS.contains(protocol).then(|| interface.parse().ok())?
+    };
+    text.lines().filter_map(interface).collect()
 }
 
 /// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not tell.
@@ -125,7 +142,8 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
 /// Reads a text as each of the files.
 #[cfg(any(feature = "fuzzing", test))]
 pub(super) fn read(text: &str) {
-    let _ = (parse_ip(text), parse_softnet(text), parse_cpus(text), parse_interrupts(text));
+    let _ =
+        (parse_ip(text), parse_softnet(text), parse_cpus(text), parse_interrupts(text), parse_packet(text));
 }
 
 #[cfg(test)]
@@ -139,6 +157,17 @@ mod tests {
         assert_eq!(parse_softnet("0000000a 00000001 unknown\n"), None);
         assert_eq!(parse_softnet("ffffffffffffffff 0 0\n1 0 0\n"), None);
         assert!(parse_ip("Ip: InDiscards\nIp: many\n").is_empty());
+    }
+
+    #[test]
+    fn packet_sockets_that_get_packets_are_found() {
+        let text = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n\
+                    0000000000000000 3      3    0003   7     1 0      0      31\n\
+                    0000000000000000 3      2    88cc   8     1 0      0      32\n\
+                    0000000000000000 3      3    0000   9     0 0      0      33\n\
+                    0000000000000000 3      3    0800   0     1 0      0      34\n";
+        assert_eq!(parse_packet(text), [0, 7].into());
+        assert_eq!(parse_packet(""), [].into());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod agree;
 mod capture;
 mod conflict;
+mod copies;
 mod interrupted;
 mod linux;
 mod merged;

@@ -35,7 +35,7 @@ pub use steady::{
 };
 pub use tally::{Streams, Tally};
 
-use super::{AnyPort, Port, Trouble, Wake, wait};
+use super::{AnyPort, Counters, Port, Trouble, Wake, wait};
 use std::time::{Duration, Instant};
 
 /// Frames that are received at once, and that a forwarder sends with one tail write or system call.
@@ -70,6 +70,14 @@ pub trait Watch {
     fn at_most(&self) -> Option<Duration>;
     /// Whether to go on. It is asked some times a second.
     fn go_on(&mut self, glance: &Glance) -> bool;
+    /// Whether it wants to know the counters of the ports, each time before it is asked whether to go on.
+    fn wants_counters(&self) -> bool {
+        false
+    }
+    /// The counters of a port, by its place among the ports of the run.
+    fn counted(&mut self, port: usize, counters: &Counters) {
+        let _ = (port, counters);
+    }
     /// Sending begins, so long after the plan's epoch.
     fn begins(&mut self, since_epoch: Duration) {
         let _ = since_epoch;
@@ -94,6 +102,12 @@ impl<W: Watch + ?Sized> Watch for &mut W {
     }
     fn go_on(&mut self, glance: &Glance) -> bool {
         (**self).go_on(glance)
+    }
+    fn wants_counters(&self) -> bool {
+        (**self).wants_counters()
+    }
+    fn counted(&mut self, port: usize, counters: &Counters) {
+        (**self).counted(port, counters);
     }
     fn begins(&mut self, since_epoch: Duration) {
         (**self).begins(since_epoch);
@@ -148,8 +162,11 @@ impl<'w, W: Watch> Shift<'w, W> {
         }
         self.next = now + SLOW;
         let mut glance = Glance { elapsed: now - self.started, ..Glance::default() };
-        for port in ports {
+        for (at, port) in ports.iter_mut().enumerate() {
             port.maintain()?;
+            if self.watch.wants_counters() {
+                self.watch.counted(at, &port.counters()?);
+            }
             let (received, sent) = port.frames();
             glance.received += received;
             glance.sent += sent;
