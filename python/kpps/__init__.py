@@ -9,7 +9,7 @@ from .commands import COMMANDS as _COMMANDS
 from .commands import function as _function
 from .commands import with_executor as _with_executor
 from .commands import with_files as _with_files
-from .errors import CheckFailed, Error, InputError, Interrupted, InvalidMeasurement
+from .errors import CheckFailed, Error, InputError, Interrupted, InvalidMeasurement, MissingPackage
 from .policies import Policy
 from .results import Record, Result
 
@@ -34,6 +34,7 @@ __all__ = [
     "InputError",
     "Interrupted",
     "InvalidMeasurement",
+    "MissingPackage",
     "Policy",
     "Record",
     "Result",

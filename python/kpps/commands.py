@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 
 from . import _kpps
-from .errors import InputError, NAMED, line_of
+from .errors import InputError, NAMED, line_of, needed
 from .policies import Policy
 from .results import Result
 
@@ -220,11 +220,7 @@ def in_python(text: str) -> str:
 
 def bar():
     """A function that shows progress by tqdm."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise InputError("progress=True takes tqdm: pip install tqdm, or give a function") from error
-    shown = tqdm(unit="trial")
+    shown = needed("tqdm.auto", "notebook").tqdm(unit="trial")
 
     def show(done: int, of: int | None, doing: str) -> None:
         shown.total = of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
 import typing
@@ -24,6 +25,10 @@ class InputError(Error, ValueError):
     exit_code = 2
 
 
+class MissingPackage(InputError, ImportError):
+    """A package is not here that an extra of kpps installs."""
+
+
 class CheckFailed(Error):
     """A check did not hold, as a bound that was asked for. The command's exit code is 1."""
 
@@ -41,6 +46,16 @@ class Interrupted(Error, KeyboardInterrupt):
 
 
 NAMED = {kind.__name__: kind for kind in (Error, InputError, CheckFailed, InvalidMeasurement, Interrupted)}
+
+
+def needed(package: str, extra: str):
+    """A package that an extra of kpps installs, imported."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        what = package.partition(".")[0]
+        line = f"this takes the package {what}, which cannot be imported: pip install 'kpps[{extra}]' installs it"
+        raise MissingPackage(line) from error
 
 
 def whole(name: str, value, least: int, most: int) -> int:

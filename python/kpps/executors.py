@@ -7,7 +7,7 @@ import concurrent.futures
 import os
 import time
 
-from .errors import Error, InputError, line_of
+from .errors import Error, InputError, MissingPackage, line_of, needed
 
 # How long a scheduler is waited for, in s.
 CONNECT_S = 10
@@ -146,6 +146,8 @@ def engine_of(name: str):
     def made():
         try:
             return make(place)
+        except MissingPackage:
+            raise
         except ImportError as error:
             raise InputError(f"{name} takes a package that is not here: {error}") from error
         except Exception as error:
@@ -176,8 +178,7 @@ def processes():
 
 
 def _dask(place: str):
-    from distributed import Client
-
+    Client = needed("distributed", "dask").Client
     if not place:
         return Dask(Client(processes=True, threads_per_worker=1, dashboard_address=None))
     # By default a client tries for half a minute.

@@ -19,7 +19,7 @@ import time
 from collections import deque
 
 from . import _kpps
-from .errors import Error, InputError, failed, line_of
+from .errors import Error, InputError, failed, line_of, needed
 from .executors import Dask, Ray, Submitit, adapted, engine_of, executor_of, is_loss, processes, workers_of
 
 __all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
@@ -36,8 +36,7 @@ TOLD = ("key", "trial", "problem")
 def measure(words: list[str], cells: list[int]):
     """Measures cells of a grid in this process, on this thread. Workers run this. Returns a pyarrow.Table with
     a row for each cell, and how long it took, in s."""
-    import pyarrow
-
+    pyarrow = needed("pyarrow", "grid")
     begun = time.perf_counter()
     table = pyarrow.table(_kpps.cells(words, cells))
     return table, time.perf_counter() - begun
@@ -223,9 +222,9 @@ class Store:
     ROWS, SECONDS = 20_000, 30.0
 
     def __init__(self, url):
+        fsspec = needed("fsspec", "grid")
+        needed("pyarrow.parquet", "grid")
         try:
-            import fsspec
-
             self.fs, self.path = fsspec.core.url_to_fs(os.fspath(url))
             self.fs.makedirs(self.path, exist_ok=True)
             self._clear()
@@ -345,6 +344,8 @@ def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None
         if chunk_s is not None or workers is not None:
             raise InputError("chunk_s= and workers= are for an executor: give executor=")
         return call(command.words((), named), progress)
+    # Before workers are asked, which have the same packages.
+    needed("pyarrow", "grid")
     executor = executor_of(processes if executor is None else executor)
     store = Store(store) if store is not None else None
     with tempfile.TemporaryDirectory() as folder:

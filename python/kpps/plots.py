@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import InputError
+from .errors import InputError, needed
 
 # The series of crates/report/assets/page.css, on white.
 SERIES = ["#0072b2", "#d55e00", "#00875f", "#b3478a", "#a87600", "#2f8fc9", "#a32638", "#5d6269"]
@@ -17,9 +17,7 @@ def plot(result, ax=None):
         kinds = ", ".join(sorted(_DRAWN))
         raise InputError(f"a document of kind {result.kind} is not drawn, only {kinds}: use its rows")
     if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.subplots(figsize=(7.2, 4))[1]
+        ax = needed("matplotlib.pyplot", "notebook").subplots(figsize=(7.2, 4))[1]
     draw(result, ax)
     ax.grid(color=GRID)
     ax.set_axisbelow(True)

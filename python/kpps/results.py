@@ -6,6 +6,7 @@ import functools
 import html
 import json
 from . import _kpps
+from .errors import needed
 
 
 class Record:
@@ -115,13 +116,13 @@ class Result(Record):
 
     def to_arrow(self):
         """The rows as a pyarrow.Table, without a copy."""
-        import pyarrow
-
-        return pyarrow.table(self.rows)
+        return needed("pyarrow", "grid").table(self.rows)
 
     def to_pandas(self):
         """The rows as a pandas.DataFrame. Absent quantities are NaN, never 0."""
-        return self.to_arrow().to_pandas()
+        table = self.to_arrow()
+        needed("pandas", "notebook")
+        return table.to_pandas()
 
     def to_polars(self):
         """The rows as a polars.DataFrame, without a copy."""
@@ -181,7 +182,7 @@ class _Rows:
 
 
 def _frozen(called) -> dict:
-    import pyarrow
+    pyarrow = needed("pyarrow", "grid")
 
     names = ("json", "screen", "page", "text", "messages")
     return {**{name: getattr(called, name) for name in names}, "rows": pyarrow.table(called.rows)}

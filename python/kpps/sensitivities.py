@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import kpps
 
 from . import studies
-from .errors import InputError, whole
+from .errors import InputError, needed, whole
 
 # A run of a study takes seconds.
 MOST_SAMPLES = 1 << 20
@@ -30,7 +30,7 @@ class Sensitivity:
 
     def to_pandas(self):
         """A pandas.DataFrame with a row for each name and constant."""
-        import pandas
+        pandas = needed("pandas", "notebook")
 
         rows = [
             {"of": name, "constant": constant, **{index: values[at] for index, values in found.items()}}
@@ -41,9 +41,7 @@ class Sensitivity:
 
     def plot(self, ax=None):
         """Bars of the strongest index of each constant, with matplotlib. Returns the axes."""
-        import numpy
-        from matplotlib import pyplot
-
+        pyplot, numpy = needed("matplotlib.pyplot", "notebook"), needed("numpy", "notebook")
         from .plots import SERIES
 
         ax = ax if ax is not None else pyplot.subplots(figsize=(7.2, 4))[1]
@@ -71,14 +69,9 @@ def sensitivity(study: str, *, constants=None, share: float = 0.1, method: str =
     Returns:
         a Sensitivity
     """
-    try:
-        import numpy
-        from SALib.analyze import morris as morris_indices
-        from SALib.analyze import sobol as sobol_indices
-        from SALib.sample import morris as morris_samples
-        from SALib.sample import sobol as sobol_samples
-    except ImportError as error:
-        raise InputError(f"sensitivity() takes SALib: pip install SALib ({error})") from error
+    numpy = needed("numpy", "sensitivity")
+    morris_indices, sobol_indices = (needed(f"SALib.analyze.{name}", "sensitivity") for name in ("morris", "sobol"))
+    morris_samples, sobol_samples = (needed(f"SALib.sample.{name}", "sensitivity") for name in ("morris", "sobol"))
 
     if method not in ("morris", "sobol"):
         raise InputError(f"method= is morris or sobol, not {method!r}")

@@ -19,6 +19,7 @@ from .errors import Error as Error
 from .errors import InputError as InputError
 from .errors import Interrupted as Interrupted
 from .errors import InvalidMeasurement as InvalidMeasurement
+from .errors import MissingPackage as MissingPackage
 from .policies import Policy as Policy
 from .results import Record as Record
 from .results import Result as Result
