@@ -13,7 +13,7 @@ use kpps_results::detail::{Arrival, ArrivalBy, CpuTimes, RateChange};
 use kpps_results::{Disturbance, Pause, PausedBy};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
-use kpps_tester::{Arrived, Counted, Done, Kept, OfFlow, Offender, Received, Task};
+use kpps_tester::{Arrived, Counted, Done, Findings, Kept, OfFlow, Offender, Received, Task};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const LONGER: Duration = Duration::from_secs(60);
 /// What a load may send more than its rate says: chance decides, and learning frames may be among them.
 const MORE: f64 = 1.5;
 const FEW: u64 = 4096;
+/// More VLAN tags than a frame has.
+const TAGS: usize = 32;
 /// More names in a list, characters in a text, CPUs of a host, and values that are named.
 const NAMES: usize = 1 << 14;
 const TEXT: usize = 500;
@@ -201,6 +203,7 @@ pub(crate) fn done(
     });
     let keeps = task.expect.as_ref().is_some_and(|expect| expect.keep);
     let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
+    let findings = findings(&mut judge, said.findings.unwrap_or_default(), limits.came);
     let kept = judge.list("frames with anomalies", said.kept, |each| {
         each.len() <= if keeps { KEPT } else { 0 } && each.iter().all(|it| it.frame.len() <= longest)
     });
@@ -259,6 +262,7 @@ pub(crate) fn done(
                 .collect(),
             sizes: sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
             kept: Kept { frames: kept.into_iter().map(offender).collect(), not_kept },
+            findings,
             classes: Vec::new(),
             queue_growth,
         },
@@ -306,6 +310,22 @@ fn pause(said: proto::Pause) -> Pause {
 }
 
 /// Whether gaps of so many frames can be these.
+/// Why frames arrived in another way than they should.
+fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
+    let ids = |ids: &[u32]| ids.iter().map(|&id| u16::try_from(id).ok().filter(|id| *id < 4096)).collect();
+    let can_be =
+        said.retagged <= most && said.fragments <= most && said.came.len().max(said.expected.len()) <= TAGS;
+    match (ids(&said.came), ids(&said.expected)) {
+        (Some(came), Some(expected)) if can_be => {
+            Findings { retagged: said.retagged, came, expected, fragments: said.fragments }
+        }
+        _ => {
+            judge.leave_out("why frames arrived in another way");
+            Findings::default()
+        }
+    }
+}
+
 fn are_gaps(gaps: &proto::Gaps, sent: u64, limits: &Limits) -> bool {
     let times = [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns];
     gaps.intended_ns.is_none_or(|ns| ns > 0.0 && ns <= limits.ns as f64)

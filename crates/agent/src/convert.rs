@@ -12,7 +12,7 @@ use kpps_results::{Disturbance, Pause, PausedBy};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
-use kpps_tester::{Arrived, Counted, Done, Expect, OfFlow, Offender, Task};
+use kpps_tester::{Arrived, Counted, Done, Expect, Findings, OfFlow, Offender, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -286,6 +286,17 @@ pub(crate) fn done(done: Done) -> proto::Done {
         queue_growth: done.received.queue_growth,
         disturbance: done.disturbance.map(disturbance),
         rate_changes: done.rate_changes.iter().map(rate_change).collect(),
+        findings: Some(findings(&done.received.findings)),
+    }
+}
+
+fn findings(found: &Findings) -> proto::Findings {
+    let ids = |ids: &[u16]| ids.iter().map(|id| u32::from(*id)).collect();
+    proto::Findings {
+        retagged: found.retagged,
+        came: ids(&found.came),
+        expected: ids(&found.expected),
+        fragments: found.fragments,
     }
 }
 
@@ -516,6 +527,7 @@ mod tests {
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
         let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
         let kept = Kept { frames: vec![offender], not_kept: 5 };
+        let found = Findings { retagged: 3, came: vec![10], expected: vec![20, 4095], fragments: 2 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
         let mut task = a_duty(Shape::Constant);
         // Two flows of two sizes.
@@ -542,6 +554,7 @@ mod tests {
                 flows: flows.clone(),
                 sizes: vec![(6, 5), (5, 5)],
                 kept: kept.clone(),
+                findings: found.clone(),
                 arrival,
                 classes: Vec::new(),
                 queue_growth: Some(4),
@@ -568,10 +581,12 @@ mod tests {
         assert_eq!((came.received.arrived, came.received.last_gap), (arrived, Some(Duration::MAX)));
         assert_eq!(came.received.latency[0].quantiles(), quantiles);
         assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
+        assert_eq!(came.received.findings, found);
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));
 
         let mut all = Counted::default();
         all.accounts.dropped = [("a netem".to_owned(), 3)].into();
+        all.accounts.copies = [("a IP InAddrErrors".to_owned(), 4)].into();
         all.accounts.possible = vec![("a netfilter drop".to_owned(), 2), ("a dropped".to_owned(), 5)];
         all.interfaces = [("a".to_owned(), [("rx_packets".to_owned(), 9)].into())].into();
         all.cpus = vec![CpuTimes { user_s: 0.5, steal_s: 0.25, cycles: Some(7), ..CpuTimes::default() }];

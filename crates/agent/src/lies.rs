@@ -429,6 +429,12 @@ fn nothing_that_is_believed_is_nonsense() {
                 pauses: any(),
                 longest: Some(proto::Pause { at_ns: any(), lasted_ns: any(), ..proto::Pause::default() }),
             }),
+            findings: Some(proto::Findings {
+                retagged: any(),
+                came: vec![any() as u32; some.len()],
+                expected: vec![any() as u32],
+                fragments: any(),
+            }),
         }));
         believed(Says::Progress(proto::Progress {
             sent: any(),

@@ -1,8 +1,8 @@
 //! What an app of kpps has lost, told to testers.
 //!
 //! Nobody but its owner can read how many frames a packet socket had no room for. So an app listens at an
-//! abstract socket in its network namespace (unix(7)) and answers each connection with a line for each counter
-//! that is not 0: interface, counter, frames. A tester that observes the namespace asks each of them.
+//! abstract socket in its network namespace (unix(7)) and answers each connection with a line for each
+//! counter that is not 0: interface, counter, frames. A tester that observes the namespace asks all apps.
 
 use crate::port::Counters;
 use std::collections::BTreeMap;

@@ -57,6 +57,27 @@ pub enum Doubt {
         /// How many.
         frames: u64,
     },
+    /// Frames came to an interface that dropped them because they are addressed to another station.
+    OtherStation {
+        /// The interface, with its host and namespace if it is elsewhere.
+        place: String,
+        /// How many.
+        frames: u64,
+    },
+    /// Frames arrived with other VLAN tags than they should.
+    Retagged {
+        /// How many.
+        frames: u64,
+        /// The numbers of the VLANs with which they came, from outside in.
+        came: Vec<u16>,
+        /// Those with which they should have come.
+        expected: Vec<u16>,
+    },
+    /// Frames arrived as fragments of their packets.
+    Fragments {
+        /// How many first fragments.
+        frames: u64,
+    },
 }
 
 impl Doubt {
@@ -91,6 +112,8 @@ impl Doubt {
                 | Self::Unbelievable { .. }
                 | Self::Either { .. }
                 | Self::QueuesGrew { .. }
+                | Self::OtherStation { .. }
+                | Self::Fragments { .. }
         )
     }
 
@@ -113,6 +136,22 @@ impl Doubt {
             }
             Self::Unbelievable { values } => format!("left out, because it cannot be: {values}"),
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
+            Self::OtherStation { place, frames } => format!(
+                "{place} dropped {frames} frames because they are not addressed to its station: if it is a router, give its address as the gateway of the port that sends"
+            ),
+            Self::Retagged { frames, came, expected } => {
+                let tags = |ids: &[u16]| match ids {
+                    [] => "without a VLAN tag".to_owned(),
+                    ids => {
+                        let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+                        format!("with the VLAN tag {}", ids.join(" and "))
+                    }
+                };
+                format!("{frames} frames arrived {}, and not {} as asked", tags(came), tags(expected))
+            }
+            Self::Fragments { frames } => format!(
+                "{frames} packets arrived in fragments: the path has a link whose MTU is too small for them"
+            ),
             Self::Either { frames } => format!(
                 "{frames} frames have headers as the trial's and no tag: either they were damaged, or others sent them and as many were lost"
             ),

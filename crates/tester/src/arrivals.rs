@@ -15,14 +15,20 @@
 //! are missing that no place has dropped. Those of which the headers and the rest of the tag are the
 //! stream's, but for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have
 //! its headers and nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
+//!
+//! Frames with other VLAN tags than they should arrive with are not damaged: the device under test, or the
+//! trial, is configured in another way. These and fragments are [told](Arrivals::findings).
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
 use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
+use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
+use kpps_frames::headers::TYPE_SERVICE_VLAN;
 use kpps_frames::tag::{self, Place};
 use kpps_measure::{Latency, StandingQueue};
+use kpps_results::Doubt;
 use kpps_results::detail::{Arrival, ArrivalBy};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -128,6 +134,10 @@ pub struct Arrivals {
     /// Frames that may be damaged ones of the stream: their numbers are unknown.
     unread: Vec<Unread>,
     other_traffic: u64,
+    /// Frames with other VLAN tags than they should have, and the tags of the last one.
+    retagged: (u64, Vec<u16>),
+    /// Fragments with a whole tag.
+    fragments: u64,
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
@@ -154,6 +164,29 @@ pub struct OfFlow {
     pub received: u64,
     /// Frames that arrived after one of the flow that was sent later.
     pub reordered: u64,
+}
+
+/// Why frames arrive in another way than they should.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Frames with other VLAN tags than they should have.
+    pub retagged: u64,
+    /// The numbers in the tags of these, from outside in.
+    pub came: Vec<u16>,
+    /// What they should have.
+    pub expected: Vec<u16>,
+    /// First fragments of packets.
+    pub fragments: u64,
+}
+
+impl Findings {
+    /// What they are in a document.
+    pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
+        let Self { retagged, came, expected, fragments } = self.clone();
+        let retagged = (retagged > 0).then_some(Doubt::Retagged { frames: retagged, came, expected });
+        let fragments = (fragments > 0).then_some(Doubt::Fragments { frames: fragments });
+        retagged.into_iter().chain(fragments)
+    }
 }
 
 /// What has arrived.
@@ -233,6 +266,8 @@ impl Arrivals {
             damaged: 0,
             unread: Vec::new(),
             other_traffic: 0,
+            retagged: (0, Vec::new()),
+            fragments: 0,
             latency: vec![Latency::default()],
             part_ns: u64::MAX,
             line: None,
@@ -295,7 +330,7 @@ impl Arrivals {
     /// known. Returns false if it is not of this stream.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some((trial, tag, at)) = self.place.read_any(frame) else {
+        let Some((trial, tag, at)) = self.place.read_any(frame).or_else(|| self.read_shifted(frame)) else {
             return self.take_untagged(frame, stamp);
         };
         if trial != self.place.trial() || tag.stream != self.stream {
@@ -310,13 +345,20 @@ impl Arrivals {
             && header.len() == template.head.len()
             && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
+        let odd = if whole { Odd::No } else { oddity(header, zeros, template.head) };
         let change = whole.then(|| self.outline.change(frame, at..at + self.place.bytes(), template.head));
         let (flow, size) = (template.flow, template.size);
+        match odd {
+            Odd::No => {}
+            Odd::Retagged => self.retagged = (self.retagged.0 + 1, vlans(header)),
+            Odd::Fragment => self.fragments += 1,
+        }
         let now_ns = self.now_ns(stamp);
         let sent_ps = tag.sent_ps_near(now_ns.saturating_sub(self.margin_ns) * 1000);
         let (first, late) = self.mark(sequence, sent_ps, flow, size);
         let verdict = match change {
             Some(change) if first => self.note(&change, header),
+            None if odd == Odd::Retagged => Verdict::Usual,
             _ => Verdict::Damaged,
         };
         let timed = match (first, verdict) {
@@ -532,6 +574,32 @@ impl Arrivals {
         Verdict::Unusual
     }
 
+    /// Reads the tag of a frame that has one layer of VLAN tags more or less than it should, or two, or the
+    /// header of fragments of IPv6.
+    #[cold]
+    fn read_shifted(&self, frame: &[u8]) -> Option<(u32, tag::Tag, usize)> {
+        let place = self.place.offset(frame);
+        let at = [place + 4, place + 8, place.wrapping_sub(4), place.wrapping_sub(8)];
+        at.into_iter().find_map(|at| {
+            let (trial, tag) = frame.get(at..)?.first_chunk().and_then(tag::from_bytes)?;
+            ((trial, tag.stream) == (self.place.trial(), self.stream)).then_some((trial, tag, at))
+        })
+    }
+
+    /// Why frames arrive in another way than they should, as far as their headers tell.
+    pub fn findings(&self) -> Findings {
+        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
+        let expected = vlans(sent);
+        let tags = HEADER_BYTES - 2..HEADER_BYTES + 4 * expected.len();
+        let all_alike = self.varies.get(tags).is_some_and(|varies| !varies.contains(&true));
+        let usual = vlans(self.usual.get(..sent.len()).unwrap_or_default());
+        let (mut frames, mut came) = self.retagged.clone();
+        if let Some((_, most)) = self.changes.first().filter(|_| all_alike && usual != expected) {
+            (frames, came) = (frames + most, usual);
+        }
+        Findings { retagged: frames, came, expected, fragments: self.fragments }
+    }
+
     /// A frame of others.
     #[cold]
     fn take_other(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
@@ -716,6 +784,45 @@ impl Arrivals {
         }
         (self.latency, arrival)
     }
+}
+
+/// What is odd with a frame of the stream that does not have its length or its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Odd {
+    No,
+    /// It has other VLAN tags.
+    Retagged,
+    Fragment,
+}
+
+/// What is odd with a frame with this header and these bytes behind its tag, which was sent with that header.
+#[cold]
+fn oddity(header: &[u8], behind: &[u8], sent: &[u8]) -> Odd {
+    let (came, expected) = (vlans(header), vlans(sent));
+    let type_at = 12 + 4 * came.len();
+    let kind = header.get(type_at..type_at + 2).unwrap_or_default();
+    let ip = header.get(type_at + 2..).unwrap_or_default();
+    let is_fragment = match kind {
+        kind if *kind == TYPE_IPV4.to_be_bytes() => ip.get(6).is_some_and(|flags| flags & 0x3f != 0),
+        // The header of fragments (RFC 8200, 4.5).
+        kind if *kind == TYPE_IPV6.to_be_bytes() => ip.get(6) == Some(&44),
+        _ => false,
+    };
+    let is_retagged = came != expected
+        && header.len() + 4 * expected.len() == sent.len() + 4 * came.len()
+        && behind.iter().all(|&byte| byte == 0);
+    match (is_fragment, is_retagged) {
+        (true, _) => Odd::Fragment,
+        (_, true) => Odd::Retagged,
+        _ => Odd::No,
+    }
+}
+
+/// The numbers in the VLAN tags of a frame, from outside in.
+fn vlans(header: &[u8]) -> Vec<u16> {
+    let tags = header.get(12..).unwrap_or_default().chunks_exact(4);
+    let tag = |tag: &[u8]| [TYPE_VLAN, TYPE_SERVICE_VLAN].contains(&u16::from_be_bytes([tag[0], tag[1]]));
+    tags.take_while(|it| tag(it)).map(|it| u16::from_be_bytes([it[2], it[3]]) & 0xfff).collect()
 }
 
 /// Where the headers of frames are.
@@ -1364,6 +1471,69 @@ mod tests {
         assert_eq!((arrived.received, arrived.tagless), (15, 5));
         assert_eq!(arrived.settle_tagless(5), 5);
         assert_eq!(arrived, Arrived { received: 20, corrupted: 5, ..Arrived::default() });
+    }
+
+    /// VLAN tags that a device or the trial adds, leaves, removes or changes.
+    #[test]
+    fn frames_with_other_vlan_tags_are_whole_and_told() {
+        let tagged = |vlan: Option<u16>| {
+            let mix = Mix::fixed(Size::with_fcs(80 + if vlan.is_some() { 4 } else { 0 }));
+            Arc::new(Templates::tests(&flow(), MACS, vlan, &mix).unwrap())
+        };
+        let written = |templates: &Templates, sequence| {
+            let template = templates.at(sequence).unwrap();
+            let mut frame = vec![0; template.bytes.into()];
+            template.write(&mut frame).unwrap();
+            templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
+            frame
+        };
+        for (expected, came) in [(Some(20), Some(10)), (None, Some(10)), (Some(10), None), (Some(5), Some(5))]
+        {
+            let mut all = Arrivals::new(7, tagged(expected), Instant::now(), 10);
+            for sequence in 0..10 {
+                assert!(all.take(&written(&tagged(came), sequence), None));
+            }
+            assert_eq!(
+                all.arrived(),
+                Arrived { received: 10, ..Arrived::default() },
+                "{expected:?} {came:?}"
+            );
+            let retagged = if expected == came { 0 } else { 10 };
+            let found = all.findings();
+            assert_eq!((found.retagged, found.fragments), (retagged, 0), "{expected:?} {came:?}");
+            let ids = |id: Option<u16>| id.into_iter().collect::<Vec<_>>();
+            assert!(retagged == 0 || (found.came, found.expected) == (ids(came), ids(expected)));
+        }
+        // Some of them, and behind a second tag.
+        let mut all = arrivals();
+        for sequence in 0..10 {
+            let mut frame = frame(sequence);
+            if sequence % 5 == 4 {
+                frame.splice(12..12, [0x88, 0xa8, 0, 3, 0x81, 0, 0x20, 9]);
+            }
+            all.take(&frame, None);
+        }
+        let found = Findings { retagged: 2, came: vec![3, 9], ..Findings::default() };
+        assert_eq!((all.findings(), all.arrived().corrupted), (found, 0));
+    }
+
+    #[test]
+    fn fragments_are_told() {
+        let mut all = arrivals();
+        for sequence in 0..10 {
+            let mut frame = frame(sequence);
+            if sequence % 2 == 1 {
+                frame.truncate(70);
+                frame[17] = 56;
+                frame[20] = 0x20;
+                frame[24..26].fill(0);
+                let sum = checksum(&frame[14..34]);
+                frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            all.take(&frame, None);
+        }
+        assert_eq!(all.findings(), Findings { fragments: 5, ..Findings::default() });
+        assert_eq!(all.arrived().corrupted, 5);
     }
 
     /// Numbers of more bits than a tag has.

@@ -157,6 +157,13 @@ fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();
     doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
+    doubts.extend(outcome.directions.iter().flat_map(|direction| direction.findings.doubts()));
+    let misses = |(place, frames): (&String, &u64)| {
+        // As the kernel names its counter and its reason.
+        let place = place.split_once(" rx_otherhost").or_else(|| place.split_once(" otherhost"))?.0;
+        Some(Doubt::OtherStation { place: place.to_owned(), frames: *frames })
+    };
+    doubts.extend(result.ledger.dropped.iter().filter_map(misses));
     let unbelievable = outcome.counted.unbelievable.iter().cloned();
     doubts.extend(unbelievable.map(|values| Doubt::Unbelievable { values }));
     doubts

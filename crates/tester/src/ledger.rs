@@ -16,9 +16,9 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 //!
-//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody else
-//! wants it. So what they count there explains what is missing only if all of it may be missing. What an app
-//! of kpps lost at such a socket, it tells ([`told`](kpps_ports::told)).
+//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody
+//! else wants it. So what they count there explains what is missing only if all of it may be missing. What an
+//! app of kpps lost at such a socket, it tells (`kpps_ports::told`).
 //!
 //! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of
 //! the trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
@@ -37,6 +37,8 @@ const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_n
 const FOR_OTHERS: &str = "rx_otherhost_dropped";
 /// Counters of frames lost on transmission.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
+/// How the counters of connection tracking begin, which are beside those of IP.
+const CONNTRACK: &str = "conntrack";
 /// The tester's own receive overflow.
 const MISSED: &str = "missed";
 
@@ -62,13 +64,14 @@ pub struct PortCount {
 /// Frames that did not arrive, by place.
 ///
 /// Some counters include frames of others, or copies of a frame that arrived. They explain only frames that
-/// no exact counter explains, in the order `possible`, `copies`, `in_flight_at`, `excess` (the tester's own overflow
-/// first).
+/// no exact counter explains, in the order `possible`, `copies`, `in_flight_at`, `excess` (the tester's own
+/// overflow first).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Lost frames.
     pub dropped: BTreeMap<String, u64>,
-    /// Frames that were dropped behind a packet socket, which got them, too: all of a place are lost, or none.
+    /// Frames that were dropped behind a packet socket, which got them, too: all of a place are lost, or
+    /// none.
     pub copies: BTreeMap<String, u64>,
     /// Frames that the kernel dropped and no counter has: copies may be among them. The most frequent first.
     /// Where the kernel does not tell, counters that also count frames of others.
@@ -133,6 +136,7 @@ impl fmt::Display for Known {
             }
             Counter::Discipline(kind) | Counter::Ingress(kind) => write!(f, "{at} {kind}"),
             Counter::Backlog => write!(f, "{at} backlog"),
+            Counter::Ip(counter) if counter.starts_with(CONNTRACK) => write!(f, "{at} {counter}"),
             Counter::Ip(counter) => write!(f, "{at} IP {counter}"),
             Counter::App(counter) => write!(f, "{at} kpps {counter}"),
         }
@@ -448,7 +452,7 @@ fn ip<'l>(before: &'l Namespace, after: &'l Namespace) -> impl Iterator<Item = (
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::observe::Softnet;
+    use crate::observe::{KernelDrop, Softnet};
 
     fn cable(index: u32, name: &str, link: u32) -> Interface {
         let kind = Some("veth".into());
@@ -831,6 +835,27 @@ mod tests {
             assert_eq!(at(300), [place("r/ra kpps missed", 250)]);
             assert_eq!(at(350), [place("r/ra kpps missed", 250), place("r/ra rx_dropped", 100)]);
         }
+    }
+
+    /// The kernel's record names the packet filter, which is a hook of connection tracking, too.
+    #[test]
+    fn connection_tracking_is_named() {
+        let seen = |full| {
+            let ip = [("conntrack table full".to_owned(), full)].into();
+            let router = Namespace { ip, ..Namespace::default() };
+            Observation { namespaces: [(Some("r".into()), router)].into(), ..Observation::default() }
+        };
+        let drop = KernelDrop {
+            at: "r/ra".into(),
+            reason: "NETFILTER_DROP".into(),
+            function: Some("nf_hook_slow".into()),
+            at_packet_socket: false,
+        };
+        let drops = [(drop, 500)].into_iter().collect();
+        let after = Observation { kernel_drops: Some(drops), ..seen(400) };
+        let accounts = account(&seen(0), &after, &ports(1000, 0));
+        assert_eq!(accounts.dropped, [("r conntrack table full".to_owned(), 400)].into());
+        assert_eq!(accounts.possible, [("r/ra netfilter drop (nf_hook_slow)".to_owned(), 100)]);
     }
 
     #[test]

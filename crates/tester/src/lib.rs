@@ -73,7 +73,7 @@ mod traffic;
 mod trial;
 
 pub use anomalies::pcapng;
-pub use arrivals::{Arrivals, Arrived, OfFlow};
+pub use arrivals::{Arrivals, Arrived, Findings, OfFlow};
 pub use calibrate::calibrate;
 pub use counted::{Counted, Counts};
 #[cfg(target_os = "linux")]

@@ -446,10 +446,21 @@ impl Incoming {
                 let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
                 let queue_growth = arrivals.queue_growth();
                 let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
-                let kept = arrivals.take_kept();
+                let (kept, findings) = (arrivals.take_kept(), arrivals.findings());
                 let (latency, arrival) = arrivals.into_latency();
                 let classes = Vec::new();
-                Received { arrived, last_gap, queue_growth, flows, sizes, kept, latency, arrival, classes }
+                Received {
+                    arrived,
+                    last_gap,
+                    queue_growth,
+                    flows,
+                    sizes,
+                    kept,
+                    findings,
+                    latency,
+                    arrival,
+                    classes,
+                }
             }
             Self::Recognised(mut recognised) => {
                 let (arrived, kept) = (recognised.arrived(), recognised.take_kept());

@@ -4,7 +4,7 @@
 //! [`Host`] is the system of the port, which counts, too. [`LocalPort`](crate::LocalPort) and
 //! [`LocalHost`](crate::LocalHost) are in this process; agents have others.
 
-use crate::arrivals::{Arrived, OfFlow};
+use crate::arrivals::{Arrived, Findings, OfFlow};
 use crate::clock::{Follower, Reading};
 use crate::counted::Counted;
 use crate::error::Error;
@@ -171,6 +171,8 @@ pub struct Received {
     pub sizes: Vec<(u64, u64)>,
     /// Frames with anomalies, if they were kept.
     pub kept: Kept,
+    /// Why frames arrive in another way than they should ([`Arrivals::findings`](crate::Arrivals::findings)).
+    pub findings: Findings,
     /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
     pub classes: Vec<u64>,
 }

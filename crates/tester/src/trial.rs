@@ -1,6 +1,6 @@
 //! One trial: ports, threads, and the fate of every frame.
 
-use crate::arrivals::{Arrived, OfFlow};
+use crate::arrivals::{Arrived, Findings, OfFlow};
 use crate::clock::{Clocks, Reading};
 use crate::counted::{Counted, Counts};
 use crate::error::Error;
@@ -90,6 +90,8 @@ pub struct DirectionOutcome {
     pub either: u64,
     /// By how many frames queues grew while they were sent, if that is known.
     pub queue_growth: Option<u64>,
+    /// Why frames arrive in another way than they should.
+    pub findings: Findings,
     /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
     /// port counts it.
     pub overflow: Option<u64>,
@@ -683,7 +685,8 @@ impl Tester {
                 (arrived.received, arrived.duplicated) =
                     replay.classes.tally(classes, results[from].given, &results[from].skipped);
             }
-            let Received { arrived, last_gap, queue_growth, flows, sizes, kept, arrival, .. } = received;
+            let Received { arrived, last_gap, queue_growth, flows, sizes, kept, findings, arrival, .. } =
+                received;
             done.push(DirectionOutcome {
                 from,
                 intended,
@@ -694,6 +697,7 @@ impl Tester {
                 arrived,
                 either: 0,
                 queue_growth,
+                findings,
                 overflow: None,
                 last_gap,
                 latency,

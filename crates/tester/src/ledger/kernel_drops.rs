@@ -5,8 +5,8 @@
 //! drops are certain as the record has for its place. Drops in the record that no counter has are places of
 //! their own.
 //!
-//! Behind a packet socket, which got the frame before, a drop may be one of a copy: neither counter nor record
-//! is certain there.
+//! Behind a packet socket, which got the frame before, a drop may be one of a copy: neither counter nor
+//! record is certain there.
 //!
 //! Two things are possible, but not certain: what a counter has beyond the record (an old kernel does not
 //! record each drop), and what the record has beyond the counters (the dropped packet may be a copy of a
@@ -22,7 +22,9 @@ const DISCIPLINES: [&str; 4] = ["QDISC", "CAKE", "FQ_", "DUALPI2"];
 const QUEUEING: [&str; 4] = ["__dev_xmit_skb", "__dev_queue_xmit", "codel", "qdisc"];
 
 /// Which reason each counter of IP has.
-const IP: [(&str, &str); 8] = [
+const IP: [(&str, &str); 10] = [
+    ("conntrack table full", "NETFILTER_DROP"),
+    ("conntrack insert failed", "NETFILTER_DROP"),
     ("InHdrErrors", "IP_INHDR"),
     ("InHdrErrors", "IP_CSUM"),
     ("InAddrErrors", "IP_INADDRERRORS"),
@@ -292,6 +294,8 @@ mod tests {
             ("r", ip("InNoRoutes"), "IP_INNOROUTES", "f", true),
             ("r", ip("InNoRoutes"), "IP_CSUM", "f", false),
             ("r", ip("InHdrErrors"), "IP_CSUM", "f", true),
+            ("r", ip("conntrack table full"), "NETFILTER_DROP", "nf_hook_slow", true),
+            ("r", ip("conntrack table full"), "IP_CSUM", "nf_hook_slow", false),
             ("packet:b", Counter::Port(MISSED), "PACKET_SOCK_ERROR", "tpacket_rcv", true),
             ("packet:b", Counter::Port(MISSED), "PACKET_SOCK_ERROR", "packet_rcv", false),
             ("packet:b", Counter::Port("errors"), "PACKET_SOCK_ERROR", "tpacket_rcv", false),

@@ -21,8 +21,35 @@ const IP_DROPS: [(&str, &str); 11] = [
     ("TcpExt", "IPReversePathFilter"),
 ];
 
-/// Packets that IP has dropped in the namespace of this thread.
+/// Counters of `/proc/net/stat/nf_conntrack` for packets that connection tracking drops, and what they mean.
+/// The first one is of packets of new connections for which the table has no room.
+pub(crate) const CONNTRACK: [(&str, &str); 2] =
+    [("drop", "conntrack table full"), ("insert_failed", "conntrack insert failed")];
+
+/// Packets that IP and connection tracking have dropped in the namespace of this thread.
 pub(super) fn ip() -> BTreeMap<String, u64> {
+    let tracked = read_to_string("/proc/thread-self/net/stat/nf_conntrack").unwrap_or_default();
+    let mut counters = parse_conntrack(&tracked);
+    counters.extend(protocols());
+    counters
+}
+
+/// A line of names, and one of hexadecimal counts for each CPU.
+fn parse_conntrack(text: &str) -> BTreeMap<String, u64> {
+    let mut lines = text.lines();
+    let names: Vec<_> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let rows: Vec<Vec<_>> = lines
+        .map(|line| line.split_whitespace().map(|hex| u64::from_str_radix(hex, 16).ok()).collect())
+        .collect();
+    let sum = |name: &str| {
+        let at = names.iter().position(|it| *it == name)?;
+        rows.iter().map(|row| row.get(at).copied().flatten()).sum::<Option<u64>>()
+    };
+    let of = |(name, meaning): (&str, &str)| Some((meaning.to_owned(), sum(name)?));
+    CONNTRACK.into_iter().filter_map(of).filter(|_| !rows.is_empty()).collect()
+}
+
+fn protocols() -> BTreeMap<String, u64> {
     ["snmp", "netstat"]
         .iter()
         .flat_map(|file| {
@@ -47,8 +74,8 @@ fn parse_ip(text: &str) -> BTreeMap<String, u64> {
     counters
 }
 
-/// The numbers of the interfaces that packet sockets receive IP packets from, in the namespace of this thread;
-/// 0 for all of them.
+/// The numbers of the interfaces that packet sockets receive IP packets from, in the namespace of this
+/// thread; 0 for all of them.
 pub(super) fn with_packet_sockets() -> BTreeSet<u32> {
     parse_packet(&read_to_string("/proc/thread-self/net/packet").unwrap_or_default())
 }
@@ -142,8 +169,14 @@ fn parse_interrupts(text: &str) -> BTreeMap<String, u64> {
 /// Reads a text as each of the files.
 #[cfg(any(feature = "fuzzing", test))]
 pub(super) fn read(text: &str) {
-    let _ =
-        (parse_ip(text), parse_softnet(text), parse_cpus(text), parse_interrupts(text), parse_packet(text));
+    let _ = (
+        parse_ip(text),
+        parse_softnet(text),
+        parse_cpus(text),
+        parse_interrupts(text),
+        parse_packet(text),
+        parse_conntrack(text),
+    );
 }
 
 #[cfg(test)]
@@ -157,6 +190,16 @@ mod tests {
         assert_eq!(parse_softnet("0000000a 00000001 unknown\n"), None);
         assert_eq!(parse_softnet("ffffffffffffffff 0 0\n1 0 0\n"), None);
         assert!(parse_ip("Ip: InDiscards\nIp: many\n").is_empty());
+    }
+
+    #[test]
+    fn drops_of_connection_tracking_are_those_of_all_cpus() {
+        let text = "entries found insert_failed drop early_drop\n\
+                    0000001 00000 00000002 0000000a 00000\n0000001 00000 00000001 00000001 00000\n";
+        let expected = [("conntrack table full".to_owned(), 11), ("conntrack insert failed".to_owned(), 3)];
+        assert_eq!(parse_conntrack(text), expected.into());
+        assert!(parse_conntrack("entries drop\n").is_empty() && parse_conntrack("").is_empty());
+        assert!(parse_conntrack("entries drop\n0 many\n").is_empty());
     }
 
     #[test]

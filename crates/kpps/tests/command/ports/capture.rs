@@ -72,8 +72,8 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
     *done.entry(trial).or_default().entry(what).or_default() += 1;
     match what {
         "duplicated" => to.send(&frame),
-        // Of every second one the tag cannot be read any more.
-        "corrupted" => frame[if tag.sequence % 20 == 5 { 15 } else { 50 }] ^= 4,
+        // Of every second one the tag cannot be read any more: its time is another one.
+        "corrupted" => frame[if tag.sequence % 20 == 5 { 15 } else { 53 }] ^= 4,
         "other traffic" => to.send(&stray()),
         "reordered" => return *held = Some(frame),
         _ => {}

@@ -5,6 +5,7 @@ mod agree;
 mod capture;
 mod conflict;
 mod copies;
+mod diagnosis;
 mod interrupted;
 mod linux;
 mod merged;
