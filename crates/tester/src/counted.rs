@@ -2,6 +2,7 @@
 
 use crate::ledger::{Accounts, PortCount, account};
 use crate::observe::{Interface, Observation, Softnet};
+use kpps_results::LINK_CHANGES;
 use kpps_results::detail::{CpuTimes, TrialHost};
 use std::collections::BTreeMap;
 
@@ -66,11 +67,12 @@ pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -
         let Some(was) = before.namespaces.get(name) else { continue };
         for interface in &namespace.interfaces {
             let Some(before) = was.interfaces.iter().find(|it| it.index == interface.index) else { continue };
-            let label = match name {
-                Some(namespace) => format!("{namespace}/{}", interface.name),
-                None => interface.name.clone(),
-            };
-            interfaces.insert(label, changed(before, interface));
+            interfaces.insert(label(name, &interface.name), changed(before, interface));
+        }
+        // An interface that is gone went down, and its counters with it.
+        let is_there = |was: &&Interface| namespace.interfaces.iter().any(|it| it.index == was.index);
+        for gone in was.interfaces.iter().filter(|was| !is_there(was)) {
+            interfaces.insert(label(name, &gone.name), [(LINK_CHANGES.to_owned(), 1)].into());
         }
         if let Some(name) = name {
             ip.insert(name.clone(), since(&was.ip, &namespace.ip));
@@ -92,6 +94,11 @@ pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -
         softirqs: since(&before.softirqs, &after.softirqs),
         unbelievable: Vec::new(),
     }
+}
+
+/// The name of an interface, with its namespace if that is another.
+fn label(namespace: &Option<String>, interface: &str) -> String {
+    namespace.as_ref().map_or_else(|| interface.to_owned(), |namespace| format!("{namespace}/{interface}"))
 }
 
 /// What has changed, without zeros. The change of a counter that was not seen before is not known.
@@ -126,6 +133,24 @@ fn changed(before: &Interface, after: &Interface) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::Namespace;
+
+    /// A new interface of the same name is another one.
+    #[test]
+    fn an_interface_that_is_gone_went_down() {
+        let with = |index| {
+            let a = Interface { name: "a".into(), index, ..Interface::default() };
+            let namespace = Namespace { interfaces: vec![a], ..Namespace::default() };
+            Observation { namespaces: [(None, namespace)].into(), ..Observation::default() }
+        };
+        let gone =
+            Observation { namespaces: [(None, Namespace::default())].into(), ..Observation::default() };
+        let down = [("a".to_owned(), [(LINK_CHANGES.to_owned(), 1)].into())].into();
+        for after in [gone, with(8)] {
+            assert_eq!(counted(&with(7), &after, &[]).interfaces, down);
+        }
+        assert_eq!(counted(&with(7), &with(7), &[]).interfaces["a"], Counts::new());
+    }
 
     #[test]
     fn what_was_not_observed_has_no_zeros() {

@@ -17,6 +17,7 @@ use kpps_namespaces::{Net, in_six_tries, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{BURST, Load, Shape};
 use kpps_ports::port::{Options, Port, open};
+use kpps_results::Doubt;
 use kpps_results::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_tester::observe::Place;
 use kpps_tester::{Address, FlowPlan, Metrics, NewRate, Offer, Playback, PortsTestbed, Tester, document};
@@ -624,6 +625,27 @@ fn a_capture_is_replayed_through_a_router() {
     let trial = trial(&mut tester, &offer);
     assert_eq!((trial.intended, trial.received), (100, trial.result.sent), "{trial:?}");
     assert!(trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
+}
+
+/// The tester's own interface vanishes: what was counted until then is no measurement, and this is said.
+#[test]
+fn an_interface_that_vanishes_is_a_doubt() {
+    let Some(net) = with_bridge() else { return };
+    let mut tester = tester([None, None], &[]);
+    let offer = Offer { duration: Duration::from_secs(60), ..offer(4000.0, 64, false) };
+    let (begun, deleted) = (net.sent("a"), AtomicBool::new(false));
+    let go_on = || {
+        if !deleted.load(Ordering::Relaxed) && net.sent("a") > begun + 500 {
+            net.run("ip link del dev b");
+            deleted.store(true, Ordering::Relaxed);
+        }
+        true
+    };
+    let outcome = tester.trial(&offer, &go_on).unwrap();
+    let trial = document(&tester, &offer, &outcome).unwrap();
+    assert!(!trial.complete && trial.result.sent > 400, "{trial:#?}");
+    let down = |doubt: &Doubt| matches!(doubt, Doubt::LinkChanged { interface, .. } if interface == "b");
+    assert!(trial.doubts.iter().any(down), "{trial:#?}");
 }
 
 /// Where the kernel cuts messages a flood may be made of them: frames are as they were meant, and each of
