@@ -81,6 +81,12 @@ fn a_kernel_does_not_take_the_address_of_a_testers_station() {
     let words = ["trial", "--ports", "packet:a,packet:b", "--ipv6", "--load", "1kpps", "--duration", "20s"];
     let ends = ["--src", "2001:2::1", "--dst", "2001:2:0:8000::1", "--json"];
     let trial = net.start(&[&words[..], &ends].concat(), 2);
+    // Before that the station announces itself, which a kernel hears as well.
+    let until = Instant::now() + Duration::from_secs(15);
+    while net.sent("a") < 500 {
+        assert!(Instant::now() < until, "the trial does not send");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let state = |address: &str| {
         host.run(&["ip", "address", "add", &format!("{address}/48"), "dev", "c"]);
         let until = Instant::now() + Duration::from_secs(15);
