@@ -32,11 +32,8 @@ mod tests {
         let (next, sum, workers) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             workers.fetch_add(1, Relaxed);
-            loop {
-                match next.fetch_add(1, Relaxed) {
-                    number @ 0..1000 => sum.fetch_add(number, Relaxed),
-                    _ => break,
-                };
+            while let number @ 0..1000 = next.fetch_add(1, Relaxed) {
+                sum.fetch_add(number, Relaxed);
             }
         };
         on_threads(4, work, prepare);

@@ -34,8 +34,10 @@ fn says(field: &str, value: &Value) -> bool {
         Value::Null => field.is_empty(),
         Value::String(text) => field == text,
         Value::Number(number) => field.parse::<f64>().is_ok_and(|it| Some(it) == number.as_f64()),
-        Value::Array(_) => serde_json::from_str::<Value>(field).is_ok_and(|it| it == *value),
-        value => field == value.to_string(),
+        Value::Bool(value) => field.parse() == Ok(*value),
+        Value::Array(_) | Value::Object(_) => {
+            serde_json::from_str::<Value>(field).is_ok_and(|it| it == *value)
+        }
     }
 }
 

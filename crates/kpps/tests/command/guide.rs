@@ -458,9 +458,8 @@ fn a_hit_rate_stands_beside_that_of_the_null_model() {
         base.filter_map(|(_, values)| values[0]).fold(0.0, f64::max)
     };
     let rest: Vec<_> = measured.iter().filter(|(key, _)| !calibrates(key)).collect();
-    let count = |hit: &dyn Fn(&[String; 4], &[Option<f64>; 3]) -> bool| {
-        rest.iter().filter(|(key, values)| hit(key, values)).count()
-    };
+    type Hit<'a> = &'a dyn Fn(&[String; 4], &[Option<f64>; 3]) -> bool;
+    let count = |hit: Hit| rest.iter().filter(|(key, values)| hit(key, values)).count();
     let null_rate = |key: &[String; 4]| key[3].parse().map_or(0.0, |offered: f64| offered.min(most(&key[0])));
     assert_eq!(rest.len(), 540);
     assert_eq!(count(&|key, is| is_within(predicted[key][0], is[0])), 536);

@@ -31,7 +31,7 @@ pub fn screen(grid: &Grid) -> String {
         if let Some(axis) = grid.axes.last() {
             let _ = writeln!(text, "{:left$}  {}", "", axis.parameter);
         }
-        let shown = |at: &usize| at % every == 0;
+        let shown = |at: &usize| at.is_multiple_of(every);
         let columns = across.iter().enumerate().filter(|(at, _)| shown(at));
         let line: String = columns.map(|(_, name)| format!("{name:>width$}")).collect();
         let _ = writeln!(text, "{heading:>left$}{line}");

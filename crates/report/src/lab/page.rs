@@ -58,27 +58,29 @@ fn lead(lab: &Lab) -> Option<String> {
 }
 
 /// A row's median, and all of its values.
-type Of = fn(&Row) -> Option<(f64, Vec<f64>)>;
+type Values = (f64, Vec<f64>);
+/// A row with its values.
+type Valued<'a> = (&'a Row, Values);
 
-fn instructions(row: &Row) -> Option<(f64, Vec<f64>)> {
+fn instructions(row: &Row) -> Option<Values> {
     Some((median(row.instructions_per_frame.iter().copied())?, row.instructions_per_frame.clone()))
 }
 
-fn rates(row: &Row) -> Option<(f64, Vec<f64>)> {
+fn rates(row: &Row) -> Option<Values> {
     Some((row.median_pps? / 1e3, row.pps.iter().map(|pps| pps / 1e3).collect()))
 }
 
 /// The drivers at each workload as bars; nothing if no row has the quantity.
-fn chart(lab: &Lab, title: &str, hint: &str, of: Of) -> Markup {
-    let mut groups: BTreeMap<(&str, &str), Vec<(&Row, f64, Vec<f64>)>> = BTreeMap::new();
+fn chart(lab: &Lab, title: &str, hint: &str, of: fn(&Row) -> Option<Values>) -> Markup {
+    let mut groups: BTreeMap<(&str, &str), Vec<Valued>> = BTreeMap::new();
     for row in &lab.rows {
-        if let Some((value, all)) = of(row) {
-            groups.entry((&row.workload, &row.device)).or_default().push((row, value, all));
+        if let Some(values) = of(row) {
+            groups.entry((&row.workload, &row.device)).or_default().push((row, values));
         }
     }
-    let group = |((workload, device), rows): (&(&str, &str), &Vec<(&Row, f64, Vec<f64>)>)| {
-        let most = rows.iter().map(|it| it.1).fold(f64::MIN_POSITIVE, f64::max);
-        let bar = |(row, value, all): &(&Row, f64, Vec<f64>)| {
+    let group = |((workload, device), rows): ((&str, &str), Vec<Valued>)| {
+        let most = rows.iter().map(|(_, (value, _))| *value).fold(f64::MIN_POSITIVE, f64::max);
+        let bar = |(row, (value, all)): &Valued| {
             let least = all.iter().copied().fold(f64::INFINITY, f64::min);
             let highest = all.iter().copied().fold(0.0, f64::max);
             let range = if all.len() > 1 { format!(" ({least:.1}–{highest:.1})") } else { String::new() };
@@ -87,7 +89,7 @@ fn chart(lab: &Lab, title: &str, hint: &str, of: Of) -> Markup {
         };
         (format!("{workload}, {device}"), rows.iter().map(bar).collect())
     };
-    let groups: Vec<(String, Vec<Bar>)> = groups.iter().map(group).collect();
+    let groups: Vec<(String, Vec<Bar>)> = groups.into_iter().map(group).collect();
     markup! { @if !groups.is_empty() { section { h2 { (title) } p.hint { (hint) } (bars(&groups)) } } }
 }
 

@@ -117,13 +117,14 @@ fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     let kpps = |pps: Option<f64>| {
         pps.map_or_else(|| format!("{:>15}", "-"), |pps| format!("{:>10.1} kpps", pps / 1e3))
     };
-    let rates: [(&str, fn(&Rates) -> Option<f64>); 3] = [
+    type Of = fn(&Rates) -> Option<f64>;
+    let rates: [(&str, Of); 3] = [
         ("offered", |rates| rates.offered_pps),
         ("sent", |rates| Some(rates.sent_pps)),
         ("received", |rates| Some(rates.received_pps)),
     ];
     let width = area.width.saturating_sub(LABEL + 1).min(MINUTE as u16);
-    let minute = |of: fn(&Rates) -> Option<f64>| {
+    let minute = |of: Of| {
         let seconds: Vec<f64> = snapshot.minute.iter().map(|rates| of(rates).unwrap_or(0.0)).collect();
         if width == 0 { Vec::new() } else { last_minute(&seconds, width.into()) }
     };
