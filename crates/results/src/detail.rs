@@ -62,8 +62,8 @@ pub struct DetailedTrial {
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Reasons to doubt that this is a measurement of the device under test. Any but `unexplained` and
-    /// `unbelievable`, and `queues-grew`, makes it an invalid one.
+    /// Reasons to doubt that this is a measurement of the device under test. `unexplained`, `unbelievable`,
+    /// `either`, `queues-grew`, `other-station` and `fragments` are remarks; each other one makes it invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// How many times it was repeated, because something had disturbed the trial before.
