@@ -44,7 +44,7 @@ pub const HEADINGS: [(&str, &str); 13] = [
     ("Time", "duration drain interval"),
     ("Device under test", "dut watch reset"),
     ("Results", "json results csv report resume capture metrics timeline pcap"),
-    ("Bounds", "max-loss min-rate max-p99 max-unexplained calibration strict expect"),
+    ("Bounds", "max-loss min-rate max-p99 max-unexplained max-shortfall retries calibration strict expect"),
     ("Cards and CPUs", "service ring cpus priority"),
     ("Agents", "from to token-file tls-ca tls-cert tls-key"),
     ("View", "live no-live every"),

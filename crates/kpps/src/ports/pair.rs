@@ -55,8 +55,8 @@ pub struct PortPair {
     /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     drain: Option<Duration>,
-    /// Repeat a trial up to this many times in which something else had the generator's CPU, or its quota was
-    /// used up [default: 2, and 0 for trials of more than 1min]
+    /// How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up
+    /// [default: 2, and 0 for trials of more than 1min]
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
     /// Largest share of the frames that were due and that the tester may fail to send, or to take in, for a
