@@ -148,6 +148,10 @@ impl OpenPort {
         if relay.send.is_empty() {
             self.learns = Some((Instant::now(), convert::place(relay.balanced_at, relay.trial)?));
             self.hear()?;
+            if relay.trial == 0 {
+                // The other port may send in the trial before this one is told that it begins.
+                self.learns = None;
+            }
             return Ok(proto::Relayed { received: std::mem::take(&mut self.heard), ..relayed });
         }
         let frames = relay.send.into_iter().map(convert::frame).collect::<Result<Vec<_>, _>>()?;

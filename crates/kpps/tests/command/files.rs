@@ -43,8 +43,11 @@ fn interrupted(folder: &Path, words: &str) -> Output {
 
 /// Starts kpps and sends it a signal.
 fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
-    let child = Command::new(assert_cmd::cargo::cargo_bin("kpps"))
+    // Whoever runs the tests may have them ignore a hang-up (nohup).
+    let child = Command::new("env")
         .current_dir(folder)
+        .arg("--default-signal")
+        .arg(assert_cmd::cargo::cargo_bin("kpps"))
         .args(words.split(' '))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,7 +1,7 @@
 //! Virtual cables in network namespaces, with kpps on some of their ends and ourselves on others.
 
 use kpps_frames::{Tag, tag};
-use kpps_namespaces::signal;
+use kpps_namespaces::{says_short_of_cpu, signal};
 use kpps_platform::memory::{BufferPool, Memory};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::port::{Frame, PacketPort, Port};
@@ -220,11 +220,7 @@ pub fn stop(child: Child) -> Output {
 
 /// Whether the tester itself was too slow on this machine: the result is there, and no measurement.
 pub fn is_short_of_cpu(output: &Output) -> bool {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let only =
-        ["the generator could not send in time what was due", "the tester could not take in what came"];
-    output.status.code() == Some(3)
-        && only.iter().any(|only| said.trim_end().ends_with(&format!("device under test: {only}")))
+    output.status.code() == Some(3) && says_short_of_cpu(&String::from_utf8_lossy(&output.stderr))
 }
 
 /// The trial and the tag of a trial's frame, damaged or not.

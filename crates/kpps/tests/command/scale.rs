@@ -8,7 +8,7 @@ fn kpps(arguments: &[&str]) -> std::process::Output {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let output = kpps(&[arguments, &["--json", "--duration", "2ms"]].concat());
+    let output = kpps(&[arguments, &["--json", "--duration", "10ms"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -57,7 +57,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
 fn an_interrupted_run_is_resumed() {
     for (words, what) in [
         (&["scale", "--json", "--duration", "40ms"][..], "of 8 trials measured"),
-        (&["transmit", "--json", "--duration", "500ms"], "of 5 drivers measured"),
+        (&["transmit", "--json", "--duration", "500ms"], "of 4 drivers measured"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let interrupted = crate::interrupt_after_a_measurement(folder.path(), words);

@@ -51,7 +51,7 @@ fn count(net: &Net, interface: &str, counter: &str) -> u64 {
 }
 
 fn trial(ends: &Net, router: &Net, words: &str) -> Output {
-    let trial = "trial --ports packet:a,packet:b --drain 3s --json --max-unexplained 0";
+    let trial = "trial --ports packet:a,packet:b --drain 3s --retries 0 --json --max-unexplained 0";
     kpps(ends, &format!("{trial} --watch {}/ {words}", router.name())).output().unwrap()
 }
 

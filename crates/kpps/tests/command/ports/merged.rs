@@ -31,7 +31,7 @@ fn handed_on(net: &Net, interface: &str) -> u64 {
 
 /// A trial from `a` to `b`.
 fn trial(net: &Net, more: &[&str]) -> Value {
-    let words = ["trial", "--ports", "packet:a,packet:b", "--duration", "400ms", "--json"];
+    let words = ["trial", "--ports", "packet:a,packet:b", "--duration", "400ms", "--retries", "0", "--json"];
     let output = net.kpps(&[&words, more].concat());
     let trial = document(&output);
     assert!(matches!(output.status.code(), Some(0 | 1)) || is_short_of_cpu(&output), "{trial}");

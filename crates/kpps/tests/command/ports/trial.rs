@@ -281,7 +281,7 @@ fn no_more_frames_are_sent_than_asked_for() {
     let Some(net) = Net::bridge() else { return };
     for words in [&["--load", "2kpps"][..], &["--load", "2kpps", "--bidirectional"]] {
         let before = [net.sent("a"), net.sent("b")];
-        let trial = trial(&net, &[words, &["--duration", "250ms"]].concat());
+        let trial = trial(&net, &[words, &["--duration", "250ms", "--retries", "0"]].concat());
         let both = words.len() > 2;
         assert_eq!(trial["intended"], if both { 1000 } else { 500 });
         for way in trial["directions"].as_array().unwrap() {

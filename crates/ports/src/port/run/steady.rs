@@ -249,10 +249,11 @@ mod tests {
         std::fs::read_to_string("/proc/self/autogroup").unwrap_or_default()
     }
 
-    /// In a process of its own: other tests send, too, and take CPUs.
+    /// In a process and a session of its own: other tests send, too, take CPUs, and raise their session.
     #[test]
     fn a_cpu_stays_with_the_others_and_all_is_as_before() {
-        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let mut alone = std::process::Command::new("setsid");
+        alone.arg("--wait").arg(std::env::current_exe().unwrap());
         alone.args(["--exact", "port::run::steady::tests::threads_agree_on_cpus", "--ignored"]);
         let output = alone.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
