@@ -120,13 +120,17 @@ impl InPython {
 
     fn ask(&self, ask: Ask) -> Result<Answer, String> {
         let gone = || format!("policy {}: its thread has ended", self.name);
+        let is_interrupted = || self.interrupt.came.load(Ordering::Relaxed);
+        let interrupted = || Err(format!("policy {}: interrupted", self.name));
+        // The simulation asks on until it looks whether it is to end.
+        if is_interrupted() {
+            return interrupted();
+        }
         self.asks.send(ask).map_err(|_| gone())?;
         loop {
             match self.answers.recv_timeout(LOOKS) {
                 Ok(answer) => return answer,
-                Err(RecvTimeoutError::Timeout) if self.interrupt.came.load(Ordering::Relaxed) => {
-                    return Err(format!("policy {}: interrupted", self.name));
-                }
+                Err(RecvTimeoutError::Timeout) if is_interrupted() => return interrupted(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }

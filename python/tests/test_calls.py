@@ -68,7 +68,7 @@ def test_results_are_compared_without_files(command, tmp_path):
 def test_what_is_not_measured_is_returned_too():
     drawn = kpps.study("beyond", drawn=44)
     assert drawn.kind == "drawn" and drawn.to_json().count("--set ") > 5
-    assert kpps.schema()["$id"] == "urn:kpps:schema:2"
+    assert kpps.schema()["$id"] == "urn:kpps:schema:3"
 
 
 def test_files_are_written_as_by_the_command(tmp_path):

@@ -325,6 +325,11 @@ impl Pool {
         self.shared.outside.get()
     }
 
+    /// Buffers that no receive ring gets, because they cross 64 KiB.
+    pub(crate) fn aside(&self) -> usize {
+        self.shared.aside.borrow().len()
+    }
+
     /// Gives the buffers of this handle's stack, which may be of other pools, to their pools.
     pub(crate) fn empty_stack(&mut self) {
         self.shared.aside.borrow_mut().clear();
