@@ -76,6 +76,8 @@ def curve(
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -133,6 +135,8 @@ def curve(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -188,6 +192,8 @@ def grid(
     report: _Value | None = None,
     resume: _Value | None = None,
     metrics: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -247,6 +253,8 @@ def grid(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -469,6 +477,8 @@ def ndr(
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -531,6 +541,8 @@ def ndr(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -588,6 +600,8 @@ def sizes(
     report: _Value | None = None,
     resume: _Value | None = None,
     metrics: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -645,6 +659,8 @@ def sizes(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -705,6 +721,8 @@ def rfc2544(
     report: _Value | None = None,
     resume: _Value | None = None,
     metrics: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -765,6 +783,8 @@ def rfc2544(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -891,6 +911,8 @@ def trial(
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
+    max_shortfall: _Value | None = None,
+    retries: _Value | None = None,
     calibration: _Values | None = None,
     strict: bool | None = None,
     service: _Value | None = None,
@@ -938,7 +960,7 @@ def trial(
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
-        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
+        replay (FILE): Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
         speed (FACTOR): Replay this much faster: 2x, 0.5x [default: 1x]
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
         map (OLD=NEW,…): Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same length; checksums follow
@@ -956,6 +978,8 @@ def trial(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
+        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
         strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
@@ -1058,7 +1082,7 @@ def send(
         encap (LAYERS): What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         dst_mac (MAC): MAC address to send to [default: 02:00:00:00:00:02; with replay= those of the capture]
-        replay (FILE): Send the frames of this capture (pcap or pcapng) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
+        replay (FILE): Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
         speed (FACTOR): Replay this much faster: 2x, 0.5x [default: 1x]
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
         map (OLD=NEW,…): Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same length; checksums follow
