@@ -143,6 +143,22 @@ impl End {
         panic!("{what} does not come");
     }
 
+    /// The answer to a frame, which is sent again each second: a busy machine may drop one.
+    pub fn answer(&mut self, to: &[u8], what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.send(to);
+            let again = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < again {
+                if let Some(found) = self.drain().into_iter().find(|frame| wanted(frame)) {
+                    return found;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        panic!("{what} does not come");
+    }
+
     /// All frames that are there.
     pub fn drain(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();

@@ -177,8 +177,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
         PacketBuilder::ethernet2(me, [0xff; 6]).arp(message.unwrap()).write(&mut frame).unwrap();
         frame
     };
-    a.send(&ask([10, 0, 0, 1]));
-    let reply = a.receive("an ARP reply", |frame| is_arp(frame, 0));
+    let reply = a.answer(&ask([10, 0, 0, 1]), "an ARP reply", |frame| is_arp(frame, 0));
     let Some(NetSlice::Arp(arp)) = SlicedPacket::from_ethernet(&reply).unwrap().net else { panic!("no ARP") };
     assert_eq!((arp.sender_protocol_addr(), arp.target_hw_addr()), (&[10, 0, 0, 1][..], &me[..]));
     let router_mac: [u8; 6] = arp.sender_hw_addr().try_into().unwrap();
@@ -190,8 +189,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
         .icmpv4_echo_request(5, 6)
         .write(&mut ping, b"there and back")
         .unwrap();
-    a.send(&ping);
-    let pong = a.receive("the kernel's answer", |frame| frame[12..14] == [8, 0]);
+    let pong = a.answer(&ping, "the kernel's answer", |frame| frame[12..14] == [8, 0]);
     let packet = SlicedPacket::from_ethernet(&pong).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
     let header = ip.header().to_header();
@@ -205,12 +203,16 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
     last[22] = 1;
     let sum = etherparse::Ipv4Header::from_slice(&last[14..]).unwrap().0.calc_header_checksum();
     last[24..26].copy_from_slice(&sum.to_be_bytes());
-    a.send(&last);
-    let told = a.receive("time exceeded", |frame| frame[12..14] == [8, 0]);
+    let exceeded = |frame: &[u8]| match SlicedPacket::from_ethernet(frame).unwrap().transport {
+        Some(TransportSlice::Icmpv4(icmp)) => {
+            matches!(icmp.icmp_type(), etherparse::Icmpv4Type::TimeExceeded(_))
+        }
+        _ => false,
+    };
+    let told = a.answer(&last, "time exceeded", exceeded);
     let Some(TransportSlice::Icmpv4(icmp)) = SlicedPacket::from_ethernet(&told).unwrap().transport else {
         panic!("no ICMP")
     };
-    assert!(matches!(icmp.icmp_type(), etherparse::Icmpv4Type::TimeExceeded(_)));
     assert_eq!(icmp.payload(), &last[14..]);
 
     let document = document(&stop(router));
@@ -218,7 +220,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
     let dropped: u64 = app["dropped"].as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum();
     let count = |name: &str| app[name].as_u64().unwrap();
     assert_eq!(count("received") + count("made"), count("sent") + count("held") + dropped, "{app}");
-    assert_eq!(app["dropped"]["expired"], 1);
+    assert!(app["dropped"]["expired"].as_u64().unwrap() >= 1, "{app}");
 }
 
 #[test]
