@@ -9,8 +9,8 @@ pub fn in_six_tries(what: &str, mut once: impl FnMut() -> bool) {
     assert!((0..6).any(|_| once()), "not once in six tries: {what}");
 }
 
-/// Whether these words of `kpps` say that a trial is no measurement, and that the only reason is a tester that
-/// got too little CPU.
+/// Whether these words of `kpps` say that a trial is no measurement, and that the only reason is a tester
+/// that got too little CPU.
 pub fn says_short_of_cpu(said: &str) -> bool {
     let is_slow = |reason: &str| {
         ["the generator could not send in time what was due", "the tester could not take in what came"]

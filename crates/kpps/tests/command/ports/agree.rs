@@ -4,8 +4,8 @@ use crate::net::{Net, document};
 use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 
-/// Frames of 60 B per second through a throttled exit, whatever the machine does: 1 Mb/s. It is little, so that
-/// a generator that is held up for some milliseconds can still send it.
+/// Frames of 60 B per second through a throttled exit, whatever the machine does: 1 Mb/s. It is little, so
+/// that a generator that is held up for some milliseconds can still send it.
 const SUSTAINED_PPS: f64 = 1e6 / (60.0 * 8.0);
 /// The length of a trial in s, and how many of these frames its bucket and its queue hold: some are delivered
 /// beside the sustained rate while the bucket is full at first, and out of the queue after the last one was
