@@ -59,8 +59,8 @@ pub struct PortPair {
     /// [default: 2, and 0 for trials of more than 1min]
     #[arg(long, value_name = "TIMES")]
     retries: Option<u32>,
-    /// Largest share of the frames that were due and that the tester may fail to send, or to take in, for a
-    /// trial to be a measurement of the device under test [default: 0.1%]
+    /// A trial is no measurement of the device under test if the tester did not send in time, or did not take
+    /// in, more than this share of the frames [default: 0.1%]
     #[arg(long, value_name = "SHARE", value_parser = kpps_measure::bounds::loss)]
     max_shortfall: Option<f64>,
     /// Offer the same load from the second port to the first, too
