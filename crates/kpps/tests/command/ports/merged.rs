@@ -126,7 +126,9 @@ fn a_dropped_superpacket_is_all_of_its_frames() {
         let places = ledger["dropped"].as_object().unwrap();
         let all: u64 = places.values().map(|frames| frames.as_u64().unwrap()).sum();
         let expected = if places.keys().any(|place| place.contains('(')) { of("lost") } else { all };
-        assert_eq!((all, places.len() < 2), (expected, true), "{trial}");
+        // A busy machine's own queue may be full, too.
+        let named = places.keys().filter(|place| !place.ends_with("backlog")).count();
+        assert_eq!((all, named < 2), (expected, true), "{trial}");
         of("sent") > 4000 && handed_on < of("sent") / 3
     });
 }
