@@ -125,7 +125,13 @@ fn a_dropped_superpacket_is_all_of_its_frames() {
         let ledger = &trial["ledger"];
         let places = ledger["dropped"].as_object().unwrap();
         let all: u64 = places.values().map(|frames| frames.as_u64().unwrap()).sum();
-        let expected = if places.keys().any(|place| place.contains('(')) { of("lost") } else { all };
+        let is_recorded = places.keys().any(|place| place.contains('('));
+        if is_recorded && all < of("lost") {
+            // A drop in an interrupt of the program that counts drops is not counted: on a busy machine.
+            assert_eq!(ledger["unexplained"], of("lost") - all, "{trial}");
+            return false;
+        }
+        let expected = if is_recorded { of("lost") } else { all };
         // A busy machine's own queue may be full, too.
         let named = places.keys().filter(|place| !place.ends_with("backlog")).count();
         assert_eq!((all, named < 2), (expected, true), "{trial}");
