@@ -126,6 +126,9 @@ impl Profile {
         let inner: Vec<_> = steps.collect();
         match self.constants.iter_mut().find(|constant| constant.name == name) {
             Some(constant) => {
+                if !inner.is_empty() {
+                    self.before.push((constant.name.clone(), constant.value.clone()));
+                }
                 let mut at = constant.name.clone();
                 let value = inner.iter().try_fold(&mut constant.value, |value, step| match value {
                     Value::Table(table) => {
@@ -159,6 +162,7 @@ impl Profile {
             own_text: None,
             description: String::new(),
             constants: Vec::new(),
+            before: Vec::new(),
         }
     }
 }

@@ -174,6 +174,8 @@ pub struct Profile {
     own_text: Option<String>,
     description: String,
     constants: Vec<Constant>,
+    /// Constants of which some entries were set: their names, and the values that they had before.
+    before: Vec<(String, Value)>,
 }
 
 impl Error {
@@ -222,7 +224,15 @@ impl Profile {
             let Value::Table(entry) = entry else { return Err(bad(form(&key))) };
             constants.push(constant(&key, entry, None).map_err(bad)?);
         }
-        Ok(Self { kind, name: name.into(), path: name.into(), own_text: None, description, constants })
+        Ok(Self {
+            kind,
+            name: name.into(),
+            path: name.into(),
+            own_text: None,
+            description,
+            constants,
+            before: Vec::new(),
+        })
     }
 
     /// Its name.
@@ -250,7 +260,12 @@ impl Profile {
         let table: Table = self.constants.iter().map(|c| (c.name.clone(), c.value.clone())).collect();
         serde_path_to_error::deserialize(table.clone()).map_err(|error| {
             let (kind, name) = (self.kind, self.path.clone());
-            match wrong::explain(table, error.path(), error.inner().message()) {
+            let again = |table: Table| {
+                let error = serde_path_to_error::deserialize::<_, T>(table).err()?;
+                Some(error.inner().message().to_owned())
+            };
+            let reader = wrong::Reader { again: &again, before: &self.before };
+            match wrong::explain(table, error.path(), error.inner().message(), &reader) {
                 wrong::Wrong::Unknown(problem) => Error::UnknownConstant { kind, name, problem },
                 wrong::Wrong::Bad(problem) => Error::Bad { kind, name, problem },
             }

@@ -64,6 +64,11 @@ impl Profile {
         for (name, entry) in differences {
             let at = known.get(&name).copied();
             let old = at.map(|at| &self.constants[at]);
+            if let (Some(old), Value::Table(own)) = (old, &entry)
+                && !own.contains_key("value")
+            {
+                self.before.push((name.clone(), old.value.clone()));
+            }
             let constant = match entry {
                 Value::Table(entry) if entry.contains_key("value") => {
                     crate::constant(&name, entry, Some(OWN))?
@@ -232,6 +237,55 @@ mod tests {
         assert!(texts.contains("tx_ring = 64") && texts.contains("rx_ring = 128"), "{texts}");
         let back = Profile::parse(Kind::Driver, "next", &next.to_toml()).unwrap();
         assert_eq!(back.constants(), next.constants(), "exported, it needs no base");
+    }
+
+    #[test]
+    fn an_entry_that_takes_one_of_several_is_replaced_whole() {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[expect(dead_code)]
+        enum Service {
+            Polling { burst: u16 },
+            Napi { weight: u16 },
+        }
+        #[derive(serde::Deserialize)]
+        #[expect(dead_code)]
+        struct Driver {
+            service: Service,
+        }
+        let base = "description = 'x'\nservice = { value = { polling = { burst = 8 } }, source = 's' }";
+        let folder = Folder::new(
+            "one-of",
+            &[
+                ("base.toml", base),
+                ("merged.toml", "base = 'base.toml'\nservice = { napi = { weight = 64 } }"),
+                ("whole.toml", "base = 'base.toml'\nservice = { value = { napi = { weight = 64 } } }"),
+                ("typo.toml", "base = 'base.toml'\nservice = { nappi = { weight = 64 } }"),
+                ("text.toml", "base = 'base.toml'\nservice = { polling = { burst = '8' } }"),
+            ],
+        );
+        let read = |file| folder.read(Kind::Driver, file).unwrap();
+        let error = |profile: Profile| profile.get::<Driver>().err().unwrap().to_string();
+        let replace = "service takes one of polling, napi; the base has polling: \
+            replace it with service = { value = { napi = { … } } }";
+        let merged = error(read("merged.toml"));
+        assert!(merged.contains(replace), "{merged}");
+        let set = |path: &str, value: Value| {
+            read("base.toml").changed(&[crate::Change::set(path, value).unwrap()]).unwrap()
+        };
+        let changed = error(set("driver.service.napi.weight", 64.into()));
+        assert!(changed.contains(replace), "{changed}");
+        assert!(read("whole.toml").get::<Driver>().is_ok());
+        let typo = "there is no entry 'service.nappi'; those of service are polling, napi";
+        for wrong in [read("typo.toml"), set("driver.service.nappi.weight", 64.into())] {
+            let wrong = error(wrong);
+            assert!(wrong.contains(typo), "{wrong}");
+        }
+        let text = "service.polling.burst: found \"8\", allowed is a whole number from 0 to 65535";
+        for wrong in [read("text.toml"), set("driver.service.polling.burst", "8".into())] {
+            let wrong = error(wrong);
+            assert!(wrong.contains(text), "{wrong}");
+        }
     }
 
     /// Quadratic time for these would be many minutes. The limit is for machines that are busy.

@@ -14,8 +14,19 @@ pub(crate) enum Wrong {
 /// The longest value that a message repeats.
 const LONGEST: usize = 60;
 
+/// A word that no entry allows.
+const NO_WORD: &str = "?";
+
+/// What reads the profile, beside its entries.
+pub(crate) struct Reader<'r> {
+    /// serde's message about another table of entries; `None` if it takes that.
+    pub again: &'r dyn Fn(Table) -> Option<String>,
+    /// Entries of which some were set: the values that they had before.
+    pub before: &'r [(String, Value)],
+}
+
 /// A message of serde in words, with the entry that it is about.
-pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
+pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader) -> Wrong {
     let mut steps: Vec<String> = path.iter().filter_map(step).collect();
     let mut entry = steps.join(".");
     let message = message.replace('\n', "; ");
@@ -36,7 +47,29 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
         let whole = if entry.is_empty() { name.to_owned() } else { format!("{entry}.{name}") };
         return Wrong::Bad(format!("the entry '{whole}' is missing"));
     }
-    let found = find(Value::Table(table), &steps).filter(|_| !steps.is_empty());
+    let found = find(Value::Table(table.clone()), &steps).filter(|_| !steps.is_empty());
+    // Of a value that is no word, serde does not say which words there are: it does for a wrong word.
+    let words = || {
+        let mut whole = Value::Table(table);
+        *place(&mut whole, &steps)? = NO_WORD.into();
+        let Value::Table(other) = whole else { return None };
+        let message = (reader.again)(other)?;
+        Some(message.strip_prefix("unknown variant ")?.split_once(", ")?.1.to_owned())
+    };
+    match &found {
+        Some(Value::Table(several)) if message.contains("exactly 1 element") => {
+            if let Some(words) = words() {
+                return one_of(&entry, several, &words, reader.before);
+            }
+        }
+        Some(found) if !found.is_str() && message.contains("unit variant") => {
+            if let Some(words) = words() {
+                let allowed = listed(&words, "allowed are", "nothing is allowed");
+                return Wrong::Bad(format!("{entry}: found {}, {allowed}", short(found)));
+            }
+        }
+        _ => (),
+    }
     let allowed = match (message.strip_prefix("unknown variant "), message.split_once(", expected ")) {
         (Some(rest), _) => match rest.split_once(", ") {
             Some((_, known)) => listed(known, "allowed are", "nothing is allowed"),
@@ -56,6 +89,27 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str) -> Wrong {
         (false, Some(found)) => format!("{entry}: found {}, {allowed}", short(&found)),
         (false, None) => format!("{entry}: {message}"),
     })
+}
+
+/// What is wrong with an entry that takes one of several, and has not one. `before` are the values that
+/// entries had before some of theirs were set.
+fn one_of(entry: &str, found: &Table, words: &str, before: &[(String, Value)]) -> Wrong {
+    let names: Vec<_> = names(words).collect();
+    if let Some(unknown) = found.keys().find(|key| !names.contains(&key.as_str())) {
+        let known = listed(words, &format!("those of {entry} are"), "");
+        return Wrong::Unknown(format!("there is no entry '{entry}.{unknown}'; {known}"));
+    }
+    let takes = format!("{entry} takes one of {}", names.join(", "));
+    let old = before.iter().find(|(name, _)| name == entry).and_then(|(_, old)| old.as_table());
+    let old: Vec<_> = old.into_iter().flat_map(Table::keys).cloned().collect();
+    match found.keys().find(|key| !old.contains(key)) {
+        Some(new) if !old.is_empty() => Wrong::Bad(format!(
+            "{takes}; the base has {}: replace it with {entry} = {{ value = {{ {new} = {{ … }} }} }} \
+             in a profile of your own",
+            old.join(", ")
+        )),
+        _ => Wrong::Bad(format!("{takes}: found {}", short(&Value::Table(found.clone())))),
+    }
 }
 
 fn step(segment: &Segment) -> Option<String> {
@@ -80,6 +134,15 @@ fn find(value: Value, steps: &[String]) -> Option<Value> {
     })
 }
 
+/// The place of an entry.
+fn place<'v>(value: &'v mut Value, steps: &[String]) -> Option<&'v mut Value> {
+    steps.iter().try_fold(value, |value, step| match value {
+        Value::Table(table) => table.get_mut(step),
+        Value::Array(list) => list.get_mut(step.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
 /// A value, cut off where it is long.
 fn short(value: &Value) -> String {
     let text = value.to_string().replace('\n', " ");
@@ -89,9 +152,14 @@ fn short(value: &Value) -> String {
     }
 }
 
+/// The names in backticks.
+fn names(known: &str) -> impl Iterator<Item = &str> {
+    known.split('`').skip(1).step_by(2)
+}
+
 /// serde's "expected one of `a`, `b`" as a list.
 fn listed(known: &str, before: &str, none: &str) -> String {
-    let names: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+    let names: Vec<_> = names(known).collect();
     if names.is_empty() { none.to_owned() } else { format!("{before} {}", names.join(", ")) }
 }
 
@@ -139,6 +207,7 @@ mod tests {
         Plain,
         Of(u32),
         Deep { inner: Inner },
+        Slow { turns: u16 },
     }
 
     #[derive(Deserialize)]
@@ -164,8 +233,23 @@ mod tests {
             ("70000", "'plain'", "ring: found 70000, allowed is a whole number from 0 to 65535"),
             ("-1", "'plain'", "ring: found -1, allowed is a whole number from 0 to 65535"),
             ("1.5", "'plain'", "ring: found 1.5, allowed is a whole number from 0 to 65535"),
-            ("1", "'other'", "sort: found \"other\", allowed are plain, of, deep"),
-            ("1", "{ other = 3 }", "allowed are plain, of, deep"),
+            ("1", "'other'", "sort: found \"other\", allowed are plain, of, deep, slow"),
+            ("1", "{ other = 3 }", "allowed are plain, of, deep, slow"),
+            ("1", "7", "sort: found 7, allowed are plain, of, deep, slow"),
+            ("1", "true", "sort: found true, allowed are plain, of, deep, slow"),
+            ("1", "['plain']", "sort: found [\"plain\"], allowed are plain, of, deep, slow"),
+            ("1", "{}", "sort takes one of plain, of, deep, slow: found {}"),
+            (
+                "1",
+                "{ of = 3, deep = 4 }",
+                "sort takes one of plain, of, deep, slow: found { deep = 4, of = 3 }",
+            ),
+            (
+                "1",
+                "{ of = 3, off = 4 }",
+                "there is no entry 'sort.off'; those of sort are plain, of, deep, slow",
+            ),
+            ("1", "{ slow = { turns = '8' } }", "sort.slow.turns: found \"8\", allowed is a whole number"),
             ("1", "'of'", "sort: found \"of\", which takes entries of its own: { of = { … } }"),
             ("1", "{ of = 'x' }", "sort.of: found \"x\", allowed is a whole number from 0 to 4294967295"),
             (
