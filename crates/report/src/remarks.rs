@@ -6,7 +6,12 @@ use kpps_results::{Disturbance, Latency, Limit, Trial};
 /// clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
     let clocks = clock_error(points.clone().map(|point| point.latency_ns));
-    let about = [not_of_the_device(points.clone()), disturbed(points.clone()), not_steady(points.clone())];
+    with(points.clone(), not_steady(points))
+}
+
+/// The same, with this remark on points at which queues grew.
+pub(crate) fn with<'p>(points: impl Iterator<Item = &'p Trial> + Clone, grew: Option<String>) -> Vec<String> {
+    let about = [not_of_the_device(points.clone()), disturbed(points.clone()), grew];
     about.into_iter().flatten().chain(resumed(points)).chain(clocks).collect()
 }
 

@@ -44,13 +44,16 @@ struct Seen<'a> {
 fn seen<'a>(name: &'a str, series: &'a Series, cpu: bool) -> Option<Seen<'a>> {
     let last = series.points.last()?;
     let peak = series.peak()?;
-    let keeps_up = |p: &Trial| p.loss_ratio <= KEEPS_UP_LOSS && p.delivered_pps >= HOLDS * p.offered_pps;
-    let left = last.delivered_pps;
+    // While queues grow, what is delivered is not sustained.
+    let keeps_up = |p: &Trial| {
+        p.is_steady() && p.loss_ratio <= KEEPS_UP_LOSS && p.sustained_pps() >= HOLDS * p.offered_pps
+    };
+    let left = last.sustained_pps();
     let shape = if series.points.iter().all(keeps_up) {
         Shape::KeepsUp
-    } else if left >= HOLDS * peak.delivered_pps {
+    } else if left >= HOLDS * peak.sustained_pps() {
         Shape::Holds
-    } else if left < LIVELOCK * peak.delivered_pps
+    } else if left < LIVELOCK * peak.sustained_pps()
         && cpu
         && last.cpu_left().is_some_and(|left| left < CPU_LEFT)
     {
@@ -63,13 +66,13 @@ fn seen<'a>(name: &'a str, series: &'a Series, cpu: bool) -> Option<Seen<'a>> {
 
 /// The lowest point from which a series recovers.
 fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
-    let most = |points: &[Trial]| points.iter().map(|p| p.delivered_pps).fold(0.0, f64::max);
+    let most = |points: &[Trial]| points.iter().map(|p| p.sustained_pps()).fold(0.0, f64::max);
     let recovers = |&(at, p): &(usize, &Trial)| {
         let around = most(&points[..at]).min(most(&points[at + 1..]));
-        p.delivered_pps < DIP * around && around - p.delivered_pps > NOISE * peak.delivered_pps
+        p.sustained_pps() < DIP * around && around - p.sustained_pps() > NOISE * peak.sustained_pps()
     };
     let dips = points.iter().enumerate().filter(recovers).map(|(_, p)| p);
-    dips.min_by(|a, b| a.delivered_pps.total_cmp(&b.delivered_pps))
+    dips.min_by(|a, b| a.sustained_pps().total_cmp(&b.sustained_pps()))
 }
 
 /// The curve with its summary: which series keep up with the load, hold a rate or fall; and where frames are
@@ -100,7 +103,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
     }
     // The best first: by shape, and by what is left at the highest load.
     seen.sort_by(|a, b| {
-        let best_first = |s: &Seen| -s.last.delivered_pps;
+        let best_first = |s: &Seen| -s.last.sustained_pps();
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
     });
     let mut first = carried(environment, complete, &seen);
@@ -134,7 +137,7 @@ fn kpps(pps: f64) -> String {
     match pps / 1e3 {
         k if k >= 9.95 || k <= 0.0 => format!("{k:.0}"),
         k if k >= 0.05 => format!("{k:.1}"),
-        _ => "almost 0".to_owned(),
+        _ => crate::format::kpps(pps),
     }
 }
 
@@ -163,7 +166,7 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
         false => String::new(),
     };
     let after =
-        |s: &Seen| s.dip.map(|p| format!("a dip to {} at {}", kpps(p.delivered_pps), kpps(p.offered_pps)));
+        |s: &Seen| s.dip.map(|p| format!("a dip to {} at {}", kpps(p.sustained_pps()), kpps(p.offered_pps)));
     let mut clauses = vec![];
     let up = of(Shape::KeepsUp);
     if !up.is_empty() {
@@ -177,8 +180,8 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
         .enumerate()
         .map(|(index, group)| {
             let names: Vec<&str> = group.iter().map(|s| s.name).collect();
-            let rates: Vec<String> = group.iter().map(|s| kpps(s.last.delivered_pps)).collect();
-            let mean = group.iter().map(|s| s.last.delivered_pps).sum::<f64>() / group.len() as f64;
+            let rates: Vec<String> = group.iter().map(|s| kpps(s.last.sustained_pps())).collect();
+            let mean = group.iter().map(|s| s.last.sustained_pps()).sum::<f64>() / group.len() as f64;
             let about = if rates.iter().all(|r| *r == rates[0]) { "" } else { "about " };
             let whom = if index == 0 { subject(&names, "hold") } else { list(&names) };
             let dip = after(group[0]).map_or_else(String::new, |dip| format!(" but for {dip}"));
@@ -195,12 +198,17 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
             .enumerate()
             .map(|(index, s)| {
                 let verb = if index == 0 { " falls" } else { "" };
-                let peak = kpps(s.peak.delivered_pps);
+                let peak = kpps(s.peak.sustained_pps());
                 // Without loss, the load of the peak is the peak.
-                let lossless = s.peak.delivered_pps >= (1.0 - ALIKE) * s.peak.offered_pps;
+                let lossless = s.peak.sustained_pps() >= (1.0 - ALIKE) * s.peak.offered_pps;
                 let at = if lossless { String::new() } else { format!(" (at {})", kpps(s.peak.offered_pps)) };
                 let dip = after(s).map_or_else(String::new, |dip| format!(" after {dip}"));
-                format!("{}{verb} from {peak}{at} to {}{dip}{}", s.name, kpps(s.last.delivered_pps), until(s))
+                format!(
+                    "{}{verb} from {peak}{at} to {}{dip}{}",
+                    s.name,
+                    kpps(s.last.sustained_pps()),
+                    until(s)
+                )
             })
             .collect();
         if !fallen.is_empty() {
@@ -223,7 +231,7 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
             Some(group)
                 if plain(group[0])
                     && plain(s)
-                    && s.last.delivered_pps >= (1.0 - ALIKE) * group[0].last.delivered_pps =>
+                    && s.last.sustained_pps() >= (1.0 - ALIKE) * group[0].last.sustained_pps() =>
             {
                 group.push(s);
             }
@@ -280,7 +288,8 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
     };
     if losing.is_empty() {
         let who = if let [one] = seen { one.name } else { "none" };
-        return format!("{at}, {who} loses {} packet.", if seen.len() == 1 { "no" } else { "a" });
+        let packet = if seen.len() == 1 { "no packet" } else { "a packet" };
+        return format!("{at}, {who} loses {packet}{}.", grew(&without));
     }
     let mut named: Vec<&str> = vec![];
     let mut clauses = vec![];
@@ -310,6 +319,7 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
         );
     }
     sentence += &clauses.join(", ");
+    sentence += &grew(&without);
     // Nothing about a CPU that was not observed.
     let seen = losing.iter().filter_map(|s| Some((s.name, s.last.cpu_left()?)));
     let left: Vec<String> = seen
@@ -325,6 +335,17 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
         (_, false) => format!("; CPU time is left with {}", list(&left)),
     };
     sentence + "."
+}
+
+/// What is said of those of `lossless` whose queues grew at the highest load: it is lost later.
+fn grew(lossless: &[&Seen]) -> String {
+    let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
+    match names[..] {
+        [] => String::new(),
+        [one] if lossless.len() == 1 => format!(" yet, but queues grew: {one} loses some in a longer time"),
+        [one] => format!("; but the queues of {one} grew: it loses some in a longer time"),
+        _ => format!("; but the queues of {} grew: they lose some in a longer time", list(&names)),
+    }
 }
 
 /// "both", "all three", "all 12".
@@ -397,6 +418,36 @@ mod tests {
         let [first, second] = sentences(vec![series("a", "x", 1.0, &up), series("b", "x", 1.0, &up)], true);
         assert_eq!(first, "Offered up to 744 kpps (50 % of line rate, 64-byte frames), a and b keep up.");
         assert_eq!(second, "At the highest load, none loses a packet.");
+    }
+
+    #[test]
+    fn a_low_load_has_its_digits() {
+        let mut slow = series("a", "ring", 1.0, &[(1, 1)]);
+        (slow.points[0].offered_pps, slow.points[0].delivered_pps) = (20.0, 20.0);
+        let [first, _] = sentences(vec![slow], true);
+        assert_eq!(first, "Offered up to 0.02 kpps (under 1 % of line rate, 64-byte frames), a keeps up.");
+    }
+
+    /// A ring that takes in what is not sustained makes no load lossless.
+    #[test]
+    fn one_whose_queues_grow_does_not_keep_up() {
+        let grows = |name| {
+            let mut series = series(name, "ring", 1.0, &[(100, 100), (1150, 1150), (1488, 1488)]);
+            for (point, growth) in series.points.iter_mut().zip([0, 21_000, 359_000]) {
+                (point.seconds, point.queue_growth) = (1.0, Some(growth));
+            }
+            series
+        };
+        let [first, second] = sentences(vec![grows("a")], true);
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "a holds 1129 kpps.");
+        let later =
+            "At the highest load, a loses no packet yet, but queues grew: a loses some in a longer time.";
+        assert_eq!(second, later);
+        let up = series("b", "ring", 1.0, &[(100, 100), (1488, 1488)]);
+        let [first, second] = sentences(vec![grows("a"), up], true);
+        assert_eq!(first, TO_LINE_RATE.to_owned() + "b keeps up; a holds 1129 kpps.");
+        let later = "none loses a packet; but the queues of a grew: it loses some in a longer time.";
+        assert_eq!(second, "At the highest load, ".to_owned() + later);
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! A grid's cells in rows and columns.
 
+use crate::format::{kpps, list};
+use kpps_results::Trial;
 use kpps_results::grid::{Cell, Grid};
+
+/// The mark of a rate or loss of the long run, where queues grew while it was measured.
+pub(super) const GREW: &str = "*";
+/// At most so many cells are named in a sentence.
+const NAMED: usize = 3;
 
 /// Cells in rows and columns.
 pub(super) struct Map<'a> {
@@ -17,6 +24,34 @@ pub(super) fn extremes(grid: &Grid) -> Option<[(&Cell, f64); 2]> {
     let most = rates.clone().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
     let least = rates.reduce(|best, next| if next.1 < best.1 { next } else { best })?;
     Some([most, least])
+}
+
+/// What is delivered in the long run, in kpps; marked if it is less than was delivered while it was measured.
+pub(super) fn delivered(point: &Trial) -> String {
+    kpps(point.sustained_pps()) + mark(point)
+}
+
+/// The share that is lost in the long run.
+pub(super) fn loss(point: &Trial) -> f64 {
+    if point.is_steady() { point.loss_ratio } else { point.sustained_loss_ratio() }
+}
+
+pub(super) fn mark(point: &Trial) -> &'static str {
+    if point.is_steady() { "" } else { GREW }
+}
+
+/// What is said of the cells in which queues grew.
+pub(super) fn grew(grid: &Grid) -> Option<String> {
+    let has_grown = |cell: &&Cell| cell.point.as_ref().is_some_and(|point| !point.is_steady());
+    let cells: Vec<String> = grid.cells.iter().filter(has_grown).map(|cell| name(grid, cell)).collect();
+    let at = match &cells[..] {
+        [] => return None,
+        few if few.len() <= NAMED => format!("At {}", list(few)),
+        [first, ..] => format!("In {} cells, first at {first},", cells.len()),
+    };
+    Some(format!(
+        "{at} queues grew while it was measured: marked with {GREW} is what is sustained. Measure longer."
+    ))
 }
 
 /// A cell's values with their names.
@@ -63,8 +98,8 @@ pub(super) fn idle(grid: &Grid) -> Option<String> {
 pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_results::Environment;
     use kpps_results::grid::{Axis, Setting};
-    use kpps_results::{Environment, Trial};
 
     pub(in super::super) fn grid() -> Grid {
         let axis = |parameter: &str, values: Vec<Setting>| Axis { parameter: parameter.into(), values };
@@ -96,6 +131,35 @@ pub(super) mod tests {
         assert_eq!((&most.0.at[..], &least.0.at[..]), (&[1, 1, 1][..], &[0, 0, 0][..]));
         let back: Grid = serde_json::from_str(&grid.to_json().unwrap()).unwrap();
         assert_eq!(back, grid);
+    }
+
+    /// The grid, where queues grew in these cells, by 100 of 200 packets a second.
+    pub(in super::super) fn growing(cells: &[usize]) -> Grid {
+        let mut grid = grid();
+        for &cell in cells {
+            let point = grid.cells[cell].point.as_mut().unwrap();
+            *point = Trial {
+                delivered_pps: 200e3,
+                sent: 200,
+                delivered: 200,
+                seconds: 1e-3,
+                queue_growth: Some(100),
+                ..point.clone()
+            };
+        }
+        grid
+    }
+
+    #[test]
+    fn cells_in_which_queues_grew_are_named() {
+        assert_eq!(grew(&grid()), None);
+        let one = grew(&growing(&[1])).unwrap();
+        let (at, rest) = ("driver kpps, driver.rx_ring 16, load 200000", "queues grew while it was measured");
+        assert!(one.starts_with(&format!("At {at} {rest}")), "{one}");
+        let several = grew(&growing(&[1, 2, 3, 5])).unwrap();
+        assert!(several.starts_with(&format!("In 4 cells, first at {at}, {rest}")), "{several}");
+        let point = growing(&[1]).cells[1].point.clone().unwrap();
+        assert_eq!((delivered(&point), loss(&point)), ("100*".to_owned(), 0.5));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A grid as a page: heat maps, and every cell in a table.
 
-use super::maps::{Map, extremes, idle, maps as cells_in_maps, name};
+use super::maps::{Map, delivered, extremes, grew, idle, loss, maps as cells_in_maps, mark, name};
 use crate::environment::{frames, parts};
 use crate::format::{kpps, percent};
 use crate::ndr::environment;
@@ -39,7 +39,7 @@ pub fn page(grid: &Grid) -> String {
                 p.notice role="status" { "This run was interrupted: some cells are missing." }
             }
             @if let Some(idle) = idle(grid) { p.notice role="status" { (idle) } }
-            @for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
+            @for remark in remarks::with(grid.cells.iter().filter_map(|cell| cell.point.as_ref()), grew(grid)) {
                 p.notice role="status" { (remark) }
             }
             div.quantities style={ "--map:" (Frame::of(grid).width) "px" } { @for quantity in &QUANTITIES { (maps(grid, quantity)) } }
@@ -61,28 +61,39 @@ struct Quantity {
     of: fn(&Trial) -> Option<f64>,
     /// The value in a cell.
     words: fn(f64) -> String,
+    /// Whether it is that of the long run, and marked where queues grew.
+    is_sustained: bool,
 }
 
 const QUANTITIES: [Quantity; 5] = [
-    Quantity { title: "Delivered, kpps", colour: "s0", of: |it| Some(it.delivered_pps), words: kpps },
+    Quantity {
+        title: "Delivered, kpps",
+        colour: "s0",
+        of: |it| Some(it.sustained_pps()),
+        words: kpps,
+        is_sustained: true,
+    },
     Quantity {
         title: "Loss, % of the frames sent",
         colour: "s6",
-        of: |it| Some(it.loss_ratio),
+        of: |it| Some(loss(it)),
         words: share,
+        is_sustained: true,
     },
     Quantity {
         title: "Latency, p99 in µs",
         colour: "s3",
         of: |it| it.latency_ns.p99.map(|ns| ns as f64),
         words: |ns| short(ns / 1e3),
+        is_sustained: false,
     },
-    Quantity { title: "CPU, % busy", colour: "s4", of: |it| it.cpu_busy, words: share },
+    Quantity { title: "CPU, % busy", colour: "s4", of: |it| it.cpu_busy, words: share, is_sustained: false },
     Quantity {
         title: "Interrupts, thousands per second",
         colour: "s2",
         of: |it| it.interrupts_per_s,
         words: |each| short(each / 1e3),
+        is_sustained: false,
     },
 ];
 
@@ -221,7 +232,10 @@ fn square(
         _ => "fill:none".into(),
     };
     let words = match value {
-        Some(Some(value)) => (quantity.words)(value),
+        Some(Some(value)) => {
+            let mark = cell.point.as_ref().filter(|_| quantity.is_sustained).map_or("", mark);
+            (quantity.words)(value) + mark
+        }
         Some(None) => "–".to_owned(),
         None => "×".to_owned(),
     };
@@ -229,8 +243,8 @@ fn square(
         g {
             title { (name(grid, cell)) ": " @match (&cell.point, &cell.problem) {
                 (Some(point), _) => {
-                    (kpps(point.delivered_pps)) " kpps of " (kpps(point.offered_pps)) ", "
-                    (percent(point.loss_ratio)) " lost"
+                    (delivered(point)) " kpps of " (kpps(point.offered_pps)) ", "
+                    (percent(loss(point))) (mark(point)) " lost"
                     @if let Some(ns) = point.latency_ns.p99 { ", p99 " (short(ns as f64 / 1e3)) " µs" }
                     @if let Some(each) = point.interrupts_per_s { ", " (format!("{each:.0}")) " interrupts/s" }
                 }
@@ -260,8 +274,8 @@ fn table(grid: &Grid) -> Markup {
                     @for value in grid.values(cell) { td { (value) } }
                     @match &cell.point {
                         Some(point) => {
-                            td { (kpps(point.offered_pps)) } td { (kpps(point.delivered_pps)) }
-                            td { (percent(point.loss_ratio)) } td { (point.cpu_busy.map_or("–".into(), percent)) }
+                            td { (kpps(point.offered_pps)) } td { (delivered(point)) }
+                            td { (percent(loss(point))) (mark(point)) } td { (point.cpu_busy.map_or("–".into(), percent)) }
                             td { (point.interrupts_per_s.map_or("–".into(), |each| format!("{each:.0}"))) }
                             @for ns in [point.latency_ns.p50, point.latency_ns.p99] {
                                 td { (ns.map_or("–".into(), |ns| format!("{:.1}", ns as f64 / 1e3))) }
@@ -294,6 +308,20 @@ mod tests {
         assert!(text.contains("driver kpps, driver.rx_ring 32, load 200000: no such ring"));
         assert!(text.contains("This run was interrupted"));
         assert!(!text.contains("<script"));
+    }
+
+    #[test]
+    fn a_cell_in_which_queues_grew_shows_what_is_sustained() {
+        let text = page(&super::super::maps::tests::growing(&[1]));
+        let at = "driver kpps, driver.rx_ring 16, load 200000";
+        assert!(text.contains(&format!("Most is delivered with {at}: 100 kpps.")), "{text}");
+        // In both of its maps, and in the table.
+        for (what, times) in
+            [(">100*<", 2), (">50*<", 1), ("100* kpps of 100, 50 %* lost", 2), (">50 %*<", 1)]
+        {
+            assert_eq!(text.matches(what).count(), times, "{what}");
+        }
+        assert!(text.contains(&format!("At {at} queues grew")), "{text}");
     }
 
     /// With the ring, the rates of this grid do not change.

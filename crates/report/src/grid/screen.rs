@@ -1,6 +1,6 @@
 //! A grid on a terminal.
 
-use super::maps::{extremes, idle, maps, name};
+use super::maps::{delivered, extremes, grew, idle, maps, name};
 use crate::format::kpps;
 use crate::remarks;
 use kpps_results::grid::{Grid, Setting};
@@ -22,7 +22,9 @@ pub fn screen(grid: &Grid) -> String {
     let heading = down.map_or("", |axis| axis.parameter.as_str());
     let longest = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let left = longest(&rows).max(heading.chars().count());
-    let width = longest(&across).max(kpps(most_pps).len()).max(1) + 2;
+    let grew = grew(grid);
+    let mark = usize::from(grew.is_some());
+    let width = longest(&across).max(kpps(most_pps).len() + mark).max(1) + 2;
     let every = across.len().div_ceil(COLUMNS).max(1);
     for map in maps(grid) {
         if !map.name.is_empty() {
@@ -39,7 +41,7 @@ pub fn screen(grid: &Grid) -> String {
             let _ = write!(text, "{name:>left$}");
             for (_, cell) in row.iter().enumerate().filter(|(at, _)| shown(at)) {
                 let words = match cell.map(|cell| &cell.point) {
-                    Some(Some(point)) => kpps(point.delivered_pps),
+                    Some(Some(point)) => delivered(point),
                     Some(None) => "×".to_owned(),
                     None => String::new(),
                 };
@@ -57,7 +59,7 @@ pub fn screen(grid: &Grid) -> String {
     if let Some(idle) = idle(grid) {
         let _ = writeln!(text, "{idle}");
     }
-    for remark in remarks(grid.cells.iter().filter_map(|cell| cell.point.as_ref())) {
+    for remark in remarks::with(grid.cells.iter().filter_map(|cell| cell.point.as_ref()), grew) {
         let _ = writeln!(text, "{remark}");
     }
     let problems = grid.cells.iter().filter_map(|cell| Some((cell, cell.problem.as_ref()?)));
@@ -94,6 +96,16 @@ driver.rx_ring  100000  200000  400000
             ),
             "{text}"
         );
+    }
+
+    /// The map, the best cell and the remark say the same of a cell in which queues grew.
+    #[test]
+    fn a_cell_in_which_queues_grew_shows_what_is_sustained() {
+        let text = screen(&super::super::maps::tests::growing(&[1]));
+        assert!(text.contains("            16    0.33    100*    2.33\n"), "{text}");
+        let at = "driver kpps, driver.rx_ring 16, load 200000";
+        assert!(text.contains(&format!("most:  100 kpps at {at}\n")), "{text}");
+        assert!(text.contains(&format!("At {at} queues grew")) && !text.contains("At 100.0 kpps"), "{text}");
     }
 
     /// With the ring, the rates of this grid do not change.

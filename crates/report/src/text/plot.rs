@@ -228,14 +228,14 @@ fn legend(curve: &Curve, look: Look) -> String {
     text
 }
 
-/// The peak, its load, the rate at the highest load, and that load, in kpps.
+/// The peak, its load, the rate at the highest load, and that load, in kpps; rates are what is sustained.
 fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
     let (Some(peak), Some(last)) = (series.peak(), series.points.last()) else { return Default::default() };
     let load = match (last.offered_pps / line_rate_pps - 1.0).abs() < 0.001 {
         true => "line rate".to_owned(),
         false => kpps(last.offered_pps),
     };
-    [kpps(peak.delivered_pps), kpps(peak.offered_pps), kpps(last.delivered_pps), load]
+    [kpps(peak.sustained_pps()), kpps(peak.offered_pps), kpps(last.sustained_pps()), load]
 }
 
 /// The drawing as text, with its colours.
