@@ -1,5 +1,6 @@
 //! Runs of ports on the screen: what a port received and sent, and what it lost.
 
+use crate::format::{bits, in_kpps, rate};
 use kpps_results::calibration::{Gaps, SenderPriority};
 use kpps_results::run::{Offered, PortRun, ProcessCpu, Run};
 use std::fmt::Write;
@@ -16,14 +17,15 @@ pub fn screen(run: &Run, notes: &str) -> String {
     for port in &run.ports {
         let _ = writeln!(
             text,
-            "{:width$}  {:>8}  {:>8}  {:>12}  {:>9.1}  {:>12}  {:>9.1}",
+            "{:width$}  {:>8}  {:>8}  {:>12}  {:>9}  {:>12}  {:>9}",
             port.port,
             port.chip.as_deref().unwrap_or("-"),
             port.service.as_deref().unwrap_or("-"),
             port.received,
-            port.received_pps / 1e3,
+            in_kpps(port.received_pps),
             port.sent,
-            port.sent_pps / 1e3
+            // One frame has no rate.
+            if run.load.is_some() && port.sent == 1 { "-".into() } else { in_kpps(port.sent_pps) }
         );
     }
     text.push('\n');
@@ -42,7 +44,7 @@ pub fn screen(run: &Run, notes: &str) -> String {
         }
     }
     if let (Some(load), Some(port)) = (&run.load, run.ports.first()) {
-        text += &sent(load, port, run.seconds);
+        text += &sent(load, port, run);
     }
     text += &received(run);
     text += notes;
@@ -83,28 +85,30 @@ pub fn screen(run: &Run, notes: &str) -> String {
 }
 
 /// What was to be sent, what was sent of it, and the gaps.
-fn sent(load: &Offered, port: &PortRun, seconds: f64) -> String {
+fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
     let mut text = load.departures.iter().map(|departure| format!("{departure}\n")).collect::<String>();
     let is_number = |byte: u8| byte.is_ascii_digit() || byte == b':' || byte == b',';
     let unit = if load.size.bytes().all(is_number) { " B with FCS" } else { "" };
     let offered = match load.offered_pps {
-        Some(pps) => format!("{:.1} kpps offered", pps / 1e3),
+        Some(pps) => format!("{} offered", rate(pps)),
         None => "as fast as the port takes them".into(),
     };
-    let frames = load.intended - load.shortfall;
+    let frames = load.sent();
+    let seconds = load.took_s(run.seconds, run.complete).max(1e-9);
     // A frame has 4 bytes of FCS, and 20 of preamble and gap.
-    let mbps = |more: u64| (port.sent_bytes + more * port.sent) as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    let bits = |more: u64| bits((port.sent_bytes + more * port.sent) as f64 * 8.0 / seconds);
+    // One frame has no rate.
+    let bits = match port.sent {
+        1 => String::new(),
+        _ => format!("; {} on layer 1, {} on layer 2", bits(24), bits(4)),
+    };
     let _ = writeln!(
         text,
-        "frames of {}{unit}, {offered}: {} due, {frames} sent, generator shortfall {}; {:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2",
-        load.size,
-        load.intended,
-        load.shortfall,
-        mbps(24),
-        mbps(4)
+        "frames of {}{unit}, {offered}: {} due, {frames} sent, generator shortfall {}{bits}",
+        load.size, load.intended, load.shortfall
     );
     let Some(offered_pps) = load.offered_pps else { return text };
-    if let Some(gaps) = &load.gaps {
+    if let Some(gaps) = load.gaps.as_ref().filter(|_| frames != 1) {
         let us = |ns: u64| ns as f64 / 1e3;
         let within = match (gaps.share_within(), gaps.intended_ns) {
             (Some(share), Some(intended_ns)) => {
@@ -112,18 +116,18 @@ fn sent(load: &Offered, port: &PortRun, seconds: f64) -> String {
             }
             _ => String::new(),
         };
-        let pps = frames as f64 / seconds.max(1e-9);
+        let pps = frames as f64 / seconds;
         let _ = writeln!(
             text,
-            "{:.1} kpps sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
-            pps / 1e3,
+            "{} sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            rate(pps),
             100.0 * (pps / offered_pps - 1.0),
             us(gaps.p50_ns),
             us(gaps.p99_ns),
             us(gaps.p999_ns),
             us(gaps.max_ns)
         );
-        text += &waited(gaps.waited_ns, seconds);
+        text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
     }
     if load.shortfall > 0 {
         let _ = writeln!(
@@ -178,12 +182,57 @@ pub fn sender(gaps: &Gaps) -> String {
 }
 
 /// A sentence if a sender waited for a CPU for more than a thousandth of its time.
-pub fn waited(waited_ns: Option<u64>, seconds: f64) -> String {
+pub fn waited(waited_ns: Option<u64>, seconds: f64, shortfall: u64) -> String {
+    let what = if shortfall > 0 { "late frames and shortfall" } else { "late frames" };
     match waited_ns {
         Some(ns) if ns as f64 / 1e9 > seconds / 1e3 => format!(
-            "the sender waited {:.1} ms for a CPU that other processes used: that explains late frames and shortfall\n",
+            "the sender waited {:.1} ms for a CPU that other processes used: that explains {what}\n",
             ns as f64 / 1e6
         ),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that sent these frames of 60 bytes, one each 50 ms, in `seconds`.
+    fn sending(sent: u64, seconds: f64) -> Run {
+        let gaps =
+            Gaps { intended_ns: Some(5e7), count: sent - 1, waited_ns: Some(1_900_000), ..Gaps::default() };
+        let load = Offered {
+            size: "64".into(),
+            offered_pps: Some(20.0),
+            intended: sent,
+            gaps: Some(gaps),
+            ..Offered::default()
+        };
+        let port = PortRun { port: "p".into(), sent, sent_bytes: 60 * sent, ..PortRun::default() };
+        let run =
+            Run { command: "send".into(), seconds, complete: true, ports: vec![port], ..Run::default() };
+        run.with_load(Some(load))
+    }
+
+    #[test]
+    fn a_few_slow_frames_have_the_rate_of_their_gaps() {
+        let text = screen(&sending(20, 0.95), "");
+        for words in [
+            "            20       0.02\n",
+            "64 B with FCS, 20 pps offered: 20 due, 20 sent, generator shortfall 0; 13.4 kb/s on layer 1, 10.2 kb/s on layer 2\n",
+            "\n20 pps sent (+0.000 %); gaps: ",
+            "the sender waited 1.9 ms for a CPU that other processes used: that explains late frames\n",
+            "\n0.950 s\n",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn one_frame_has_no_rate() {
+        let text = screen(&sending(1, 0.0), "");
+        assert!(text.contains("             1          -\n"), "{text}");
+        assert!(text.contains("generator shortfall 0\n") && !text.contains("b/s"), "{text}");
+        assert!(!text.contains("pps sent"), "{text}");
     }
 }

@@ -165,7 +165,48 @@ pub struct AppRun {
     pub dropped: BTreeMap<String, u64>,
 }
 
+impl Offered {
+    /// Frames that were sent.
+    pub fn sent(&self) -> u64 {
+        self.intended.saturating_sub(self.shortfall)
+    }
+
+    /// The time that the frames took, in s, if the last of them was sent this long after the first: up to
+    /// when a next frame would have been due. Without it, a few frames seem to come faster than they do.
+    /// `complete`: all were sent that were to be sent.
+    pub fn took_s(&self, seconds: f64, complete: bool) -> f64 {
+        let Some(pps) = self.offered_pps.filter(|pps| *pps > 0.0) else { return seconds };
+        let even = self.gaps.is_some_and(|gaps| gaps.intended_ns.is_some());
+        // As many frames as came at once with the last one have the time until the next.
+        let last = match self.shape.as_deref().map(|shape| shape.split_once(':').unwrap_or((shape, ""))) {
+            None if even && complete => 1,
+            Some(("poisson", _)) if complete => 1,
+            Some(("bursts", size)) if complete => {
+                let size = size.parse::<u64>().unwrap_or(1).max(1);
+                self.intended.saturating_sub(1) % size + 1
+            }
+            // The rate changes.
+            Some(("ramp" | "then", _)) => return seconds,
+            // Frames of a capture, each at its time; or the end came between two frames.
+            _ => return seconds.max(self.intended as f64 / pps),
+        };
+        seconds + last as f64 / pps
+    }
+}
+
 impl Run {
+    /// The document with this load of its first port, and the rate that this port sent.
+    #[must_use]
+    pub fn with_load(mut self, load: Option<Offered>) -> Self {
+        if let (Some(load), Some(port)) = (&load, self.ports.first_mut()) {
+            let took_s = load.took_s(self.seconds, self.complete);
+            if load.offered_pps.is_some() && took_s > 0.0 {
+                port.sent_pps = rounded_to(port.sent as f64 / took_s, 10.0);
+            }
+        }
+        Self { load, ..self }
+    }
+
     /// The document with rates rounded to 0.1 and times to microseconds.
     #[must_use]
     pub fn rounded(mut self) -> Self {
@@ -186,5 +227,37 @@ impl Run {
     /// A number that is not finite.
     pub fn to_json(&self) -> serde_json::Result<String> {
         to_json(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::Gaps;
+
+    /// Twenty frames at 1 kpps have 19 gaps between them, and take 20 ms.
+    #[test]
+    fn the_rate_of_a_few_frames_is_that_of_many() {
+        let offered = |shape: Option<&str>, intended_ns| Offered {
+            offered_pps: Some(1000.0),
+            intended: 20,
+            shape: shape.map(Into::into),
+            gaps: Some(Gaps { intended_ns, ..Gaps::default() }),
+            ..Offered::default()
+        };
+        let took_ms = |load: &Offered, ms: f64, complete| 1e3 * load.took_s(ms / 1e3, complete);
+        let even = offered(None, Some(1e6));
+        for (ms, complete, took) in [(19.0, true, 20.0), (21.0, true, 22.0), (19.5, false, 20.0)] {
+            assert!((took_ms(&even, ms, complete) - took).abs() < 1e-9, "{ms}");
+        }
+        for (shape, ms) in [("bursts:10", 10.0), ("bursts:8", 16.0), ("poisson:1", 19.0)] {
+            assert!((took_ms(&offered(Some(shape), None), ms, true) - 20.0).abs() < 1e-9, "{shape}");
+        }
+        assert!((took_ms(&offered(Some("ramp:1/1s"), None), 30.0, true) - 30.0).abs() < 1e-9);
+        // A capture of five frames, twice.
+        assert!((took_ms(&offered(None, None), 17.0, true) - 20.0).abs() < 1e-9);
+        let port = PortRun { sent: 20, ..PortRun::default() };
+        let run = Run { seconds: 0.019, complete: true, ports: vec![port], ..Run::default() };
+        assert_eq!(run.with_load(Some(even)).ports[0].sent_pps, 1000.0);
     }
 }

@@ -13,7 +13,6 @@ use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send_any};
 use kpps_report::Session;
-use kpps_results::run::Run;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,5 +135,5 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         Ok((sent, elapsed))
     })?;
     let load = |sent| kpps_tester::offered(sizes, offered, arguments.shape, replay.as_ref(), &sent);
-    finish(&Run { load: sent.map(load), ..run }, &mut files, "", false)
+    finish(&run.with_load(sent.map(load)), &mut files, "", false)
 }

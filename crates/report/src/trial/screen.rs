@@ -164,7 +164,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
                 gaps.max_ns as f64 / 1e3
             );
             text += &sender(&gaps);
-            text += &waited(gaps.waited_ns, trial.result.seconds);
+            text += &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall);
         }
     }
     let latency = trial.result.latency_ns;
