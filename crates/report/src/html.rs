@@ -1,6 +1,7 @@
 //! A curve as a page with plots.
 
 use crate::environment::{frames, is_usual};
+use crate::format::in_kpps;
 use crate::{page, places, remarks};
 use kpps_results::{Curve, Environment, Series, Trial};
 use maud::{Markup, PreEscaped, html as markup};
@@ -258,7 +259,7 @@ fn grid(series: &Series) -> Markup {
 fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
     let ledger = &point.ledger;
     let lost = ledger.losses();
-    let kpps = |pps: f64| format!("{:.1}", pps / 1e3);
+    let kpps = in_kpps;
     let times = point.latency_ns;
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let percent = |share: Option<f64>| or_dash(share.map(|share| format!("{:.1}", share * 100.0)));

@@ -1,6 +1,7 @@
 //! A search as a page and on the screen.
 
 use crate::drawing::{self, Axis};
+use crate::format::{in_kpps, rate};
 use crate::{page, remarks};
 use kpps_results::ndr::{Ndr, SearchGoal};
 use kpps_results::study::{Figure, Line};
@@ -34,14 +35,14 @@ pub fn page(search: &Ndr) -> String {
 }
 
 pub(crate) fn kpps(pps: f64) -> String {
-    format!("{:.1}", pps / 1e3)
+    in_kpps(pps)
 }
 
 /// What was found, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
         Some(pps) if goal.upper_pps.is_none() && !goal.done => {
-            format!("{} at least {} kpps: no upper bound was found", goal.name, kpps(pps))
+            format!("{} at least {}: no upper bound was found", goal.name, rate(pps))
         }
         Some(pps) => format!("{} {}", goal.name, at_least(pps, goal.limited_by)),
         None => format!("{} not found", goal.name),
@@ -52,8 +53,8 @@ pub(crate) fn found(search: &Ndr) -> String {
 /// A rate that was found, and whether the tester was its limit.
 pub(crate) fn at_least(pps: f64, limited_by: Option<Limit>) -> String {
     match limited_by {
-        Some(limit) => format!("at least {} kpps: {}", kpps(pps), limit.words()),
-        None => format!("{} kpps", kpps(pps)),
+        Some(limit) => format!("at least {}: {}", rate(pps), limit.words()),
+        None => rate(pps),
     }
 }
 
@@ -99,8 +100,8 @@ pub(crate) fn tester_limits(search: &Ndr) -> Vec<String> {
 /// A notice for each goal whose lower bound was asked for as a higher load.
 fn sent_less(search: &Ndr) -> impl Iterator<Item = String> {
     search.goals.iter().filter_map(|goal| {
-        let (sent, load) = (kpps(goal.lower_pps?), kpps(goal.lower_load_pps?));
-        Some(format!("{}: {sent} kpps are what was really sent of a load of {load} kpps.", goal.name))
+        let (sent, load) = (rate(goal.lower_pps?), rate(goal.lower_load_pps?));
+        Some(format!("{}: {sent} are what was really sent of a load of {load}.", goal.name))
     })
 }
 
@@ -313,14 +314,14 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
 /// The text for the screen.
 pub fn screen(document: &Ndr) -> String {
     let mut text = String::new();
-    let kpps = |pps: Option<f64>| pps.map_or("–".into(), |pps| format!("{:.1}", pps / 1e3));
+    let kpps = |pps: Option<f64>| pps.map_or("–".into(), in_kpps);
     let _ = writeln!(
         text,
         "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
         document.testbed.join(" and "),
         document.sizes_name(),
-        document.min_pps / 1e3,
-        document.max_pps / 1e3,
+        in_kpps(document.min_pps),
+        in_kpps(document.max_pps),
         if document.bidirectional { " per direction" } else { "" }
     );
     for limit in tester_limits(document) {

@@ -1,16 +1,17 @@
 //! Remarks that come before the results, in sentences.
 
+use crate::format::rate;
 use kpps_results::{Disturbance, Latency, Limit, Trial};
 
 /// The remarks on points: points that are no measurement of the device under test, results of an earlier run,
 /// clocks that differ.
 pub fn remarks<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Vec<String> {
-    let clocks = clock_error(points.clone().map(|point| point.latency_ns));
     with(points.clone(), not_steady(points))
 }
 
 /// The same, with this remark on points at which queues grew.
 pub(crate) fn with<'p>(points: impl Iterator<Item = &'p Trial> + Clone, grew: Option<String>) -> Vec<String> {
+    let clocks = clock_error(points.clone().map(|point| point.latency_ns));
     let about = [not_of_the_device(points.clone()), disturbed(points.clone()), grew];
     about.into_iter().flatten().chain(resumed(points)).chain(clocks).collect()
 }
@@ -23,8 +24,7 @@ pub fn resumed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<St
     let kept: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.age_s?))).collect();
     let oldest = kept.iter().map(|(_, age_s)| *age_s).max()?;
     let listed = kept.iter().take(LISTED);
-    let mut ages: Vec<_> =
-        listed.map(|(pps, age_s)| format!("{:.1} kpps ({})", pps / 1e3, age(*age_s))).collect();
+    let mut ages: Vec<_> = listed.map(|(pps, age_s)| format!("{} ({})", rate(*pps), age(*age_s))).collect();
     if kept.len() > LISTED {
         ages.push(format!("the oldest {}", age(oldest)));
     }
@@ -67,7 +67,7 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
 fn loads<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let mut loads: Vec<_> = points.map(|point| point.offered_pps).collect();
     loads.sort_by(f64::total_cmp);
-    let from = format!("{:.1} kpps", loads.first()? / 1e3);
+    let from = rate(*loads.first()?);
     Some(match loads.len() {
         1 => format!("At {from}"),
         several => format!("At {several} loads from {from} on"),

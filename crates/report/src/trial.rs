@@ -7,6 +7,7 @@ pub(crate) mod series;
 pub use screen::screen;
 
 use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
+use crate::format::{in_kpps, rate};
 use crate::ndr::environment;
 use crate::page;
 use kpps_results::Cpu;
@@ -29,7 +30,7 @@ pub fn page(trial: &DetailedTrial) -> String {
         } }
         main {
             div.lead { p {
-                (trial.received) " of " (trial.intended) " frames arrived, " (kpps(trial.received_pps)) " kpps; lost "
+                (trial.received) " of " (trial.intended) " frames arrived, " (rate(trial.received_pps)) "; lost "
                 (trial.lost) ", generator shortfall " (trial.result.shortfall) "."
             } }
             @for changes in sentences::rate_changes(trial) { p.notice role="status" { (changes) "." } }
@@ -54,7 +55,7 @@ pub fn page(trial: &DetailedTrial) -> String {
 }
 
 fn kpps(pps: f64) -> String {
-    format!("{:.1}", pps / 1e3)
+    in_kpps(pps)
 }
 
 /// Notices that come before the results.

@@ -1,6 +1,7 @@
 //! A table for each series.
 
 use super::Look;
+use crate::format::in_kpps;
 use crate::places;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_results::{Curve, Series, Trial};
@@ -130,7 +131,7 @@ fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: L
 
 /// Thousands per second.
 fn kpps(pps: f64) -> String {
-    format!("{:.1}", pps / 1e3)
+    in_kpps(pps)
 }
 
 /// A share in per cent with two decimals; a small share is not shown as 0.

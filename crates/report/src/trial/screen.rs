@@ -1,6 +1,7 @@
 //! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
+use crate::format::{bits, in_kpps, rate};
 use crate::run::{sender, waited};
 use kpps_results::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use kpps_results::{Doubt, Trial};
@@ -130,11 +131,11 @@ pub fn screen(trial: &DetailedTrial) -> String {
     }
     let _ = writeln!(
         text,
-        "\n{:.1} kpps sent ({:.1} Mb/s on layer 1, {:.1} Mb/s on layer 2), {:.1} kpps received; loss {:.4} %{}",
-        trial.result.sent_pps / 1e3,
-        trial.sent_bps.l1 / 1e6,
-        trial.sent_bps.l2 / 1e6,
-        trial.received_pps / 1e3,
+        "\n{} sent ({} on layer 1, {} on layer 2), {} received; loss {:.4} %{}",
+        rate(trial.result.sent_pps),
+        bits(trial.sent_bps.l1),
+        bits(trial.sent_bps.l2),
+        rate(trial.received_pps),
         trial.result.loss_ratio * 100.0,
         if trial.corrupted.is_some() { " (with corrupted frames)" } else { "" }
     );
@@ -142,7 +143,7 @@ pub fn screen(trial: &DetailedTrial) -> String {
         text += &parts(direction);
     }
     if let Some(sender) = &trial.sender {
-        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| format!("{:.1}", pps / 1e3)).collect();
+        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| in_kpps(*pps)).collect();
         let above =
             if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
         let _ = writeln!(

@@ -1,5 +1,6 @@
 //! What page and screen say of a trial in whole sentences.
 
+use crate::format::rate;
 use kpps_results::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, RateChange};
 
 /// Changes of the load that are shown in a sentence: the first ones.
@@ -7,14 +8,13 @@ const CHANGES: usize = 8;
 
 /// The load of each direction; `highest` where it is as many frames as possible.
 pub(super) fn load(trial: &DetailedTrial, highest: &str) -> String {
-    let kpps = |pps: f64| format!("{:.1} kpps", pps / 1e3);
-    let asked = trial.load_pps.map_or_else(|| highest.to_owned(), kpps);
+    let asked = trial.load_pps.map_or_else(|| highest.to_owned(), rate);
     let times = match trial.directions.iter().map(|way| way.rate_changes.len()).max().unwrap_or(0) {
         0 => return asked,
         1 => "once".to_owned(),
         times => format!("{times} times"),
     };
-    let mean = kpps(trial.result.offered_pps / trial.directions.len() as f64);
+    let mean = rate(trial.result.offered_pps / trial.directions.len() as f64);
     format!("{asked} at first, changed {times} while it ran, {mean} on average")
 }
 
@@ -22,8 +22,7 @@ pub(super) fn load(trial: &DetailedTrial, highest: &str) -> String {
 pub(super) fn rate_changes(trial: &DetailedTrial) -> Vec<String> {
     let of = |way: &Direction| {
         let all = &way.rate_changes;
-        let each =
-            |change: &RateChange| format!("{:.1} kpps from {:.3} s", change.offered_pps / 1e3, change.at_s);
+        let each = |change: &RateChange| format!("{} from {:.3} s", rate(change.offered_pps), change.at_s);
         let mut said: Vec<_> = all.iter().take(CHANGES).map(each).collect();
         said.extend(all.len().checked_sub(CHANGES + 1).map(|more| format!("{} more changes", more + 1)));
         (!all.is_empty()).then(|| format!("load from {}: {}", way.from, said.join(", ")))

@@ -2,6 +2,7 @@
 
 use crate::Rows;
 use crate::drawing::{self, Axis};
+use crate::format::in_kpps;
 use kpps_results::detail::{DetailedTrial, Direction, Interval};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
@@ -45,11 +46,11 @@ fn sentence(way: &Direction, interval_s: f64) -> Option<String> {
     };
     let (least, most) = range(|it| it.received_pps)?;
     let mut text = format!(
-        "{} intervals of {interval_s} s from {}: received {:.1} to {:.1} kpps",
+        "{} intervals of {interval_s} s from {}: received {} to {} kpps",
         all.len(),
         way.from,
-        least / 1e3,
-        most / 1e3
+        in_kpps(least),
+        in_kpps(most)
     );
     let p99 = || all.iter().filter_map(|it| it.latency_ns.p99);
     if let (Some(least), Some(most)) = (p99().min(), p99().max()) {
