@@ -70,11 +70,7 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
     } else if !trial.complete {
         notices.push("The trial was interrupted.".into());
     }
-    if trial.learned == Some(false) {
-        notices.push(
-            "No frame arrived before the trial: check that the device under test is on and connected.".into(),
-        );
-    }
+    notices.extend(sentences::silent(trial).map(|silent| format!("{silent}.")));
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
         notices.push(
             "The load is above the limit of the generator: what it could not send is its shortfall.".into(),

@@ -101,8 +101,8 @@ pub fn screen(trial: &DetailedTrial) -> String {
     for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
         let _ = writeln!(text, "{departure}\n");
     }
-    if trial.learned == Some(false) {
-        text += "No frame arrived before the trial: check that the device under test is on and connected to these ports.\n\n";
+    if let Some(silent) = sentences::silent(trial) {
+        let _ = writeln!(text, "{silent}.\n");
     }
     let rows = [
         ("intended", Some(trial.intended), ""),

@@ -1,6 +1,7 @@
 //! What page and screen say of a trial in whole sentences.
 
 use crate::format::rate;
+use kpps_results::Doubt;
 use kpps_results::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, RateChange};
 
 /// Changes of the load that are shown in a sentence: the first ones.
@@ -93,7 +94,46 @@ pub(super) fn clocks_set(trial: &DetailedTrial) -> Vec<String> {
 /// The frames of a trial: their size, or the capture that they are of.
 pub(super) fn frames(trial: &DetailedTrial) -> String {
     match &trial.replay {
-        Some(replay) => format!("{}, unchanged", replay.file),
+        Some(replay) if replay.departures.is_empty() => format!("{}, unchanged", replay.file),
+        Some(replay) => replay.file.clone(),
         None => format!("{} B with FCS", trial.sizes_name()),
+    }
+}
+
+/// A hint if no frame arrived, neither before the trial nor in it, and nothing else tells why.
+pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
+    let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
+    let is_silent = trial.learned == Some(false) && trial.received == 0;
+    (is_silent && !trial.doubts.iter().any(is_cause)).then_some(
+        "No frame arrived before the trial: check that the device under test is on and connected to these ports",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kpps_results::detail::TrialReplay;
+
+    #[test]
+    fn frames_that_were_changed_are_not_called_unchanged() {
+        let replay = |departures: &[&str]| TrialReplay {
+            file: "a.pcap".into(),
+            departures: departures.iter().map(ToString::to_string).collect(),
+            ..TrialReplay::default()
+        };
+        let of =
+            |departures| frames(&DetailedTrial { replay: Some(replay(departures)), ..Default::default() });
+        assert_eq!(of(&[]), "a.pcap, unchanged");
+        assert_eq!(of(&["2 frames were cut when they were captured"]), "a.pcap");
+    }
+
+    #[test]
+    fn a_silent_path_is_a_riddle_only_if_nothing_explains_it() {
+        let silent = |received, doubts| {
+            silent(&DetailedTrial { learned: Some(false), received, doubts, ..Default::default() }).is_some()
+        };
+        assert!(silent(0, vec![Doubt::Unexplained { frames: 9 }]));
+        assert!(!silent(1, vec![]), "something arrived");
+        assert!(!silent(0, vec![Doubt::OtherStation { place: "r0".into(), frames: 9 }]));
     }
 }
