@@ -285,6 +285,32 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_trial_without_loss_has_rates_with_digits_and_no_places() {
+        let ledger = Ledger { sent: 20, delivered: 20, ..Ledger::default() }.closed();
+        let result = Trial { sent: 20, delivered: 20, sent_pps: 20.0, ledger, ..Trial::default() };
+        let sent_bps = kpps_results::detail::BitRates { l1: 13_440.0, l2: 10_240.0 };
+        let mut trial = DetailedTrial {
+            load_pps: Some(20.0),
+            received_pps: 20.0,
+            sent_bps,
+            result,
+            retries: 1,
+            ..DetailedTrial::default()
+        };
+        let text = screen(&trial);
+        let rates = "20 pps sent (13.4 kb/s on layer 1, 10.2 kb/s on layer 2), 20 pps received;";
+        assert!(text.contains(rates) && text.contains(", 20 pps for"), "{text}");
+        assert!(text.contains("all 20 sent frames arrived") && !text.contains("unexplained"), "{text}");
+        assert!(text.contains("had disturbed the trial before.\n"), "{text}");
+        assert!(page(&trial).contains("20 pps; lost"), "{text}");
+        let pause = kpps_results::Pause { lasted_ns: 4_300_000, cpu: Some(0), ..Default::default() };
+        trial.result.disturbance =
+            Some(kpps_results::Disturbance { packets: 1, pauses: 1, longest: Some(pause) });
+        let shown = "before; in the one that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
+        assert!(screen(&trial).contains(shown), "{}", screen(&trial));
+    }
+
+    #[test]
     fn every_frame_has_its_place_on_the_page() {
         let dropped = [("a netem".to_owned(), 150), ("pb backlog".to_owned(), 50)];
         let ledger = Ledger {

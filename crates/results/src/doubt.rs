@@ -144,7 +144,8 @@ impl Doubt {
                     [] => "without a VLAN tag".to_owned(),
                     ids => {
                         let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-                        format!("with the VLAN tag {}", ids.join(" and "))
+                        let tags = if ids.len() == 1 { "tag" } else { "tags" };
+                        format!("with the VLAN {tags} {}", ids.join(" and "))
                     }
                 };
                 format!("{frames} frames arrived {}, and not {} as asked", tags(came), tags(expected))
@@ -163,6 +164,13 @@ impl Doubt {
 mod tests {
     use super::*;
     use crate::{Ledger, Pause};
+
+    #[test]
+    fn one_tag_is_a_tag_and_two_are_tags() {
+        let retagged = Doubt::Retagged { frames: 9, came: vec![10, 5], expected: vec![10] };
+        let says = "9 frames arrived with the VLAN tags 10 and 5, and not with the VLAN tag 10 as asked";
+        assert_eq!(retagged.words(), says);
+    }
 
     #[test]
     fn what_nobody_saw_is_a_doubt_and_only_what_cannot_be_is_invalid() {

@@ -67,11 +67,16 @@ pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
 
 /// A sentence on how often a trial was repeated.
 pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
-    match trial.retries {
-        0 => None,
-        1 => Some("Repeated once, because something had disturbed the trial before.".into()),
-        times => Some(format!("Repeated {times} times, because something had disturbed the trials before.")),
-    }
+    let why = match trial.retries {
+        0 => return None,
+        1 => "Repeated once, because something had disturbed the trial before".to_owned(),
+        times => format!("Repeated {times} times, because something had disturbed the trials before"),
+    };
+    // The result has the disturbance of the trial that is shown only, and a doubt about that one tells of it.
+    let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Disturbed { .. }));
+    let shown = trial.result.disturbance.as_ref().filter(|it| it.longest.is_some() && !is_told);
+    let shown = shown.map_or(String::new(), |it| format!("; in the one that is shown, {}", it.words()));
+    Some(format!("{why}{shown}."))
 }
 
 /// The number of flows shown: the worst ones.
@@ -199,14 +204,22 @@ pub fn screen(trial: &DetailedTrial) -> String {
     let ledger = &trial.result.ledger;
     let missing = ledger.sent.saturating_sub(ledger.delivered);
     let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
-    let _ = writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent);
+    // All of them arrived, and no place counts any.
+    let is_whole = ledger.sent > 0 && missing == 0 && ledger.in_flight == 0 && ledger.unexplained == 0;
+    let is_whole = is_whole && ledger.dropped.values().all(|frames| *frames == 0);
+    let _ = match is_whole {
+        true => writeln!(text, "\nall {} sent frames arrived{whole}", ledger.sent),
+        false => writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent),
+    };
     for (place, frames) in &ledger.dropped {
         let _ = writeln!(text, "{frames:>12}  {place}");
     }
     for (place, frames) in &ledger.in_flight_at {
         let _ = writeln!(text, "{frames:>12}  still queued at {place}");
     }
-    let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    if !is_whole {
+        let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    }
     if let Some(interrupts) = trial.result.interrupts_per_s {
         let _ = writeln!(text, "{interrupts:.1} interrupts per second");
     }
