@@ -69,6 +69,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
         }
         None => {}
     }
+    notices.extend(search.goals.iter().filter_map(|goal| held(search, goal)));
     notices.extend(remarks::disturbed(search.trials.iter()));
     notices.extend(sent_less(search));
     notices.extend(remarks::resumed(search.trials.iter()));
@@ -83,6 +84,41 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
         notices.push(format!("{} frames are counted at several places.", -twice));
     }
     notices
+}
+
+/// What a goal that was not reached has so far: the highest load above its lower bound at which no trial had
+/// more loss than it allows, and for how long.
+fn held(search: &Ndr, goal: &SearchGoal) -> Option<String> {
+    if goal.done {
+        return None;
+    }
+    let is_low = |trial: &&Trial| {
+        let is_of_the_device = trial.limit().is_none() && !trial.is_disturbed();
+        is_of_the_device && trial.sustained_loss_ratio() <= goal.loss_ratio
+    };
+    let is_open = |load: f64| {
+        goal.lower_pps.is_none_or(|lower| load > lower) && goal.upper_pps.is_none_or(|upper| load < upper)
+    };
+    let at = |load: f64| search.trials.iter().filter(move |trial| search.load_pps(trial) == load);
+    let loads = search.trials.iter().map(|trial| search.load_pps(trial));
+    let load = loads
+        .filter(|load| is_open(*load) && at(*load).all(|trial| is_low(&trial)))
+        .max_by(f64::total_cmp)?;
+    // Shorter trials do not make a load a lower bound.
+    let is_full = |trial: &&Trial| trial.seconds >= goal.trial_s * (1.0 - 1e-9);
+    let full_s: f64 = at(load).filter(is_full).map(|trial| trial.seconds).sum();
+    let trials = match at(load).count() {
+        1 => "one trial".to_owned(),
+        several => format!("{several} trials"),
+    };
+    let hundredths = |s: f64| (100.0 * s).round() / 100.0;
+    Some(format!(
+        "{}: {} held in {trials}, {} s of the {} s that the goal asks for.",
+        goal.name,
+        rate(load),
+        hundredths(full_s),
+        hundredths(goal.sum_s * (1.0 - goal.exceed_ratio))
+    ))
 }
 
 /// A notice for each goal whose limit is the tester's.
@@ -317,7 +353,7 @@ pub fn screen(document: &Ndr) -> String {
     let kpps = |pps: Option<f64>| pps.map_or("–".into(), in_kpps);
     let _ = writeln!(
         text,
-        "{}: frames of {} B with FCS, {:.1} to {:.1} kpps{}\n",
+        "{}: frames of {} B with FCS, {} to {} kpps{}\n",
         document.testbed.join(" and "),
         document.sizes_name(),
         in_kpps(document.min_pps),
@@ -369,6 +405,33 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_results::{Ledger, SHORTFALL};
+
+    /// A search that ended early tells what it has seen.
+    #[test]
+    fn the_highest_load_without_loss_is_told_if_a_goal_is_not_reached() {
+        let trial = |kpps: u64, lost: u64| {
+            let sent = 300 * kpps;
+            let ledger = Ledger { sent, delivered: sent - lost, ..Ledger::default() };
+            Trial::new(kpps as f64 * 1e3, 0.3, [sent, 0, sent - lost], ledger.closed()).unwrap()
+        };
+        let goal = SearchGoal {
+            name: "NDR".into(),
+            exceed_ratio: 0.5,
+            trial_s: 0.3,
+            sum_s: 6.3,
+            upper_pps: Some(5e3),
+            ..SearchGoal::default()
+        };
+        let mut trials = vec![trial(1, 0), trial(3, 0), trial(3, 1), trial(9, 0)];
+        trials.extend((0..9).map(|_| trial(2, 0)));
+        let mut search = Ndr { goals: vec![goal], trials, ..Ndr::default() };
+        let said = "NDR: 2.0 kpps held in 9 trials, 2.7 s of the 3.15 s that the goal asks for.";
+        assert!(screen(&search).contains(said) && page(&search).contains(said), "{}", screen(&search));
+        search.goals[0].lower_pps = Some(2e3);
+        assert!(!screen(&search).contains("held in"), "there is no higher one");
+        search.goals[0] = SearchGoal { lower_pps: None, done: true, ..search.goals[0].clone() };
+        assert!(!screen(&search).contains("held in"), "the goal is reached");
+    }
 
     #[test]
     fn each_trial_is_drawn_and_listed() {
