@@ -5,6 +5,7 @@
 use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
 use super::sample::{Footer, Lost, MINUTE, Rates, Snapshot};
+use crate::format::{in_kpps, rate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -114,9 +115,7 @@ impl Rows {
 
 /// The rates, each with a sparkline of its last minute. All three have one scale.
 fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
-    let kpps = |pps: Option<f64>| {
-        pps.map_or_else(|| format!("{:>15}", "-"), |pps| format!("{:>10.1} kpps", pps / 1e3))
-    };
+    let kpps = |pps: Option<f64>| format!("{:>15}", pps.map_or("-".into(), rate));
     type Of = fn(&Rates) -> Option<f64>;
     let rates: [(&str, Of); 3] = [
         ("offered", |rates| rates.offered_pps),
@@ -257,9 +256,9 @@ fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     let heading = format!("{:>14} {:>14} {:>10}", "offered, kpps", "received, kpps", "lost, %");
     Line::styled(heading, look.soft()).render(Rect { height: 1, ..area }, buffer);
     for (trial, y) in snapshot.trials.iter().zip(area.top() + 1..area.bottom()) {
-        let offered = trial.offered_pps.map_or("-".into(), |pps| format!("{:.1}", pps / 1e3));
-        let (received, lost) = (trial.received_pps / 1e3, trial.loss_ratio * 100.0);
-        let words = format!("{offered:>14} {received:>14.1} {lost:>10.4}");
+        let offered = trial.offered_pps.map_or("-".into(), in_kpps);
+        let (received, lost) = (in_kpps(trial.received_pps), trial.loss_ratio * 100.0);
+        let words = format!("{offered:>14} {received:>14} {lost:>10.4}");
         Span::raw(words).render(Rect { y, height: 1, ..area }, buffer);
     }
 }

@@ -1,6 +1,7 @@
 //! A snapshot in one line.
 
 use super::sample::Snapshot;
+use crate::format::rate;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ pub fn line(snapshot: &Snapshot) -> String {
         let _ = write!(text, "  {done}");
     }
     if let Some(rates) = rates {
-        let (sent, received) = (rates.sent_pps / 1e3, rates.received_pps / 1e3);
-        let _ = write!(text, "  sent {sent:.1} kpps  received {received:.1} kpps");
+        let (sent, received) = (rate(rates.sent_pps), rate(rates.received_pps));
+        let _ = write!(text, "  sent {sent}  received {received}");
     }
     if lost.due > 0 && !lost.so_far {
         let _ = write!(text, "  {:.4} % lost", share(lost.frames, lost.due) * 100.0);
@@ -66,6 +67,9 @@ mod tests {
             ..Snapshot::default()
         };
         assert_eq!(line(&snapshot), "    7 s  sent 12.3 kpps  received 12.0 kpps");
+        snapshot.rates = Some(Rates { offered_pps: None, sent_pps: 20.0, received_pps: 19.5 });
+        assert_eq!(line(&snapshot), "    7 s  sent 20 pps  received 19.5 pps");
+        snapshot.rates = Some(Rates { offered_pps: None, sent_pps: 12_345.0, received_pps: 12_000.0 });
         snapshot.doing = "64 B: 12.3 kpps".into();
         (snapshot.done, snapshot.wanted) = (3, Some(8));
         snapshot.lost = Lost { due: 1000, frames: 5, ..Lost::default() };

@@ -1,8 +1,10 @@
 //! Rates in the units of these tests.
 
+use crate::format::in_kpps;
+
 /// Frames per second in thousands.
 pub(super) fn kpps(pps: Option<f64>) -> String {
-    pps.map_or("–".into(), |pps| format!("{:.1}", pps / 1e3))
+    pps.map_or("–".into(), in_kpps)
 }
 
 /// Megabits per second of frames: on layer 2, and with preamble and gap.
