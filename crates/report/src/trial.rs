@@ -70,6 +70,8 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
     } else if !trial.complete {
         notices.push("The trial was interrupted.".into());
     }
+    let departures = trial.replay.iter().flat_map(|replay| &replay.departures);
+    notices.extend(departures.map(|departure| format!("{departure}.")));
     notices.extend(sentences::silent(trial).map(|silent| format!("{silent}.")));
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
         notices.push(
@@ -308,6 +310,18 @@ mod tests {
             Some(kpps_results::Disturbance { packets: 1, pauses: 1, longest: Some(pause) });
         let shown = "before; in the one that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
         assert!(screen(&trial).contains(shown), "{}", screen(&trial));
+    }
+
+    #[test]
+    fn the_page_of_a_replay_tells_how_its_frames_differ() {
+        let departures = vec!["2 frames were cut".to_owned()];
+        let replay = kpps_results::detail::TrialReplay {
+            file: "a.pcap".into(),
+            departures,
+            ..kpps_results::detail::TrialReplay::default()
+        };
+        let text = page(&DetailedTrial { replay: Some(replay), ..DetailedTrial::default() });
+        assert!(text.contains("2 frames were cut.") && !text.contains("unchanged"), "{text}");
     }
 
     #[test]
