@@ -2,6 +2,9 @@
 //! bytes from the network layer on, without what routers change (hops left, IPv4's checksum) and switches
 //! change (Ethernet addresses, VLAN tags).
 //!
+//! A kernel that merges frames (GRO) does not keep all of IPv4's identifications. So a frame with an unknown
+//! one and a right header checksum is recognised without it.
+//!
 //! Equal frames are counted together: if as many arrive as were sent, none is missing; additional ones are
 //! duplicates. So a loss and a duplicate of equal frames cancel out, as do those of one frame in two passes
 //! of the capture. When a frame was sent is unknown: there are no latencies. A frame that was damaged, or
@@ -12,6 +15,7 @@
 use crate::arrivals::Arrived;
 use crate::kept::{Anomalies, Keeper, Kept};
 use kpps_frames::Templates;
+use kpps_frames::checksum::checksum;
 use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,10 +39,29 @@ fn number(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// The bytes of a frame that stay the same on its path.
 fn fingerprint(frame: &[u8]) -> u64 {
+    const HOPS_AND_CHECKSUM: [usize; 3] = [2 + 8, 2 + 10, 2 + 11];
+    hashed(packet(frame), &HOPS_AND_CHECKSUM)
+}
+
+/// The same of an IPv4 packet without its identification.
+fn unnumbered(frame: &[u8]) -> Option<u64> {
+    const AND_IDENTIFICATION: [usize; 5] = [2 + 4, 2 + 5, 2 + 8, 2 + 10, 2 + 11];
     let packet = packet(frame);
+    (number(packet, 0) == Some(TYPE_IPV4)).then(|| hashed(packet, &AND_IDENTIFICATION))
+}
+
+/// Whether the header of an IPv4 packet is undamaged.
+fn has_right_sum(frame: &[u8]) -> bool {
+    let ip = packet(frame).get(2..).unwrap_or_default();
+    let bytes = 4 * usize::from(ip.first().map_or(0, |byte| byte & 0xf));
+    bytes >= 20 && ip.get(..bytes).is_some_and(|header| checksum(header) == 0)
+}
+
+/// A hash of a packet without its hops left, its checksum, and what else is not in `of_ipv4`.
+fn hashed(packet: &[u8], of_ipv4: &[usize]) -> u64 {
     // Type and packet, without the padding behind its length.
     let (changes, length): (&[usize], _) = match number(packet, 0) {
-        Some(TYPE_IPV4) => (&[2 + 8, 2 + 10, 2 + 11], number(packet, 4).map(|bytes| 2 + usize::from(bytes))),
+        Some(TYPE_IPV4) => (of_ipv4, number(packet, 4).map(|bytes| 2 + usize::from(bytes))),
         Some(TYPE_IPV6) => (&[2 + 7], number(packet, 6).map(|bytes| 2 + 40 + usize::from(bytes))),
         _ => (&[], None),
     };
@@ -89,6 +112,8 @@ struct Class {
 #[derive(Debug, Default)]
 pub struct Classes {
     known: HashMap<u64, u32>,
+    /// The classes of IPv4 packets by their hashes without identification.
+    unnumbered: HashMap<u64, Vec<u32>>,
     classes: Vec<Class>,
     /// The class of each frame, in order.
     order: Vec<u32>,
@@ -113,6 +138,9 @@ impl Classes {
                 let next = flows.len();
                 let flow = *flows.entry(flow(frame)).or_insert(next);
                 all.classes.push(Class { in_a_pass: 0, at: n.into(), flow });
+                if let Some(hash) = unnumbered(frame) {
+                    all.unnumbered.entry(hash).or_default().push(class);
+                }
             }
             all.classes[class as usize].in_a_pass += 1;
             all.order.push(class);
@@ -199,7 +227,7 @@ impl Recognised {
     /// Counts a frame, without FCS, with the time when the kernel received it, in ns since 1970, if that is
     /// known. Returns false if it is not of the capture.
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let class = self.classes.known.get(&fingerprint(frame)).map(|class| *class as usize);
+        let class = self.class(frame);
         let mut anomalies = Anomalies { other_traffic: class.is_none(), ..Anomalies::default() };
         match class {
             None => self.other_traffic += 1,
@@ -218,6 +246,18 @@ impl Recognised {
             keeper.keep((frame, stamp), None, anomalies, None);
         }
         class.is_some()
+    }
+
+    /// The class of a frame, if it is of the capture.
+    fn class(&self, frame: &[u8]) -> Option<usize> {
+        let Classes { known, unnumbered: without, classes, .. } = &*self.classes;
+        if let Some(class) = known.get(&fingerprint(frame)) {
+            return Some(*class as usize);
+        }
+        let alike = without.get(&unnumbered(frame)?).filter(|_| has_right_sum(frame))?;
+        // Of several, the one of which most is missing.
+        let passes = |class: usize| self.arrived[class] / classes[class].in_a_pass.max(1);
+        alike.iter().map(|class| *class as usize).min_by_key(|class| passes(*class))
     }
 
     /// Whether a frame arrived after one of its flow that was sent later. One that has arrived before in the
@@ -310,6 +350,32 @@ mod tests {
         assert_eq!((all.arrived().received, all.arrived().other_traffic, classes.with_equals()), (5, 3, 2));
         let kept = all.take_kept();
         assert_eq!((kept.frames.len(), kept.frames[0].at_ns, &kept.frames[0].frame), (3, 7, &damaged));
+    }
+
+    /// What a kernel does to the identifications of frames that it has merged, as a port cuts them: it counts
+    /// up from the first one.
+    #[test]
+    fn frames_that_were_merged_are_known_whatever_their_identifications() {
+        let with = |mut frame: Vec<u8>, identification: u16| {
+            frame[18..20].copy_from_slice(&identification.to_be_bytes());
+            frame[24..26].fill(0);
+            let sum = checksum::checksum(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            frame
+        };
+        // Different frames of one identification, and equal frames that differ in it alone.
+        let sent: Vec<_> =
+            (0..9).map(|n| with(frame(1, n.min(4)), 0x1234 + u16::from(n.saturating_sub(4)))).collect();
+        let classes = classes(&sent);
+        let mut all = Recognised::new(classes.clone(), 9).keeping();
+        for (n, frame) in sent.iter().enumerate() {
+            assert!(all.take(&with(frame.clone(), 0x4321 + n as u16), None));
+        }
+        assert_eq!(classes.tally(&all.arrived, 9, &[]), (9, 0));
+        assert_eq!((all.arrived().reordered, all.arrived().other_traffic), (0, 0));
+        let mut damaged = sent[0].clone();
+        damaged[19] ^= 1;
+        assert!(!all.take(&damaged, None), "its checksum is wrong");
     }
 
     #[test]

@@ -2,10 +2,14 @@
 //! interfaces and nftables count is the truth.
 
 use crate::net::{Net, document, is_short_of_cpu, stop};
+use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use kpps_namespaces::in_six_tries;
+use pcap_file::pcap::{PcapPacket, PcapWriter};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 /// Has the kernel merge the frames that come to an interface, and count at its ingress hook what it hands
@@ -105,6 +109,47 @@ fn merged_flows_are_counted_in_order() {
         assert_eq!((&stream["received"], &document["corrupted"]), (&6400.into(), &0.into()), "{document}");
         handed_on(&net, "b") < 3200
     });
+}
+
+/// A capture in bursts of 16 UDP packets of one flow, which all have this identification.
+fn capture(path: &Path, identification: u16, dont_fragment: bool) {
+    let mut writer = PcapWriter::new(File::create(path).unwrap()).unwrap();
+    for n in 0..320_u32 {
+        let payload = [n.to_be_bytes(), [7; 4], [8; 4], [9; 4], [1; 4]].concat();
+        let mut ip = Ipv4Header::new(0, 64, IpNumber::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
+        (ip.identification, ip.dont_fragment) = (identification, dont_fragment);
+        let mut frame = Vec::new();
+        PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+            .ip(IpHeaders::Ipv4(ip, Default::default()))
+            .udp(1000, 2000)
+            .write(&mut frame, &payload)
+            .unwrap();
+        let at = Duration::from_millis((n / 16).into());
+        writer.write_packet(&PcapPacket::new(at, frame.len() as u32, &frame)).unwrap();
+    }
+}
+
+/// The kernel does not keep the identifications of packets that it merges: a replay knows them nevertheless.
+#[test]
+fn replayed_frames_that_were_merged_are_known() {
+    let Some(net) = Net::new(&[("a", "b")]) else { return };
+    merge_at(&net, ["a", "b"], "rx-udp-gro-forwarding");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bursts.pcap");
+    for (identification, dont_fragment) in [(0x1234, true), (0x1234, false), (0, true), (0, false)] {
+        capture(&path, identification, dont_fragment);
+        in_six_tries("the kernel merges frames", || {
+            handed_on(&net, "b");
+            let words =
+                ["trial", "--ports", "packet:a,packet:b", "--replay", path.to_str().unwrap(), "--json"];
+            let output = net.kpps(&[&words[..], &["--retries", "0"]].concat());
+            let trial = document(&output);
+            let of = |name: &str| trial[name].as_u64().unwrap();
+            assert!(output.status.success() || is_short_of_cpu(&output), "{trial}");
+            assert_eq!((of("received"), of("lost")), (of("sent"), 0), "{identification}: {trial}");
+            of("sent") > 160 && handed_on(&net, "b") < of("sent") / 2
+        });
+    }
 }
 
 /// A firewall that drops superpackets has dropped all frames in them: each has one place.
