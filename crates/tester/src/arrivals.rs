@@ -611,6 +611,7 @@ impl Arrivals {
     /// A frame without a whole tag of this load. Returns whether it may be one of the stream.
     #[cold]
     fn take_untagged(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        self.fragments += u64::from(self.is_first_fragment(frame));
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         // If no whole frame has arrived, TTL and checksum may have been rewritten.
         let usual = if self.changes.is_empty() { sent } else { &self.usual[..] };
@@ -637,6 +638,21 @@ impl Arrivals {
         }
         self.keep((frame, stamp), None, Anomalies { nameless, tagless, ..Anomalies::default() }, None);
         true
+    }
+
+    /// Whether a frame is the first fragment of an IPv4 packet of the stream whose tag is in a later one.
+    fn is_first_fragment(&self, frame: &[u8]) -> bool {
+        let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
+        let ip = HEADER_BYTES + 4 * vlans(sent).len();
+        let is_ipv4 = frame.get(ip - 2..ip) == Some(&TYPE_IPV4.to_be_bytes()) && vlans(frame) == vlans(sent);
+        let begins = frame.get(ip + 6..ip + 8).is_some_and(|flags| [flags[0] & 0x3f, flags[1]] == [0x20, 0]);
+        let ports = ip + 4 * usize::from(frame.get(ip).map_or(0, |byte| byte & 0xf));
+        let same = |at: usize| {
+            let varies = self.varies.get(at).is_some_and(|varies| *varies);
+            varies || frame.get(at).is_some_and(|byte| sent.get(at) == Some(byte))
+        };
+        let mut steady = [ip, ip + 9].into_iter().chain(ip + 12..ip + 20).chain(ports..ports + 4);
+        is_ipv4 && begins && steady.all(same)
     }
 
     /// The entry of these Ethernet addresses, if there is room for another.
@@ -1534,6 +1550,22 @@ mod tests {
         }
         assert_eq!(all.findings(), Findings { fragments: 5, ..Findings::default() });
         assert_eq!(all.arrived().corrupted, 5);
+    }
+
+    /// As of packets of a user's own, whose tags are at their ends.
+    #[test]
+    fn first_fragments_without_a_tag_are_told_and_those_of_others_are_not() {
+        let mut all = arrivals();
+        // Stations, a part of the payload; another address, a later fragment.
+        for (byte, value) in [(0, 9), (50, 3), (43, 7), (30, 1), (21, 7)] {
+            let mut first = frame(3);
+            first[42..].fill(8);
+            first[20..22].copy_from_slice(&[0x20, 0]);
+            first[byte] = value;
+            all.take(&first, None);
+        }
+        assert_eq!(all.findings(), Findings { fragments: 3, ..Findings::default() });
+        assert_eq!(all.arrived().other_traffic, 5);
     }
 
     /// Numbers of more bits than a tag has.
