@@ -31,9 +31,9 @@ pub struct Arguments {
     /// The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
     #[arg(long)]
     nic: Option<String>,
-    /// Numbers of simulated CPUs: `1,2,4` or `1..8`
-    #[arg(long, value_name = "COUNTS", default_value = "1..8", value_parser = parameter::counts)]
-    cpu_counts: Counts,
+    /// Numbers of simulated CPUs: `1,2,4` or `1..8` [default: from 1 to all of the machine]
+    #[arg(long, value_name = "COUNTS", value_parser = parameter::counts)]
+    cpu_counts: Option<Counts>,
     /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
@@ -73,7 +73,8 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
     let (flows, shared_lines) = (arguments.flows, arguments.shared_lines);
     let with = |&cpus: &usize| (&setup, Scaling { load, flows, cpus, shared_lines });
-    let trials: Vec<_> = arguments.cpu_counts.0.iter().map(with).collect();
+    let counts = arguments.cpu_counts.as_ref().map_or_else(|| (1..=setup.cpus).collect(), |it| it.0.clone());
+    let trials: Vec<_> = counts.iter().map(with).collect();
     let finished = arguments.resume.finished(session)?;
     let rows = finished.each(&trials, |(setup, what)| scale(setup, what, &|| session.goes_on()))?;
     files.publish(&documents::scale(&trials, &rows), "")?;

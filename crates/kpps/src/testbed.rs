@@ -106,6 +106,9 @@ impl Target {
             _ if self.seed.is_some() && !(kind == Kind::Simulator || kind == Kind::Known && self.noise) => {
                 Err(Failure::Input("--seed is for the simulator, and for known:RATE with --noise".into()))
             }
+            _ if self.top.one_way && self.top.app.is_none() => {
+                Err(Failure::Input("--one-way is for an app between two simulated cards: give --app".into()))
+            }
             _ if self.noise && kind != Kind::Known => {
                 Err(Failure::Input("--noise is for a known rate: --testbed known:RATE".into()))
             }

@@ -84,10 +84,15 @@ impl Changes {
         let Captured { number, at_ns, mut bytes, length, made } = frame;
         let least = usize::from(Size::MIN.bytes_without_fcs());
         let most = usize::from(Size::MAX.bytes_without_fcs()) + 4;
-        if length > most || bytes.len() < 14 {
+        if length > most {
             return Err(format!(
-                "cannot be sent: frame {number} has {} bytes; capture again without segmentation offloads and with whole headers",
-                if length > most { length } else { bytes.len() }
+                "cannot be sent: frame {number} has {length} bytes; capture again without segmentation offloads"
+            ));
+        }
+        if bytes.len() < 14 {
+            let bytes = bytes.len();
+            return Err(format!(
+                "cannot be sent: frame {number} has {bytes} bytes, less than an Ethernet header: capture whole headers, or leave it out with `editcap IN OUT {number}`"
             ));
         }
         if made {
@@ -208,8 +213,11 @@ impl Playback {
         let sizes = Mix::of_frames(path.display().to_string(), sizes).ok_or("has no frames")?;
         let times = match speed {
             Some(speed) => {
-                let none = "has no usable times (two frames at different times, in order): give --load";
-                Some(Arc::new(Times::new(&changes.at_ns, speed).ok_or(none)?))
+                let none = || match changes.earlier.0.is_none() {
+                    true => "has no two frames at different times: give --load",
+                    false => "has no frame that is later than the first one: give --load",
+                };
+                Some(Arc::new(Times::new(&changes.at_ns, speed).ok_or_else(none)?))
             }
             None => None,
         };

@@ -1,7 +1,6 @@
 //! `kpps agent`: ports of this host for a tester on another host.
 
 use crate::error::Failure;
-use clap::builder::BoolishValueParser;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
 use kpps_measure::units::{self, Rate};
@@ -90,7 +89,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuList>,
     /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "yes|no", value_parser = super::options::yes_or_no())]
     priority: Option<bool>,
     #[command(flatten)]
     credentials: Credentials,

@@ -4,7 +4,7 @@ use crate::error::Failure;
 use crate::live::Live;
 use crate::output::{Files, Outputs};
 use clap::Args;
-use clap::builder::BoolishValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
@@ -32,10 +32,16 @@ pub struct PortOptions {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
     /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no())]
     pub priority: Option<bool>,
     #[command(flatten)]
     pub live: Live,
+}
+
+/// Reads yes or no.
+pub fn yes_or_no() -> impl TypedValueParser<Value = bool> {
+    let values = [PossibleValue::new("yes").alias("true"), PossibleValue::new("no").alias("false")];
+    PossibleValuesParser::new(values).map(|word| ["yes", "true"].contains(&word.as_str()))
 }
 
 /// Options of the commands that run on ports by themselves.
@@ -83,10 +89,23 @@ impl PortOptions {
         port::Options { service: self.service(), ring: self.ring, promiscuous }
     }
 
-    /// These options for a port here, beside one on another host: rings may be of that one only.
+    /// Refuses what is of cards only, if none of these ports is one.
+    pub fn check(&self, specs: &[Spec]) -> Result<(), Failure> {
+        let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
+        match specs.first() {
+            Some(first) if self.service.is_some() && !specs.iter().any(may_be_card) => {
+                let cards = "is of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS";
+                Err(Failure::Input(format!("--service {cards}: {first} is none")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// These options for a port here, beside one on another host: those of cards may be of that one only.
     pub fn beside(&self, other: &Spec) -> Self {
-        let ring = self.ring.filter(|_| !matches!(other, Spec::Card(..)));
-        Self { ring, ..self.clone() }
+        let is_card = matches!(other, Spec::Card(..));
+        let (ring, service) = (self.ring.filter(|_| !is_card), self.service.filter(|_| !is_card));
+        Self { ring, service, ..self.clone() }
     }
 
     /// Opens the ports and waits for their links.
@@ -96,6 +115,7 @@ impl PortOptions {
         specs: &[Spec],
         promiscuous: bool,
     ) -> Result<Vec<AnyPort>, Failure> {
+        self.check(specs)?;
         session.watch();
         use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
         use_priority(self.priority.unwrap_or(true));

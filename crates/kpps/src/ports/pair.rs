@@ -75,6 +75,7 @@ pub struct PortPair {
 impl PortPair {
     /// Opens the ports.
     pub fn open(&self, session: &Session, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
+        options.check(ports)?;
         let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
         let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
         at_most(2, "--vlan", self.vlan.len())?;
@@ -149,6 +150,12 @@ impl PortPair {
         Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
+    /// An option that was given and that says what is in the headers of frames, beside addresses and VLANs,
+    /// which stations have, too.
+    pub fn shapes(&self) -> Option<&'static str> {
+        self.traffic.shapes()
+    }
+
     /// How long frames are waited for.
     pub fn drain(&self) -> Duration {
         self.drain.unwrap_or(Duration::from_secs(1))
@@ -174,9 +181,10 @@ impl PortPair {
             ("--max-shortfall", self.max_shortfall.is_some()),
             ("--watch", !self.watch.is_empty()),
             ("--drain", self.drain.is_some()),
-            ("a choice of flows or VLANs", self.unusual().is_some()),
+            ("--vlan", !self.vlan.is_empty()),
         ];
-        given.into_iter().find_map(|(name, given)| given.then_some(name))
+        let given = given.into_iter().find_map(|(name, given)| given.then_some(name));
+        given.or_else(|| self.traffic.given())
     }
 
     /// The hosts of both ports, if they are others.

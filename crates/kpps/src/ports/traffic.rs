@@ -57,6 +57,31 @@ pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
 }
 
 impl Traffic {
+    /// An option that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--src", self.src.is_some()),
+            ("--dst", self.dst.is_some()),
+            ("--ipv6", self.ipv6),
+            ("--sport", self.sport.is_some()),
+            ("--dport", self.dport.is_some()),
+            ("--flows", self.flows.is_some()),
+        ];
+        let given = given.into_iter().find_map(|(name, given)| given.then_some(name));
+        given.or_else(|| self.shapes())
+    }
+
+    /// One of them that says what is in headers, beside addresses and flows.
+    pub fn shapes(&self) -> Option<&'static str> {
+        let given = [
+            ("--dscp", self.dscp.is_some()),
+            ("--ttl", self.ttl.is_some()),
+            ("--encap", !self.encap.is_empty()),
+            ("--template", self.template.is_some()),
+        ];
+        given.into_iter().find_map(|(name, given)| given.then_some(name))
+    }
+
     /// What they say, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows, dscp, ttl: hops, .. } = self;

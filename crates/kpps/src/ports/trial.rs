@@ -108,6 +108,11 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
+    if let Some(what) = target.pair.shapes().filter(|_| replay.is_some()) {
+        return Err(Failure::Input(format!(
+            "{what}: --replay sends the frames of the capture as they are, with their own headers"
+        )));
+    }
     let mut tester = target.pair.open(session, &specs(&target.testbed)?, &target.options)?;
     let offer = offer(arguments, &tester, replay.as_ref())?;
     let mut files = arguments.outputs.open(session, "trial")?;
@@ -141,7 +146,8 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let trial = DetailedTrial { traffic: target.pair.unusual(), capture, replay, sender, ..trial };
+    let traffic = target.pair.unusual().filter(|_| replay.is_none());
+    let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
     publish(arguments, &trial, files, session)
 }
 
@@ -151,7 +157,7 @@ fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure
     let name = target.name().join(",");
     let own = [
         ("--shape", arguments.shape != Shape::Constant),
-        ("--replay", arguments.load.is_none()),
+        ("--replay", arguments.replay.is_given()),
         ("--calibration", !arguments.calibration.is_empty()),
         ("--capture", arguments.capture.is_some()),
         ("--interval", arguments.interval.is_some()),
