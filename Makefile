@@ -20,14 +20,14 @@ export KPPS_SKIPPED = $(TARGET)/skipped
 WITH_CLIPPY = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/with-clippy.sh
 
 # Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time, and
-# so does what only computes, at the lowest priority. Of the others run twice as many at a time as there are
+# so does what only computes, at a lower priority. Of the others run twice as many at a time as there are
 # processors: those on ports and agents wait, too.
 test: install-build-tools install-test-tools install-lab install-python formatting
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
 	$(WITH_CLIPPY) cargo test --workspace --no-run
 	$(WITH_CLIPPY) cargo test --workspace --benches --no-run
 	@failed=; $(call run-tests,$$(nproc),--doc) || failed=1; \
-		nice -n 19 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & built=$$!; \
+		nice -n 5 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & built=$$!; \
 		$(call run-tests,2,--test qemu) > $(TARGET)/test-guests.log 2>&1 & guests=$$!; \
 		$(call run-tests,$$((2 * $$(nproc))),--lib --bins --test '[!q]*' --bench instructions) || failed=1; \
 		wait $$guests || failed=1; cat $(TARGET)/test-guests.log; \
