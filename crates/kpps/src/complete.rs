@@ -24,6 +24,12 @@ pub fn with_values(arg: Arg) -> Arg {
         "name" => || Kind::ALL.into_iter().flat_map(kpps_profiles::names).collect(),
         "ports" | "port" | "from_port" | "to_port" => ports,
         "watch" => interfaces,
+        "app" => || kpps_sim::Forwarder::ALL.map(|app| app.name().to_owned()).to_vec(),
+        "service" => || ["kpps", "napi", "polling"].map(str::to_owned).to_vec(),
+        "testbed" => || {
+            let machines = kpps_profiles::names(Kind::Machine).into_iter();
+            machines.map(|machine| format!("sim:{machine}")).collect()
+        },
         _ => return arg,
     };
     arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(values(), typed)))

@@ -504,6 +504,10 @@ fn a_shell_is_offered_values() {
         (&["kpps", "grid", "--chip", "8257"], "82574l"),
         (&["kpps", "study", "rdr"], "rdr2007"),
         (&["kpps", "list", "drivers", "click"], "click-polling"),
+        (&["kpps", "curve", "--app", "vlan"], "vlan-route"),
+        (&["kpps", "send", "--service", "na"], "napi"),
+        (&["kpps", "send", "--priority", "y"], "yes"),
+        (&["kpps", "trial", "--testbed", "sim:mor"], "sim:morris2000"),
     ] {
         let all = offered(words);
         assert!(all.iter().any(|it| it == value), "{words:?}: {all:?}");
