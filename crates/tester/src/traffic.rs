@@ -194,8 +194,9 @@ impl Traffic {
         if self.replies {
             say(format_args!("the second port replies"));
         }
-        if !vlans.is_empty() {
-            let vlans: Vec<_> = vlans.iter().map(ToString::to_string).collect();
+        if vlans.iter().any(|vlan| *vlan != 0) {
+            let number = |vlan: &u16| if *vlan == 0 { "none".to_owned() } else { vlan.to_string() };
+            let vlans: Vec<_> = vlans.iter().map(number).collect();
             say(format_args!("VLAN {}", vlans.join(" and ")));
         }
         text
