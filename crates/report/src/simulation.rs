@@ -111,14 +111,17 @@ pub fn profile(document: &Profile) -> String {
 pub fn scale(document: &Scale) -> String {
     let on = &document.environment;
     let mut text = format!(
-        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {} flows, offered {:.0} pps\n\n",
+        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {}, offered {:.0} pps\n\n",
         on.machine,
         on.nic.as_deref().unwrap_or("–"),
         on.bus,
         on.host,
         on.stack,
         on.frame_bytes_with_fcs,
-        on.flows.unwrap_or(1),
+        match on.flows {
+            None | Some(1) => "1 flow".to_owned(),
+            Some(flows) => format!("{flows} flows"),
+        },
         document.rows.first().map_or(0.0, |row| row.offered_pps),
     );
     text += "CPUs  delivered   wire   card    bus  memory     CPUs busy    waiting   header  limit\n";
