@@ -1,9 +1,10 @@
 //! Constants that were set and would change nothing, because the simulation has nothing that reads them.
 
+use crate::setup::StackParams;
 use kpps_datasheet::{Chip, Erratum};
 use kpps_driver::Config;
 use kpps_driver::config::Service;
-use kpps_profiles::{Change, Kind};
+use kpps_profiles::{Change, Kind, To};
 
 /// What a simulation does with its cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Activity {
 }
 
 /// Entries of driver presets, chips and rate-limited NICs that are read for sending only.
-const OF_SENDING: [&str; 22] = [
+const OF_SENDING: [&str; 23] = [
     "tx_ring",
     "completion",
     "report_every",
@@ -51,6 +52,7 @@ const OF_SENDING: [&str; 22] = [
     "tx_descriptors",
     "tx_interrupt_every",
     "tx_watermark",
+    "report_packet_sent",
 ];
 
 /// The same of receiving.
@@ -111,11 +113,25 @@ const OF_PROCESSES: [&str; 22] = [
 const OF_SEVERAL_CPUS: [&str; 6] =
     ["line_transfer_ps", "queue_lines", "bridge_lines", "route_lines", "nat_lines", "ring_lines"];
 
+/// Entries of stacks that are read for sending only.
+const OF_STACKS_SENDING: [&str; 8] = [
+    "enqueue_cycles",
+    "transmit_cycles",
+    "transmit_queue",
+    "to_device_burst",
+    "to_device_queue",
+    "queue_cycles",
+    "output_cycles",
+    "start_cycles",
+];
+
 /// What reads constants in a simulation, beside its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
     /// The e1000 and the driver's choices; `None` with a rate-limited NIC.
     pub e1000: Option<(Chip, &'s Config)>,
+    /// The constants of the operating system's stack.
+    pub stack: &'s StackParams,
     /// The entry of the machine's `bus` that holds for the card.
     pub bus: &'s str,
     /// Whether the card is given beside the machine.
@@ -149,16 +165,45 @@ impl Readers<'_> {
             Kind::Driver | Kind::Chip if !self.activity.receives() && is(&OF_RECEIVING) => {
                 Some("nothing is received here".to_owned())
             }
-            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) => {
+            Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) && !self.switches(&steps) => {
                 Some("no process reads from a socket here".to_owned())
             }
             Kind::Host | Kind::Stack | Kind::Work if is(&OF_SEVERAL_CPUS) && self.is_on_one_cpu() => {
                 Some("one CPU does the work here".to_owned())
             }
             Kind::Stack => self.of_stack(&steps),
+            Kind::Chip => match *steps.first()? {
+                "port" if self.chooses_port() => Some("the simulation chooses the card's port".to_owned()),
+                "eeprom_ps" => Some("the driver reads the EEPROM before a trial begins".to_owned()),
+                _ => None,
+            },
+            // An app's cards send PAUSE frames, which take time on the wire.
+            Kind::Driver
+                if steps == ["flow_control"] && !self.is_app() && change.to != To::Set("off".into()) =>
+            {
+                Some("the simulator's wire does not obey PAUSE frames".to_owned())
+            }
             Kind::Driver => self.e1000.and_then(|(chip, config)| of_driver(chip, config, &steps)),
             _ => None,
         }
+    }
+
+    fn is_app(&self) -> bool {
+        matches!(self.activity, Activity::Forward(_))
+    }
+
+    /// Whether the number of the card's port is the simulation's, or means nothing to the load. A receiver
+    /// with one port has the address of the port that it is told.
+    fn chooses_port(&self) -> bool {
+        let has_two = self.e1000.is_some_and(|(chip, _)| chip == Chip::I82546eb);
+        self.activity.sends() || has_two
+    }
+
+    /// Whether this is the switch to FreeBSD's thread that polls a driver.
+    fn switches(&self, steps: &[&str]) -> bool {
+        let is_paced =
+            self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::SelfPacing { .. }));
+        steps == ["switch_cycles"] && is_paced && matches!(self.stack, StackParams::FreeBsd(_))
     }
 
     fn is_on_one_cpu(&self) -> bool {
@@ -172,20 +217,100 @@ impl Readers<'_> {
         };
         let is_polled =
             self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::Polling { .. }));
-        let lacks = match *steps.first()? {
+        let first = *steps.first()?;
+        if !self.activity.sends() && OF_STACKS_SENDING.contains(&first) {
+            return Some("nothing is sent here".to_owned());
+        }
+        if let Some((_, config)) = self.e1000
+            && let Some(why) = self.of_service(&config.service, first)
+        {
+            return Some(why.to_owned());
+        }
+        let lacks = match first {
             "bridge_cycles" if app != Some("bridge") => "no bridge",
             "nat_cycles" if app != Some("nat") => "no NAT",
             "vlan_cycles" if app != Some("vlan-route") => "no router between VLANs",
-            "route_cycles" | "forward_cycles" if app.is_none_or(|app| app == "bridge") => "no router",
+            "route_cycles" | "forward_cycles" | "ip_cycles" if app.is_none_or(|app| app == "bridge") => {
+                "no router"
+            }
             "polling" if !is_polled => "no card that is polled by polling(4)",
             _ => return None,
         };
         Some(format!("there is {lacks} here"))
     }
 
+    /// Entries that a stack reads for drivers that are served in another way, or for another activity.
+    fn of_service(&self, service: &Service, entry: &str) -> Option<&'static str> {
+        let in_interrupt = matches!(service, Service::InterruptLoop { .. });
+        let by_softirq = matches!(service, Service::Napi { .. });
+        let has_backlog = in_interrupt && self.activity.receives();
+        let sends_only = self.activity == Activity::Send;
+        let is_app = self.is_app();
+        let no_backlog = "no driver here hands frames to netif_rx";
+        let no_softirq = "no softirq receives here";
+        let no_elements = "the app here is not made of counting elements";
+        let no_queue = "the sender here passes no queue";
+        match (self.stack, entry) {
+            (StackParams::Linux22(_) | StackParams::Linux24(_), "netif_rx_cycles" | "backlog")
+            | (StackParams::Linux24(_), "backlog_weight")
+                if !has_backlog =>
+            {
+                Some(no_backlog)
+            }
+            (StackParams::Linux22(_) | StackParams::Linux24(_), "element_cycles" | "element_ps")
+                if is_app =>
+            {
+                Some(no_elements)
+            }
+            (StackParams::Linux22(params), "element_cycles") if params.element_ps.is_some() => {
+                Some("element_ps holds in its place")
+            }
+            (StackParams::Linux22(_), "from_device_queue" | "from_device_burst" | "net_bh_cycles")
+                if !has_backlog && (!by_softirq || sends_only) =>
+            {
+                Some("no frame comes to Click through net_bh here")
+            }
+            (StackParams::Linux22(_), "bottom_half_cycles") if !has_backlog && !by_softirq => {
+                Some("no bottom half runs here")
+            }
+            (StackParams::Linux22(_), "softirq_budget" | "softirq_restarts") if !by_softirq => {
+                Some(no_softirq)
+            }
+            (StackParams::Linux22(_), "thread_slice_ps") if !in_interrupt && !by_softirq => {
+                Some("the thread here yields after each turn")
+            }
+            (StackParams::Linux22(_), "to_device_queue" | "queue_cycles") if sends_only => Some(no_queue),
+            (
+                StackParams::Linux24(_),
+                "softirq_cycles" | "softirq_budget" | "softirq_restarts" | "softirq_time_ps" | "poll_cycles",
+            ) if !has_backlog && !by_softirq => Some(no_softirq),
+            (StackParams::Linux24(_), "thread_slice_ps") if !has_backlog && !by_softirq && !sends_only => {
+                Some(no_softirq)
+            }
+            (StackParams::Linux24(_), "task_cycles") if (in_interrupt || by_softirq) && !sends_only => {
+                Some("no thread polls or sends here")
+            }
+            (StackParams::Linux24(_), "enqueue_cycles" | "transmit_queue") if sends_only => Some(no_queue),
+            (StackParams::Linux24(_), "receive_cycles") if sends_only => Some("nothing is received here"),
+            (StackParams::Linux24(_), "watchdog_ps") => Some("a trial is shorter than this limit"),
+            (StackParams::FreeBsd(_), "output_cycles" | "system_call_cycles") if !sends_only => {
+                Some("no process sends here")
+            }
+            (
+                StackParams::FreeBsd(_),
+                "input_cycles" | "input_queue" | "netisr_cycles" | "receive_cycles",
+            ) if sends_only => Some("nothing is received here"),
+            (StackParams::FreeBsd(_), "element_cycles") if is_app => Some(no_elements),
+            (StackParams::FreeBsd(_), "poll_cycles") if in_interrupt => Some("nothing is polled here"),
+            _ => None,
+        }
+    }
+
     fn of_machine(&self, steps: &[&str]) -> Option<String> {
         match *steps {
-            ["nic"] if self.e1000.is_some() => Some("the card is no rate-limited NIC here".to_owned()),
+            ["nic"] if self.e1000.is_some() => {
+                Some("the card is no rate-limited NIC here; `kpps scale --nic` measures one".to_owned())
+            }
             ["chip"] if self.e1000.is_none() => Some("the card is a rate-limited NIC here".to_owned()),
             ["nic" | "chip"] if self.card_is_given => Some("the card is given beside it".to_owned()),
             ["cpus"] if self.e1000.is_some() && self.is_on_one_cpu() => {

@@ -11,7 +11,8 @@ use kpps_frames::Size;
 use kpps_machine::platform::Arrays;
 use kpps_machine::stack::{freebsd, linux22, linux24};
 use kpps_machine::{S, bus, host, limits};
-use kpps_profiles::{Change, Kind, Profile};
+use kpps_measure::TrialError;
+use kpps_profiles::{Change, Constant, Kind, Profile, To};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -91,6 +92,26 @@ impl StackParams {
     }
 }
 
+/// The driver's constant of the longest frame.
+const MOST_BYTES: &str = "max_frame_bytes";
+
+/// The source of an own profile's value without another.
+const OWN: &str = "own";
+
+/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, are there
+/// for whichever card is put in.
+fn own_entries(machine: &Profile) -> Vec<Change> {
+    let is_own = |constant: &&Constant| constant.name == "cpus" && constant.source == OWN;
+    let own = machine.constants().iter().filter(is_own);
+    own.map(|Constant { name, value, .. }| Change {
+        kind: Kind::Machine,
+        profile: None,
+        constant: name.clone(),
+        to: To::Set(value.clone()),
+    })
+    .collect()
+}
+
 /// The work of kernels and drivers that all machines have in common.
 const COMMON: &str = "common";
 
@@ -128,7 +149,21 @@ impl MachineProfile {
         }
         let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
         let place = profile.get::<Self>()?.beside(Path::new(machine));
+        place
+            .check_bus()
+            .map_err(|problem| SetupError::Mismatch(format!("machine profile '{machine}': {problem}")))?;
         Ok((profile, place))
+    }
+
+    /// Refuses a bus of a card that there is not: a mistyped name would leave the card on another bus.
+    fn check_bus(&self) -> Result<(), String> {
+        let cards =
+            Chip::ALL.iter().map(|chip| chip.name().to_owned()).chain(kpps_profiles::names(Kind::Nic));
+        let known: Vec<_> = std::iter::once("any".to_owned()).chain(cards).collect();
+        match self.bus.keys().find(|key| !key.ends_with(".toml") && !known.contains(key)) {
+            Some(key) => Err(format!("bus: there is no card '{key}'; known are {}", known.join(", "))),
+            None => Ok(()),
+        }
     }
 
     /// The bus of this card, behind the entry of `bus` that names it.
@@ -194,7 +229,7 @@ pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
         Kind::Host => profile.get::<host::Host>()?.check().map_err(bad),
         Kind::Work => profile.get::<host::Work>()?.check().map_err(bad),
         Kind::Stack => StackParams::of(profile)?.check().map_err(bad),
-        Kind::Machine => Ok(profile.get::<MachineProfile>().map(drop)?),
+        Kind::Machine => profile.get::<MachineProfile>()?.check_bus().map_err(bad),
         Kind::Driver => {
             let (model, own) = profile.split(&DriverModel::CONSTANTS);
             let DriverModel { .. } = model.get()?;
@@ -261,6 +296,10 @@ pub struct Setup {
     pub policy: Option<OwnPolicy>,
     /// The entry of the machine's `bus` that names this one.
     bus_entry: String,
+    /// The longest frame that the driver accepts, if it was set and is no preset's.
+    set_frame_bytes: Option<u16>,
+    /// Entries of the machine's own file that are checked like changes.
+    own_entries: Vec<Change>,
     /// Whether the chip is another than the machine's own.
     chip_is_given: bool,
 }
@@ -377,6 +416,12 @@ impl Setup {
             let own = driver_model.kernels.iter().map(Kernel::to_string).collect::<Vec<_>>().join(" and ");
             driver_description += &format!(" (a driver for {own}: it never ran on {kernel} as it does here)");
         }
+        let is_set = |change: &Change| {
+            change.profile.is_none() && change.kind == Kind::Driver && change.constant == MOST_BYTES
+        };
+        let is_own = |constant: &Constant| constant.name == MOST_BYTES && constant.source == OWN;
+        let set_frame_bytes = (changes.iter().any(is_set) || preset.constants().iter().any(is_own))
+            .then_some(config.max_frame_bytes);
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
         Ok(Self {
@@ -408,6 +453,8 @@ impl Setup {
             driver_model,
             policy,
             bus_entry: bus_entry.into(),
+            set_frame_bytes,
+            own_entries: own_entries(&machine_profile),
             chip_is_given: chip.is_some(),
         })
     }
@@ -421,10 +468,14 @@ impl Setup {
         let readers = Readers {
             activity,
             e1000: Some((self.card.chip, &self.config)),
+            stack: &self.stack_params,
             bus: &self.bus_entry,
             card_is_given: self.chip_is_given,
         };
         readers.check(changes).map_err(SetupError::Mismatch)?;
+        readers
+            .check(&self.own_entries)
+            .map_err(|why| SetupError::Mismatch(format!("machine profile '{}': {why}", self.machine)))?;
         match (&self.stack_params, self.config.service) {
             (StackParams::FreeBsd(params), Service::Polling { .. }) if params.hz < POLLING_HZ => {
                 Err(SetupError::Mismatch(format!(
@@ -440,6 +491,20 @@ impl Setup {
     /// The share of the CPU that the driver leaves to others.
     pub fn reserve(&self) -> f64 {
         f64::from(self.config.service.reserved()) / 100.0
+    }
+
+    /// Refuses frames that are longer than what was set as the longest.
+    ///
+    /// # Errors
+    /// Both lengths.
+    pub(crate) fn check_size(&self, size: Size) -> Result<(), TrialError> {
+        match self.set_frame_bytes {
+            Some(most) if size.bytes_with_fcs() > most.into() => Err(TrialError::Load(format!(
+                "frames of {} B are longer than driver.{MOST_BYTES} = {most}",
+                size.bytes_with_fcs()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would
@@ -623,8 +688,13 @@ impl RateLimitedSetup {
     /// # Errors
     /// The constant, and the reason.
     pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
-        let readers =
-            Readers { activity, e1000: None, bus: &self.bus_entry, card_is_given: self.nic_is_given };
+        let readers = Readers {
+            activity,
+            e1000: None,
+            stack: &self.stack_params,
+            bus: &self.bus_entry,
+            card_is_given: self.nic_is_given,
+        };
         readers.check(changes).map_err(SetupError::Mismatch)
     }
 

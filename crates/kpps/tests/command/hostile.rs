@@ -208,6 +208,17 @@ const SIMULATED: &[(&str, &str)] = &[
     ("profile --machine ols2005 --set driver.rx_ring=16", "driver preset 'intel-5.7.6'"),
     // Entries of profiles: where, what was found, what is allowed.
     ("curve --set driver.rx_low=third", "rx_low: found \"third\", allowed are half, quarter, eighth"),
+    ("curve --set driver.transmit_tail=1", "transmit_tail: found 1, allowed are each-frame, each-poll"),
+    (
+        "curve --driver kpps --set driver.service.napi.weight=64",
+        "the base has self-pacing: replace it with service = { value = { napi = { … } } }",
+    ),
+    (
+        "curve --driver kpps --set driver.service.nappi.weight=64",
+        "no entry 'service.nappi'; those of service are interrupt-loop",
+    ),
+    ("curve --driver kpps --set driver.flow_control=full", "does not obey PAUSE frames"),
+    ("curve --driver kpps --set stack.backlog=10", "no driver here hands frames to netif_rx"),
     ("curve --set driver.rescue=3", "rescue: found 3, allowed is true or false"),
     (
         "curve --set driver.moderation.radv=-1",

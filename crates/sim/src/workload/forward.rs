@@ -435,7 +435,8 @@ impl Forwarding {
 
     fn check_load(&self, load: &Load) -> Result<(), TrialError> {
         let wires = if self.ways == 1 { "line rate" } else { "two line rates" };
-        check_load(load.offered_pps, self.line_rate_pps(load.size), wires)
+        check_load(load.offered_pps, self.line_rate_pps(load.size), wires)?;
+        self.setup.check_size(load.size)
     }
 
     /// Forwards a load. The drivers' timers tick once, in the middle of the warm-up, so that throttling that

@@ -128,6 +128,7 @@ impl Receiving {
     /// Offers a load, accounts for its frames, and says where the CPU's time went.
     pub fn profiled(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Profiled, TrialError> {
         check_load(load.offered_pps, self.line_rate_pps(load.size), "line rate")?;
+        self.setup.check_size(load.size)?;
         let frame = frame_to_card(load.size, 0)?;
         let setup = self.setup.clone().for_frames(load.size);
         let (simulation, device) = Simulation::with_one_card(&setup, 1, 0, Box::<Count>::default())?;

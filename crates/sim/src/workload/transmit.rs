@@ -163,6 +163,7 @@ pub fn transmit_with(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Transmit, TrialError> {
     check(setup, features)?;
+    setup.check_size(size)?;
     let (frame, right) = frames(features, size)?;
     if frame.len() > MOST_BUFFER_BYTES {
         return Err(TrialError::Load(format!(

@@ -48,3 +48,23 @@ fn interrupts_come_as_often_as_the_throttle_lets_them() {
         );
     }
 }
+
+/// A driver accepts whatever frames it is measured with, unless its longest frame was set.
+#[test]
+fn frames_longer_than_what_was_set_are_refused() {
+    let measured = |most: Option<i64>, bytes: u16, app| {
+        let set =
+            most.map(|most| ("driver.max_frame_bytes".to_owned(), kpps_results::grid::Setting::Whole(most)));
+        let choice = kpps_sim::Choice { set: set.into_iter().collect(), app, ..Default::default() };
+        let size = kpps_frames::Size::with_fcs(bytes);
+        let load = kpps_measure::Load { offered_pps: 20e3, size, warmup_ms: 1, duration_ms: 2, seed: 1 };
+        let trial = choice.testbed(choice.setup().unwrap()).trial_while(&load, &|| true);
+        trial.map(|trial| trial.delivered > 0).map_err(|why| why.to_string())
+    };
+    let why = Err("frames of 1518 B are longer than driver.max_frame_bytes = 1000".to_owned());
+    for app in [None, Some(kpps_sim::Forwarder::Bridge)] {
+        assert_eq!(measured(Some(1000), 1518, app), why);
+        assert_eq!(measured(Some(1000), 1000, app), Ok(true));
+        assert_eq!(measured(None, 1518, app), Ok(true));
+    }
+}

@@ -91,3 +91,22 @@ fn mismatches_are_said() {
     let error = Setup::named("morris2000", Some("82542"), "intel-9").unwrap_err().to_string();
     assert!(error.contains("intel-9") && error.contains("click-polling"), "{error}");
 }
+
+/// A machine's own file is checked like what is set, and a mistyped card in its `bus` is said.
+#[test]
+fn own_machines_are_checked_like_changes() {
+    let folder = std::env::temp_dir().join(format!("kpps-own-machine-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let refused = |text: &str| {
+        let file = folder.join("mine.toml");
+        std::fs::write(&file, format!("base = 'ols2005'\n{text}")).unwrap();
+        let machine = Some(file.display().to_string());
+        kpps_sim::Choice { machine, ..Default::default() }.setup().err().map(|why| why.to_string())
+    };
+    assert_eq!(refused("bus.82546eb = 'pci-64-66'"), None);
+    let cpus = refused("cpus = 2").unwrap();
+    assert!(cpus.contains("'mine': machine.cpus has no effect: one CPU"), "{cpus}");
+    let typo = refused("bus.82546be = 'pci-64-66'").unwrap();
+    assert!(typo.contains("bus: there is no card '82546be'; known are any, 82542"), "{typo}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
