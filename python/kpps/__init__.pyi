@@ -135,7 +135,7 @@ def curve(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -253,7 +253,7 @@ def grid(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -337,7 +337,7 @@ def scale(
         machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rss]
         nic (NIC): The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
-        cpu_counts (COUNTS): Numbers of simulated CPUs: `1,2,4` or `1..8` [default: 1..8]
+        cpu_counts (COUNTS): Numbers of simulated CPUs: `1,2,4` or `1..8` [default: from 1 to all of the machine]
         shared_lines (LINES): Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket that all flows share [default: 0]
         load (LOAD): The offered load [default: 100%]
         size (SIZE): Frame size in bytes with FCS [default: 64]
@@ -541,7 +541,7 @@ def ndr(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -659,7 +659,7 @@ def sizes(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -783,7 +783,7 @@ def rfc2544(
         report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -978,7 +978,7 @@ def trial(
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
         max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): Largest share of the frames that were due and that the tester may fail to send, or to take in, for a trial to be a measurement of the device under test [default: 0.1%]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
         calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
         strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
