@@ -48,6 +48,8 @@ impl Live {
         let choice = Choice { live: self.live, no_live: self.no_live };
         let none = || Failure::Input("--live needs a terminal as standard error".into());
         let show = choice.show(Terminal::now(), for_machines).ok_or_else(none)?;
+        // A signal must not leave the view on the screen.
+        session.watch();
         Ok(session.view(progress, source, show))
     }
 }

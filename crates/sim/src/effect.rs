@@ -1,6 +1,6 @@
 //! Constants that were set and would change nothing, because the simulation has nothing that reads them.
 
-use crate::setup::StackParams;
+use crate::stack_params::StackParams;
 use kpps_datasheet::{Chip, Erratum};
 use kpps_driver::Config;
 use kpps_driver::config::Service;

@@ -34,6 +34,7 @@ mod simulation;
 mod sink;
 pub mod source;
 mod stack;
+mod stack_params;
 pub mod trace;
 pub mod workload;
 
@@ -46,7 +47,8 @@ pub use device::rate_limited::Config as RateLimitedConfig;
 pub use effect::Activity;
 pub use kpps_machine::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;
-pub use setup::{RateLimitedSetup, Setup, SetupError, StackParams};
+pub use setup::{RateLimitedSetup, Setup, SetupError};
+pub use stack_params::StackParams;
 pub use workload::forward::{Conversation, Forwarded, Forwarding};
 pub use workload::receive::{Accounted, Profiled, Receiving};
 pub use workload::transmit::{Transmit, transmit, transmit_with};

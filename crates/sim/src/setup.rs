@@ -4,12 +4,11 @@ use crate::device::e1000::{DriverModel, Kernel};
 use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
 use crate::effect::{Activity, Readers};
+use crate::stack_params::{StackParams, kernel};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
 use kpps_driver::config::{RxFormat, Service};
 use kpps_frames::Size;
-use kpps_machine::platform::Arrays;
-use kpps_machine::stack::{freebsd, linux22, linux24};
 use kpps_machine::{S, bus, host, limits};
 use kpps_measure::TrialError;
 use kpps_profiles::{Change, Constant, Kind, Profile, To};
@@ -32,64 +31,6 @@ struct MachineProfile {
     cpus: Option<usize>,
     /// The driver presets that are compared on it if none are given.
     drivers: Option<Vec<String>>,
-}
-
-/// The constants of an operating system's stack, by the kernel that it belongs to.
-#[derive(Clone, Debug)]
-pub enum StackParams {
-    /// Linux 2.2 with Click.
-    Linux22(linux22::Params),
-    /// Linux 2.4 and later.
-    Linux24(linux24::Params),
-    /// FreeBSD 4 to 6.
-    FreeBsd(freebsd::Params),
-}
-
-impl StackParams {
-    fn of(stack: &Profile) -> Result<Self, kpps_profiles::Error> {
-        let (_, own) = stack.split(&["kernel"]);
-        Ok(match kernel(stack)? {
-            Kernel::Linux22 => Self::Linux22(own.get()?),
-            Kernel::Linux24 | Kernel::Linux26 | Kernel::Linux6 => Self::Linux24(own.get()?),
-            Kernel::FreeBsd => Self::FreeBsd(own.get()?),
-        })
-    }
-
-    fn check(&self) -> Result<(), String> {
-        match self {
-            Self::Linux22(params) => params.check(),
-            Self::Linux24(params) => params.check(),
-            Self::FreeBsd(params) => params.check(),
-        }
-    }
-
-    /// How its allocator keeps packet buffers.
-    pub(crate) fn buffers(&self) -> Arrays {
-        match self {
-            Self::Linux22(params) => params.buffers,
-            Self::Linux24(params) => params.buffers,
-            Self::FreeBsd(params) => params.buffers,
-        }
-    }
-
-    /// What drivers and kernels do, with this system's packet structures.
-    fn work(&self, work: host::Work) -> host::Work {
-        match self {
-            Self::FreeBsd(params) => {
-                host::Work { structure_bytes: params.mbuf_bytes, buffer_lines: 0, ..work }
-            }
-            Self::Linux22(_) | Self::Linux24(_) => work,
-        }
-    }
-
-    /// The most frames that its queues can hold, for one card.
-    pub(crate) fn most_frames(&self) -> usize {
-        match self {
-            Self::Linux22(params) => params.backlog + params.from_device_queue,
-            Self::Linux24(params) => params.backlog + params.transmit_queue,
-            Self::FreeBsd(params) => params.most_frames(),
-        }
-    }
 }
 
 /// The driver's constant of the longest frame.
@@ -131,15 +72,6 @@ const COMPARED: &[&str] = &[
     "em-1.7.35",
     "kpps",
 ];
-
-/// The kernel that a stack belongs to.
-fn kernel(stack: &Profile) -> Result<Kernel, kpps_profiles::Error> {
-    #[derive(Deserialize)]
-    struct OfKernel {
-        kernel: Kernel,
-    }
-    Ok(stack.split(&["kernel"]).0.get::<OfKernel>()?.kernel)
-}
 
 impl MachineProfile {
     /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.

@@ -1,7 +1,7 @@
 //! A running operating-system stack with one card, whichever stack that is.
 
 use crate::device::e1000::{E1000, Frame};
-use crate::setup::StackParams;
+use crate::stack_params::StackParams;
 use kpps_machine::Machine;
 use kpps_machine::platform::Buf;
 use kpps_machine::stack::freebsd::{self, Program};

@@ -6,9 +6,10 @@
 use crate::device::e1000::Frame;
 use crate::experiment::{Phases, check_load};
 use crate::ledger::check_socket;
-use crate::setup::{Setup, StackParams};
+use crate::setup::Setup;
 use crate::simulation::Simulation;
 use crate::source::{ConstantRate, frame_to_card};
+use crate::stack_params::StackParams;
 use kpps_frames::{Size, rate};
 use kpps_machine::MS;
 use kpps_machine::stack::linux24::{Attach, Stack, Tally};

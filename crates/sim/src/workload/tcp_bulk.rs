@@ -10,9 +10,10 @@ mod outgoing;
 
 use crate::device::e1000::E1000;
 use crate::experiment::{Phases, Snapshot};
-use crate::setup::{Setup, StackParams};
+use crate::setup::Setup;
 use crate::simulation::{CARD, Simulation};
 use crate::source::slot_ps;
+use crate::stack_params::StackParams;
 use clients::{AckReceiver, Clients, Hosts, Seen, Segments};
 use endpoints::Endpoints;
 use kpps_frames::Size;

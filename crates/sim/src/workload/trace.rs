@@ -6,10 +6,11 @@
 
 use crate::device::e1000::{E1000, Frame};
 use crate::experiment::{Phases, check_load};
-use crate::setup::{Setup, StackParams};
+use crate::setup::Setup;
 use crate::simulation::Simulation;
 use crate::source::{PacedGroups, frame_to_card};
 use crate::stack::Discard;
+use crate::stack_params::StackParams;
 use crate::trace::{Port, Trace};
 use kpps_datasheet::{reg, stat};
 use kpps_frames::{Size, rate};

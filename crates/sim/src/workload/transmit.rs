@@ -3,10 +3,11 @@
 use crate::device::e1000::{By, Features, Pieces, VLAN};
 use crate::device::rate_limited::RateLimitedDevice;
 use crate::experiment::{Phases, Snapshot};
-use crate::setup::{RateLimitedSetup, Setup, StackParams};
+use crate::setup::{RateLimitedSetup, Setup};
 use crate::simulation::Simulation;
 use crate::sink::Checked;
 use crate::stack::{Discard, ReceivesNothing, Running};
+use crate::stack_params::StackParams;
 use kpps_apps::{InfiniteSource, Pull};
 use kpps_frames::build::{self, Flow, udp_test};
 use kpps_frames::checksum::Sum;
