@@ -36,6 +36,7 @@ mod transmit;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 
 pub use complete::answer as answer_shell;
 pub use error::Failure;
@@ -170,12 +171,16 @@ pub fn session_of_process() -> Session {
 pub fn process(words: impl IntoIterator<Item = OsString>, session: &Session) -> u8 {
     let result = match parse(words) {
         Ok((command, refused)) => refused.and_then(|()| run(command, session)),
-        // --help and --version; a command line without a command gets the help, too.
-        Err(help)
-            if !help.use_stderr() || help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
-        {
-            help.exit()
+        // --help and --version.
+        Err(help) if !help.use_stderr() => {
+            let text = help.render();
+            let is_terminal = std::io::stdout().is_terminal();
+            session
+                .print(&if is_terminal { text.ansi().to_string() } else { text.to_string() })
+                .map_err(Into::into)
         }
+        // A command line without a command gets the help, too.
+        Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => help.exit(),
         Err(error) => Err(Failure::Input(in_one_line(&error))),
     };
     match result {

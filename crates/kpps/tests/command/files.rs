@@ -91,7 +91,14 @@ fn an_output_that_takes_nothing_is_an_error() {
         Command::new("sh").current_dir(folder.path()).args(["-c", &line]).output().unwrap()
     };
     for redirections in [">&-", "1</dev/null", "<&- >&-", ">/dev/full"] {
-        for words in [format!("{CURVE} --json"), format!("{CURVE} --csv -"), "schema".into()] {
+        for words in [
+            format!("{CURVE} --json"),
+            format!("{CURVE} --csv -"),
+            "schema".into(),
+            "--help".into(),
+            "curve -h".into(),
+            "--version".into(),
+        ] {
             let output = run(&words, redirections);
             assert!(!output.status.success(), "{words} {redirections}: {output:?}");
             let said = said(&output);
