@@ -27,9 +27,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes Ctrl-C, Ctrl-\\ (SIGQUIT), SIGTERM, SIGHUP of a closed terminal and SIGXCPU of a limit on CPU
-    /// time ask the work to end. A later Ctrl-C, Ctrl-\\ or SIGTERM ends the process. SIGHUP has no effect
-    /// under
+    /// Makes Ctrl-C, SIGQUIT, SIGTERM, SIGHUP of a closed terminal and SIGXCPU of a limit on CPU time ask
+    /// the work to end. A later Ctrl-C, SIGQUIT or SIGTERM ends the process. SIGHUP has no effect under
     /// `nohup`. A caller asks by itself.
     pub fn watch(&self) {
         static WATCHED: Once = Once::new();

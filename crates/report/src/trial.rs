@@ -7,7 +7,7 @@ pub(crate) mod series;
 pub use screen::screen;
 
 use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
-use crate::format::{in_kpps, rate};
+use crate::format::{in_kpps as kpps, rate};
 use crate::ndr::environment;
 use crate::page;
 use kpps_results::Cpu;
@@ -52,10 +52,6 @@ pub fn page(trial: &DetailedTrial) -> String {
         footer { p { "Made by kpps " (trial.kpps_version) "." } }
     };
     page::page(&title, &[page::CSS, drawing::CSS], &body)
-}
-
-fn kpps(pps: f64) -> String {
-    in_kpps(pps)
 }
 
 /// Notices that come before the results.

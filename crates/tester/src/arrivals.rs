@@ -25,7 +25,7 @@ use crate::kept::{Anomalies, Keeper, Kept};
 use crate::timeline::{ArrivalLine, Timeline};
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
-use kpps_frames::headers::TYPE_SERVICE_VLAN;
+use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
 use kpps_frames::tag::{self, Place};
 use kpps_measure::{Latency, StandingQueue};
 use kpps_results::Doubt;
@@ -642,17 +642,18 @@ impl Arrivals {
 
     /// Whether a frame is the first fragment of an IPv4 packet of the stream whose tag is in a later one.
     fn is_first_fragment(&self, frame: &[u8]) -> bool {
+        let Some(Headers { ip, transport, first: true, whole: false, is_ipv6: false, .. }) =
+            Headers::of(frame)
+        else {
+            return false;
+        };
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
-        let ip = HEADER_BYTES + 4 * vlans(sent).len();
-        let is_ipv4 = frame.get(ip - 2..ip) == Some(&TYPE_IPV4.to_be_bytes()) && vlans(frame) == vlans(sent);
-        let begins = frame.get(ip + 6..ip + 8).is_some_and(|flags| [flags[0] & 0x3f, flags[1]] == [0x20, 0]);
-        let ports = ip + 4 * usize::from(frame.get(ip).map_or(0, |byte| byte & 0xf));
         let same = |at: usize| {
             let varies = self.varies.get(at).is_some_and(|varies| *varies);
             varies || frame.get(at).is_some_and(|byte| sent.get(at) == Some(byte))
         };
-        let mut steady = [ip, ip + 9].into_iter().chain(ip + 12..ip + 20).chain(ports..ports + 4);
-        is_ipv4 && begins && steady.all(same)
+        let mut steady = [ip, ip + 9].into_iter().chain(ip + 12..ip + 20).chain(transport..transport + 4);
+        vlans(frame) == vlans(sent) && steady.all(same)
     }
 
     /// The entry of these Ethernet addresses, if there is room for another.

@@ -162,16 +162,22 @@ pub(super) mod tests {
         assert_eq!((delivered(&point), loss(&point)), ("100*".to_owned(), 0.5));
     }
 
-    #[test]
-    fn a_parameter_that_changes_nothing_is_named() {
+    /// The grid, with rates that the ring does not change.
+    pub(in super::super) fn idle_ring() -> Grid {
         let mut grid = grid();
-        assert_eq!(idle(&grid), None, "each cell has another rate");
-        // The same for both rings; the cells of one ring alone say nothing.
         for cell in &mut grid.cells {
             if let Some(point) = &mut cell.point {
                 point.delivered_pps = 1000.0 * (1 + cell.at[0] + 7 * cell.at[2]) as f64;
             }
         }
+        grid
+    }
+
+    #[test]
+    fn a_parameter_that_changes_nothing_is_named() {
+        assert_eq!(idle(&grid()), None, "each cell has another rate");
+        // The same for both rings; the cells of one ring alone say nothing.
+        let mut grid = idle_ring();
         let said = "driver.rx_ring changes nothing: cells that differ in nothing else are the same.";
         assert_eq!(idle(&grid).as_deref(), Some(said));
         grid.cells.retain(|cell| cell.at[1] == 0);

@@ -108,16 +108,9 @@ driver.rx_ring  100000  200000  400000
         assert!(text.contains(&format!("At {at} queues grew")) && !text.contains("At 100.0 kpps"), "{text}");
     }
 
-    /// With the ring, the rates of this grid do not change.
     #[test]
     fn a_parameter_that_changes_nothing_is_named() {
-        let mut grid = super::super::maps::tests::grid();
-        for cell in &mut grid.cells {
-            if let Some(point) = &mut cell.point {
-                point.delivered_pps = 1000.0 * (1 + cell.at[0] + 7 * cell.at[2]) as f64;
-            }
-        }
-        let text = screen(&grid);
+        let text = screen(&super::super::maps::tests::idle_ring());
         assert!(text.contains("driver.rx_ring changes nothing: cells that"), "{text}");
     }
 }

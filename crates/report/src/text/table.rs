@@ -1,7 +1,7 @@
 //! A table for each series.
 
 use super::Look;
-use crate::format::in_kpps;
+use crate::format::in_kpps as kpps;
 use crate::places;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_results::{Curve, Series, Trial};
@@ -127,11 +127,6 @@ fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: L
     let latencies = latencies(point, look);
     row.extend_from_slice(if places.is_some() { &latencies } else { &latencies[1..] });
     row
-}
-
-/// Thousands per second.
-fn kpps(pps: f64) -> String {
-    in_kpps(pps)
 }
 
 /// A share in per cent with two decimals; a small share is not shown as 0.
