@@ -241,9 +241,9 @@ mod tests {
             ("1", "{}", "sort takes one of plain, of, deep, slow: found {}"),
             (
                 "1",
-                "{ of = 3, deep = 4 }",
                 // Tables have the order of the alphabet or of the file.
-                "sort takes one of plain, of, deep, slow: found { ",
+                "{ deep = 4, of = 3 }",
+                "sort takes one of plain, of, deep, slow: found { deep = 4, of = 3 }",
             ),
             (
                 "1",
