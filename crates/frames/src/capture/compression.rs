@@ -6,6 +6,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::boxed::Box;
 use std::io::{self, BufRead, BufReader, Read};
+use std::vec::Vec;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -13,23 +14,19 @@ const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
 /// The uncompressed bytes of an input, and whether it is compressed.
 pub(super) fn plain<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn Read + 'i>, bool)> {
-    let mut magic = [0; 4];
-    let mut have = 0;
+    let mut magic = Vec::new();
     // A pipe may give less at once.
-    while have < magic.len() {
-        match input.read(&mut magic[have..]) {
-            Ok(0) => break,
-            Ok(more) => have += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let whole = io::Cursor::new(magic).take(have as u64).chain(BufReader::new(input));
-    Ok(match magic {
-        _ if magic[..2] == GZIP => (Box::new(MultiGzDecoder::new(whole)), true),
-        ZSTD => (Box::new(Zstd { source: whole, decoder: None }), true),
-        LZ4 => (Box::new(Lz4(Lz4Decoder::new(whole))), true),
-        _ => (Box::new(whole), false),
+    input.by_ref().take(4).read_to_end(&mut magic)?;
+    let [gzip, zstd, lz4] = [&GZIP[..], &ZSTD, &LZ4].map(|kind| magic.starts_with(kind));
+    let whole = io::Cursor::new(magic).chain(BufReader::new(input));
+    Ok(if gzip {
+        (Box::new(MultiGzDecoder::new(whole)), true)
+    } else if zstd {
+        (Box::new(Zstd { source: whole, decoder: None }), true)
+    } else if lz4 {
+        (Box::new(Lz4(Lz4Decoder::new(whole))), true)
+    } else {
+        (Box::new(whole), false)
     })
 }
 

@@ -38,6 +38,11 @@ pub struct PortOptions {
     pub live: Live,
 }
 
+/// The first of these options that was given.
+pub fn first<const N: usize>(given: [(&'static str, bool); N]) -> Option<&'static str> {
+    given.into_iter().find_map(|(name, given)| given.then_some(name))
+}
+
 /// Reads yes or no.
 pub fn yes_or_no() -> impl TypedValueParser<Value = bool> {
     let values = [PossibleValue::new("yes").alias("true"), PossibleValue::new("no").alias("false")];
@@ -81,7 +86,7 @@ impl PortOptions {
             ("--service", self.service.is_some()),
             ("--priority", self.priority.is_some()),
         ];
-        given.into_iter().find_map(|(name, given)| given.then_some(name))
+        first(given)
     }
 
     /// How ports are opened.

@@ -1,6 +1,7 @@
 //! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
 
 use super::agent::Credentials;
+use super::options::first;
 use super::traffic::{Traffic, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
@@ -183,8 +184,7 @@ impl PortPair {
             ("--drain", self.drain.is_some()),
             ("--vlan", !self.vlan.is_empty()),
         ];
-        let given = given.into_iter().find_map(|(name, given)| given.then_some(name));
-        given.or_else(|| self.traffic.given())
+        first(given).or_else(|| self.traffic.given())
     }
 
     /// The hosts of both ports, if they are others.

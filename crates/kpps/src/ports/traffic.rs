@@ -1,5 +1,6 @@
 //! Options of what frames look like: their addresses, ports and flows.
 
+use super::options::first;
 use crate::error::Failure;
 use clap::Args;
 use kpps_frames::Encap;
@@ -67,8 +68,7 @@ impl Traffic {
             ("--dport", self.dport.is_some()),
             ("--flows", self.flows.is_some()),
         ];
-        let given = given.into_iter().find_map(|(name, given)| given.then_some(name));
-        given.or_else(|| self.shapes())
+        first(given).or_else(|| self.shapes())
     }
 
     /// One of them that says what is in headers, beside addresses and flows.
@@ -79,7 +79,7 @@ impl Traffic {
             ("--encap", !self.encap.is_empty()),
             ("--template", self.template.is_some()),
         ];
-        given.into_iter().find_map(|(name, given)| given.then_some(name))
+        first(given)
     }
 
     /// What they say, on ports with these VLANs (0 for none).

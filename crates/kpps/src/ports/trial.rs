@@ -1,5 +1,6 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
+use super::options::first;
 use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
@@ -162,8 +163,7 @@ fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure
         ("--capture", arguments.capture.is_some()),
         ("--interval", arguments.interval.is_some()),
     ];
-    let own = own.into_iter().find_map(|(what, given)| given.then_some(what));
-    if let Some(what) = own {
+    if let Some(what) = first(own) {
         return Err(Failure::Input(format!("{name}: {what} takes two ports")));
     }
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
