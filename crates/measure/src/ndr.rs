@@ -83,6 +83,8 @@ pub fn search(
     let (min_pps, max_pps, allowed_by) = range.allowed(runner.allowed(), line_pps, sizes)?;
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
+    let confirmed = |goal: Goal| if runner.shows_all_queues() { goal } else { goal.confirmed() };
+    let goals: Vec<_> = goals.iter().map(|(name, goal)| (*name, confirmed(*goal))).collect();
     let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
     let time = |search: &Search| search.trials().iter().map(|(_, trial)| trial.seconds).sum::<f64>();
     let begun = Instant::now();
@@ -99,14 +101,14 @@ pub fn search(
             .trial(&name, sizes, Pattern::Rate(load_pps, search.trial_s(load_pps)))
             .map(|trial| search.add(load_pps, trial));
     }
-    let goals = goals.iter().map(|(name, goal)| {
-        let found = search.found(goal);
+    let goals = goals.into_iter().map(|(name, goal)| {
+        let found = search.found(&goal);
         // All that is allowed was measured, and met the goal.
         let is_met = found.done && found.upper_pps.is_none();
         let operator = allowed_by.as_ref().filter(|_| is_met).map(|_| Limit::Operator);
         SearchGoal {
             limited_by: found.limited_by.or(operator),
-            name: (*name).into(),
+            name: name.into(),
             loss_ratio: goal.loss_ratio,
             exceed_ratio: goal.exceed_ratio,
             width: goal.width,
@@ -283,8 +285,10 @@ mod tests {
         }
         fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
             assert!(self.allowed_pps.is_none_or(|pps| load.offered_pps <= pps), "not allowed");
-            let (due, sent) = (load.offered_pps as u64, load.offered_pps.min(2e5) as u64);
-            let trial = Trial::new(load.offered_pps, 1.0, [sent, due - sent, sent], Ledger::default());
+            let seconds = f64::from(load.duration_ms) / 1e3;
+            let of = |pps: f64| (pps * seconds) as u64;
+            let (due, sent) = (of(load.offered_pps), of(load.offered_pps.min(2e5)));
+            let trial = Trial::new(load.offered_pps, seconds, [sent, due - sent, sent], Ledger::default());
             Ok(trial.unwrap())
         }
     }

@@ -96,6 +96,11 @@ impl<'r> Runner<'r> {
         self.testbed.allowed()
     }
 
+    /// Whether trials tell of every queue of the device under test by how much it filled.
+    pub(crate) fn shows_all_queues(&self) -> bool {
+        self.testbed.shows_all_queues()
+    }
+
     /// One trial of the measurement with this name; of an earlier run if there is one.
     ///
     /// # Errors

@@ -183,6 +183,11 @@ pub trait Testbed {
     fn allowed(&self) -> Option<AllowedLoad> {
         None
     }
+    /// Whether its trials tell of every queue and buffer of the device under test by how much it filled.
+    /// Then a search needs no long trials to find loads that only buffers carry.
+    fn shows_all_queues(&self) -> bool {
+        false
+    }
     /// The loads in frames per second that later trials will have, where they are known: a testbed may
     /// prepare for them. Other loads are still possible.
     fn expect(&mut self, loads_pps: &[f64]) {

@@ -71,7 +71,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     }
     notices.extend(search.goals.iter().filter_map(|goal| held(search, goal)));
     notices.extend(remarks::disturbed(search.trials.iter()));
-    notices.extend(sent_less(search));
+    notices.extend(carried_less(search));
     notices.extend(remarks::resumed(search.trials.iter()));
     notices.extend(clock_error(search));
     let unexplained = || search.trials.iter().map(|trial| trial.ledger.unexplained);
@@ -133,11 +133,13 @@ pub(crate) fn tester_limits(search: &Ndr) -> Vec<String> {
     limited.map(notice).collect()
 }
 
-/// A notice for each goal whose lower bound was asked for as a higher load.
-fn sent_less(search: &Ndr) -> impl Iterator<Item = String> {
+/// A notice for each goal whose lower bound was asked for as a load that is higher by as much as is shown.
+fn carried_less(search: &Ndr) -> impl Iterator<Item = String> {
     search.goals.iter().filter_map(|goal| {
-        let (sent, load) = (rate(goal.lower_pps?), rate(goal.lower_load_pps?));
-        Some(format!("{}: {sent} are what was really sent of a load of {load}.", goal.name))
+        let (carried, load) = (rate(goal.lower_pps?), rate(goal.lower_load_pps?));
+        let differs = carried != load;
+        differs
+            .then(|| format!("{}: of a load of {load}, {carried} were sent and carried for long.", goal.name))
     })
 }
 
@@ -431,6 +433,21 @@ mod tests {
         assert!(!screen(&search).contains("held in"), "there is no higher one");
         search.goals[0] = SearchGoal { lower_pps: None, done: true, ..search.goals[0].clone() };
         assert!(!screen(&search).contains("held in"), "the goal is reached");
+    }
+
+    /// A bound below the load that was asked for is explained, if the two look different.
+    #[test]
+    fn a_bound_that_was_not_asked_for_is_explained() {
+        let said = |lower_pps, lower_load_pps| {
+            let of = SearchGoal { name: "NDR".into(), done: true, ..SearchGoal::default() };
+            let goal = SearchGoal { lower_pps: Some(lower_pps), lower_load_pps, ..of };
+            screen(&Ndr { goals: vec![goal], complete: true, ..Ndr::default() })
+        };
+        let less = said(20_790.0, Some(20_990.0));
+        assert!(less.contains("NDR: of a load of 21.0 kpps, 20.8 kpps were sent and carried"), "{less}");
+        for (lower_pps, load) in [(20_790.0, Some(20_795.0)), (20_790.0, None)] {
+            assert!(!said(lower_pps, load).contains("of a load of"), "{load:?}");
+        }
     }
 
     #[test]

@@ -85,9 +85,10 @@ pub struct SearchGoal {
     /// Time after which a load is decided, in s.
     pub sum_s: f64,
     /// The largest load at which the goal is met, below the upper bound, in frames per second: as far as it
-    /// was really sent.
+    /// was really sent, and sustained in its longest trials.
     pub lower_pps: Option<f64>,
-    /// That load as it was asked for, if something disturbed the trials there and less was sent.
+    /// That load as it was asked for, if less was sent because something disturbed the trials there, or if
+    /// less was sustained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_load_pps: Option<f64>,
     /// The smallest load at which it is not met; null if it is met at the highest.

@@ -15,6 +15,8 @@ pub struct Goal {
     pub trial_s: f64,
     /// The total duration of trials that decides a load, in s.
     pub sum_s: f64,
+    /// The length in s of the trials that [confirm](Goal::confirmed) a lower bound; 0 if none do.
+    pub confirm_s: f64,
 }
 
 /// The number of targets on the way to a goal, each longer and narrower than the one before.
@@ -23,14 +25,28 @@ pub(super) const LEVELS: u32 = 3;
 impl Goal {
     /// No loss: CSIT's NDR.
     pub const NDR: Self =
-        Self { loss_ratio: 0.0, exceed_ratio: 0.5, width: 0.005, trial_s: 1.0, sum_s: 21.0 };
+        Self { loss_ratio: 0.0, exceed_ratio: 0.5, width: 0.005, trial_s: 1.0, sum_s: 21.0, confirm_s: 0.0 };
     /// At most half a per cent of loss: CSIT's PDR.
     pub const PDR: Self = Self { loss_ratio: 0.005, ..Self::NDR };
 
     /// The goal with its durations scaled so that a full-length trial takes `trial_s`.
     #[must_use]
     pub fn with_trials_of(self, trial_s: f64) -> Self {
-        Self { trial_s, sum_s: self.sum_s * trial_s / self.trial_s, ..self }
+        let scale = trial_s / self.trial_s;
+        Self { trial_s, sum_s: self.sum_s * scale, confirm_s: self.confirm_s * scale, ..self }
+    }
+
+    /// The goal, each lower bound of which is confirmed by a trial of the longest length. A goal whose usual
+    /// trial is as long stays as it is.
+    ///
+    /// What the bucket of a shaper holds when a trial begins passes at any rate, and so does what fits into a
+    /// buffer. That hides a load that is too high from trials of the usual length, less the longer they are.
+    /// But a long trial also meets more of what loses a few frames now and then, and one of those must not
+    /// decide. So of two such trials the one that lost less counts; a second one is made only after a loss.
+    #[must_use]
+    pub fn confirmed(self) -> Self {
+        let longest_s = self.longest_s();
+        Self { confirm_s: if longest_s > self.trial_s { longest_s } else { 0.0 }, ..self }
     }
 
     /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is
@@ -85,13 +101,76 @@ impl Goal {
         longest.is_some_and(|trial| !trial.is_steady() && self.is_low(trial).is_none())
     }
 
+    /// What the [confirming](Self::confirmed) trials of a load say of it.
+    ///
+    /// A loss beyond the goal of at most the width of the bounds lowers the bound by as much. A larger one
+    /// refutes it. Trials that the tester limits say nothing; if all are of that kind, no more can be
+    /// learned.
+    fn confirmed_by<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Confirmation {
+        let long: Vec<_> = trials.into_iter().filter(|trial| self.is_confirming(trial)).collect();
+        let of_the_device = long.iter().filter(|trial| trial.limit().is_none());
+        let beyond = |trial: &&Trial| (trial.exact_loss_ratio() - self.loss_ratio).max(0.0);
+        let best = of_the_device.map(|trial| (beyond(trial), trial.sent_share()));
+        match best.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((0.0, sent_share)) => Confirmation::Sustained { share: sent_share },
+            _ if long.len() < CONFIRMING => Confirmation::Open,
+            Some((beyond, _)) if beyond > self.width => Confirmation::Refuted,
+            Some((beyond, sent_share)) => Confirmation::Sustained { share: sent_share * (1.0 - beyond) },
+            None => Confirmation::Sustained { share: 1.0 },
+        }
+    }
+
+    /// Whether a trial is one that confirms a lower bound.
+    fn is_confirming(&self, trial: &Trial) -> bool {
+        self.confirm_s > 0.0 && trial.seconds >= self.confirm_s * (1.0 - SLACK)
+    }
+
+    /// Whether these trials make a load a lower bound but for a trial that confirms it.
+    pub(super) fn wants_confirmation<'t>(&self, trials: impl Iterator<Item = &'t Trial> + Clone) -> bool {
+        self.needs_confirmation()
+            && self.confirmed_by(trials.clone()) == Confirmation::Open
+            && self.target(LEVELS - 2).judge(trials) == Bound::Lower
+    }
+
+    /// Whether this is a last target, whose lower bounds are confirmed.
+    fn needs_confirmation(&self) -> bool {
+        self.confirm_s > 0.0 && self.longest_s() >= self.confirm_s * (1.0 - SLACK)
+    }
+
+    /// The share of a load that its confirming trials carried, if it has been confirmed; otherwise 1.
+    pub fn sustained_share<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
+        match self.confirmed_by(trials) {
+            Confirmation::Sustained { share } => share,
+            Confirmation::Open | Confirmation::Refuted => 1.0,
+        }
+    }
+
     /// The class of a load with these trials.
-    pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Bound {
+    pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial> + Clone) -> Bound {
+        let confirmation = self.confirmed_by(trials.clone());
+        match self.judge_by_sums(trials) {
+            _ if confirmation == Confirmation::Refuted => Bound::Upper,
+            Bound::Lower if confirmation == Confirmation::Open && self.needs_confirmation() => {
+                Bound::Undecided
+            }
+            bound => bound,
+        }
+    }
+
+    /// The class of a load by the total durations of its trials of low and of high loss.
+    fn judge_by_sums<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Bound {
         // Sums of durations: full-length and short ones, of low and of high loss.
         let (mut fl, mut fh, mut sl, mut sh) = (0.0, 0.0, 0.0, 0.0);
+        let mut judged_elsewhere = 0;
         for trial in trials {
             let full = trial.seconds >= self.trial_s * (1.0 - SLACK);
             let Some(low) = self.is_low(trial) else { continue };
+            // Their losses are judged together, unless queues grew: that is no noise.
+            let is_lossy = self.is_confirming(trial) && trial.exact_loss_ratio() > self.loss_ratio;
+            if is_lossy && trial.is_steady() && judged_elsewhere < CONFIRMING {
+                judged_elsewhere += 1;
+                continue;
+            }
             *match (full, low) {
                 (true, true) => &mut fl,
                 (true, false) => &mut fh,
@@ -149,6 +228,20 @@ impl Goal {
         }
         load_pps * (1.0 - worst)
     }
+}
+
+/// So many trials, at most, confirm a lower bound.
+const CONFIRMING: usize = 2;
+
+/// What the longest trials of a load say of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Confirmation {
+    /// Too few trials.
+    Open,
+    /// This share of the load is sustained.
+    Sustained { share: f64 },
+    /// The load is not sustained.
+    Refuted,
 }
 
 /// The tolerance of sums of durations: 21 times 0.1 is not exactly 2.1.
@@ -243,6 +336,45 @@ mod tests {
         assert!(Goal::NDR.wants_longer([&of(0, None, 0, 60)]) && !Goal::NDR.wants_longer([&longest]));
         // Of an overflow that is not known, a loss may be the tester's own.
         assert_eq!(Goal::NDR.is_low(&of(0, None, 5000, 0).with_overflow(None)), None);
+    }
+
+    /// Three seconds without loss want a long trial; its loss decides only if a second one has it, too.
+    #[test]
+    fn a_long_trial_confirms_a_lower_bound() {
+        let goal = Goal::NDR.confirmed();
+        assert_eq!(
+            (goal.confirm_s, Goal { sum_s: 1.0, exceed_ratio: 0.0, ..goal }.confirmed().confirm_s),
+            (11.0, 0.0)
+        );
+        let short = (3, 1.0, 0.0);
+        for (of, judged, wants, share) in [
+            (&[(2, 1.0, 0.0)][..], Bound::Undecided, false, 1.0),
+            (&[short], Bound::Undecided, true, 1.0),
+            (&[(11, 1.0, 0.0)], Bound::Undecided, true, 1.0),
+            (&[short, (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
+            (&[short, (1, 11.0, 0.02)], Bound::Undecided, true, 1.0),
+            (&[short, (2, 11.0, 0.02)], Bound::Upper, false, 1.0),
+            (&[short, (1, 11.0, 0.02), (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
+            (&[short, (1, 11.0, 0.02), (1, 11.0, 0.001)], Bound::Undecided, false, 0.999),
+            (&[(11, 1.0, 0.0), (2, 11.0, 0.001)], Bound::Lower, false, 0.999),
+            (&[(11, 1.0, 0.1), (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
+            (&[(12, 1.0, 0.1)], Bound::Upper, false, 1.0),
+        ] {
+            let trials = trials(of);
+            let found =
+                (goal.judge(&trials), goal.wants_confirmation(trials.iter()), goal.sustained_share(&trials));
+            assert_eq!(found, (judged, wants, share), "{of:?}");
+        }
+        // What was not sent was not carried; what the tester limits says nothing, and is not tried for ever.
+        let long = |shortfall, disturbed| {
+            let sent = 11_000 - shortfall;
+            let trial = Trial { seconds: 11.0, sent, shortfall, delivered: sent, ..Trial::default() };
+            trial.with_disturbance(Some(Disturbance { packets: disturbed, ..Disturbance::default() }), None)
+        };
+        assert_eq!(goal.sustained_share([&long(110, 110)]), 0.99);
+        let limited = [long(110, 0), long(110, 0)];
+        assert_eq!(goal.confirmed_by(&limited[..1]), Confirmation::Open);
+        assert_eq!(goal.confirmed_by(&limited), Confirmation::Sustained { share: 1.0 });
     }
 
     #[test]

@@ -520,6 +520,10 @@ impl Forwarding {
 }
 
 impl Testbed for Forwarding {
+    fn shows_all_queues(&self) -> bool {
+        true
+    }
+
     fn line_rate_pps(&self, size: Size) -> f64 {
         line_pps(size) * f64::from(self.ways) / 2.0
     }

@@ -176,6 +176,10 @@ impl Receiving {
 }
 
 impl Testbed for Receiving {
+    fn shows_all_queues(&self) -> bool {
+        true
+    }
+
     fn line_rate_pps(&self, size: Size) -> f64 {
         rate::line_rate_pps(rate::GIGABIT, size)
     }

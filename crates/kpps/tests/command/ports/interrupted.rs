@@ -9,6 +9,17 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Two ports with a bridge between them that carries 20.8 kpps, so that a search takes tens of trials.
+fn bridge() -> Option<Net> {
+    let net = Net::bridge()?;
+    let throttled = "tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 3000";
+    if !net.command(&throttled.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
+        kpps_namespaces::skip::lacks("the queueing discipline tbf");
+        return None;
+    }
+    Some(net)
+}
+
 fn search(net: &Net, trials: &Path) -> Child {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
     let words =
@@ -78,7 +89,7 @@ fn goes_on(net: &Net, trials: &Path) {
 
 #[test]
 fn a_search_that_is_killed_goes_on_where_it_was() {
-    let Some(net) = Net::bridge() else { return };
+    let Some(net) = bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
         let trials = folder.path().join(signal);
@@ -111,7 +122,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
 /// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
 #[test]
 fn other_settings_are_another_system() {
-    let Some(net) = Net::bridge() else { return };
+    let Some(net) = bridge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let trials = folder.path().join("trials");
     let mut child = search(&net, &trials);
@@ -131,7 +142,7 @@ fn other_settings_are_another_system() {
 fn gives_up(trials: &Path, happens: &[&str], why: &str) -> Option<Net> {
     let mut last = None;
     in_six_tries("it happens in the middle of the search", || {
-        let Some(net) = Net::bridge() else { return true };
+        let Some(net) = bridge() else { return true };
         let _ = fs::remove_file(trials);
         let mut child = search(&net, trials);
         let is_searching = measured(&mut child, trials, 3);
