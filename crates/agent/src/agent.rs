@@ -88,12 +88,12 @@ impl Agent {
         self.address
     }
 
-    /// Where it listens, and for whom if not for all, in words.
+    /// The address at which it listens, and a restriction to testers of this host, in words.
     pub fn place(&self) -> String {
-        let (address, port) = (self.address, self.address.port());
+        let address = self.address;
         match address.ip().is_loopback() {
             true => {
-                format!("{address}, for testers on this host (--listen 0.0.0.0:{port} is for others, too)")
+                format!("{address}, for testers on this host only")
             }
             false => address.to_string(),
         }

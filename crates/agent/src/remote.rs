@@ -196,8 +196,8 @@ async fn session(host: &Host, address: SocketAddr, security: &Security) -> Resul
 async fn mismatch(address: SocketAddr, security: &Security) -> Option<&'static str> {
     let speaks_tls = tokio::time::timeout(PROBE, speaks_tls(address)).await.ok()?.ok()??;
     match (speaks_tls, security) {
-        (true, Security::Token(_)) => Some("certificates (--tls-ca, --tls-cert, --tls-key), not a token"),
-        (false, Security::Tls { .. }) => Some("a token (--token-file), not certificates"),
+        (true, Security::Token(_)) => Some("certificates, not a token"),
+        (false, Security::Tls { .. }) => Some("a token, not certificates"),
         _ => None,
     }
 }

@@ -107,7 +107,7 @@ impl Rules {
         match self.destinations.iter().any(|network| network.0.contains(&address)) {
             true => Ok(Spec::Udp { host: address.to_string(), port: *port }),
             false => Err(format!(
-                "{spec} sends to {address}, which is in none of the allowed networks: {} (--allow-to)",
+                "{spec} sends to {address}, which is in none of the allowed networks: {}",
                 listed(&self.destinations)
             )),
         }

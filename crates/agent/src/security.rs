@@ -74,7 +74,8 @@ impl Security {
             (Some(token), _) => Ok(Self::Token(Token::read(token)?)),
             (None, [Some(authority), Some(certificate), Some(key)]) => Self::tls(authority, certificate, key),
             _ => Err(Error(
-                "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key".into(),
+                "agent and tester must authenticate each other: give a token, or an authority, a certificate and its key"
+                    .into(),
             )),
         }
     }
@@ -124,7 +125,7 @@ impl Security {
     pub(crate) fn check<T>(&self, call: &Request<T>) -> Result<(), Status> {
         let Self::Token(Token(token)) = self else { return Ok(()) };
         let mut all = call.metadata().get_all(HEADER).iter();
-        let refused = |why: &str| Err(Status::unauthenticated(format!("{why} (--token-file)")));
+        let refused = |why: &str| Err(Status::unauthenticated(why));
         match (all.next(), all.next()) {
             (None, _) => refused("it requires a token"),
             (_, Some(_)) => refused("it requires one token, not several"),

@@ -106,8 +106,8 @@ impl Bound {
     pub fn exceeded(&self, audit: &Audit) -> Option<String> {
         let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
         if seen.is_empty() {
-            let what = "no row has it; lost and changed are counted by --workload bridge only";
-            return Some(format!("--max {}: {what}", self.name));
+            let what = "no row has it; lost and changed are counted by the workload bridge only";
+            return Some(format!("{}: {what}", self.name));
         }
         seen.into_iter().find(|(_, value)| *value > self.most).map(|(row, value)| {
             let Row { workload, driver, .. } = row;
@@ -462,7 +462,7 @@ mod tests {
         assert!(message.contains("linux: reads-per-frame is 0.2000"), "{message}");
         assert_eq!(bound("reads-per-frame=0.2").unwrap().exceeded(&audit), None);
         let none = bound("lost=0").unwrap().exceeded(&audit).unwrap();
-        assert!(none.starts_with("--max lost: no row has it"), "{none}");
+        assert!(none.starts_with("lost: no row has it"), "{none}");
     }
 
     #[test]

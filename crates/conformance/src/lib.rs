@@ -147,16 +147,16 @@ pub fn run_at(
     progress: &mut dyn FnMut(&Case),
 ) -> Result<Report, Error> {
     let only_real =
-        |flag: &str| Err(Error::Real(format!("{flag} is for a real card: --on vfio:ADDRESS or uio:ADDRESS")));
+        |what: &str| Err(Error::Real(format!("{what} is for a real card: vfio:ADDRESS or uio:ADDRESS")));
     match (place, beside) {
-        (Place::Emulated(_), (Some(_), _)) => only_real("--peer"),
-        (Place::Emulated(_), (_, Some(_))) => only_real("--link-control"),
+        (Place::Emulated(_), (Some(_), _)) => only_real("an interface at the other end of the cable"),
+        (Place::Emulated(_), (_, Some(_))) => only_real("control of the link"),
         (Place::Emulated(on), _) => run(*on, chip, progress),
         (Place::Real(card), (Some(peer), link_control)) => {
             run_real(&RealOptions { card: card.clone(), peer: peer.to_owned(), link_control }, progress)
         }
-        (Place::Real(card), (None, _)) => {
-            Err(Error::Real(format!("{card} needs an interface at the other end of its cable: --peer IFACE")))
-        }
+        (Place::Real(card), (None, _)) => Err(Error::Real(format!(
+            "{card} needs an interface at the other end of its cable: name its peer"
+        ))),
     }
 }

@@ -1,23 +1,34 @@
 //! `kpps calibrate-host`: what a frame and an interrupt cost on a machine, from curves measured on it.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::Outputs;
+use crate::session::Session;
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_sim::calibrate::{CalibrateError, Measured, calibrate, profiles};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `kpps calibrate-host`.
 #[derive(Args)]
-#[command(after_help = kpps_report::examples::CALIBRATE_HOST)]
+#[command(after_help = "Examples:
+  kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
+  kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
+  kpps calibrate-host w64.json w8.json,driver.weight=8 --to mine \\
+      --machine lab-e1000 --driver linux-6.1-e1000
+  kpps curve --machine mine/machine.toml --set driver.rx_ring=80
+
+What counts of each point is the CPU time for a delivered frame. Where the CPU was not observed, only points
+that lost more than 5 % of the frames count, and the CPU is taken to have been busy all the time: leave out
+curves that lost frames for another reason, as a short ring. Measure light and heavy loads, and two settings
+that differ in what the CPU has to do.")]
 pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
     /// Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = heading::AGENTS)]
     to: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,

@@ -2,14 +2,29 @@
 
 use crate::error::Failure;
 use crate::output::Outputs;
+use crate::session::Session;
 use clap::Args;
 use kpps_measure::compare::{Criteria, Results, compare};
 use kpps_measure::units;
-use kpps_report::Session;
 
 /// Arguments of `kpps compare`.
 #[derive(Args)]
-#[command(after_help = kpps_report::examples::COMPARE)]
+#[command(after_help = "Examples:
+  for i in 1 2 3 4 5 6 7 8; do                 take turns, because a system drifts
+      kpps trial --ports packet:a,packet:b --load 200kpps --json >> before.json
+      kpps trial --ports packet:a,packet:c --load 200kpps --json >> after.json
+  done
+  kpps compare before.json after.json --threshold 2%   exit code 1 if something is worse by more
+
+Each side is a file, several files with commas between them, or a folder of .json files. A file may hold
+several documents, one after the other. kpps compares trials, curves, grids, searches (ndr, sizes) and rows
+of the lab that have the same sizes, loads and durations on all sides. If each side has measured one system
+only, their names may differ.
+
+Quantities: delivered frames per second, latency (p50 and p99), CPU time per delivered frame (without idle
+polls), NDR, PDR and MRR. The test is the exact rank-sum test (Wilcoxon, Mann and Whitney) with Holm's
+correction for all comparisons made: the more quantities are compared, the more repetitions it takes. A
+single value never decides, but for counts of `kpps lab --clock instructions`, which repeat within 2 %.")]
 pub struct Arguments {
     /// The results to compare: the first side is the reference
     #[arg(required = true, num_args = 2.., value_name = "RESULTS")]

@@ -1,14 +1,15 @@
 //! `kpps curve`: delivered against offered packets per second.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{BoundArguments, Outputs, Resume};
+use crate::session::Session;
 use crate::simulator::COMPARED;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Loads};
 use kpps_measure::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
-use kpps_report::Session;
 use kpps_report::live::{Progress, Source};
 use kpps_report::summarised;
 use kpps_results::{Curve, Environment};
@@ -18,19 +19,29 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(
     mut_arg("driver", |driver| driver.help(COMPARED)),
-    after_help = kpps_report::examples::CURVE
+    after_help = "Examples:
+  kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
+  kpps curve --report curve.html --csv curve.csv
+  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
+  kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
+  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
+
+Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
+(lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
+lab:linux-6.1/e1000/linux/route. With --bidirectional a load is that of each direction, and results are
+of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
 )]
 pub struct Arguments {
     /// Frame size in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
     /// 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load
     /// that is too high for the tester]
-    #[arg(long, value_name = "LOAD,…")]
+    #[arg(long, value_name = "LOAD,…", help_heading = heading::LOAD)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
     resume: Resume,

@@ -73,6 +73,8 @@ impl From<kpps_measure::Error> for Failure {
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Self {
         match error {
+            PublishError::PrintedTwice => Self::Input(format!("{error} (--results, --csv)")),
+            PublishError::OnePage { .. } => Self::Input(format!("{error} (--report)")),
             PublishError::Destination(what) => Self::Input(what),
             PublishError::Write(what) => Self::Failed(what),
             PublishError::OutputClosed => Self::OutputClosed,

@@ -1,9 +1,10 @@
 //! `kpps simulate-faults`: driver, card and applications under faults, in virtual time.
 
+use crate::heading;
+use crate::session::Session;
 use crate::{error::Failure, output::Outputs};
 use clap::Args;
 use kpps_measure::units;
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::time::{Duration, Instant};
 
@@ -18,13 +19,13 @@ link of 10 Mb/s) all frames must arrive, and under full load half as many as aft
 If not, the exit code is 1, and kpps looks for the smallest world with the same failure.")]
 pub struct Arguments {
     /// The seed of the first world
-    #[arg(long, default_value_t = 1, value_parser = units::seed)]
+    #[arg(long, default_value_t = 1, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: u64,
     /// Number of random worlds
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     worlds: u64,
     /// Run worlds for this long (60s) instead of a fixed number
-    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds")]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds", help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Print the last thousand events of the world of --seed. If it fails, kpps looks for the smallest world
     /// that fails in the same way, and prints its events

@@ -1,7 +1,10 @@
 //! `kpps grid`: one trial for each combination of parameters, on all cores.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{Outputs, Resume};
+use crate::package;
+use crate::session::Session;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
@@ -9,32 +12,45 @@ use kpps_measure::grid::{self, CellResults, Cells, Combinations, Job, Outcome, S
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Observer, parameter};
 use kpps_report::live::{Progress, Source};
-use kpps_report::{Session, package};
 use kpps_results::grid::{Axis, Grid};
 use kpps_sim::Cell;
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps grid`.
 #[derive(Args)]
-#[command(after_help = kpps_report::examples::GRID)]
+#[command(after_help = "Examples:
+  kpps grid --machine ols2005 --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=50%,100%
+  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
+  kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
+  kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
+
+A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
+driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
+size, driver, chip, machine, app, one-way. On ports, guests and known: testbeds the parameters are load and size,
+mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
+factor of 2.
+
+With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
+that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if all that is known
+of the ports and the device under test is. One kept cell is measured again before the others are used.")]
 pub struct Arguments {
     /// A parameter and its values; the last one given is the horizontal axis of maps
-    #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis)]
+    #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis, help_heading = heading::LOAD)]
     vary: Vec<Axis>,
     /// Frame size in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// The offered load [default: 100%]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::LOAD)]
     load: Option<Rate>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
-    #[arg(long, value_name = "NUMBER/OF")]
+    #[arg(long, value_name = "NUMBER/OF", help_heading = heading::LOAD)]
     shard: Option<Shard>,
     /// Measure the cells on an engine: processes, dask, dask://HOST:PORT, ray, slurm; takes kpps for Python
-    #[arg(long, value_name = "ENGINE")]
+    #[arg(long, value_name = "ENGINE", help_heading = heading::LOAD)]
     on: Option<String>,
     #[command(flatten)]
     resume: Resume,

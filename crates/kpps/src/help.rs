@@ -1,31 +1,49 @@
-//! Help by job, manual pages and completions, all from the definitions of the command line.
+//! The help: commands by job, options under their headings.
 
-use crate::error::Failure;
-use clap::{Arg, Args, Command};
-use clap_complete::Shell;
-use clap_mangen::roff::{Roff, bold, roman};
-use kpps_report::Session;
-use kpps_report::help::{self, Block, HEADINGS};
-use kpps_results::file::WholeFile;
-use std::path::PathBuf;
+use crate::heading;
+use clap::{Arg, Command};
+use std::fmt::Write;
 
-/// The command with its flags under [`HEADINGS`], and one text for the size of frames.
+/// The jobs, and the commands that do them. Every command is in exactly one group.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Simulate",
+        &["curve", "grid", "transmit", "scale", "profile", "trace", "calibrate-host", "simulate-faults"],
+    ),
+    (
+        "Measure",
+        &[
+            "trial",
+            "ndr",
+            "sizes",
+            "rfc2544",
+            "compare",
+            "merge",
+            "calibrate",
+            "send",
+            "count",
+            "agent",
+            "lab",
+            "audit",
+        ],
+    ),
+    ("Cards", &["device", "conformance"]),
+    ("Studies", &["study", "list"]),
+    ("Apps", &["forward", "bridge", "route", "nat"]),
+];
+
+/// Commands that belong to no job.
+const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
+
+/// The command with its options in the order of their headings, and one text for the size of frames.
 fn arranged(mut command: Command) -> Command {
-    for (heading, names) in HEADINGS {
-        for (order, name) in names.split(' ').enumerate() {
-            let mut all = command.get_arguments();
-            let Some(id) = all
-                .find(|it| it.get_long() == Some(name) && it.get_help_heading().is_none())
-                .map(|it| it.get_id().clone())
-            else {
-                continue;
-            };
-            drop(all);
+    for heading in heading::ORDER {
+        let of_heading = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading));
+        let ids: Vec<_> = of_heading.map(|arg| arg.get_id().clone()).collect();
+        for id in ids {
             // It comes last then, so that headings stand in this order, too.
-            command = command.mut_arg(id, |arg| {
-                let arg = if name == "size" { with_size(arg) } else { arg };
-                arg.help_heading(heading).display_order(order)
-            });
+            let is_size = id == "size";
+            command = command.mut_arg(id, |arg| if is_size { with_size(arg) } else { arg });
         }
     }
     command.mut_subcommands(arranged)
@@ -36,7 +54,7 @@ fn with_size(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let has_mixes = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX")));
     let (one, varies) = (arg.get_value_delimiter().is_none(), arg.get_default_values().is_empty());
-    arg.help(help::size(help, has_mixes.then_some(one), varies))
+    arg.help(size(help, has_mixes.then_some(one), varies))
 }
 
 /// The command with its subcommands grouped by job in its help.
@@ -57,154 +75,50 @@ fn with_paragraphs(command: Command) -> Command {
     command.after_help(kpps_report::text::paragraphs(&help))
 }
 
-/// The names of a command's subcommands, each with what it does.
+/// The help of `--size`: its own text, and what all commands have in common. `mix`: it also takes mixes, and
+/// whether it takes one value only. `varies`: its default depends on the app.
+fn size(mut help: String, mix: Option<bool>, varies: bool) -> String {
+    if let Some(one) = mix {
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
+        help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
+    }
+    help + if varies { " [default: 64; with --app vlan-route: 68]" } else { "" }
+}
+
+/// One paragraph for each group that has commands, each command with what it does.
 fn groups(command: &Command) -> String {
-    help::groups(|name| {
+    let about = |name: &str| {
         let found = command.get_subcommands().find(|it| it.get_name() == name)?;
         Some(found.get_about().map(ToString::to_string).unwrap_or_default())
-    })
-}
-
-/// Arguments of `kpps man`.
-#[derive(Args)]
-#[command(after_help = "Examples:
-  kpps man | man -l -          read the page of kpps
-  kpps man ~/.local/share/man/man1    install the pages of kpps and all its commands")]
-pub struct ManArguments {
-    /// Write the pages of kpps and of all its commands into this folder, which is made if missing [default:
-    /// print that of kpps]
-    folder: Option<PathBuf>,
-}
-
-/// The pages of a command and of all below it, with the names of their files.
-fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
-    let mut shown = command.get_subcommands().filter(|below| !below.is_hide_set());
-    shown.try_for_each(|below| render_all(below, pages))?;
-    let name = clap_mangen::Man::new(command.clone()).get_filename();
-    pages.push((name, page(command)?));
-    Ok(())
-}
-
-/// The manual page of a command: its options by what they are about, its remarks and examples line by line,
-/// and the exit status.
-fn page(command: &Command) -> std::io::Result<Vec<u8>> {
-    let man = clap_mangen::Man::new(command.clone());
-    let mut text = Vec::new();
-    man.render_title(&mut text)?;
-    man.render_name_section(&mut text)?;
-    let usage = command.clone().render_usage().to_string();
-    let remarks = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let mut roff = Roff::new();
-    roff.control("SH", ["SYNOPSIS"]);
-    roff.control("nf", []);
-    for line in usage.trim_start_matches("Usage:").lines() {
-        roff.text([bold(line.trim())]);
-    }
-    roff.control("fi", []);
-    roff.to_writer(&mut text)?;
-    man.render_description_section(&mut text)?;
-    let mut options = Vec::new();
-    man.render_options_section(&mut options)?;
-    text.extend(with_groups(&String::from_utf8_lossy(&options)).bytes());
-    if command.has_subcommands() {
-        man.render_subcommands_section(&mut text)?;
-    }
-    let mut roff = Roff::new();
-    for (section, blocks) in help::sections(&remarks) {
-        roff.control("SH", [section.to_uppercase().as_str()]);
-        for block in blocks {
-            match block {
-                Block::Words(words) => {
-                    roff.control("PP", []);
-                    roff.text([roman(words)]);
-                }
-                Block::Lines(lines) => {
-                    roff.control("PP", []);
-                    roff.control("nf", []);
-                    lines.iter().for_each(|line| _ = roff.text([roman(*line)]));
-                    roff.control("fi", []);
-                }
+    };
+    let mut text = String::new();
+    for (heading, names) in GROUPS.into_iter().chain([OTHER]) {
+        let commands: Vec<_> = names.iter().filter_map(|name| Some((name, about(name)?))).collect();
+        if !commands.is_empty() {
+            let _ = writeln!(text, "{heading}:");
+            for (name, about) in commands {
+                let _ = writeln!(text, "  {name:<15} {about}");
             }
+            text.push('\n');
         }
     }
-    roff.control("SH", ["EXIT STATUS"]);
-    for (code, what) in help::EXIT_STATUS {
-        roff.control("TP", []);
-        roff.text([bold(code)]);
-        roff.text([roman(what)]);
-    }
-    roff.to_writer(&mut text)?;
-    Ok(text)
+    text
 }
-
-/// A section of options with the headings of their groups as headings within it.
-fn with_groups(options: &str) -> String {
-    let heading =
-        |line: &str| HEADINGS.into_iter().find(|(name, _)| line == format!(".SH {}", in_roff(name)));
-    let lines = options.lines().map(|line| match heading(line) {
-        Some((name, _)) => format!(".SS {}\n", in_roff(name)),
-        None => format!("{line}\n"),
-    });
-    lines.collect()
-}
-
-/// The name of a section as clap's pages have it.
-fn in_roff(name: &str) -> String {
-    let name = name.to_uppercase();
-    if name.contains(' ') { format!("\"{name}\"") } else { name }
-}
-
-/// Runs `kpps man`.
-pub fn man(command: Command, arguments: &ManArguments, session: &Session) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::Failed(format!("the manual pages cannot be written: {e}"));
-    if let Some(folder) = &arguments.folder {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Failure::Input(format!("cannot make the folder {}: {e}", folder.display())))?;
-        let (mut command, mut pages) = (command.disable_help_subcommand(true), Vec::new());
-        command.build();
-        render_all(&command, &mut pages).map_err(failed)?;
-        // An installed page is replaced as a whole.
-        let write = |(name, page): &(String, Vec<u8>)| WholeFile::open(&folder.join(name))?.write(page);
-        return pages.iter().try_for_each(write).map_err(failed);
-    }
-    let text = page(&command).map_err(failed)?;
-    Ok(session.print(&String::from_utf8_lossy(&text))?)
-}
-
-/// Arguments of `kpps completions`.
-#[derive(Args)]
-#[command(after_help = "Examples:
-  source <(kpps completions bash)
-  kpps completions zsh > ~/.zfunc/_kpps")]
-pub struct CompletionsArguments {
-    /// The shell
-    shell: Shell,
-}
-
-/// Runs `kpps completions`: what a shell needs to ask the command itself.
-pub fn completions(arguments: &CompletionsArguments, session: &Session) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    let name = arguments.shell.to_string();
-    let shells = clap_complete::env::Shells::builtins();
-    let shell = shells
-        .completer(&name)
-        .ok_or_else(|| Failure::Input(format!("there are no completions for {name}")))?;
-    shell
-        .write_registration(crate::complete::ASKED, "kpps", "kpps", "kpps", &mut script)
-        .map_err(|e| Failure::Failed(format!("the completions cannot be made: {e}")))?;
-    if name == "bash" {
-        script.extend(COLONS.bytes());
-    }
-    Ok(session.print(&String::from_utf8_lossy(&script))?)
-}
-
-/// A colon ends a word for bash, unless this says otherwise (bash's FAQ, E13). The names of ports have one.
-const COLONS: &str = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n";
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_report::help::{GROUPS, OTHER};
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The root of the workspace.
+    fn root() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .find(|folder| folder.join("Cargo.lock").is_file())
+            .unwrap()
+    }
 
     /// The command with all subcommands arranged, which clap puts off until they are used.
     fn built() -> Command {
@@ -235,7 +149,7 @@ mod tests {
                 let heading = arg.get_help_heading();
                 let Some(name) = arg.get_long().filter(|name| *name != "help") else { continue };
                 assert!(heading.is_some() || !measures, "{} --{name}", command.get_name());
-                known.extend(heading.map(|_| name));
+                known.extend(heading);
                 if arg.get_value_delimiter().is_some() {
                     let shown = arg.get_value_names().unwrap_or_default().concat();
                     assert!(shown.contains(','), "{} --{name} <{shown}>", command.get_name());
@@ -244,11 +158,88 @@ mod tests {
                 }
             }
         }
-        if cfg!(all(target_os = "linux", feature = "ports", feature = "study")) {
-            let stale =
-                HEADINGS.iter().flat_map(|(_, names)| names.split(' ')).find(|name| !known.contains(name));
-            assert_eq!(stale, None, "no command has it");
+        if cfg!(all(target_os = "linux", feature = "ports")) {
+            known.sort_unstable();
+            known.dedup();
+            let mut all = heading::ORDER.to_vec();
+            all.sort_unstable();
+            assert_eq!(known, all, "headings of options, and those that have a place in the order");
         }
+    }
+
+    /// The string literals of Rust code without comments, up to the tests of the file.
+    fn literals(code: &str) -> Vec<String> {
+        let end = code.find("#[cfg(test)]\nmod tests").unwrap_or(code.len());
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let code = code[..end].lines().filter(is_code).collect::<Vec<_>>().join("\n");
+        let (mut found, mut chars) = (Vec::new(), code.chars());
+        while let Some(c) = chars.next() {
+            match c {
+                // The characters '"' and '\'' begin no string.
+                '\'' => drop(chars.clone().nth(1).filter(|c| *c == '\'').map(|_| chars.nth(1))),
+                '"' => {
+                    let mut literal = String::new();
+                    while let Some(c) = chars.next().filter(|c| *c != '"') {
+                        literal.extend((c == '\\').then(|| chars.next()).flatten().or(Some(c)));
+                    }
+                    found.push(literal);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The part of a text that stands outside of whole command lines: those in backticks, and those that
+    /// begin with the name of this command.
+    fn outside_commands(text: &str) -> String {
+        let outside: String = text.split('`').step_by(2).collect();
+        outside.lines().map(|line| line.split("kpps ").next().unwrap_or(line)).collect()
+    }
+
+    /// Libraries know no option of the command, but in whole commands that are to be typed.
+    #[test]
+    fn no_library_names_an_option() {
+        let command = built();
+        let mut all: Vec<&Command> = command.get_subcommands().collect();
+        all.extend(command.get_subcommands().flat_map(Command::get_subcommands));
+        let options: BTreeSet<_> = all
+            .iter()
+            .flat_map(|it| it.get_arguments())
+            .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+            .collect();
+        // What starts other programs, or kpps itself in a guest; and the arguments that repeat a measurement.
+        let starts =
+            ["qemu/src/process.rs", "qemu/src/lab/apt.rs", "qemu/src/lab/workload", "study/src/choose.rs"];
+        let (mut files, mut found, mut folders) = (0, Vec::new(), vec![root().join("crates")]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.to_string_lossy().into_owned();
+                let is_left_out = starts.iter().any(|it| name.contains(it));
+                if path.is_dir() && !path.ends_with("crates/kpps") && !is_left_out {
+                    folders.push(path);
+                } else if name.contains("/src/") && name.ends_with(".rs") && !is_left_out {
+                    files += 1;
+                    for text in literals(&std::fs::read_to_string(&path).unwrap()) {
+                        let text = outside_commands(&text);
+                        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '-');
+                        let option = words.find(|word| options.contains(*word));
+                        found.extend(option.map(|_| format!("{name}: {text}")));
+                    }
+                }
+            }
+        }
+        assert!(files > 300 && found.is_empty(), "{files} files; {found:#?}");
+    }
+
+    #[test]
+    fn options_are_found_in_strings_only() {
+        let code =
+            "// \"--json\"\nlet x = ('\"', \"give \\\"--json\\\"\", 'a);\nf(\"`kpps a --csv` and --csv\")";
+        let found: Vec<_> = literals(code).iter().map(|text| outside_commands(text)).collect();
+        assert_eq!(found, ["give \"--json\"", " and --csv"]);
+        assert_eq!(outside_commands("again: kpps a --csv"), "again: ");
     }
 
     #[test]

@@ -8,23 +8,28 @@
 mod calibrate_host;
 mod compare;
 mod complete;
+mod completions;
 mod curve;
 mod error;
 #[cfg(feature = "faults")]
 mod faults;
 mod grid;
+mod heading;
 mod help;
 mod list;
 mod live;
+mod man;
 mod merge;
 mod ndr;
 mod output;
+mod package;
 #[cfg_attr(not(feature = "ports"), path = "no_ports.rs")]
 mod ports;
 mod profile;
 mod rfc2544;
 mod scale;
 mod search;
+mod session;
 mod simulator;
 mod sizes;
 #[cfg(feature = "study")]
@@ -40,7 +45,7 @@ use std::io::IsTerminal as _;
 
 pub use complete::answer as answer_shell;
 pub use error::Failure;
-pub use kpps_report::Session;
+pub use session::Session;
 
 /// How many small packets a network card, its driver and its host can handle, and where the rest are lost.
 #[derive(Parser)]
@@ -109,9 +114,9 @@ enum Command {
     #[command(after_help = "Examples:\n  kpps schema > kpps.json      for validators and generators of code")]
     Schema,
     /// Print the manual page, or write the pages of all commands into a folder
-    Man(help::ManArguments),
+    Man(man::Arguments),
     /// Print the completions for a shell
-    Completions(help::CompletionsArguments),
+    Completions(completions::Arguments),
 }
 
 /// The definition of the command line.
@@ -215,8 +220,8 @@ fn run(command: Command, session: &Session) -> Result<(), Failure> {
         Command::SimulateFaults(arguments) => faults::run(&arguments, session),
         Command::List(arguments) => list::run(&arguments, session),
         Command::Schema => Ok(session.print(&kpps_results::schema())?),
-        Command::Man(arguments) => help::man(self::command(), &arguments, session),
-        Command::Completions(arguments) => help::completions(&arguments, session),
+        Command::Man(arguments) => man::run(self::command(), &arguments, session),
+        Command::Completions(arguments) => completions::run(&arguments, session),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::error::Failure;
 use crate::output::Outputs;
+use crate::session::Session;
 use clap::Args;
 use kpps_profiles::{Kind, Profile};
-use kpps_report::Session;
 use kpps_report::WithConstants;
 use kpps_sim::inventory::profiles;
 

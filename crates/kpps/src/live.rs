@@ -1,9 +1,10 @@
 //! The live view of a run: when it is shown, and what it reads.
 
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_measure::Testbed;
-use kpps_report::Session;
 use kpps_report::live::choice::{Choice, Terminal};
 use kpps_report::live::{Progress, Source, View};
 use std::collections::BTreeMap;
@@ -29,10 +30,10 @@ impl OpenTestbed {
 pub struct Live {
     /// Show the progress on the whole screen from the start [default: after 2 s, if standard input, output
     /// and error are a terminal, the results are not printed as JSON or CSV, and NO_COLOR is not set]
-    #[arg(long, overrides_with = "no_live")]
+    #[arg(long, overrides_with = "no_live", help_heading = heading::VIEW)]
     live: bool,
     /// Show the progress in one line only
-    #[arg(long)]
+    #[arg(long, help_heading = heading::VIEW)]
     no_live: bool,
 }
 

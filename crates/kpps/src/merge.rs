@@ -1,9 +1,9 @@
 //! `kpps merge`: one journal of several.
 
 use crate::error::Failure;
+use crate::session::Session;
 use clap::Args;
 use kpps_measure::journal;
-use kpps_report::Session;
 use std::path::PathBuf;
 
 /// Arguments of `kpps merge`.

@@ -1,15 +1,16 @@
 //! `kpps ndr`: the highest load without loss (NDR), and with little loss (PDR).
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{BoundArguments, Outputs};
 use crate::search::SearchArguments;
+use crate::session::Session;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::ndr::{bisect, search};
 use kpps_measure::search::Goal;
 use kpps_measure::units;
-use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps ndr`.
@@ -27,10 +28,10 @@ direction; with --app of both together. --min-rate bounds the NDR, --max-loss an
 it.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Search by plain bisection, too
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     bisection: bool,
     #[command(flatten)]
     outputs: Outputs,
@@ -48,10 +49,10 @@ pub struct Arguments {
 #[derive(Args)]
 pub struct Goals {
     /// Length of one trial [default: 1s; in the simulator 50ms of virtual time]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Loss ratio of the PDR
-    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share, help_heading = heading::SEARCH)]
     pdr_loss: f64,
 }
 

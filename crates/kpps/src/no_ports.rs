@@ -2,8 +2,8 @@
 
 use crate::error::Failure;
 use crate::live::{Live, OpenTestbed};
+use crate::session::Session;
 use clap::Args;
-use kpps_report::Session;
 
 /// Two ports: this build has none.
 #[derive(Args)]

@@ -1,16 +1,17 @@
 //! Options of where results go, and of what they must keep.
 
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Id};
 use kpps_measure::bounds::{self, Bounds};
 use kpps_measure::journal::Journal;
 use kpps_measure::{Finished, resume};
-use kpps_report::Session;
 use kpps_report::files::Destinations;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use kpps_report::files::Files;
@@ -19,17 +20,17 @@ pub use kpps_report::files::Files;
 #[derive(Args, Clone, Default)]
 pub struct Outputs {
     /// Print the results as one JSON document on standard output
-    #[arg(long)]
+    #[arg(long, help_heading = heading::RESULTS)]
     json: bool,
     /// Write the results as a JSON document to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     results: Option<PathBuf>,
     /// Write the results as comma-separated values to this file; `-` is standard output
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", help_heading = heading::RESULTS)]
     csv: Option<PathBuf>,
     /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made
     /// if missing
-    #[arg(long, value_name = "FILE|FOLDER")]
+    #[arg(long, value_name = "FILE|FOLDER", help_heading = heading::RESULTS)]
     report: Option<PathBuf>,
 }
 
@@ -55,7 +56,11 @@ impl Outputs {
     }
 }
 
-/// Refuses a file that the command would replace at its end and that another argument names, too.
+/// Options that name a file which is replaced at the end.
+const REPLACED: [&str; 6] = ["results", "csv", "report", "pcap", "timeline", "capture"];
+
+/// Refuses a file that the command would replace at its end and that another argument names, too: a journal,
+/// a capture to replay, results to compare. Two results in one file are refused when they are opened.
 pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
     if let Some((_, below)) = command.subcommand() {
         return refuse_overwriting(below);
@@ -64,24 +69,47 @@ pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
     let values = |id| command.try_get_raw(id).ok().flatten().into_iter().flatten().map(PathBuf::from);
     let given = command.ids().filter(is_given).map(Id::as_str);
     let given: Vec<_> = given.flat_map(|id| values(id).map(move |value| (id, value))).collect();
-    Ok(kpps_report::files::refuse_overwriting(&given)?)
+    let replaced = |id: &str| REPLACED.contains(&id);
+    for (id, path) in given.iter().filter(|(id, _)| replaced(id)) {
+        let Some(file) = replaced_file(path) else { continue };
+        let mut others = given.iter().filter(|(other, _)| !replaced(other));
+        if others.any(|(_, other)| replaced_file(other).as_ref() == Some(&file)) {
+            return Err(Failure::Input(format!(
+                "{} is given twice: --{id} would replace it; give the results a file of their own",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The canonical path of the file that would be replaced here; `None` of a folder, a device, or a file in a
+/// folder that does not exist.
+fn replaced_file(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) => path.is_file().then_some(path),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
+        }
+    }
 }
 
 /// What a result must keep, or the command ends with exit code 1.
 #[derive(Args, Clone)]
 pub struct BoundArguments {
     /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
-    #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = heading::BOUNDS)]
     max_loss: Option<f64>,
     /// End with exit code 1 if fewer frames per second are delivered, all directions together
-    #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps)]
+    #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps, help_heading = heading::BOUNDS)]
     min_rate: Option<f64>,
     /// End with exit code 1 if 99 % of the frames take longer: 100us
-    #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
+    #[arg(long, value_name = "TIME", value_parser = bounds::latency, help_heading = heading::BOUNDS)]
     max_p99: Option<Duration>,
     /// End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that
     /// --watch shows as a whole
-    #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = heading::BOUNDS)]
     max_unexplained: Option<f64>,
 }
 
@@ -98,7 +126,7 @@ impl BoundArguments {
 pub struct Resume {
     /// Keep every measurement in this file, and do not repeat those that it has of the same system; made if
     /// missing
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     resume: Option<PathBuf>,
 }
 

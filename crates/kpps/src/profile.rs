@@ -1,13 +1,14 @@
 //! `kpps profile`: where CPU time goes, by function and level, and what each frame costs.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::Outputs;
+use crate::session::Session;
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::Load;
 use kpps_measure::units::{self, Rate};
-use kpps_report::Session;
 use kpps_sim::documents;
 use std::time::Duration;
 
@@ -31,13 +32,13 @@ pub struct Arguments {
     #[command(flatten)]
     top: OnTop,
     /// Frame size in bytes with FCS
-    #[arg(long, value_parser = units::size)]
+    #[arg(long, value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Option<Size>,
     /// The offered load
-    #[arg(long, default_value = "100%")]
+    #[arg(long, default_value = "100%", help_heading = heading::LOAD)]
     load: Rate,
     /// How long to measure, in virtual time
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     #[command(flatten)]
     outputs: Outputs,

@@ -1,14 +1,15 @@
 //! `kpps rfc2544`: the tests of RFC 2544, with the corrections of later RFCs.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
+use crate::session::Session;
 use crate::testbed::{SIZES, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::rfc2544::{self, Plan, Test};
 use kpps_measure::units;
-use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps rfc2544`.
@@ -30,24 +31,24 @@ The results name each test that the testbed cannot do, and each trial that was s
 for. If the system loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Vec<Mix>,
     /// Only these tests, by the names below; throughput is always measured, because the others need it
     /// [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "TEST,…")]
+    #[arg(long, value_delimiter = ',', value_name = "TEST,…", help_heading = heading::SEARCH)]
     test: Vec<Test>,
     /// Trials of 1 s, and three of each
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     quick: bool,
     /// Length of one trial [default: 60s; with --quick 1s; in the simulator 50ms of virtual time]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back
     /// 50; with --quick 3]
-    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::SEARCH)]
     repeat: Option<u32>,
     /// Command for the shell that resets the device under test
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = heading::DEVICE_UNDER_TEST)]
     reset: Option<String>,
     #[command(flatten)]
     outputs: Outputs,

@@ -1,14 +1,15 @@
 //! `kpps scale`: packets per second against CPUs, and what limits them.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{Outputs, Resume};
+use crate::session::Session;
 use crate::simulator::Constants;
 use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
 use kpps_measure::parameter::{self, Counts};
 use kpps_measure::units::{self, Rate};
-use kpps_report::Session;
 use kpps_sim::workload::rss::{Scaling, scale};
 use kpps_sim::{Activity, RateLimitedSetup, documents};
 use std::time::Duration;
@@ -26,34 +27,34 @@ Each CPU has its own receive queue with its own interrupt (receive side scaling)
 is busy all the time; each column shows how busy a part was.")]
 pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long, default_value = "rss")]
+    #[arg(long, default_value = "rss", help_heading = heading::MACHINE)]
     machine: String,
     /// The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MACHINE)]
     nic: Option<String>,
     /// Numbers of simulated CPUs: `1,2,4` or `1..8` [default: from 1 to all of the machine]
-    #[arg(long, value_name = "COUNTS", value_parser = parameter::counts)]
+    #[arg(long, value_name = "COUNTS", value_parser = parameter::counts, help_heading = heading::MACHINE)]
     cpu_counts: Option<Counts>,
     /// Number of UDP flows in the load
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..), help_heading = heading::TRAFFIC)]
     flows: u16,
     /// Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket
     /// that all flows share
-    #[arg(long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    #[arg(long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000), help_heading = heading::MACHINE)]
     shared_lines: u32,
     #[command(flatten)]
     constants: Constants,
     /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
+    #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
     /// The offered load
-    #[arg(long, default_value = "100%")]
+    #[arg(long, default_value = "100%", help_heading = heading::LOAD)]
     load: Rate,
     /// How long each trial is measured, after a warm-up of the same length, in virtual time
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     /// Seed of everything random; equal seeds give equal results
-    #[arg(long, default_value_t = 1, value_parser = units::seed)]
+    #[arg(long, default_value_t = 1, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: u64,
     #[command(flatten)]
     resume: Resume,

@@ -1,14 +1,15 @@
 //! What `kpps ndr`, `sizes` and `rfc2544` have in common: the range, the journal, the runner of trials.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::Resume;
+use crate::session::Session;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_measure::ndr::Range;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Error, Runner, Subject};
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::time::Duration;
 
@@ -16,17 +17,17 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct SearchArguments {
     /// The lowest load to try
-    #[arg(long, value_name = "LOAD", default_value = "1kpps")]
+    #[arg(long, value_name = "LOAD", default_value = "1kpps", help_heading = heading::SEARCH)]
     min: Rate,
     /// The highest load to try
-    #[arg(long, value_name = "LOAD", default_value = "100%")]
+    #[arg(long, value_name = "LOAD", default_value = "100%", help_heading = heading::SEARCH)]
     max: Rate,
     /// Distance of the two bounds at which the search ends, as a share of the upper bound
-    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share)]
+    #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share, help_heading = heading::SEARCH)]
     precision: f64,
     /// End a search after this much time, when its trial has ended, and print the bounds that are known then.
     /// The limit holds for each frame size, and separately for --bisection
-    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration, help_heading = heading::SEARCH)]
     max_time: Duration,
     #[command(flatten)]
     resume: Resume,

@@ -1,6 +1,7 @@
 //! Which machine is simulated: arguments of everything that runs in the simulator.
 
 use crate::error::Failure;
+use crate::heading;
 use clap::Args;
 use kpps_measure::parameter;
 use kpps_profiles::Change;
@@ -16,7 +17,7 @@ pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers
 pub struct Constants {
     /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND
     /// NAME` shows them); *1.1 multiplies its own
-    #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change)]
+    #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change, help_heading = heading::MACHINE)]
     pub set: Vec<(String, Setting)>,
 }
 
@@ -31,13 +32,13 @@ impl Constants {
 #[derive(Args, Clone)]
 pub struct Machine {
     /// The machine: a name (`kpps list machines`) or a .toml file
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MACHINE)]
     pub machine: Option<String>,
     /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MACHINE)]
     pub chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
-    #[arg(long, value_delimiter = ',', value_name = "DRIVER,…")]
+    #[arg(long, value_delimiter = ',', value_name = "DRIVER,…", help_heading = heading::MACHINE)]
     pub driver: Vec<String>,
     #[command(flatten)]
     pub constants: Constants,
@@ -66,9 +67,9 @@ impl Machine {
 pub struct OnTop {
     /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
     /// both directions together [default: a receiver on one card]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::MACHINE)]
     pub app: Option<Forwarder>,
     /// With --app: offer the whole load to the first card, and nothing to the second
-    #[arg(long, requires = "app")]
+    #[arg(long, requires = "app", help_heading = heading::MACHINE)]
     pub one_way: bool,
 }

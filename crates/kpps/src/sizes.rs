@@ -1,14 +1,15 @@
 //! `kpps sizes`: NDR and PDR at each of several frame sizes.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::ndr::Goals;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
+use crate::session::Session;
 use crate::testbed::{SIZES, Target};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::ndr::sizes;
-use kpps_report::Session;
 
 /// Arguments of `kpps sizes`.
 #[derive(Args)]
@@ -20,7 +21,7 @@ use kpps_report::Session;
 For each size the search of `kpps ndr`: NDR, PDR, and the rate delivered at the highest load (MRR).")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = kpps_measure::units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = kpps_measure::units::sizes, help_heading = heading::TRAFFIC)]
     size: Vec<Mix>,
     #[command(flatten)]
     outputs: Outputs,

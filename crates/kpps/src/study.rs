@@ -2,17 +2,26 @@
 
 use crate::error::Failure;
 use crate::output::{Outputs, Resume};
+use crate::session::Session;
 use crate::simulator::Constants;
 use clap::Args;
 use kpps_measure::units;
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_study::{Context, bad, choose, cross_validate, document, drawn, fit, judged, measure_or_find};
 use kpps_study::{pages, perturb, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = kpps_report::examples::STUDY)]
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = "Examples:
+  kpps study                              all claims of all papers
+  kpps study beyond                       kpps' driver on machines drawn at random
+  kpps study --report pages               a page of each, and one of all: studies.html
+  kpps study --perturb 10%                which verdicts change when fitted constants change
+  kpps study --fit                        find the fitted constants again
+  kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
+
+Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
+Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
 pub struct Arguments {
     /// Studies, by name [default: those of papers]
     #[arg(value_name = "NAME")]

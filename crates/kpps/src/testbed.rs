@@ -1,14 +1,15 @@
 //! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::live::OpenTestbed;
 use crate::ports::{self, PortOptions, PortPair};
+use crate::session::Session;
 use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::{Mix, Size};
 use kpps_measure::search::Known;
 use kpps_measure::{Kind, Load, units};
-use kpps_report::Session;
 use kpps_results::Environment;
 use kpps_results::lab::Clock;
 use kpps_sim::{Choice, choice};
@@ -32,8 +33,7 @@ pub struct Target {
         long,
         value_delimiter = ',',
         value_name = "PORT,PORT",
-        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver", "seed"]
-    )]
+        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver", "seed"], help_heading = heading::TESTBED)]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app; the driver is
     /// kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that
@@ -42,25 +42,24 @@ pub struct Target {
         long,
         value_delimiter = ',',
         value_name = "NAME,…",
-        conflicts_with_all = ["app", "machine", "chip", "driver"]
-    )]
+        conflicts_with_all = ["app", "machine", "chip", "driver"], help_heading = heading::TESTBED)]
     pub testbed: Vec<String>,
     #[command(flatten)]
-    pub top: OnTop,
-    #[command(flatten)]
     pub machine: Machine,
+    #[command(flatten)]
+    pub top: OnTop,
     /// Seed of everything random in the simulator and of --noise; equal seeds give equal results [default: 1]
-    #[arg(long, value_parser = units::seed)]
+    #[arg(long, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: Option<u64>,
     /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
     /// [default: instructions]
-    #[arg(long, value_name = "CLOCK", requires = "testbed")]
+    #[arg(long, value_name = "CLOCK", requires = "testbed", help_heading = heading::TESTBED)]
     clock: Option<Clock>,
     /// With lab: load this module in place of the kernel's own driver
-    #[arg(long, value_name = "FILE.ko", requires = "testbed")]
+    #[arg(long, value_name = "FILE.ko", requires = "testbed", help_heading = heading::TESTBED)]
     driver_module: Option<PathBuf>,
     /// With known:RATE: one second in twenty loses up to 2000 frames more
-    #[arg(long, requires = "testbed")]
+    #[arg(long, requires = "testbed", help_heading = heading::TESTBED)]
     noise: bool,
     #[command(flatten)]
     pub pair: PortPair,

@@ -1,12 +1,13 @@
 //! `kpps trace`: transactions on the bus, frames on the wire and register accesses of a machine under load.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::Outputs;
+use crate::session::Session;
 use crate::simulator::Machine;
 use clap::{Args, value_parser};
 use kpps_frames::{Size, rate};
 use kpps_measure::units::{self, Rate};
-use kpps_report::Session;
 use kpps_report::{Rows, bus};
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
 use kpps_sim::{Activity, Choice, documents};
@@ -25,16 +26,20 @@ const LOG: usize = 1 << 20;
     mut_arg("driver", |driver| driver
         .help("The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file")
         .default_value("linux-2.6.12-e1000")),
-    after_help = kpps_report::examples::TRACE
+    after_help = "Examples:
+  kpps trace                                 an overload: smooth at first, then short of descriptors
+  kpps trace --driver rdr --load 100%        the same with recycled descriptors
+  kpps trace --window 30000..40000           plot these bus clocks
+  kpps trace --csv bus.csv --timeline registers.csv --pcap wire.pcap"
 )]
 pub struct Arguments {
     #[command(flatten)]
     machine: Machine,
     /// Frames offered to each port, per second or as a share of the line rate
-    #[arg(long, default_value = "1Mpps")]
+    #[arg(long, default_value = "1Mpps", help_heading = heading::LOAD)]
     load: Rate,
     /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
+    #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
     /// Send the frames in groups of this many
     #[arg(long, default_value_t = 1, value_name = "FRAMES", value_parser = value_parser!(u32).range(1..))]
@@ -46,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "CARDS", default_value_t = 1)]
     cards: usize,
     /// How long to trace, in virtual time, from the first frame on; at most 10s
-    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     /// Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
     #[arg(long, value_name = "FROM..TO", value_parser = units::range)]
@@ -55,10 +60,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 100)]
     columns: usize,
     /// Write interrupts and register accesses as comma-separated values to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     timeline: Option<PathBuf>,
     /// Write the frames on the first card's wire to this file (pcap)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     pcap: Option<PathBuf>,
     #[command(flatten)]
     outputs: Outputs,

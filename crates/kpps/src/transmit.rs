@@ -1,12 +1,13 @@
 //! `kpps transmit`: how many frames each driver sends.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{Outputs, Resume};
+use crate::session::Session;
 use crate::simulator::{COMPARED, Machine};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
-use kpps_report::Session;
 use kpps_sim::{Activity, By, Choice, Features, Pieces, Setup, documents, transmit_with};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub struct Arguments {
     #[command(flatten)]
     machine: Machine,
     /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
+    #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
     /// Number of buffers in which the stack hands over a frame
     #[arg(long, value_name = "BUFFERS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
@@ -52,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
     /// How long to measure, in virtual time
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     #[command(flatten)]
     resume: Resume,

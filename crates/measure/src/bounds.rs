@@ -116,9 +116,9 @@ impl Bounds {
         let most = self.max_loss?;
         let percent = |share: f64| format!("{} %", kpps_results::rounded(share * 100.0));
         match loss {
-            None => Some(format!("--max-loss {}: the loss{at} was not observed", percent(most))),
+            None => Some(format!("loss bound {}: the loss{at} was not observed", percent(most))),
             Some(loss) if loss > most => Some(format!(
-                "--max-loss {}: the loss{at} is {}, {} of the frames more",
+                "loss bound {}: the loss{at} is {}, {} of the frames more",
                 percent(most),
                 percent(loss),
                 percent(loss - most)
@@ -134,7 +134,9 @@ impl Bounds {
         let sent: u64 = trials.iter().map(|trial| trial.ledger.sent).sum();
         (frames as f64 > most * sent as f64).then(|| {
             let bound = kpps_results::rounded(most * 100.0);
-            format!("--max-unexplained {bound} %: no place accounts for {frames} of {sent} frames{at}")
+            format!(
+                "bound of unexplained frames {bound} %: no place accounts for {frames} of {sent} frames{at}"
+            )
         })
     }
 
@@ -147,9 +149,9 @@ impl Bounds {
         });
         let kpps = |pps: f64| format!("{:.*} kpps", digits.unwrap_or(6), pps / 1e3);
         match pps {
-            None => Some(format!("--min-rate {}: {what} was not observed", kpps(least))),
+            None => Some(format!("rate bound {}: {what} was not observed", kpps(least))),
             Some(pps) if pps < least => Some(format!(
-                "--min-rate {}: {what} is {}, {} ({:.1} %) below",
+                "rate bound {}: {what} is {}, {} ({:.1} %) below",
                 kpps(least),
                 kpps(pps),
                 kpps(least - pps),
@@ -163,10 +165,10 @@ impl Bounds {
         let most_ns = self.max_p99?.as_nanos() as f64;
         let us = |ns: f64| format!("{:.1} µs", ns / 1e3);
         match p99_ns.map(|ns| ns as f64) {
-            None => Some(format!("--max-p99 {}: the latency{at} was not observed", us(most_ns))),
+            None => Some(format!("p99 bound {}: the latency{at} was not observed", us(most_ns))),
             Some(ns) if ns > most_ns => {
                 let (bound, over) = (us(most_ns), us(ns - most_ns));
-                Some(format!("--max-p99 {bound}: p99{at} is {}, {over} above", us(ns)))
+                Some(format!("p99 bound {bound}: p99{at} is {}, {over} above", us(ns)))
             }
             Some(_) => None,
         }
@@ -295,7 +297,7 @@ mod tests {
         let bound = |share| Bounds { max_unexplained: Some(share), ..Bounds::default() };
         assert_eq!(
             said(bound(0.0).trial(&trial)),
-            "--max-unexplained 0 %: no place accounts for 3 of 1000 frames"
+            "bound of unexplained frames 0 %: no place accounts for 3 of 1000 frames"
         );
         assert!(bound(0.003).trial(&trial).is_ok() && Bounds::default().trial(&trial).is_ok());
     }
@@ -309,18 +311,18 @@ mod tests {
     #[test]
     fn a_broken_bound_is_named_with_its_distance() {
         let broken = said(ALL.trial(&detailed(trial(1e3, 800, Some(150_000)))));
-        assert!(broken.contains("--max-loss 1 %: the loss is 20 %, 19 % of the frames more"), "{broken}");
+        assert!(broken.contains("loss bound 1 %: the loss is 20 %, 19 % of the frames more"), "{broken}");
         assert!(
-            broken.contains("--min-rate 0.9 kpps: delivered is 0.8 kpps, 0.1 kpps (11.1 %) below"),
+            broken.contains("rate bound 0.9 kpps: delivered is 0.8 kpps, 0.1 kpps (11.1 %) below"),
             "{broken}"
         );
-        assert!(broken.contains("--max-p99 100.0 µs: p99 is 150.0 µs, 50.0 µs above"), "{broken}");
+        assert!(broken.contains("p99 bound 100.0 µs: p99 is 150.0 µs, 50.0 µs above"), "{broken}");
         assert_eq!(broken.lines().count(), 1);
         let unseen = said(ALL.trial(&detailed(trial(1e3, 1000, None))));
-        assert_eq!(unseen, "--max-p99 100.0 µs: the latency was not observed");
+        assert_eq!(unseen, "p99 bound 100.0 µs: the latency was not observed");
         let none = Bounds { max_loss: Some(0.0), ..Bounds::default() };
         assert!(
-            said(none.trial(&detailed(trial(1e3, 999, None)))).contains("--max-loss 0 %: the loss is 0.1 %")
+            said(none.trial(&detailed(trial(1e3, 999, None)))).contains("loss bound 0 %: the loss is 0.1 %")
         );
     }
 

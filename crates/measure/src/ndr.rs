@@ -41,7 +41,7 @@ impl Range {
         let (min_pps, max_pps) = self.pps(line_pps, sizes)?;
         match allowed.filter(|allowed| allowed.pps < max_pps) {
             Some(AllowedLoad { pps, port }) if pps < min_pps => Err(Error::Input(format!(
-                "the search begins at {:.1} kpps, and the operator of {port} allows {:.1} kpps: give a lower --min",
+                "the search begins at {:.1} kpps, and the operator of {port} allows {:.1} kpps: begin at a lower load",
                 min_pps / 1e3,
                 pps / 1e3
             ))),
@@ -129,12 +129,14 @@ pub fn search(
                 if goals.iter().all(|goal| goal.lower_pps.is_none() && goal.upper_pps.is_none()) =>
             {
                 format!(
-                    "the tester cannot measure at the lowest load, {min_pps:.0} pps ({}): give a lower --min",
+                    "the tester cannot measure at the lowest load, {min_pps:.0} pps ({}): begin at a lower load",
                     limit.words()
                 )
             }
             _ => {
-                format!("the loss at the lowest load, {min_pps:.0} pps, is above a goal: give a lower --min")
+                format!(
+                    "the loss at the lowest load, {min_pps:.0} pps, is above a goal: begin at a lower load"
+                )
             }
         };
         end = Err(Error::Failed(why));
@@ -205,7 +207,10 @@ pub fn bisect(
 }
 
 fn too_short(what: &str, max_time: Duration) -> Error {
-    Error::Failed(format!("{what} in the {:.0} s of --max-time: raise it", max_time.as_secs_f64()))
+    Error::Failed(format!(
+        "{what} in the {:.0} s that the search may take: allow it more time",
+        max_time.as_secs_f64()
+    ))
 }
 
 /// Trials of a load that are tried until one is limited by the device and not by the tester.
@@ -345,7 +350,7 @@ mod tests {
     fn a_bisection_ends_at_its_time() {
         let mut document = Ndr { min_pps: 1e4, max_pps: 1e6, ..Ndr::default() };
         let end = bisected(&mut document, Duration::ZERO);
-        assert!(end.unwrap_err().to_string().contains("did not end in the 0 s of --max-time"));
+        assert!(end.unwrap_err().to_string().contains("did not end in the 0 s that the search may take"));
         assert!(document.bisection.is_some_and(|plain| plain.trials.is_empty()));
     }
 

@@ -175,7 +175,7 @@ pub trait Testbed {
         match mix {
             None => Ok(()),
             Some(mix) => Err(TrialError::Load(format!(
-                "{mix}: this testbed sends frames of one size only; use --ports for a mix"
+                "{mix}: this testbed sends frames of one size only; two ports send mixes"
             ))),
         }
     }

@@ -243,7 +243,7 @@ pub fn between(min: Rate, max: Rate, line_pps: f64, bytes: f64) -> Result<(f64, 
     let (min_pps, max_pps) = (min.pps(line_pps, bytes), max.pps(line_pps, bytes).min(line_pps));
     if min_pps >= max_pps {
         return Err(format!(
-            "the range of loads from {min_pps:.0} to {max_pps:.0} pps is empty: give --min below --max"
+            "the range of loads from {min_pps:.0} to {max_pps:.0} pps is empty: give a lowest load below the highest one"
         ));
     }
     Ok((min_pps, max_pps))

@@ -70,9 +70,7 @@ pub enum Error {
         now: Option<String>,
     },
     /// The card's network interface is in use.
-    #[error(
-        "{name} ({address}) is in use: it is up and {why}: `ip link set {name} down` first, or add --force"
-    )]
+    #[error("{name} ({address}) is in use: it is up and {why}: `ip link set {name} down` first, or force it")]
     InterfaceInUse {
         /// The card.
         address: Address,
@@ -84,7 +82,7 @@ pub enum Error {
     /// The card's network interface is in another network namespace, so its use is unknown.
     #[error(
         "the interface of {0} is in another network namespace and may be in use: \
-        `ip -n NAMESPACE link set INTERFACE netns $$` gets it back, or add --force"
+        `ip -n NAMESPACE link set INTERFACE netns $$` gets it back, or force it"
     )]
     InterfaceElsewhere(Address),
     /// Another process, or another part of this one, has the card open.
@@ -147,7 +145,7 @@ pub enum Error {
     },
     /// This process may not lock so much memory.
     #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
-        smaller.map_or(String::new(), |ring| format!("`--ring {ring}` needs less, or ")))]
+        smaller.map_or(String::new(), |ring| format!("a ring of {ring} descriptors needs less, or ")))]
     LockedMemory {
         /// Bytes needed.
         bytes: usize,
@@ -155,10 +153,12 @@ pub enum Error {
         smaller: Option<u16>,
     },
     /// None of these ports has rings whose size can be chosen.
-    #[error("--ring is of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS: {0} is none")]
+    #[error(
+        "rings of a chosen size are of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS: {0} is none"
+    )]
     NoRing(String),
     /// The card does not support this ring size.
-    #[error("--ring {ring}: give a multiple of 8 from {least} to {most} for the {}", chip.name())]
+    #[error("a ring of {ring} descriptors: give a multiple of 8 from {least} to {most} for the {}", chip.name())]
     Ring {
         /// Descriptors asked for.
         ring: u16,
@@ -344,11 +344,11 @@ mod tests {
             ),
             (
                 Error::LockedMemory { bytes: 14 << 20, smaller: Some(256) },
-                ": `--ring 256` needs less, or `sudo ",
+                ": a ring of 256 descriptors needs less, or `sudo ",
             ),
             (
                 Error::Ring { ring: 8, chip: Chip::I82540em, least: 64, most: 4096 },
-                "--ring 8: give a multiple of 8 from 64 to 4096 for the 82540em",
+                "a ring of 8 descriptors: give a multiple of 8 from 64 to 4096 for the 82540em",
             ),
             (
                 Error::TooLong { frame: None, port: "packet:t0".into(), asked: 9018, longest: 1518 },

@@ -4,7 +4,6 @@ use crate::text::Look;
 use crate::{Caller, Document, Forms};
 use kpps_results::file::WholeFile;
 use kpps_results::provenance::{Provenance, Published};
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,26 +25,29 @@ pub struct Destinations {
 }
 
 /// Why a document cannot be published.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The destinations contradict each other, or cannot be opened.
+    /// Two documents are to be printed on standard output.
+    #[error("JSON and comma-separated values both print on standard output: give one of them a file")]
+    PrintedTwice,
+    /// Several pages are to be written to one file.
+    #[error("{} is one page, and there are {pages}: give a folder", path.display())]
+    OnePage {
+        /// The file.
+        path: PathBuf,
+        /// How many pages there are.
+        pages: usize,
+    },
+    /// A destination cannot be opened; in one line.
+    #[error("{0}")]
     Destination(String),
     /// It could not be written.
+    #[error("{0}")]
     Write(String),
     /// Standard output was closed by its reader.
+    #[error("standard output was closed")]
     OutputClosed,
 }
-
-impl fmt::Display for PublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Destination(what) | Self::Write(what) => f.write_str(what),
-            Self::OutputClosed => f.write_str("standard output was closed"),
-        }
-    }
-}
-
-impl std::error::Error for PublishError {}
 
 impl Destinations {
     /// Whether standard output is for a program and not for a person.
@@ -68,10 +70,7 @@ impl Destinations {
         provenance: fn() -> Option<Provenance>,
     ) -> Result<Files, PublishError> {
         if self.json && self.csv_is_printed() {
-            return Err(PublishError::Destination(
-                "--json and --csv - both print on standard output: give one of them a file (--results, --csv)"
-                    .into(),
-            ));
+            return Err(PublishError::PrintedTwice);
         }
         if self.caller.is_none() && self.for_machines() {
             // Nothing is written, and the system says whether it could be.
@@ -104,11 +103,7 @@ impl Destinations {
             None => Ok(Vec::new()),
             Some(file) if is_page(file) => {
                 if names.len() > 1 {
-                    return Err(PublishError::Destination(format!(
-                        "{} is one page, and there are {}: give --report a folder",
-                        file.display(),
-                        names.len()
-                    )));
+                    return Err(PublishError::OnePage { path: file.clone(), pages: names.len() });
                 }
                 Ok(vec![Output::open(file)?])
             }
@@ -126,42 +121,6 @@ impl Destinations {
 fn is_page(path: &Path) -> bool {
     let is_device = || path.metadata().is_ok_and(|found| !found.is_dir() && !found.is_file());
     path.extension().is_some_and(|extension| extension == "html") || is_device()
-}
-
-/// Options that name a file which is replaced at the end.
-const REPLACED: [&str; 6] = ["results", "csv", "report", "pcap", "timeline", "capture"];
-
-/// Refuses a file that is to be replaced at the end and that another argument names, too: a journal, a
-/// capture to replay, results to compare. `given` are the names of options and their values. Two results in
-/// one file are refused when they are opened.
-///
-/// # Errors
-/// [`PublishError::Destination`] with the file.
-pub fn refuse_overwriting(given: &[(&str, PathBuf)]) -> Result<(), PublishError> {
-    let replaced = |id: &str| REPLACED.contains(&id);
-    for (id, path) in given.iter().filter(|(id, _)| replaced(id)) {
-        let Some(file) = place(path) else { continue };
-        let mut others = given.iter().filter(|(other, _)| !replaced(other));
-        if others.any(|(_, other)| place(other).as_ref() == Some(&file)) {
-            return Err(PublishError::Destination(format!(
-                "{} is given twice: --{id} would replace it; give the results a file of their own",
-                path.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// The one path of the file that would be replaced here, whatever the name it is given by; `None` of a
-/// folder, a device, or in a folder that is not there.
-pub fn place(path: &Path) -> Option<PathBuf> {
-    match path.canonicalize() {
-        Ok(path) => path.is_file().then_some(path),
-        Err(_) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))
-        }
-    }
 }
 
 /// The files that a document goes to, open.
@@ -302,7 +261,7 @@ fn output() -> io::Result<impl Write> {
 }
 
 /// Tells the program that called kpps a line, or without one the user ([`tell`]).
-pub(crate) fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
+pub fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
     caller.map_or_else(|| tell(line), |caller| caller.is_told(line));
 }
 

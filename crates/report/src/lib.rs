@@ -5,7 +5,7 @@
 //! module each; [`Forms`] gives all forms of any document.
 //!
 //! Nothing here measures, and no form of a document asks for the time or for the machine it runs on: the same
-//! document gives the same bytes everywhere. A [`Session`] says where they go.
+//! document gives the same bytes everywhere.
 //!
 //! ```
 //! use kpps_results::{Curve, Environment};
@@ -25,28 +25,24 @@ mod csv;
 pub mod curve;
 mod drawing;
 mod environment;
-pub mod examples;
 pub mod faults;
 pub mod files;
 mod flame;
 mod format;
 mod forms;
 pub mod grid;
-pub mod help;
 mod host;
 mod html;
 pub mod inventory;
 pub mod lab;
 pub mod live;
 pub mod ndr;
-pub mod package;
 mod page;
 mod places;
 mod remarks;
 pub mod rfc2544;
 mod rows;
 pub mod run;
-mod session;
 pub mod simulation;
 pub mod study;
 mod summary;
@@ -59,5 +55,4 @@ pub use forms::{Forms, WithConstants};
 pub use html::html;
 pub use remarks::{clock_error, remarks};
 pub use rows::{Column, Field, Kind, Rows};
-pub use session::Session;
 pub use summary::summarised;

@@ -64,8 +64,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     match &search.trouble {
         Some(trouble) => notices.push(trouble.clone()),
         None if !search.complete => {
-            notices
-                .push("The search is not finished: run the same command with --resume to continue.".into());
+            notices.push("The search is not finished.".into());
         }
         None => {}
     }

@@ -54,11 +54,11 @@ impl Cell {
                 let set = self.clone().set(parameter, value, is_simulated);
                 let checked =
                     set.and_then(|()| if is_part { self.choice.check(parameter, value) } else { Ok(()) });
-                checked.map_err(|why| format!("--vary {parameter}={value}: {why}"))?;
+                checked.map_err(|why| format!("{parameter}={value}: {why}"))?;
             }
         }
         if is_simulated {
-            self.choice.check_constants(axes).map_err(|why| format!("--vary {why}"))?;
+            self.choice.check_constants(axes)?;
         }
         Ok(())
     }

@@ -284,7 +284,7 @@ impl Choice {
         (sizes, offered, load): (Mix, Rate, Load),
         go_on: &'j dyn Fn() -> bool,
     ) -> Result<Job<'j>, String> {
-        let size = sizes.only().ok_or_else(|| format!("{sizes}: mixes are for two ports (--ports)"))?;
+        let size = sizes.only().ok_or_else(|| format!("{sizes}: mixes are for two ports"))?;
         let setup = self.setup().map_err(|error| error.to_string())?;
         let environment = self.environment(std::slice::from_ref(&setup));
         let (line_pps, set) = (self.line_rate_pps(size), words(&self.set));
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(fits.drivers(&[]).unwrap(), ["linux-6.1-e1000", "kpps"]);
         let drivers = Choice { set: set("machine.drivers", Setting::Word("kpps".into())), ..linux };
         for refused in [drivers.drivers(&[]).map(drop), drivers.setup().map(drop)] {
-            assert!(refused.unwrap_err().to_string().contains("give --driver"));
+            assert!(refused.unwrap_err().to_string().contains("choose a driver"));
         }
     }
 

@@ -309,7 +309,7 @@ impl Readers<'_> {
     fn of_machine(&self, steps: &[&str]) -> Option<String> {
         match *steps {
             ["nic"] if self.e1000.is_some() => {
-                Some("the card is no rate-limited NIC here; `kpps scale --nic` measures one".to_owned())
+                Some("the card is no rate-limited NIC here; `kpps scale` measures one".to_owned())
             }
             ["chip"] if self.e1000.is_none() => Some("the card is a rate-limited NIC here".to_owned()),
             ["nic" | "chip"] if self.card_is_given => Some("the card is given beside it".to_owned()),

@@ -77,7 +77,9 @@ impl MachineProfile {
     /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.
     fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
         if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") {
-            return Err(SetupError::Mismatch("machine.drivers cannot be set: give --driver".into()));
+            return Err(SetupError::Mismatch(
+                "machine.drivers cannot be set: choose a driver instead".into(),
+            ));
         }
         let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
         let place = profile.get::<Self>()?.beside(Path::new(machine));

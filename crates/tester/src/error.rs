@@ -37,15 +37,15 @@ pub enum Error {
     },
     /// This number of flows is not possible.
     #[error("cannot make {} flows between these addresses and ports: give 1 to {}, and no more than the ranges have",
-        count.map_or("so many".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
+        count.map_or("more than 4294967295".into(), |count| count.to_string()), kpps_frames::flows::MOST_FLOWS)]
     Flows {
         /// How many were asked for.
         count: Option<u32>,
     },
     /// A UDP socket has the system's headers.
     #[error(
-        "{0} sends the payload of a frame with headers of the system: --encap, --template, --dscp, --ttl and --replies \
-        take ports of interfaces, as packet:IFACE"
+        "{0} sends the payload of a frame with headers of the system: encapsulations, templates, DSCP, TTL \
+        and replies take ports of interfaces, as packet:IFACE"
     )]
     PayloadOnly(String),
     /// Replies need to know each flow as it arrives.

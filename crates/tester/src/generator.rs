@@ -28,7 +28,7 @@ impl Tester {
                 (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
             }
             _ => {
-                let what = format!("--calibration takes {directions} files here, one for each direction");
+                let what = format!("{directions} calibrations are needed here, one for each direction");
                 return Err(Error::Calibration(what));
             }
         };
@@ -47,10 +47,7 @@ fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
     let cannot =
         |why: &dyn std::fmt::Display| format!("{} is not a result of kpps calibrate: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|e| {
-        format!(
-            "cannot read the calibration {} (kpps calibrate --results FILE writes one): {e}",
-            file.display()
-        )
+        format!("cannot read the calibration {} (`kpps calibrate` writes one): {e}", file.display())
     })?;
     let made: Published<Calibration> = serde_json::from_str(&text).map_err(|e| cannot(&e))?;
     let calibration = made.document;

@@ -5,7 +5,6 @@ use kpps_ports::Spec;
 #[cfg(target_os = "linux")]
 use kpps_ports::port::Counters;
 use kpps_ports::port::run::{Glance, Watch};
-use kpps_report::Session;
 use kpps_report::live::{Counts, LiveCpu, Meter, RateKey, Source};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl Source for Trials {
 
 /// Ends a run at its time or when the user interrupts it, and shows its progress.
 pub struct RunWatch {
-    session: Session,
+    goes_on: Box<dyn Fn() -> bool + Send>,
     at_most: Option<Duration>,
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
@@ -70,10 +69,14 @@ pub struct RunWatch {
 }
 
 impl RunWatch {
-    /// Ends a run after `at_most`, if that is given.
-    pub fn new(session: Session, at_most: Option<Duration>, meter: Arc<Meter>) -> Self {
+    /// Ends a run after `at_most`, if that is given, and when `goes_on` returns false.
+    pub fn new(
+        goes_on: impl Fn() -> bool + Send + 'static,
+        at_most: Option<Duration>,
+        meter: Arc<Meter>,
+    ) -> Self {
         Self {
-            session,
+            goes_on: Box::new(goes_on),
             at_most,
             meter,
             begun: None,
@@ -115,6 +118,6 @@ impl Watch for RunWatch {
         let begun = self.begun.get_or_insert(*glance);
         let (so_far, came) = (sent - begun.sent, received - begun.received);
         self.meter.show(Counts { elapsed, sent: so_far, received: came });
-        self.session.goes_on()
+        (self.goes_on)()
     }
 }

@@ -114,7 +114,7 @@ impl Changes {
             ));
         }
         if own_times {
-            let at_ns = at_ns.ok_or(format!("has no time of frame {number}: give --load"))?;
+            let at_ns = at_ns.ok_or(format!("has no time of frame {number}: give a load"))?;
             if self.at_ns.is_empty() {
                 self.first_ns = at_ns;
             }
@@ -214,8 +214,8 @@ impl Playback {
         let times = match speed {
             Some(speed) => {
                 let none = || match changes.earlier.0.is_none() {
-                    true => "has no two frames at different times: give --load",
-                    false => "has no frame that is later than the first one: give --load",
+                    true => "has no two frames at different times: give a load",
+                    false => "has no frame that is later than the first one: give a load",
                 };
                 Some(Arc::new(Times::new(&changes.at_ns, speed).ok_or_else(none)?))
             }
@@ -247,7 +247,7 @@ impl Playback {
             _ => None,
         };
         let rated = rated.transpose()?;
-        let duration = duration.or(whole).or(rated).ok_or("--replay with --load max needs --duration")?;
+        let duration = duration.or(whole).or(rated).ok_or("a replay as fast as possible needs a duration")?;
         let classes = Arc::new(Classes::new(&self.frames, self.count));
         let replay = Replay { frames: self.frames.clone(), times: self.times.clone(), classes };
         Ok(Offer { load, duration, count, replay: Some(replay), ..offer })
@@ -266,7 +266,7 @@ impl Playback {
             && count.is_none_or(|count| count >= number)
         {
             return Err(format!(
-                "{}: {}: end the replay before it (--duration), or give --load or --speed",
+                "{}: {}: end the replay before it, or give a load or a speed",
                 self.file.display(),
                 self.paused().unwrap_or_default()
             ));
@@ -379,13 +379,13 @@ mod tests {
         let says = "frame 3 is due 54.0 years after the frame before it";
         assert_eq!(late.departures, [says]);
         assert!(late.extent(None, None).unwrap_err().contains(says));
-        assert!(late.extent(None, Some(3)).unwrap_err().contains("--duration"));
+        assert!(late.extent(None, Some(3)).unwrap_err().contains("end the replay before it"));
         assert_eq!(late.extent(None, Some(2)), Ok((None, None)), "it ends before");
         assert_eq!(late.extent(Some(Duration::ZERO), None), Ok((None, None)));
         // A day is passed in less than a second.
         assert_eq!(times(&at(&[0, 3 * DAY_NS]), Some(1e6)).unwrap().pause, None);
         let none = times(&[Some(0), None], Some(1.0)).unwrap_err();
-        assert!(none.contains("has no time of frame 2: give --load"), "{none}");
+        assert!(none.contains("has no time of frame 2: give a load"), "{none}");
         assert!(times(&[Some(0), None], None).is_ok());
     }
 

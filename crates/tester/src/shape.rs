@@ -40,7 +40,7 @@ pub fn shape(text: &str) -> Result<Shape, String> {
 pub fn check(shape: Shape, load: Option<Rate>) -> Result<(), String> {
     match load {
         Some(load) if shape != Shape::Constant && load.pps(1.0, 1.0).is_infinite() => {
-            Err("--shape takes a rate, and --load max has none: give one, as --load 100kpps".into())
+            Err("a shape takes a rate, and a load of max has none: give one, as 100kpps".into())
         }
         _ => Ok(()),
     }

@@ -112,7 +112,7 @@ impl Traffic {
         plan.over([from, to]).ok_or_else(|| {
             let FlowPlan { sports, dports, .. } = plan;
             format!(
-                "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give --flows"
+                "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give the number of flows"
             )
         })
     }

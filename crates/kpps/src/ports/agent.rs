@@ -1,11 +1,12 @@
 //! `kpps agent`: ports of this host for a tester on another host.
 
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
-use kpps_report::Session;
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
 use std::net::SocketAddr;
@@ -17,17 +18,17 @@ use std::time::Duration;
 pub struct Credentials {
     /// File with a token of 16 characters or more that agent and tester share; only for networks that nobody
     /// else can read
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"], help_heading = heading::AGENTS)]
     token_file: Option<PathBuf>,
     /// Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes
     /// all of them
-    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"], help_heading = heading::AGENTS)]
     tls_ca: Option<PathBuf>,
     /// Own certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = heading::AGENTS)]
     tls_cert: Option<PathBuf>,
     /// Key of the own certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    #[arg(long, value_name = "FILE", requires = "tls_ca", help_heading = heading::AGENTS)]
     tls_key: Option<PathBuf>,
 }
 
@@ -45,6 +46,10 @@ impl Credentials {
             .chain(tls_key)
             .filter_map(|path| exposed(path))
             .for_each(|line| session.tell(&line));
+        if token_file.is_none() && [tls_ca, tls_cert, tls_key].iter().any(|file| file.is_none()) {
+            let why = "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key";
+            return Err(Failure::Input(why.into()));
+        }
         Ok(Security::of(token_file.as_deref(), [tls_ca, tls_cert, tls_key].map(Option::as_deref))?)
     }
 }
@@ -86,10 +91,10 @@ pub struct Arguments {
     max_duration: Option<Duration>,
     /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
     /// CPUs those on which little runs]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", help_heading = heading::CARDS_AND_CPUS)]
     cpus: Option<CpuList>,
     /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = super::options::yes_or_no())]
+    #[arg(long, value_name = "yes|no", value_parser = super::options::yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     priority: Option<bool>,
     #[command(flatten)]
     credentials: Credentials,
@@ -131,7 +136,13 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let security = arguments.credentials.security(session)?;
     let agent =
         Agent::start(arguments.listen, rules, security, Clock::here().clone(), kpps_report::files::tell)?;
-    session.tell(&format!("listening on {}", agent.place()));
+    let (place, address) = (agent.place(), agent.address());
+    let wider = if address.ip().is_loopback() {
+        format!(" (--listen 0.0.0.0:{} is for others, too)", address.port())
+    } else {
+        String::new()
+    };
+    session.tell(&format!("listening on {place}{wider}"));
     while session.goes_on() {
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -3,6 +3,8 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_apps::{App, EtherSwitch, Interface, Misconfigured, Nat, Route, Router, Timeouts};
 use kpps_frames::Mac;
@@ -10,7 +12,6 @@ use kpps_measure::units;
 use kpps_ports::port::run::app;
 use kpps_ports::port::{AnyPort, Frame};
 use kpps_ports::{RoutedSpec, Spec};
-use kpps_report::Session;
 use kpps_results::run::Run;
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ pub fn nat(arguments: &NatArguments, session: &Session) -> Result<(), Failure> {
 #[derive(Args)]
 struct AppOptions {
     /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
     run: RunOptions,

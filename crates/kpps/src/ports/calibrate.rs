@@ -3,12 +3,13 @@
 use super::KINDS;
 use super::options::RunOptions;
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
 use kpps_measure::units;
 use kpps_ports::Spec;
-use kpps_report::Session;
 use kpps_results::calibration::Calibration;
 use std::time::Duration;
 
@@ -26,10 +27,10 @@ pub struct Arguments {
     /// The port that sends, as in `kpps send`
     port: Spec,
     /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
+    #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
     /// How long each rate is sent
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     #[command(flatten)]
     run: RunOptions,

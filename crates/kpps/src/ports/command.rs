@@ -2,8 +2,8 @@
 
 use super::{agent, apps, calibrate, count, forward, send, trial};
 use crate::error::Failure;
+use crate::session::Session;
 use clap::Subcommand;
-use kpps_report::Session;
 
 /// The commands.
 #[derive(Subcommand)]

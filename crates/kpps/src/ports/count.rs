@@ -3,12 +3,13 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::AnyPort;
 use kpps_ports::port::run::{Streams, count_any};
-use kpps_report::Session;
 use kpps_results::run::Run;
 use std::time::Duration;
 
@@ -28,10 +29,10 @@ pub struct Arguments {
     /// The port that receives
     port: Spec,
     /// Stop after this time
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
     /// Number of test frames that must arrive, each once, in order, unchanged; otherwise the exit code is 1
-    #[arg(long, value_name = "FRAMES")]
+    #[arg(long, value_name = "FRAMES", help_heading = heading::BOUNDS)]
     expect: Option<u64>,
     #[command(flatten)]
     run: RunOptions,

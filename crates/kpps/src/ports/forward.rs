@@ -3,12 +3,13 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_frames::Size;
 use kpps_measure::units;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{forward_any, prime};
-use kpps_report::Session;
 use std::time::Duration;
 
 /// Arguments of `kpps forward`.
@@ -31,10 +32,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0, value_name = "FRAMES")]
     prime: u32,
     /// Frame size in bytes with FCS
-    #[arg(long, default_value = "64", value_parser = units::size)]
+    #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
     /// Stop after this time [default: run until Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
     run: RunOptions,

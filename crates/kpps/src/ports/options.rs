@@ -1,14 +1,15 @@
 //! What the commands on ports have in common: their options, the end of a run, and its results.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::live::Live;
 use crate::output::{Files, Outputs};
+use crate::session::Session;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
 use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
-use kpps_report::Session;
 use kpps_report::live::{Meter, Progress, View};
 use kpps_results::run::Run;
 use kpps_tester::RunStart;
@@ -21,18 +22,18 @@ use std::time::{Duration, Instant};
 pub struct PortOptions {
     /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
     /// `kpps` adapts to the load and sleeps when idle [default: kpps]
-    #[arg(long, value_name = "polling|napi|kpps")]
+    #[arg(long, value_name = "polling|napi|kpps", help_heading = heading::CARDS_AND_CPUS)]
     service: Option<ServiceKind>,
     /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit
     /// on locked memory allows no more]
-    #[arg(long, value_name = "DESCRIPTORS")]
+    #[arg(long, value_name = "DESCRIPTORS", help_heading = heading::CARDS_AND_CPUS)]
     ring: Option<u16>,
     /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
     /// CPUs those on which little runs]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", help_heading = heading::CARDS_AND_CPUS)]
     pub cpus: Option<CpuList>,
     /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no())]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     pub priority: Option<bool>,
     #[command(flatten)]
     pub live: Live,
@@ -53,7 +54,7 @@ pub fn yes_or_no() -> impl TypedValueParser<Value = bool> {
 #[derive(Args)]
 pub struct RunOptions {
     /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
-    #[arg(long, value_name = "TIME", value_parser = kpps_measure::units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = kpps_measure::units::duration, help_heading = heading::VIEW)]
     every: Option<Duration>,
     #[command(flatten)]
     pub ports: PortOptions,
@@ -151,7 +152,8 @@ impl RunOptions {
 
     /// Ends a run after this time, if it is given, and shows its counts on the meter.
     pub fn watch(&self, session: &Session, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
-        RunWatch::new(session.clone(), at_most, meter.clone())
+        let session = session.clone();
+        RunWatch::new(move || session.goes_on(), at_most, meter.clone())
     }
 
     /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it

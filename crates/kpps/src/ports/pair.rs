@@ -5,13 +5,14 @@ use super::options::first;
 use super::traffic::{Traffic, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
+use crate::heading;
 use crate::live::OpenTestbed;
+use crate::session::Session;
 use clap::Args;
 use kpps_frames::{Mac, Mix, Size};
 use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
-use kpps_report::Session;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Place;
 use kpps_tester::{Offer, Tester};
@@ -22,54 +23,54 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct PortPair {
     /// Host of the first port, where `kpps agent` runs [default: this host]
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = heading::AGENTS)]
     from: Option<kpps_agent::Host>,
     /// Host of the second port [default: this host]
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = heading::AGENTS)]
     to: Option<kpps_agent::Host>,
     #[command(flatten)]
     credentials: Credentials,
     #[command(flatten)]
     traffic: Traffic,
     /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-    #[arg(long, value_delimiter = ',', value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094))]
+    #[arg(long, value_delimiter = ',', value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094), help_heading = heading::TRAFFIC)]
     vlan: Vec<u16>,
     /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour
     /// discovery [default: the other port]
-    #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]")]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]", help_heading = heading::TRAFFIC)]
     gateway: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
-    #[arg(long, value_name = "MAC", conflicts_with = "gateway")]
+    #[arg(long, value_name = "MAC", conflicts_with = "gateway", help_heading = heading::TRAFFIC)]
     dst_mac: Option<Mac>,
     /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
     /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
     /// bridges of its own namespace by itself
-    #[arg(long, value_delimiter = ',', value_name = "PLACE,…")]
+    #[arg(long, value_delimiter = ',', value_name = "PLACE,…", help_heading = heading::DEVICE_UNDER_TEST)]
     watch: Vec<Place>,
     /// The name of the device under test, for the results
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = heading::DEVICE_UNDER_TEST)]
     dut: Option<String>,
     /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
     /// text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = heading::RESULTS)]
     pub metrics: Option<String>,
     /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     drain: Option<Duration>,
     /// How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up
     /// [default: 2, and 0 for trials of more than 1min]
-    #[arg(long, value_name = "TIMES")]
+    #[arg(long, value_name = "TIMES", help_heading = heading::BOUNDS)]
     retries: Option<u32>,
     /// A trial is no measurement of the device under test if the tester did not send in time, or did not take
     /// in, more than this share of the frames [default: 0.1%]
-    #[arg(long, value_name = "SHARE", value_parser = kpps_measure::bounds::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = kpps_measure::bounds::loss, help_heading = heading::BOUNDS)]
     max_shortfall: Option<f64>,
     /// Offer the same load from the second port to the first, too
-    #[arg(long)]
+    #[arg(long, help_heading = heading::LOAD)]
     pub bidirectional: bool,
     /// As --bidirectional, and the second port replies: it sends to the addresses and ports from which each
     /// flow arrives there, as a NAT or a stateful firewall between them needs
-    #[arg(long)]
+    #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
 }
 

@@ -5,6 +5,8 @@ use super::options::{Job, RunOptions, finish};
 use super::replay::ReplayArguments;
 use super::traffic::{Traffic, at_most};
 use crate::error::Failure;
+use crate::heading;
+use crate::session::Session;
 use clap::Args;
 use kpps_frames::build::Flow;
 use kpps_frames::{Mac, Mix, rate};
@@ -12,7 +14,6 @@ use kpps_measure::units::{self, Rate};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
 use kpps_ports::port::run::{Load, Plan, Sent, Shape, send_any};
-use kpps_report::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,38 +39,38 @@ pub struct Arguments {
     /// The port that sends
     port: Spec,
     /// Frame size in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", default_value = "64", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Mix,
     /// Frames per second (100kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
     /// (500MbpsL1), or max: as fast as the port takes them [default: max; with --replay: the times of the
     /// capture]
-    #[arg(long, value_parser = units::rate_or_max)]
+    #[arg(long, value_parser = units::rate_or_max, help_heading = heading::LOAD)]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
     shape: Shape,
     /// Stop after this many frames
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// Stop after this time [default: 2s, or none with --count]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Build each frame anew, byte by byte, as an application would; otherwise only the tag is written
-    #[arg(long, conflicts_with = "replay")]
+    #[arg(long, conflicts_with = "replay", help_heading = heading::LOAD)]
     rewrite: bool,
     /// Number of the stream, in the tags
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay", help_heading = heading::LOAD)]
     stream: u16,
     /// MAC address to send to [default: 02:00:00:00:00:02; with --replay those of the capture]
-    #[arg(long, value_name = "MAC")]
+    #[arg(long, value_name = "MAC", help_heading = heading::TRAFFIC)]
     dst_mac: Option<Mac>,
     #[command(flatten)]
     traffic: Traffic,
     #[command(flatten)]
     replay: ReplayArguments,
     /// VLAN of the frames, 1 to 4094
-    #[arg(long, value_name = "ID", conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    #[arg(long, value_name = "ID", conflicts_with = "replay", value_parser = clap::value_parser!(u16).range(1..=4094), help_heading = heading::TRAFFIC)]
     vlan: Option<u16>,
     #[command(flatten)]
     run: RunOptions,

@@ -2,6 +2,7 @@
 
 use super::options::first;
 use crate::error::Failure;
+use crate::heading;
 use clap::Args;
 use kpps_frames::Encap;
 use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, Ports};
@@ -12,42 +13,42 @@ use kpps_tester::Template;
 pub struct Traffic {
     /// Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port
     /// answers for them [default: 198.18.0.1]
-    #[arg(long, value_name = "ADDRESSES")]
+    #[arg(long, value_name = "ADDRESSES", help_heading = heading::TRAFFIC)]
     src: Option<Addresses>,
     /// Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
-    #[arg(long, value_name = "ADDRESSES")]
+    #[arg(long, value_name = "ADDRESSES", help_heading = heading::TRAFFIC)]
     dst: Option<Addresses>,
     /// Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given;
     /// frames have at least 84 bytes with FCS
-    #[arg(long)]
+    #[arg(long, help_heading = heading::TRAFFIC)]
     ipv6: bool,
     /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows from there up]
-    #[arg(long, value_name = "PORTS")]
+    #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
     sport: Option<Ports>,
     /// UDP destination ports: one, or FIRST-LAST [default: 9]
-    #[arg(long, value_name = "PORTS")]
+    #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
     dport: Option<Ports>,
     /// Number of UDP flows, in turns: source ports count up first, then source addresses, destination
     /// addresses, destination ports [default: all flows of the given ranges]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)), help_heading = heading::TRAFFIC)]
     flows: Option<u32>,
     /// Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take
     /// turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are
     /// the same in every run
-    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<0, 63>)]
+    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<0, 63>, help_heading = heading::TRAFFIC)]
     dscp: Option<Numbers>,
     /// TTL or hop limit of the frames [default: 64]
-    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<1, 255>)]
+    #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<1, 255>, help_heading = heading::TRAFFIC)]
     ttl: Option<Numbers>,
     /// What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID,
     /// mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as
     /// qinq:100+vlan:7; numbers may be ranges
-    #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan")]
+    #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan", help_heading = heading::TRAFFIC)]
     pub encap: Vec<Encap>,
     /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or
     /// the text itself). Its payload ends with the tester's tag; checksums are corrected. --src and the like
     /// replace its addresses and ports
-    #[arg(long, value_name = "PACKET", value_parser = kpps_tester::template, conflicts_with_all = ["size", "ipv6"])]
+    #[arg(long, value_name = "PACKET", value_parser = kpps_tester::template, conflicts_with_all = ["size", "ipv6"], help_heading = heading::TRAFFIC)]
     template: Option<Template>,
 }
 

@@ -4,15 +4,16 @@ use super::options::first;
 use super::replay::ReplayArguments;
 use super::{KINDS, specs};
 use crate::error::Failure;
+use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Files, Outputs};
+use crate::session::Session;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
 use kpps_measure::{Kind, detailed, in_words, use_sizes};
 use kpps_ports::port::run::Shape;
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use kpps_results::detail::DetailedTrial;
 use kpps_tester::live::Trials;
@@ -52,36 +53,36 @@ latencies. --src and --dst are the addresses that the ports answer for.
 {}", KINDS))]
 pub struct Arguments {
     /// Frame size in bytes with FCS
-    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes)]
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
     /// (500MbpsL1), or max: as fast as the port takes them [required without --replay, which has the times of
     /// the capture]
-    #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay")]
+    #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
     load: Option<Rate>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape)]
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
     shape: Shape,
     /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
     /// virtual time]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     /// Keep also the results of each interval of this length: rates, losses, latencies. If there
     /// would be more than 3600 intervals, they are made longer
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     interval: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
     /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
-    #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
+    #[arg(long, value_delimiter = ',', value_name = "FILE,…", help_heading = heading::BOUNDS)]
     calibration: Vec<PathBuf>,
     /// If the load is above the calibration, send nothing and end with exit code 1
-    #[arg(long, requires = "calibration")]
+    #[arg(long, requires = "calibration", help_heading = heading::BOUNDS)]
     strict: bool,
     /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng),
     /// each with a comment that says why; at most 1000 of each kind and direction
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     capture: Option<PathBuf>,
     #[command(flatten)]
     outputs: Outputs,

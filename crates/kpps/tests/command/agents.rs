@@ -204,11 +204,11 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     let theirs = files(&folders[1], "tester");
     let certificates = ["--tls-ca", &theirs[0], "--tls-cert", &theirs[1], "--tls-key", &theirs[2]];
     let said = fails("4kpps", "1s", &certificates);
-    assert!(said.contains("agent 10.9.0.1: it requires a token (--token-file)"), "{said}");
+    assert!(said.contains("agent 10.9.0.1: it requires a token"), "{said}");
     drop(agents);
     let _agent = lab.agent(0, &["--tls-ca", &mine[0], "--tls-cert", &mine[1], "--tls-key", &mine[2]], &[]);
     let said = fails("4kpps", "1s", &token);
-    assert!(said.contains("agent 10.9.0.1: it requires certificates (--tls-ca"), "{said}");
+    assert!(said.contains("agent 10.9.0.1: it requires certificates, not a token"), "{said}");
     // A certificate of another authority.
     let said = fails("4kpps", "1s", &certificates);
     assert!(said.contains("agent 10.9.0.1") && said.contains("certificate"), "{said}");
@@ -350,7 +350,7 @@ fn sockets_send_only_where_the_operator_allows_it() {
     let (_agent, address) = agent_here(folder.path(), ":", &[]);
     let said = told(folder.path(), &address, "udp:203.0.113.9:9");
     assert!(said.contains("203.0.113.9, which is in none of the allowed networks: 127.0.0.0/8"), "{said}");
-    assert!(said.contains("(--allow-to)"), "{said}");
+    assert!(said.contains("in none of the allowed networks"), "{said}");
     let (_agent, address) = agent_here(folder.path(), ":", &["--allow-to", "10.0.0.0/8,192.0.2.7"]);
     let said = told(folder.path(), &address, "udp:127.0.0.1:9");
     assert!(said.contains("allowed networks: 10.0.0.0/8, 192.0.2.7/32"), "{said}");
@@ -383,7 +383,9 @@ fn an_agent_is_for_its_own_host_unless_it_is_told_otherwise() {
     let words = ["agent", "--allow-ports", "packet:pa", "--token-file", &token];
     let command = kpps(&lab.nets.agents[0], &words);
     let agent = Process::start(command, "listening on", Duration::from_secs(60));
-    agent.says("listening on 127.0.0.1:5777, for testers on this host (--listen 0.0.0.0:5777 is for others");
+    agent.says(
+        "listening on 127.0.0.1:5777, for testers on this host only (--listen 0.0.0.0:5777 is for others",
+    );
     let said = line(&lab.trial("1kpps", "100ms", &["--token-file", &token]).output().unwrap(), 2);
     assert!(said.contains("agent 10.9.0.1") && said.contains("refused"), "{said}");
 }

@@ -126,12 +126,12 @@ fn a_broken_bound_is_exit_code_1_and_one_line_that_names_it() {
     let curve = ["curve", "--testbed", "known:700kpps", "--load", "500kpps,1Mpps", "--duration", "10ms"];
     for (command, bound, broken) in [
         (&trial[..], "--max-loss 31%", None),
-        (&trial, "--max-loss 0", Some("--max-loss 0 %: the loss is 30 %, 30 % of the frames more")),
+        (&trial, "--max-loss 0", Some("loss bound 0 %: the loss is 30 %, 30 % of the frames more")),
         (&trial, "--min-rate 699kpps", None),
         (&trial, "--min-rate 800kpps", Some("delivered is 700.0 kpps, 100.0 kpps (12.5 %) below")),
-        (&trial, "--max-p99 1ms", Some("--max-p99 1000.0 µs: the latency was not observed")),
+        (&trial, "--max-p99 1ms", Some("p99 bound 1000.0 µs: the latency was not observed")),
         (&ndr, "--min-rate 650kpps", None),
-        (&ndr, "--min-rate 750kpps", Some("--min-rate 750.0 kpps: the NDR is")),
+        (&ndr, "--min-rate 750kpps", Some("rate bound 750.0 kpps: the NDR is")),
         (&ndr, "--max-loss 0", None),
         (&curve, "--min-rate 699kpps", None),
         (&curve, "--max-loss 1%", Some("the loss at 1000.0 kpps is 30 %")),

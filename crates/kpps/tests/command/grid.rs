@@ -105,14 +105,11 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
         (&["--vary", "load=200%"], "line rate"),
         (&["--vary", "load=1..4..5"], "load"),
         // One value that is good does not excuse another one that no cell can have.
-        (
-            &["--vary", "driver=kpps,ne2000"],
-            "--vary driver=ne2000: there is no driver preset called 'ne2000'",
-        ),
+        (&["--vary", "driver=kpps,ne2000"], "driver=ne2000: there is no driver preset called 'ne2000'"),
         (&["--vary", "driver=kpps,own.toml"], "own.toml"),
         (&["--vary", "machine.chip=82544,8139"], "no chip called '8139'"),
         (&["--vary", "app=nat,fly"], "fly"),
-        (&["--vary", "size=64,10"], "--vary size=10"),
+        (&["--vary", "size=64,10"], "size=10: there are no frames"),
     ] {
         let (code, _, error) = kpps(folder, words);
         assert_eq!((code, error.lines().count()), (2, 1), "{words:?}: {error}");

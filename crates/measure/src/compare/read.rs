@@ -228,7 +228,7 @@ impl Results {
 
     fn search(&mut self, search: &Ndr) -> Result<(), String> {
         if !search.complete {
-            return Err("a search is not finished: continue it with --resume".into());
+            return Err("a search is not finished: continue it first".into());
         }
         let testbed = search.testbed.join(" and ");
         let both = if search.bidirectional { ", bidirectional" } else { "" };

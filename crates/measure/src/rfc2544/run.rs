@@ -178,7 +178,7 @@ impl AtSize<'_, '_> {
             Some(_) if trial.overflow_unknown => Ok(trial),
             None => Ok(trial),
             Some(limit) => Err(Error::Input(format!(
-                "the tester could not keep up ({}): give a lower --max",
+                "the tester could not keep up ({}): give a lower highest load",
                 limit.words()
             ))),
         }
@@ -283,7 +283,7 @@ impl AtSize<'_, '_> {
                     }
                 }
                 Err(Error::Input(format!(
-                    "the generator cannot sustain {:.1} kpps: give a lower --max",
+                    "the generator cannot sustain {:.1} kpps: give a lower highest load",
                     pps / 1e3
                 )))
             })?;
@@ -319,7 +319,7 @@ impl AtSize<'_, '_> {
             return Err(Error::Input("the simulator cannot be reset".into()));
         }
         let Some(command) = self.runner.subject.reset.clone() else {
-            return Err(Error::Input("give the command that resets the device under test (--reset)".into()));
+            return Err(Error::Input("no command was given that resets the device under test".into()));
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");

@@ -109,10 +109,10 @@ impl Plan {
         finished: &Finished<Measured>,
     ) -> Result<Lab> {
         if self.profile && self.clock == Clock::Wall {
-            return Err(Error::Input("--profile is of instructions: --clock instructions".into()));
+            return Err(Error::Input("a profile is of instructions: choose the clock instructions".into()));
         }
         if finished.is_kept() && self.clock == Clock::Wall {
-            let why = "--resume needs --clock instructions: what the wall clock measured in another run cannot be compared";
+            let why = "only the clock instructions can be resumed: what the wall clock measured in another run cannot be compared";
             return Err(Error::Input(why.into()));
         }
         if let (Some(model), [Driver::Kpps]) =
@@ -121,7 +121,7 @@ impl Plan {
             let ours = Model::OURS.map(Model::name).join(", ");
             let card = model.name();
             return Err(Error::Input(format!(
-                "kpps has no driver for {card}, but for {ours}: --device {ours}"
+                "kpps has no driver for {card}, but for {ours}: choose that device"
             )));
         }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);

@@ -168,7 +168,7 @@ pub fn open(
     if let (Some(other), Some(_)) = (specs.iter().find(|it| it.driver != Driver::Linux), driver_module) {
         let name = other.name();
         return Err(format!(
-            "--driver-module takes the place of the kernel's own driver, which {name} does not use"
+            "a module takes the place of the kernel's own driver, which {name} does not use"
         ));
     }
     let kpps = program().map_err(|error| error.to_string())?;

@@ -42,7 +42,7 @@ pub fn page(grid: &Grid) -> String {
             @for remark in remarks::with(grid.cells.iter().filter_map(|cell| cell.point.as_ref()), grew(grid)) {
                 p.notice role="status" { (remark) }
             }
-            div.quantities style={ "--map:" (Frame::of(grid).width) "px" } { @for quantity in &QUANTITIES { (maps(grid, quantity)) } }
+            div.quantities style={ "--map-width:" (Frame::of(grid).width) "px" } { @for quantity in &QUANTITIES { (maps(grid, quantity)) } }
             (environment(&e.measured_on))
             section { h2 { "Every cell" } (table(grid)) }
         }

@@ -52,7 +52,10 @@ pub fn screen(grid: &Grid) -> String {
         text.push('\n');
     }
     if every > 1 {
-        let _ = writeln!(text, "one of {every} columns is shown; --csv and --report have all\n");
+        let _ = writeln!(
+            text,
+            "one of {every} columns is shown; the page and the comma-separated values have all\n"
+        );
     }
     let _ = writeln!(text, "most:  {} kpps at {}", kpps(most_pps), name(grid, most));
     let _ = writeln!(text, "least: {} kpps at {}", kpps(least_pps), name(grid, least));

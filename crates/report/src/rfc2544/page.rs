@@ -24,10 +24,10 @@ pub fn sizes(sizes: &Sizes) -> String {
         } }
         main {
             div.lead { @for words in lead(&sizes.sizes) { p { (words) } } }
-            @if !sizes.complete { p.notice role="status" { "Not every size has a result: run the same command with --resume to continue." } }
+            @if !sizes.complete { p.notice role="status" { "Not every size has a result." } }
             section {
                 h2 { "Throughput by frame size, over line rate" }
-                p.hint { "A full bar is the highest load that was tried: line rate, unless --max is lower. MRR is the rate delivered at that load." }
+                p.hint { "A full bar is the highest load that was tried: line rate, unless a lower one was set. MRR is the rate delivered at that load." }
                 (bars(&sizes.sizes.iter().map(rates).collect::<Vec<_>>()))
             }
             section {
@@ -67,7 +67,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
         main {
             div.lead { @for words in lead(searches.iter().copied()) { p { (words) } } }
             @if let Some(trouble) = &document.trouble { p.notice role="status" { (trouble) } }
-            @else if !document.complete { p.notice role="status" { "The tests are not finished: run the same command with --resume to continue." } }
+            @else if !document.complete { p.notice role="status" { "The tests are not finished." } }
             section {
                 h2 { "Throughput (26.1), over line rate" }
                 p.hint { "The highest load at which one trial loses nothing. A full bar is the highest load that was tried." }

@@ -46,7 +46,7 @@ pub fn page(study: &Study, article: &Article) -> String {
         }
         footer {
             p { "Made by kpps " (study.kpps_version) " with profiles " code { (study.profiles_hash) }
-                ". To see it again: " code { "kpps study " (article.name) " --report ." } }
+                ". To see it again: " code { (format!("kpps study {} --report .", article.name)) } }
         }
     };
     page::page(&article.title, &[page::CSS, drawing::CSS, STUDY_CSS], &body)

@@ -1,11 +1,12 @@
 //! `kpps conformance`: the functional suite of the driver.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::Outputs;
+use crate::session::Session;
 use clap::Args;
 use kpps_conformance::{Case, Error, On, Place};
 use kpps_datasheet::Chip;
-use kpps_report::Session;
 use std::path::PathBuf;
 
 /// Arguments of `kpps conformance`.
@@ -16,7 +17,7 @@ use std::path::PathBuf;
   kpps conformance --on uio:0000:00:10.0 --peer eth1   on a real card, connected to eth1")]
 pub struct Arguments {
     /// The device: model, qemu, or a real card (vfio:ADDRESS, uio:ADDRESS)
-    #[arg(long, value_name = "DEVICE", default_value = "model")]
+    #[arg(long, value_name = "DEVICE", default_value = "model", help_heading = heading::LOAD)]
     on: Place,
     /// With a real card: the kernel's interface at the other end of the cable
     #[arg(long, value_name = "IFACE", requires = "on")]
@@ -27,7 +28,7 @@ pub struct Arguments {
     link_control: Option<PathBuf>,
     /// The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb or 82574l; QEMU has 82540em, 82544, 82545em
     /// and 82574l
-    #[arg(long, default_value = "82540em")]
+    #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: Chip,
     #[command(flatten)]
     outputs: Outputs,

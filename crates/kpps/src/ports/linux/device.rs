@@ -2,9 +2,9 @@
 
 use crate::error::Failure;
 use crate::output::Outputs;
+use crate::session::Session;
 use clap::{Args, Subcommand};
 use kpps_ports::{Backend, devices, paced, pci::Address};
-use kpps_report::Session;
 
 /// Arguments of `kpps device`.
 #[derive(Args)]

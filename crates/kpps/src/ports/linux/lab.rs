@@ -2,14 +2,15 @@
 //! do to our model of a card.
 
 use crate::error::Failure;
+use crate::heading;
 use crate::output::{Outputs, Resume};
+use crate::session::Session;
 use clap::Args;
 use kpps_audit::Bound;
 use kpps_measure::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
 use kpps_report::Forms;
-use kpps_report::Session;
 use kpps_report::live::Progress;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +28,7 @@ KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/
 (KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
 pub struct Arguments {
     /// Take at most three minutes: one round, short windows; whatever does not fit is left out
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     quick: bool,
     /// QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
@@ -42,13 +43,13 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     dpdk: Option<PathBuf>,
     /// The guest's clock: instructions, a nanosecond for each one that it executes, or wall
-    #[arg(long, value_name = "CLOCK", default_value = "instructions")]
+    #[arg(long, value_name = "CLOCK", default_value = "instructions", help_heading = heading::TESTBED)]
     clock: Clock,
     /// Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
     #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
     /// How long each workload is measured [default: 200ms; by the wall clock 1s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
     guests: Guests,
@@ -72,15 +73,15 @@ struct Guests {
     #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
     kernel: String,
     /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
-    #[arg(long, value_name = "FILE.ko")]
+    #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
     driver_module: Option<PathBuf>,
     /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
-    #[arg(long, value_name = "LOAD", default_value = "max")]
+    #[arg(long, value_name = "LOAD", default_value = "max", help_heading = heading::LOAD)]
     load: load::Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", help_heading = heading::MACHINE)]
     set: Vec<Setting>,
 }
 
@@ -99,16 +100,16 @@ manual forbids. Guest and card do not share a clock: load and interrupts depend 
 The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
     /// The chip's profile (`kpps list chips`), but for the 82542
-    #[arg(long, default_value = "82540em")]
+    #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: String,
     /// The bus's profile (`kpps list buses`)
     #[arg(long, default_value = "pci-32-33")]
     bus: String,
     /// How long each workload is counted
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s")]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
     duration: Duration,
     /// Count so many frames instead
-    #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]

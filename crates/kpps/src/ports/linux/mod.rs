@@ -5,8 +5,8 @@ mod device;
 mod lab;
 
 use crate::error::Failure;
+use crate::session::Session;
 use clap::Subcommand;
-use kpps_report::Session;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -151,7 +151,7 @@ fn gives_up(trials: &Path, happens: &[&str], why: &str) -> Option<Net> {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         // It found what it searched for before, or could not.
-        if !is_searching || output.status.success() || said.contains("give a lower --min") {
+        if !is_searching || output.status.success() || said.contains("begin at a lower load") {
             return false;
         }
         assert_eq!(output.status.code(), Some(1), "{said}");

@@ -103,7 +103,7 @@ impl Backend {
     /// A name that is of none.
     pub fn of_user_space(text: &str) -> std::result::Result<Self, String> {
         match text.parse() {
-            Ok(Self::Kernel) => Err("the kernel's own driver is --under-test linux".into()),
+            Ok(Self::Kernel) => Err("the kernel's own driver is called linux".into()),
             other => other,
         }
     }

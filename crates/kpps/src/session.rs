@@ -1,10 +1,10 @@
 //! Where a command runs: in a process of its own, or in a program that called it. It says where text and
 //! documents go, and what asks the work to end.
 
-use crate::caller::Caller;
-use crate::files::{self, PublishError};
-use crate::live::{Progress, Show, Source, View};
 use kpps_measure::grid::Engine;
+use kpps_report::Caller;
+use kpps_report::files::{self, PublishError};
+use kpps_report::live::{self, Progress, Show, Source, View};
 use std::io::IsTerminal;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::{Duration, Instant};
@@ -122,7 +122,7 @@ fn watch_signals(at_exit: Option<fn()>) {
 /// Asks the work of this process to end; a later time ends the process.
 fn ask(at_exit: Option<fn()>) {
     if SINCE.get_or_init(Instant::now).elapsed() > AT_ONCE {
-        crate::live::restore();
+        live::restore();
         at_exit.iter().for_each(|at_exit| at_exit());
         std::process::exit(130);
     }

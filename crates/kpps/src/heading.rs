@@ -1,0 +1,46 @@
+//! The headings of options in the help. Each option names its own; options without one are those of the
+//! command alone, and stand first.
+
+/// What is measured: ports, a guest, a known rate.
+pub const TESTBED: &str = "Testbed";
+/// The simulated machine.
+pub const MACHINE: &str = "Machine";
+/// The offered load.
+pub const LOAD: &str = "Load";
+/// The frames of the load.
+pub const TRAFFIC: &str = "Traffic";
+/// Captures as the load.
+pub const REPLAY: &str = "Replay";
+/// The loads that are tried, and when a search ends.
+pub const SEARCH: &str = "Search";
+/// Durations.
+pub const TIME: &str = "Time";
+/// What is known of the device under test, and done to it.
+pub const DEVICE_UNDER_TEST: &str = "Device under test";
+/// Where results go.
+pub const RESULTS: &str = "Results";
+/// What a result must keep.
+pub const BOUNDS: &str = "Bounds";
+/// How cards are served, and on which CPUs.
+pub const CARDS_AND_CPUS: &str = "Cards and CPUs";
+/// Ports of other hosts.
+pub const AGENTS: &str = "Agents";
+/// What is shown of a run.
+pub const VIEW: &str = "View";
+
+/// All headings in the order of a command's help.
+pub const ORDER: [&str; 13] = [
+    TESTBED,
+    MACHINE,
+    LOAD,
+    TRAFFIC,
+    REPLAY,
+    SEARCH,
+    TIME,
+    DEVICE_UNDER_TEST,
+    RESULTS,
+    BOUNDS,
+    CARDS_AND_CPUS,
+    AGENTS,
+    VIEW,
+];
