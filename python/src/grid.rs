@@ -128,8 +128,8 @@ pub fn cells(py: Python<'_>, words: Vec<String>, numbers: Vec<usize>) -> PyResul
     measured.map_err(failed)?.map_err(|error| in_python(&error))
 }
 
-/// Adds results to a journal of grids, which is made if missing: those whose key it does not have. Returns
-/// how many were added.
+/// Adds results to a journal of grids: those whose key it does not have. Creates the journal if it does not
+/// exist. Returns how many were added.
 #[pyfunction]
 pub fn keep(py: Python<'_>, journal: PathBuf, keys: Vec<String>, trials: Vec<String>) -> PyResult<usize> {
     py.detach(|| {

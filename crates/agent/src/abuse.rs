@@ -281,8 +281,8 @@ mod alone {
         work
     }
 
-    /// Work with so many flows of one size, whose frames are all zeros: little to tell, and much to keep of
-    /// each.
+    /// Work with `count` flows of one size, whose frames are all zeros: a short message that makes the agent
+    /// keep much for each flow.
     fn flows(count: u32) -> proto::Work {
         let frames = proto::Frames {
             head_bytes: vec![0; count as usize],
@@ -717,7 +717,8 @@ fn the_highest_load_is_that_of_all_ports() {
     });
 }
 
-/// A load that is changed so often that the last change has no effect would be another one than is known.
+/// A load whose changes are too many for the last one to take effect would differ from the load that is
+/// reported.
 #[test]
 fn a_load_is_not_changed_without_end() {
     let agent = start(good(), Allowed::ALL);

@@ -32,7 +32,7 @@ const NAMES: usize = 1 << 14;
 const TEXT: usize = 500;
 const CPUS: usize = 1 << 13;
 const NAMED: usize = 8;
-/// More frames than are kept with anomalies, and more different latencies than are told apart.
+/// More frames than an agent keeps with anomalies, and more distinct latencies than it distinguishes.
 const KEPT: usize = 10_000;
 const LATENCIES: usize = 1 << 17;
 
@@ -289,7 +289,7 @@ pub(crate) fn done(
     (done, trouble)
 }
 
-/// Whether a sender of so many frames that were due can have been disturbed like this.
+/// Whether a sender with `intended` frames due can have been disturbed like this.
 fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> bool {
     let can_be = |pause: &proto::Pause| {
         pause.at_ns <= limits.ns
@@ -309,7 +309,6 @@ fn pause(said: proto::Pause) -> Pause {
     Pause { at_ns: said.at_ns, lasted_ns: said.lasted_ns, cpu: said.cpu, by }
 }
 
-/// Whether gaps of so many frames can be these.
 /// Why frames arrived in another way than they should.
 fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
     let ids = |ids: &[u32]| ids.iter().map(|&id| u16::try_from(id).ok().filter(|id| *id < 4096)).collect();
@@ -326,6 +325,7 @@ fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
     }
 }
 
+/// Whether a sender of `sent` frames can have seen these gaps.
 fn are_gaps(gaps: &proto::Gaps, sent: u64, limits: &Limits) -> bool {
     let times = [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns];
     gaps.intended_ns.is_none_or(|ns| ns > 0.0 && ns <= limits.ns as f64)

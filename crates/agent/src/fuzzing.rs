@@ -41,7 +41,7 @@ pub fn read(bytes: &[u8]) {
     if let Ok(work) = Work::decode(bytes)
         && let Ok((task, senders)) = convert::task(work)
     {
-        // What is understood is told on in the same way.
+        // A task that was understood is encoded to a message with the same meaning.
         let again = convert::work(&task, senders);
         assert!(convert::task(again).is_ok_and(|(again, _)| again.at == task.at));
     }

@@ -86,7 +86,8 @@ fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
     }
 }
 
-/// Reads the remote clock by so many questions over a connected socket. Empty if no datagrams come through.
+/// Reads the remote clock with `questions` datagrams over a connected socket. Empty if no datagrams come
+/// through.
 pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Result<Vec<Ping>> {
     let clock = Clock::here();
     let begin = Instant::now();

@@ -317,7 +317,7 @@ impl RemotePort {
         }
     }
 
-    /// Reads the agent's clock by so many datagrams, if they come through.
+    /// Reads the agent's clock with `pings` datagrams, if they come through.
     fn read_by_datagrams(&self, pings: u64) -> Option<Reading> {
         let (socket, cookie) = self.clock.as_ref()?;
         Reading::best_of(&self.clock_id, "udp", &pings::ask(socket, cookie, pings).ok()?)

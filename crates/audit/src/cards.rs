@@ -453,7 +453,7 @@ impl Cards {
         }
     }
 
-    /// The guest has seen the interrupt: if the line is still up, it is told again.
+    /// The guest has seen the interrupt. If the line is still asserted, the guest gets the interrupt again.
     pub fn unmask_interrupt(&mut self, index: usize, now_ps: u64) {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index)

@@ -52,7 +52,7 @@ pub struct Plan {
     pub rate: Rate,
     /// How long is counted.
     pub duration: Duration,
-    /// Count so many frames instead.
+    /// The number of frames to count instead.
     pub count: Option<u64>,
     /// Settings of drivers.
     pub settings: Settings,

@@ -66,13 +66,13 @@ impl Rights {
         self.at(address).is_some()
     }
 
-    /// Whether the card may write so many bytes there.
+    /// Whether the card may write `bytes` bytes at `address`.
     pub(crate) fn may_write(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         matches!(right.get(), Right::Write(most) if offset + bytes <= most.into())
     }
 
-    /// Whether the card may read so many bytes there.
+    /// Whether the card may read `bytes` bytes at `address`.
     pub(crate) fn may_read(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         matches!(right.get(), Right::Read(most) if offset + bytes <= most.into())
@@ -120,13 +120,13 @@ pub(crate) struct Buf {
     pub(crate) sends: bool,
     /// The VLAN tag that its frame came with, or should leave with.
     pub(crate) tag: Option<u16>,
-    /// So many bytes of it are visible to the CPU.
+    /// The bytes of the buffer that are visible to the CPU.
     visible: Cell<usize>,
     shared: Rc<Shared>,
 }
 
 impl Buf {
-    /// Whether the driver has made so many bytes visible to the CPU.
+    /// Whether the driver has made `bytes` bytes visible to the CPU.
     pub(crate) fn shows(&self, bytes: usize) -> bool {
         self.right() == Some(Right::Taken) && bytes <= self.visible.get()
     }
@@ -185,7 +185,7 @@ struct Shared {
     dice: Rc<Dice>,
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
-    /// No buffer is given out before this time, or while so many are outside.
+    /// The pool gives out no buffer before `none_until_ps`, or while `most_outside` buffers are outside.
     none_until_ps: Cell<u64>,
     most_outside: Cell<usize>,
     layout: Layout,

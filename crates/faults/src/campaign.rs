@@ -24,9 +24,9 @@ struct Sum {
     outcomes: Vec<(u64, Outcome)>,
 }
 
-/// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says,
-/// but at least one on each core; `ended` is told how many have ended. After the highest seed comes 0. Then
-/// the first failures are made smaller, one after the other, while `shrinks` is true.
+/// Runs `worlds` worlds, from the one with seed `first` on, on all cores, while `go_on` returns true, but at
+/// least one on each core. `ended` receives the number of worlds that have ended. After the highest seed
+/// comes 0. Then the first failures are made smaller, one after the other, while `shrinks` is true.
 pub fn campaign(
     first: u64,
     worlds: u64,

@@ -258,7 +258,7 @@ pub(crate) struct Card {
     address: [u8; 6],
     /// When a removed card comes back; all reads return ones until then.
     back_ps: Option<u64>,
-    /// All reads return ones until then; or until they are told not to.
+    /// All reads return ones until this time, or until the world ends that state earlier.
     ones_until_ps: u64,
     gone: bool,
     /// A register that returns the same value until then.

@@ -61,16 +61,16 @@ pub enum Breach {
     Parts,
     /// A frame was delivered before its bytes were made visible to the CPU.
     NotVisible,
-    /// What the driver says of a frame's checksum, tag or hash is not so.
+    /// The driver's verdict on a frame's checksum, tag or hash is wrong.
     Verdict,
     /// The driver keeps more descriptors from the card than it says.
     HeldBack {
-        /// So many.
+        /// The descriptors that it keeps.
         held: usize,
-        /// The most that it says.
+        /// The most that it promises to keep.
         most: usize,
     },
-    /// The driver handed over a descriptor that the chip cannot take, or not as it was told to.
+    /// The driver handed over a descriptor that the chip cannot take, or that does not match the request.
     Descriptor(&'static str),
     /// A device was reset though nothing was wrong with it.
     Reset,
@@ -87,9 +87,9 @@ pub enum Breach {
     },
     /// After the last fault fewer frames/s get through than after a fresh start.
     Slower {
-        /// So many frames/s arrived under full load.
+        /// Frames/s that arrived under full load.
         recovered_pps: u64,
-        /// So many of the same load after a fresh start.
+        /// Frames/s of the same load that arrived after a fresh start.
         fresh_pps: u64,
     },
     /// After the last fault a new connection of a station did not carry its bytes there and back.

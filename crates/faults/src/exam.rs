@@ -33,7 +33,7 @@ pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
     let in_order = port.pool.is_in_order();
     demand(port, in_order, "about a pool of buffers");
     step(port, hears);
-    // Nobody knows whether the transmitter of a device that sends nothing works.
+    // If a device sends nothing, it is unknown whether its transmitter works.
     let Some(device) = &mut port.device else { return };
     let started = device.reset().is_ok();
     port.slot.wait_ns(LINK_NS);
@@ -94,7 +94,7 @@ fn sending(port: &mut Port) {
     demand(port, good, "about a frame that is sent");
 }
 
-/// A queue that is polled asks for a report only when it is told to, or in the second poll without a frame.
+/// A polled queue asks for a report only on request, or in the second poll without a frame.
 fn asking(port: &mut Port, plan: &Plan) {
     // An interrupt loop does not poll, and the audit demands that it asks with each tail write.
     if matches!(plan.config.service, Service::InterruptLoop { .. }) {

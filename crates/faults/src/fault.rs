@@ -220,7 +220,7 @@ pub(crate) struct Dice {
 }
 
 impl Dice {
-    /// Dice for `seed`. At most `most` faults happen; `check` is told of each.
+    /// Dice for `seed`. At most `most` faults happen; each is reported to `check`.
     pub(crate) fn new(seed: u64, rarity: [u32; Fault::COUNT], most: u64, check: &Rc<Check>) -> Self {
         let random = (0..Fault::COUNT as u64).map(|kind| Rng::with_seed(seed ^ (kind + 1) << 32)).collect();
         Self {

@@ -16,7 +16,7 @@ pub enum Layout {
 /// Bytes of a buffer; of a large one.
 const BUFFER_BYTES: usize = 2048;
 const LARGE_BYTES: usize = 18 << 10;
-/// The other kind of buffers: the end of chunks of this size, behind so many bytes of headroom.
+/// The other kind of buffers: the end of a chunk of `CHUNK_BYTES`, behind `HEADROOM_BYTES` of headroom.
 const CHUNK_BYTES: usize = 4096;
 pub(crate) const HEADROOM_BYTES: usize = 1024;
 

@@ -117,9 +117,9 @@ pub struct Plan {
     pub buffers: usize,
     /// Two of three frames have a VLAN tag.
     pub tagged: bool,
-    /// The card stores frames with a wrong FCS, though it was not told to.
+    /// The card stores frames with a wrong FCS, though its registers do not ask for that.
     pub stores_bad: bool,
-    /// Some frames go to a multicast address, which the driver is told.
+    /// Some frames go to a multicast address, which the driver is configured to receive.
     pub groups: bool,
     /// The time of autonegotiation, in ps.
     pub(crate) link_ps: u64,

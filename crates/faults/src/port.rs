@@ -503,8 +503,7 @@ impl Port {
         count
     }
 
-    /// Takes some of the buffers of sent frames back before the service does: at most so many as were asked
-    /// for.
+    /// Takes some buffers of sent frames back before the service does: at most as many as were asked for.
     fn reclaim_some(&mut self) {
         let Some(Device { tx, .. }) = self.device.as_mut() else { return };
         let most = self.random.usize(..8);
@@ -699,8 +698,8 @@ impl Port {
         }
     }
 
-    /// The driver was asked to receive at most `most` and has taken so many: all that there were, if it
-    /// could. If there was nothing to do, it has not touched the card.
+    /// Checks a receive call with a limit of `most` descriptors, which took `taken`: all that there were,
+    /// within the limit. If there was nothing to do, the driver has not touched the card.
     fn received(&mut self, before: Before, taken: usize, most: usize) {
         self.taken += taken as u64;
         let Some(Device { rx, .. }) = &mut self.device else { return };
@@ -896,9 +895,10 @@ pub(crate) fn got(counters: &RxCounters) -> u64 {
     counters.frames + counters.frame_errors + counters.nonsense
 }
 
-/// Whether a driver that took so many descriptors may have got so many frames, good or not, of a card that
-/// wrote at most `unended` descriptors without the end of a frame: a part of a longer one, or, after its head
-/// has jumped, a null descriptor (SDM 3.2.5.2). What follows, up to the next end, is the same frame.
+/// Whether a driver may have got `got` frames, good or not, from `taken` descriptors. The card wrote at most
+/// `unended` descriptors without the end of a frame. Such a descriptor holds a part of a longer frame, or,
+/// after the head has jumped, it is a null descriptor (SDM 3.2.5.2). The descriptors after it, up to the next
+/// end, belong to the same frame.
 fn explains(taken: u64, got: u64, unended: u64) -> bool {
     got <= taken && taken - got <= unended
 }
@@ -920,7 +920,8 @@ pub(crate) struct Sink {
     checksums: bool,
     /// The card takes VLAN tags out.
     tags: bool,
-    /// Frames of at most so many bytes are copied, unless there is no buffer; and frames that were.
+    /// The longest frame that is copied, in bytes, unless there is no buffer; and the frames that were
+    /// copied.
     copybreak: u16,
     copied: u64,
     /// How often there was no buffer until now.
@@ -980,7 +981,8 @@ impl Sink {
         Some(frame.buffer)
     }
 
-    /// What the driver says of a frame: known with its last part, whose bytes are these.
+    /// Judges the driver's verdicts on a frame, which are known with its last part; `bytes` are those of that
+    /// part.
     fn judge(&self, frame: &Received<Buf>, bytes: &[u8]) {
         let (ip, transport) = (frame.ip_checksum(), frame.transport_checksum());
         let right = if frame.last {

@@ -21,7 +21,7 @@ const LEAST_BYTES: u64 = 60;
 const MOST_BYTES: u16 = 16_288;
 /// The most frames that are sent as one, in segments.
 const SEGMENTS: u64 = 16;
-/// The longest frame without segmentation that [`Sender::send_nonsense`] makes has so many parts.
+/// Parts of the longest frame without segmentation that [`Sender::send_nonsense`] makes.
 const NONSENSE_PARTS: usize = 9;
 /// Where the headers begin, and their checksum fields.
 const IP: usize = 14;
@@ -81,8 +81,8 @@ impl Sender {
         self.check.breach(Breach::DriverCounters(what));
     }
 
-    /// The most descriptors that so many parts of a frame may need, whose sum is `bytes` and of which none
-    /// may be longer than `limit`.
+    /// The most descriptors that a frame in `parts` parts may need. The parts have `bytes` bytes together,
+    /// and a descriptor has at most `limit`.
     fn most_descriptors(&self, parts: usize, bytes: u32, limit: u32) -> usize {
         let has = |erratum| self.chip.has(erratum);
         let crossing = if has(Erratum::No64KCrossing) { 2 } else { 1 };
@@ -91,7 +91,7 @@ impl Sender {
         (parts * crossing + (bytes / limit) as usize + first) * ends
     }
 
-    /// The most descriptors that a frame in so many parts may need.
+    /// The most descriptors that a frame in `parts` parts may need.
     fn most_of(&self, parts: usize, meta: &TxMeta) -> usize {
         match meta.offload {
             Offload::None => self.most_descriptors(parts, 0, 1),
@@ -486,8 +486,8 @@ fn put_pseudo_header(frame: &mut [u8], length: u16) -> Option<()> {
     Some(())
 }
 
-/// The sum of a UDP datagram of this length, in a frame of so many bytes. It ends with the datagram: what
-/// follows in the frame does not count (RFC 768).
+/// The sum of a UDP datagram of `length` bytes, in a frame of `bytes` bytes. It ends with the datagram: the
+/// rest of the frame does not count (RFC 768).
 fn datagram_sum(length: u16, bytes: u16) -> Sum {
     let end = (UDP as u16).saturating_add(length.max(udp::HEADER_BYTES as u16));
     Sum { end: if end < bytes { end - 1 } else { 0 }, ..UDP_SUM }

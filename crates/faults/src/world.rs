@@ -41,13 +41,13 @@ pub const SLOW_RECOVERY_PS: u64 = 50_000 * MS;
 const PROOF_FRAMES: u64 = 200;
 const PROOF_GAP_PS: u64 = 100 * US;
 const PROOF_END_PS: u64 = 2500 * MS;
-/// The rate under full load is measured over so many frames, in steps of so much time, and for at most so
-/// long on a link of 1 Gb/s.
+/// The rate under full load is measured over [`RATE_FRAMES`] frames, in steps of [`RATE_STEP_PS`], and for at
+/// most [`RATE_MOST_PS`] on a link of 1 Gb/s.
 const RATE_FRAMES: u64 = 3000;
 const RATE_STEP_PS: u64 = 5 * MS;
 const RATE_MOST_PS: u64 = 100 * MS;
-/// After a fresh start some moderation lets more frames through at first than later: the least of so many
-/// measurements counts, unless one before it is good enough.
+/// After a fresh start some moderation lets more frames through at first than later. The least of this number
+/// of measurements counts, unless an earlier one is good enough.
 const FRESH_WINDOWS: u32 = 64;
 /// A start, with the link, takes less than this.
 const START_PS: u64 = 5000 * MS;
@@ -57,7 +57,7 @@ const UNLOAD_PS: u64 = 2000 * MS;
 const HANG_UP_PS: u64 = 200 * MS;
 /// The frames that come meanwhile, how far apart.
 const TRICKLE_GAP_PS: u64 = 20 * MS;
-/// So much happens at the same time at most.
+/// The most steps at one moment of simulated time.
 const STEPS: u32 = 100_000;
 /// The memory of a world.
 const MEMORY_BYTES: usize = 32 << 20;

@@ -386,7 +386,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// UDP over both versions of IP with a checksum, and TCP, behind so many VLAN tags.
+    /// UDP over both versions of IP with a checksum, and TCP, behind `tags` VLAN tags.
     fn frames(tags: usize) -> Vec<Vec<u8>> {
         let flow = Flow::default();
         let six = |last| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);

@@ -286,8 +286,8 @@ impl Place {
         (trial == self.trial).then_some((tag, at))
     }
 
-    /// Reads the tag of a received frame, of whatever trial, which is told before it, and where it begins;
-    /// `None` without a valid one.
+    /// Reads the tag of a received frame of any trial. Returns the trial's number, the tag, and where the tag
+    /// begins; `None` without a valid tag.
     #[inline]
     pub fn read_any(self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let at = self.offset(frame);

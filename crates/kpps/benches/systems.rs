@@ -58,8 +58,7 @@ impl Rig {
         Some(Self { ends, router: Some(router), words })
     }
 
-    /// Bounds the way out of the device under test to so many frames of a size a second; false if the kernel
-    /// cannot.
+    /// Limits the device under test to sending `pps` frames of `size` a second; false if the kernel cannot.
     fn bound(&self, size: u16, pps: Option<u32>) -> bool {
         let (net, way_out) = self.router.as_ref().map_or((&self.ends, "pb"), |router| (router, "rb"));
         let Some(pps) = pps else { return true };

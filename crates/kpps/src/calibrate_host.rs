@@ -16,7 +16,7 @@ pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
-    /// Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
+    /// Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     #[command(flatten)]

@@ -71,8 +71,8 @@ fn groups(command: &Command) -> String {
   kpps man | man -l -          read the page of kpps
   kpps man ~/.local/share/man/man1    install the pages of kpps and all its commands")]
 pub struct ManArguments {
-    /// Write the pages of kpps and of all its commands into this folder, which is made if missing [default:
-    /// print that of kpps]
+    /// Write the pages of kpps and of all its commands into this folder, which is created if it does not
+    /// exist [default: print that of kpps]
     folder: Option<PathBuf>,
 }
 

@@ -27,8 +27,8 @@ pub struct Outputs {
     /// Write the results as comma-separated values to this file; `-` is standard output
     #[arg(long, value_name = "FILE|-")]
     csv: Option<PathBuf>,
-    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made
-    /// if missing
+    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is
+    /// created if it does not exist
     #[arg(long, value_name = "FILE|FOLDER")]
     report: Option<PathBuf>,
 }
@@ -96,8 +96,8 @@ impl BoundArguments {
 /// Where measurements are kept, to resume from.
 #[derive(Args, Clone, Default)]
 pub struct Resume {
-    /// Keep every measurement in this file, and do not repeat those that it has of the same system; made if
-    /// missing
+    /// Keep every measurement in this file, which is created if it does not exist, and do not repeat
+    /// measurements of the same system that it has
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 }

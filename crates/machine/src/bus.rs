@@ -37,11 +37,11 @@ pub struct Params {
     /// Whether each direction has a bus of its own (PCI Express): to memory and CPUs, and from them.
     #[serde(default)]
     pub duplex: bool,
-    /// The target disconnects a card's write at multiples of so many bytes; 0: never.
+    /// The target disconnects a card's write at multiples of this number of bytes; 0: never.
     #[serde(default)]
     pub write_disconnect_bytes: u32,
-    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first
-    /// word again. 0: never.
+    /// The target disconnects a card's read at multiples of this number of bytes, and the rest waits for its
+    /// first word again. 0: never.
     #[serde(default)]
     pub read_disconnect_bytes: u32,
     /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.

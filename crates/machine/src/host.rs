@@ -1,9 +1,9 @@
 //! The costs of a simulated host: its CPU, its caches and its memory allocator.
 //!
 //! What a driver and a kernel do to a packet buffer, a descriptor or an interrupt is the same work on every
-//! host: so many cycles and so many cache lines ([`Work`]). A host says how long its cycles are, what a line
-//! costs from memory and from its cache, and how much its cache holds ([`Host`]). [`Params::new`] makes times
-//! of both.
+//! host: a number of cycles and a number of cache lines ([`Work`]). A host says how long its cycles are, what
+//! a line costs from memory and from its cache, and how much its cache holds ([`Host`]). [`Params::new`]
+//! makes times of both.
 
 use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
@@ -296,14 +296,14 @@ impl Params {
         }
     }
 
-    /// The time of so many cycles of a Pentium III.
+    /// The time of `cycles` cycles of a Pentium III.
     #[inline]
     pub fn pentium_iii_ps(&self, cycles: u64) -> u64 {
         pentium_iii_ps(cycles, self.cycles_ratio, self.cycle_ps)
     }
 }
 
-/// The time of so many cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
+/// The time of `cycles` cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
 #[inline]
 fn pentium_iii_ps(cycles: u64, cycles_ratio: f64, cycle_ps: u64) -> u64 {
     (cycles as f64 * cycles_ratio * cycle_ps as f64).round() as u64

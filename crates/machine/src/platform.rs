@@ -125,7 +125,7 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// The CPU, in `function`, touches so many lines of the packet structure.
+    /// The CPU, in `function`, touches `lines` lines of the packet structure.
     #[inline]
     fn touch_structure(&self, function: Function, lines: u32) {
         let cpu = self.machine.cpu();

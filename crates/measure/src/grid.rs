@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
 
-/// Among so many cells the first one that can be measured is looked for.
+/// The first measurable cell is looked for among this number of cells.
 const MOST_TRIED: usize = 1000;
 
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
@@ -328,7 +328,8 @@ impl<'c> Cells<'c> {
             }
         };
         let mut take = |outcomes: Vec<Outcome>| {
-            // Workers may be anywhere. The first cell tells of the others: a job takes a millisecond.
+            // Workers may be anywhere. The first cell stands for the others, because the job of each takes a
+            // millisecond to make.
             let known =
                 outcomes.iter().find_map(|it| Some((it.key.as_ref()?, job(&self.all.at(it.cell)).ok()?)));
             if known.is_some_and(|(key, job)| *key != job.key) {

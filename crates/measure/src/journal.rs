@@ -24,7 +24,7 @@ pub enum JournalError {
     /// The file is not a journal of this command.
     #[error("{} is not a journal of this command: give another path", _0.display())]
     Other(PathBuf),
-    /// Another process adds lines to the file. If it is known, this is said of it.
+    /// Another process adds lines to the file. The text describes that process, if it is known.
     #[error("{} is in use by {_1}: wait for its end, or give another path", _0.display())]
     InUse(PathBuf, String),
     /// The line with this number, counted from 1, is not as it was written.
@@ -156,12 +156,12 @@ impl fmt::Display for Merged {
     }
 }
 
-/// Adds the results of other journals to one, which is made if missing: those lines that it does not have.
-/// Returns what was done.
+/// Adds to the journal `into` those results of other journals that it does not have. Creates the file if it
+/// does not exist. Returns what was done.
 ///
 /// # Errors
-/// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is
-/// no journal.
+/// A journal cannot be read, or the results cannot be written. Nothing is written if one of `others` is no
+/// journal.
 pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
     let read = |path: &Path| {
         check_kind(path)?;

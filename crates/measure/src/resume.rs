@@ -98,9 +98,9 @@ impl Resume {
     /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. The
     /// first new result that also has a kept one is compared with it, and so are those of
     /// [`to_check`](Self::to_check). If they agree, kept results are used from now on; after three
-    /// disagreements none is, and the observer is told. Returns false if another measurement is needed to
-    /// decide. A result that the journal cannot take is told once, and at the end by [`close`](Self::close):
-    /// what was measured is worth more than its copy.
+    /// disagreements none is, and the observer gets a message. Returns false if another measurement is needed
+    /// to decide. A result that the journal cannot take is reported once, and again at the end by
+    /// [`close`](Self::close): the measurement is worth more than its copy.
     pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {

@@ -10,7 +10,7 @@
 const PARTS: usize = 4;
 /// The least share of a load by which queues have grown: less is too little to tell from none.
 const LEAST_SHARE: f64 = 0.0002;
-/// The least growth in frames that is told from none.
+/// The least growth that is distinguished from none, in frames.
 const LEAST_FRAMES: f64 = 8.0;
 
 /// The least time that a frame took in each part of the measured time.
@@ -26,7 +26,7 @@ impl StandingQueue {
         Self { least_ns: [u64::MAX; PARTS], part_ns: (length_ns / PARTS as u64).max(1) }
     }
 
-    /// A frame that was sent so long after the begin of the measured time took so long, in ns.
+    /// Records that a frame, sent `since_begin_ns` after the begin of the measured time, took `took_ns`.
     #[inline]
     pub fn record(&mut self, since_begin_ns: u64, took_ns: u64) {
         let part = ((since_begin_ns / self.part_ns) as usize).min(PARTS - 1);

@@ -72,7 +72,7 @@ impl Latency {
         self.times += &other.times;
         self.error_ns = self.error_ns.max(other.error_ns);
     }
-    /// Adds so many frames of the same time.
+    /// Adds `frames` frames of the same time.
     pub fn record_times(&mut self, ns: u64, frames: u64) {
         self.times.saturating_record_n(ns.max(1), frames);
     }

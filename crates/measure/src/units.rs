@@ -296,10 +296,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A time of so many seconds, as it is calculated from numbers and rates that somebody gave.
+/// A time of `s` seconds, calculated from numbers and rates of the user.
 ///
 /// # Errors
-/// No trial lasts for so long, or it is no time at all.
+/// No trial lasts that long, or `s` is not a time.
 pub fn seconds(s: f64) -> Result<Duration, String> {
     match (0.0..=LONGEST_S).contains(&s) {
         true => Ok(Duration::from_secs_f64(s)),

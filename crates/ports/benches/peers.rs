@@ -93,8 +93,8 @@ impl Bench {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// The rate at which frames arrive once they do, for each second of the processor that `spent` tells of;
-    /// 0 if they never do.
+    /// The rate of frames from the first arrival on, for each second of CPU time that `spent` returns; 0 if
+    /// none arrives.
     fn rate(&self, spent: impl Fn() -> Duration) -> Rate {
         let (start, before) = (Instant::now(), self.arrived());
         while self.arrived() < before + 1000 {
@@ -338,7 +338,7 @@ impl Drop for Bench {
     }
 }
 
-/// Runs until told to stop.
+/// Runs until the flag is set.
 struct Until<'s>(&'s AtomicBool);
 
 impl Watch for Until<'_> {
@@ -350,7 +350,7 @@ impl Watch for Until<'_> {
     }
 }
 
-/// Runs for so long.
+/// Runs for this time.
 struct For(Duration);
 
 impl Watch for For {
@@ -434,12 +434,12 @@ fn main() {
             "iperf3 --client 198.18.0.2 --udp --length 18 --bandwidth 0 --time 20 --affinity 1".into(),
         ),
     ];
-    // Who sends datagrams to nobody is told so each time: both have somebody who takes them, on the other
-    // core.
+    // Datagrams to a closed port cause an ICMP error each time, so both generators have a receiver on the
+    // other core.
     let server = Command::new("sh")
         .args(["-c", &format!("exec {} iperf3 --server", bench.enter())])
         .stdout(Stdio::null())
-        // It has a word for each client that goes.
+        // The server prints a line for each client that leaves.
         .stderr(Stdio::null())
         .spawn();
     println!(

@@ -177,7 +177,7 @@ pub(crate) fn load(
         Ok(program) => return Ok(program),
         Err(error) => error,
     };
-    // Once more, to be told why.
+    // Once more, for the verifier's log.
     let mut log = vec![0; 1 << 16];
     // SAFETY: as before, and `log` has `log_bytes` bytes.
     match unsafe { bpf_open(PROG_LOAD, &attribute(&mut log)) } {

@@ -145,7 +145,7 @@ pub enum Error {
         /// Bytes of the longest frame, with FCS.
         longest: usize,
     },
-    /// This process may not lock so much memory.
+    /// This process may not lock the memory that it needs.
     #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
         smaller.map_or(String::new(), |ring| format!("`--ring {ring}` needs less, or ")))]
     LockedMemory {
@@ -226,8 +226,8 @@ impl Error {
 }
 
 impl Error {
-    /// Checks that frames of so many bytes are no longer than the longest of the port named so, if that is
-    /// known; both without FCS and VLAN tag.
+    /// Checks that frames of `bytes` bytes are no longer than `longest`, the longest frame of `port`, if that
+    /// is known. Both lengths are without FCS and VLAN tag.
     ///
     /// # Errors
     /// [`Error::TooLong`].

@@ -106,7 +106,7 @@ struct Room {
 }
 
 impl Room {
-    /// For at least so many words.
+    /// A table of at least `words` words.
     fn of(words: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let bytes = (8 * words).next_multiple_of(page);

@@ -134,7 +134,7 @@ impl Interface {
         unsafe { self.requests.ethtool(command) }
     }
 
-    /// What rtnetlink(7) says of it.
+    /// The interface's attributes from rtnetlink(7).
     fn attributes(&self) -> io::Result<Vec<LinkAttribute>> {
         let mut about = LinkMessage::default();
         about.header.index = self.index;

@@ -1,4 +1,4 @@
-//! What an app of kpps has lost, told to testers.
+//! Reports the losses of an app of kpps to testers.
 //!
 //! Nobody but its owner can read how many frames a packet socket had no room for. So an app listens at an
 //! abstract socket in its network namespace (unix(7)) and answers each connection with a line for each
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How the names of the sockets begin; the process follows.
 const NAME: &str = "kpps/app/";
-/// What is told of each interface.
+/// The counters that are reported for each interface.
 const COUNTERS: [&str; 3] = ["missed", "full", "errors"];
 /// How long an app may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 /// What is wrong.
 pub(crate) enum Wrong {
-    /// An entry that nobody knows.
+    /// An unknown entry.
     Unknown(String),
     /// Something else.
     Bad(String),

@@ -20,8 +20,8 @@ pub struct Destinations {
     pub results: Option<PathBuf>,
     /// A file for the comma-separated values; `-` is standard output.
     pub csv: Option<PathBuf>,
-    /// A file for the page if its name ends in .html, otherwise a folder for all pages, which is made if
-    /// missing.
+    /// A file for the page if its name ends in .html, otherwise a folder for all pages, which is created if
+    /// it does not exist.
     pub report: Option<PathBuf>,
 }
 

@@ -230,7 +230,7 @@ fn quantities(rows: &[(&str, Option<f64>)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(*value, 2))).collect()
 }
 
-/// A value with so many decimals; a dash if it is not known.
+/// A value with `decimals` decimals; a dash if it is unknown.
 fn shown(value: Option<f64>, decimals: usize) -> String {
     value.map_or("–".into(), |value| format!("{value:.decimals$}"))
 }

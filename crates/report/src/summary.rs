@@ -337,7 +337,7 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
     sentence + "."
 }
 
-/// What is said of those of `lossless` whose queues grew at the highest load: it is lost later.
+/// The sentence about members of `lossless` whose queues grew at the highest load: they lose frames later.
 fn grew(lossless: &[&Seen]) -> String {
     let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
     match names[..] {

@@ -32,7 +32,7 @@ pub struct Audit {
     pub qemu: String,
     /// The chip that the card is a model of.
     pub chip: String,
-    /// The bus whose occupancy is told.
+    /// The bus whose occupancy is reported.
     pub bus: String,
     /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
     /// guest takes.

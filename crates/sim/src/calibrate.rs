@@ -35,10 +35,10 @@ const SMALL: f64 = 1e-3;
 const TURNS: usize = 2000;
 /// The most cycles that a constant may have.
 const MOST_CYCLES: f64 = 1e6;
-/// The search ends when so many rounds in a row find no less a sum of squares than the least so far. What was
-/// found with the least is the result: a simulation does not change smoothly with its constants.
+/// The search ends after this number of rounds in a row without a smaller sum of squares. The constants with
+/// the smallest sum are the result: a simulation does not change smoothly with its constants.
 const END: usize = 4;
-/// A constant is told by a point whose CPU time changes by this share with [`STEP`].
+/// A point determines a constant if a change of [`STEP`] changes the point's CPU time by this share.
 const TOLD: f64 = 0.001;
 /// Loss from which on a point without a CPU share shows the most that the machine can do.
 const OVERLOAD: f64 = 0.05;
@@ -351,7 +351,8 @@ impl Search<'_> {
     }
 }
 
-/// Finds the constants. `progress` is told how many rounds are done, of how many at most.
+/// Finds the constants. `progress` receives the number of rounds that are done, and the most that there will
+/// be.
 ///
 /// # Errors
 /// No curve, a stack whose costs are others, or a point that cannot be simulated.
@@ -521,8 +522,8 @@ mod tests {
         let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
         assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
-        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take
-        // and what else the CPU does are told together.
+        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: only the sum of the
+        // interrupts' time and of the CPU's other work can be determined.
         let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
         let [host, stack, machine] =
             &profiles(&found, &Choice { chip: Some("82540em".into()), ..base() }, "it.json").unwrap()[..]

@@ -193,7 +193,7 @@ impl Readers<'_> {
     }
 
     /// Whether the number of the card's port is the simulation's, or means nothing to the load. A receiver
-    /// with one port has the address of the port that it is told.
+    /// with one port has the address of the port that the command names.
     fn chooses_port(&self) -> bool {
         let has_two = self.e1000.is_some_and(|(chip, _)| chip == Chip::I82546eb);
         self.activity.sends() || has_two

@@ -54,7 +54,7 @@ impl Phases {
         Self::new(begin_ps, u64::from(warmup_ms) * MS, u64::from(duration_ms) * MS)
     }
 
-    /// The same with so many milliseconds after the measurement.
+    /// The same times with `drain_ms` milliseconds after the measurement.
     pub fn draining(self, drain_ms: u32) -> Self {
         Self { drained_ps: self.end_ps + u64::from(drain_ms) * MS, ..self }
     }

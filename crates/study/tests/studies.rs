@@ -32,8 +32,8 @@ fn four_digits(value: f64) -> String {
 /// reasons.
 const NOT_FITTED: [&str; 1] = ["R18"];
 
-/// Exactly these are missed, all of them orderings, results that were predicted, or [`NOT_FITTED`], and it is
-/// said why: neither a new miss nor a miss that has gone passes.
+/// Exactly these claims are missed. All of them are orderings, results that were predicted, or
+/// [`NOT_FITTED`], and each has a reason. The test fails for a new miss and for a miss that has gone.
 fn missed(claims: &[Claim], expected: &[&str]) {
     let misses: Vec<_> = claims.iter().filter(|claim| claim.verdict == Verdict::Miss).collect();
     assert_eq!(misses.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), expected);

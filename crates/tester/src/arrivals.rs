@@ -1,9 +1,9 @@
 //! The frames of one stream that arrive, one by one.
 //!
-//! Each sequence number has a bit, so a duplicate is told from a late frame. After [`WINDOW`] frames the
-//! oldest bits are used again, so that memory stays constant however long a trial is. The number also gives
-//! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
-//! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
+//! Each sequence number has a bit, which distinguishes a duplicate from a late frame. After [`WINDOW`] frames
+//! the oldest bits are used again, so that memory stays constant however long a trial is. The number also
+//! gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if
+//! its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
 //! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
 //! copy sent back by someone else therefore cannot damage a good frame. What a right checksum covers may
@@ -17,7 +17,7 @@
 //! its headers and nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
 //!
 //! Frames with other VLAN tags than they should arrive with are not damaged: the device under test, or the
-//! trial, is configured in another way. These and fragments are [told](Arrivals::findings).
+//! trial, is configured in another way. These and fragments are [reported](Arrivals::findings).
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
@@ -55,7 +55,7 @@ enum Verdict {
 }
 
 /// Sequence numbers that have a bit: the last 2³⁰, 72 s at 14.88 million frames a second. A frame that is
-/// further behind counts as a duplicate, as nobody knows any more whether it is one.
+/// further behind counts as a duplicate: its bit is in use for another frame.
 const WINDOW: u64 = 1 << 30;
 
 /// Frames of which only damaged copies have arrived that are remembered: a whole copy may come yet.
@@ -278,7 +278,7 @@ impl Arrivals {
         }
     }
 
-    /// Separates latencies into so many parts of a trial of this length.
+    /// Separates latencies into `parts` parts of a trial of this length.
     #[must_use]
     pub fn in_parts(mut self, parts: usize, length: Duration) -> Self {
         let parts = parts.max(1);
@@ -724,7 +724,7 @@ impl Arrivals {
         }
     }
 
-    /// The fate of each flow of so many sent frames, if there are several.
+    /// The fate of each flow if `sent` frames were sent, and if there are several flows.
     pub fn by_flow(&self, sent: u64) -> Vec<OfFlow> {
         let several = self.flows.len() > 1;
         let each = |(flow, tally): (usize, &FlowTally)| {
@@ -1036,7 +1036,7 @@ mod tests {
         let arrived = all.arrived();
         assert_eq!((arrived.received, arrived.duplicated), (received, duplicated));
         assert_eq!(all.seen.len(), 4);
-        // Nobody knows any more whether this one has come.
+        // Whether this frame has arrived before is no longer known.
         all.take(&frame(97 * 40 + 5), None);
         assert_eq!(all.arrived().duplicated, duplicated + 1);
         assert_eq!(all.last_gap(6000), Some(Duration::MAX));
@@ -1097,7 +1097,7 @@ mod tests {
         }
     }
 
-    /// What has arrived if so many were sent, and none was lost elsewhere.
+    /// The arrivals if `sent` frames were sent, and none was lost elsewhere.
     fn settled(all: &Arrivals, sent: u64) -> Arrived {
         let mut arrived = all.arrived();
         arrived.settle(sent.saturating_sub(arrived.received));

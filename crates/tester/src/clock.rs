@@ -20,7 +20,7 @@ const DRIFT: f64 = 200e-6;
 /// Readings of the system's clock and of the standard library's. The closest pair counts.
 #[cfg(target_os = "linux")]
 const PAIRS: usize = 64;
-/// The longest margin with which latencies can be told, in ns: that of almost three days.
+/// The largest margin with which latencies are reported, in ns: that of almost three days.
 const MOST_MARGIN_NS: u64 = 50_000_000_000;
 /// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
@@ -31,7 +31,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const READ_NS: f64 = 1e9;
 /// The time over which its drift is measured.
 const BASE_NS: f64 = 32e9;
-/// A reading whose error is so many times the usual one is left out for a while.
+/// A reading whose error is this multiple of the usual error is left out for a while.
 const WORSE: f64 = 3.0;
 
 /// The clock of this process, in ns.
@@ -357,7 +357,7 @@ impl Clocks {
         Self { before, after: None, followed: [None, None], epoch_ns: Clock::here().now_ns() }
     }
 
-    /// Sets the origin of times: the trial begins so long from now.
+    /// Sets the origin of times: the trial begins after `wait`.
     pub fn begin(&mut self, wait: Duration) {
         self.epoch_ns = Clock::here().now_ns() + wait.as_nanos() as u64;
     }
@@ -443,7 +443,7 @@ impl Clocks {
     }
 
     /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
-    /// `margin`. None if a clock was set meanwhile: nobody knows when.
+    /// `margin`. None if a clock was set meanwhile: the time of that is unknown.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
         // After days the margin is as long as the longest time that is kept.
         if margin_ns >= MOST_MARGIN_NS || self.is_set() {

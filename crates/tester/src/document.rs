@@ -61,7 +61,8 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     })
 }
 
-/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be told from work.
+/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be distinguished from
+/// work.
 fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
     let total = |of: fn(&CpuTimes) -> f64| cpus.iter().map(of).sum::<f64>();
     let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));

@@ -5,7 +5,7 @@
 //!
 //! - A full backlog of a CPU counts a frame three times: as `dropped` of the CPU, as `rx_dropped` of the
 //!   veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
-//! - On the sending port, a packet socket may be told of a drop and repeats the frame. The frames really lost
+//! - On the sending port, a packet socket may learn of a drop and repeat the frame. The frames really lost
 //!   between port and wire are those that the port sent minus those that the interface sent; no more are
 //!   attributed there. Exception: netem's counter is used as it is, because it drops and duplicates silently.
 //! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
@@ -17,11 +17,11 @@
 //!   used only where no port of the tester is.
 //!
 //! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody
-//! else wants it. So what they count there explains what is missing only if all of it may be missing. What an
-//! app of kpps lost at such a socket, it tells (`kpps_ports::told`).
+//! else wants it. So what they count there explains what is missing only if all of it may be missing. An app
+//! of kpps reports its own losses at such a socket (`kpps_ports::told`).
 //!
-//! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of
-//! the trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
+//! Counters of queues, backlogs and IP also count frames of others. Where the kernel reports which frames of
+//! the trial it dropped ([`kernel_drops`]), its report counts: see [`Accounts`].
 
 mod kernel_drops;
 
@@ -322,8 +322,9 @@ pub(crate) fn missed(port: &str) -> String {
 }
 
 impl Accounts {
-    /// Frames lost or possibly lost at a place, if so many are missing. What the kernel did not tell of
-    /// counts only as far as nothing else explains what is missing: the rest are frames of others.
+    /// Frames lost or possibly lost at a place, if `missing` frames are missing. Drops that the kernel did
+    /// not report count only as far as nothing else explains the missing frames: the rest are frames of
+    /// others.
     pub(crate) fn at(&self, place: &str, missing: u64) -> u64 {
         let of = |places: &BTreeMap<String, u64>| places.get(place).copied().unwrap_or(0);
         let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
@@ -336,8 +337,8 @@ impl Accounts {
         self.dropped.values().sum()
     }
 
-    /// Lost frames and frames in flight by place, if so many are missing: possible places explain at most
-    /// what no other does.
+    /// Lost frames and frames in flight by place, if `missing` frames are missing. Possible places explain at
+    /// most the frames that no other place explains.
     pub fn explaining(&self, missing: u64) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
         let mut left = missing.saturating_sub(self.total());
         let take = |left: &mut u64, frames: u64| {

@@ -82,8 +82,8 @@ impl RunWatch {
         }
     }
 
-    /// From now on testers on this host are told what these ports of an app have lost, if the system permits
-    /// it.
+    /// From now on testers on this host can ask for the losses of these ports of an app, if the system
+    /// permits it.
     pub fn tell(&mut self, ports: &[Spec]) {
         #[cfg(target_os = "linux")]
         {

@@ -439,7 +439,7 @@ impl Incoming {
         }
     }
 
-    /// What arrived of so many sent frames.
+    /// The frames that arrived of `sent` sent frames.
     fn received(self, sent: u64) -> Received {
         match self {
             Self::Tagged(mut arrivals) => {

@@ -30,8 +30,8 @@ pub struct Playback {
     pub count: u64,
     /// How often they are sent; `None` if something else ends the sending.
     pub times_over: Option<u32>,
-    /// A gap so long that it looks like a mistake, if they go at the times of the capture: the frame behind
-    /// it, and how long it is.
+    /// The gap that is long enough to be a mistake, if frames are sent at the times of the capture: the frame
+    /// behind the gap, and its length.
     pub pause: Option<(u64, Duration)>,
     /// How the frames differ from the capture, in words.
     pub departures: Vec<String>,
@@ -153,8 +153,8 @@ impl Changes {
 }
 
 impl Playback {
-    /// Reads a capture. With `speed` the frames go at the times of the capture, that much faster. Source and
-    /// destination addresses are mapped, each by the first mapping that has it.
+    /// Reads a capture. With `speed` the frames are sent at the times of the capture, faster by this factor.
+    /// Source and destination addresses are mapped, each by the first mapping that has it.
     ///
     /// # Errors
     /// Why the capture cannot be sent, in one line.
@@ -292,7 +292,7 @@ impl Playback {
         Some(format!("frame {number} is due {long} after the frame before it"))
     }
 
-    /// How long so many frames take at their times, if they have times.
+    /// How long `frames` frames take at their times, if they have times.
     ///
     /// # Errors
     /// Far too long.

@@ -12,8 +12,8 @@ const QUIET: Duration = Duration::from_millis(50);
 /// Changes of the load in a trial at most: each one is kept, and memory is limited.
 pub(crate) const MOST_CHANGES: usize = 1000;
 
-/// The state of a trial, shared by all of its threads. An end on another host has a copy, which is told what
-/// this one knows ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
+/// The state of a trial, shared by all of its threads. An end on another host has a copy, which receives the
+/// updates of this one ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
 #[derive(Debug)]
 pub struct TrialState {
     /// The number of ends that send.
@@ -84,7 +84,7 @@ impl LiveEnd {
 }
 
 impl TrialState {
-    /// For a trial in which so many ends send.
+    /// For a trial in which `senders` ends send.
     pub fn new(senders: usize) -> Self {
         Self {
             senders,
@@ -272,7 +272,7 @@ impl TrialState {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Whether the receiver at this end need not wait any longer. It has `received` so many frames, the last
+    /// Whether the receiver at this end need not wait any longer. It has received `received` frames, the last
     /// one `quiet` ago.
     pub(crate) fn is_over(&self, at: usize, received: u64, quiet: Duration, drain: Duration) -> bool {
         if self.closed.load(Ordering::Relaxed) {

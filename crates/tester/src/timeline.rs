@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Intervals at most.
 pub const MOST: usize = 3600;
-/// The longest latency that is told from longer ones, in ns.
+/// The longest latency that is distinguished from longer ones, in ns.
 const LONGEST_NS: u64 = 100_000_000_000;
 
 /// What a port did in an interval.

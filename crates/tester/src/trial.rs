@@ -842,7 +842,7 @@ impl Tester {
 /// Both directions: the ports that send and receive.
 const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
 
-/// A frame that takes longer counts as lost in what is told of a running trial.
+/// A frame that takes longer counts as lost in the reports of a running trial.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// How long senders take to be ready, with a margin. The intervals of a series begin when all are.

@@ -70,7 +70,7 @@ impl Drop for Stranger {
 }
 
 impl Stranger {
-    /// Sends so many broadcasts each time, with such pauses.
+    /// Sends `burst` broadcasts at a time, and pauses for `pause` in between.
     fn start(lab: &Lab, burst: usize, pause: Duration) -> Self {
         lab.nets.tester.run(
             "ip link add name stranger type veth peer name way && ip link set dev way master dut &&
@@ -178,7 +178,7 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
         let mut tester = tester_at(&lab.security("token"), there, addresses());
         let gauges = tester.gauges();
         let begun = Cell::new(None);
-        // No frame and no answer comes through at the agent's end, and nobody is told.
+        // The agent's end drops every frame and every answer silently.
         let rules = "add table inet cut
              add chain inet cut in { type filter hook input priority 0; policy drop; }
              add chain inet cut out { type filter hook output priority 0; policy drop; }";
@@ -212,8 +212,8 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     }
 }
 
-/// Ports of this process, beside so many broadcasts that some have come whenever one looks: they are not what
-/// is waited for before a trial.
+/// Ports of this process, beside broadcasts so frequent that each poll finds some. The tester does not wait
+/// for them to end before a trial.
 #[test]
 fn local_ports_do_not_wait_for_others_to_be_quiet() {
     let Some(lab) = Lab::new() else { return };

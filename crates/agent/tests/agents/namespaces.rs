@@ -341,7 +341,7 @@ fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
     let (gauges, signalled) = (tester.gauges(), std::cell::Cell::new(None));
     let offer = offer(2000.0, Duration::from_secs(60));
     let outcome = tester.trial(&offer, &|| {
-        // Learning is over, and both agents have told of many frames.
+        // Learning is over, and both agents have reported many frames.
         let many = gauges.so_far().is_some_and(|(_, sent, received)| sent > 1000 && received > 1000);
         if many && signalled.get().is_none() {
             signalled.set(Some(Instant::now()));
@@ -395,8 +395,8 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let connected = || tester(&lab.security("token"));
     let mut tester = connected();
     let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_secs(3)) };
-    // Messages of many frames, which the kernel cuts before the sender's interface.
-    // So many that some are still to come when a busy machine has stopped the receiver.
+    // Messages of many frames, which the kernel cuts before the sender's interface. There are enough of them
+    // that some are still to come when a busy machine has stopped the receiver.
     let flood = Offer { load: Load::Max, count: Some(300_000), ..paced(0.0) };
     let receiver = &agents[1];
     let mut stalled = |offer: &Offer| {

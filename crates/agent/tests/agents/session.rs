@@ -331,7 +331,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let agents = std::cell::RefCell::new(&mut agents);
         let (gauges, ended) = (tester.gauges(), std::cell::Cell::new(None));
         let outcome = tester.trial(&offer(Load::Pps(2000.0), Duration::from_secs(60)), &|| {
-            // Both agents have told of frames.
+            // Both agents have reported frames.
             let goes_well = gauges.so_far().is_some_and(|(_, sent, received)| sent > 0 && received > 0);
             if goes_well && ended.get().is_none() {
                 agents.borrow_mut()[lost].take();

@@ -175,7 +175,8 @@ fn unsolicited_packets_are_dropped() {
         outside(Proto::Echo(false), HERE[1], 4000),
         outside(Proto::Udp, THERE[0], 4000),
         outside(Proto::Udp, HERE[0], 4000),
-        // A protocol without ports. Nobody is told: outside, the router looks like a single host.
+        // A protocol without ports. The router drops it without an ICMP error: outside, it looks like a
+        // single host.
         with_protocol(outside(Proto::Udp, HERE[1], 4000), 47),
     ] {
         let before = router.ledger().ended(Reason::NoMapping);
@@ -213,7 +214,7 @@ fn resummed(mut frame: Frame) -> Frame {
     frame
 }
 
-/// An ICMP error about a packet one hop on, with so many bytes of it.
+/// An ICMP error about a packet one hop on, with its first `quoted` bytes.
 fn error(port: usize, from: Ipv4Addr, to: Ipv4Addr, about: &[u8], quoted: usize) -> Frame {
     let mut about = about.to_vec();
     about[22] -= 1;
@@ -476,7 +477,7 @@ fn hosts_inside_reach_each_other_by_the_outside_address() {
     assert_eq!((back.to, back.from), ((THERE[0], 7000), (HERE[1], server)));
 }
 
-/// A packet in two fragments, the first with so many bytes of its payload.
+/// A packet in two fragments. The first has `first` bytes of its payload.
 fn fragments(frame: &[u8], first: usize) -> [Frame; 2] {
     let (mut header, rest) = Ipv4Header::from_slice(&frame[14..]).unwrap();
     let rest = &rest[..usize::from(header.payload_len().unwrap())];

@@ -102,7 +102,7 @@ impl Checker {
         }
     }
 
-    /// Checks a descriptor with `bytes` of a frame; `fits`: its buffers can hold so many.
+    /// Checks a descriptor with `bytes` of a frame; `fits`: its buffers can hold that number of bytes.
     pub(super) fn part(
         &mut self,
         counters: &mut RxCounters,

@@ -10,7 +10,7 @@
 //!
 //! **How long to pause between polls.** At least the time of [`PAUSE`] idle polls, so they take a small share
 //! of the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse
-//! than with interrupts. Never so long that a quarter of the ring fills at line rate.
+//! than with interrupts. A pause ends before a quarter of the ring fills at line rate.
 //!
 //! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space
 //! that its consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU.
@@ -356,7 +356,7 @@ impl SelfPacing {
         }
     }
 
-    /// Time until so many sent frames more are expected to be reported, in ns.
+    /// Time until the device is expected to report `batch` more sent frames, in ns.
     fn send_sleep_ns(&mut self, reclaimed: u64, batch: u64, now: u64) -> u64 {
         let waited_ns = now - self.reported_at_ns;
         if reclaimed == 0 {

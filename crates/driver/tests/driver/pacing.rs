@@ -124,7 +124,7 @@ impl<'a> Host<'a> {
         (polled, next)
     }
 
-    /// Polls after so many frames have come.
+    /// Polls after `frames` frames have arrived.
     fn poll_with(&mut self, frames: usize) -> NextPoll {
         for _ in 0..frames {
             assert!(self.nic.receive_frame(60));
@@ -140,7 +140,7 @@ impl<'a> Host<'a> {
         self.poll()
     }
 
-    /// Polls whenever it is due, for so long.
+    /// Polls whenever a poll is due, for `ns` nanoseconds.
     fn poll_for(&mut self, ns: u64) {
         let end = self.now() + ns;
         while self.due_ns.is_none_or(|at| at < end) {
@@ -414,7 +414,7 @@ fn while_sending_it_sleeps_with_receive_interrupts_only() {
     }
 }
 
-/// A host that sleeps, with so many frames outstanding.
+/// A host that sleeps, with `frames` sent frames outstanding.
 fn asleep_while_sending(counts: &Counts, config: Config, frames: u32) -> Host<'_> {
     let mut host = Host::new(counts, config, SelfPacing::new(32, 0).sleeping_while_sending());
     host.send(frames);

@@ -489,7 +489,7 @@ impl World {
         self.patience.set(if self.input.is_over() { u32::MAX } else { turns });
     }
 
-    /// No lie is told until [`be_patient`](Self::be_patient).
+    /// The device does not lie until [`be_patient`](Self::be_patient).
     pub(super) fn be_honest(&self) {
         self.patience.set(u32::MAX);
     }

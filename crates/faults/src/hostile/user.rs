@@ -349,7 +349,7 @@ impl User {
                 (total, last)
             }
             Partial::Unknown if frame.first => (0, 0),
-            // What is cut off was received before: at least so much.
+            // The bytes that are cut off were received before: at least `excess` bytes.
             Partial::Unknown => (frame.excess.into(), frame.excess.into()),
         };
         if !frame.error {
@@ -647,7 +647,7 @@ fn length(input: &Input) -> u16 {
     }
 }
 
-/// How a frame of so many bytes is to be sent.
+/// Offloads of a frame of `bytes` bytes to send.
 fn meta(input: &Input, bytes: u32) -> TxMeta {
     let sum = || Sum { start: input.u8(), field: input.u8(), end: input.u16() };
     let vlan = input.bool().then(|| input.u16());

@@ -117,7 +117,7 @@ impl PortPair {
         Ok(tester)
     }
 
-    /// The size of frames, if a packet or what it is in says it.
+    /// The size of frames, if a given packet or its encapsulation determines it.
     pub fn size(&self) -> Option<Size> {
         self.traffic().least_size()
     }

@@ -335,7 +335,7 @@ fn agent_here(folder: &Path, before: &str, more: &[&str]) -> (Process, String) {
     (agent, address)
 }
 
-/// What a tester of one port of that agent is told.
+/// The answer to a tester of one port of that agent.
 fn told(folder: &Path, address: &str, port: &str) -> String {
     let token = folder.join("token");
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));

@@ -41,7 +41,7 @@ fn says(field: &str, value: &Value) -> bool {
     }
 }
 
-/// The objects that the rows are of, each with what it is in, by the names of their columns.
+/// The objects that rows stand for, each with the objects that contain it, by the names of their columns.
 fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
     let list = |value: &Value, name: &str| value[name].as_array().unwrap_or(&Vec::new()).clone();
     let alone = |name: &str| list(document, name).into_iter().map(|it| (it, Vec::new())).collect();

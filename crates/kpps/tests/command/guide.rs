@@ -428,8 +428,8 @@ fn the_published_curve_is_todays() {
     }
 }
 
-/// What the guide says of a null model of lab2026, worked out from the files of what was predicted and
-/// measured.
+/// The guide's figures of a null model of lab2026, calculated from the files of predicted and measured
+/// values.
 #[test]
 fn a_hit_rate_stands_beside_that_of_the_null_model() {
     type Points = BTreeMap<[String; 4], [Option<f64>; 3]>;

@@ -118,7 +118,7 @@ fn write_files(folder: &Path) {
     }
 }
 
-/// Command lines, and what is said of them.
+/// Command lines, and a part of the message for each.
 const SIMULATED: &[(&str, &str)] = &[
     ("nosuch", "unrecognized subcommand 'nosuch'; `kpps --help` lists the commands"),
     ("<empty>", "unrecognized subcommand ''"),

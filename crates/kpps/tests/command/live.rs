@@ -311,7 +311,7 @@ fn a_short_run_and_one_for_machines_have_no_view() {
     for (words, set) in [(&short[..], ("X", "")), (&long[..], ("X", "")), (&short[..], ("TERM", "dumb"))] {
         let begin = Instant::now();
         let (_, screen, all) = Terminal::start(words, &[set]).end();
-        // On a busy host even a short run may take so long that it is shown.
+        // On a busy host even a short run may take long enough to be shown.
         let is_long = words == short && begin.elapsed() >= Duration::from_secs(2);
         assert!(is_long || !takes_screen(&all), "{words:?} {set:?}: {screen}");
     }

@@ -126,8 +126,8 @@ fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     );
     assert_eq!(document(&output)["complete"], false);
 
-    // A reset takes as long as frames are lost: of a command that does nothing, no time; one that fails is
-    // told.
+    // A reset takes as long as frames are lost: no time with a command that does nothing. A command that
+    // fails is reported.
     let words =
         ["rfc2544", "--testbed", "known:700kpps", "--quick", "--size", "64", "--test", "reset", "--reset"];
     let output = kpps(here.path(), &[&words[..], &["false"]].concat());

@@ -211,7 +211,8 @@ fn what_was_kept_is_not_measured_again() {
     assert_eq!(kpps(&here, &arguments).stdout, first.stdout, "the same results, to the last digit");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), lines, "and nothing was measured");
 
-    // What is found is what is told, so it was not measured; of another version it is not found.
+    // The study prints the value from the file, so it was not measured. A value of another version is not
+    // found.
     let document: Value = serde_json::from_slice(&first.stdout).unwrap();
     let pps = document["claims"][0]["values"]["tx_pps"].as_f64().unwrap();
     let told = format!("\"pps\":{pps:?}");

@@ -1,8 +1,8 @@
 //! Several CPUs: each has its own time, and the one furthest behind runs.
 //!
 //! A CPU runs until it is [`LOOKAHEAD_PS`] ahead of the next action of any other. So CPUs act on cards and on
-//! each other in the order of time, except for that much. They share [`Line`]s, which move between their
-//! caches, and [`Lock`]s, which one of them holds at a time.
+//! each other in the order of time, to within [`LOOKAHEAD_PS`]. They share [`Line`]s, which move between
+//! their caches, and [`Lock`]s, which one of them holds at a time.
 
 use super::{Function, Machine, State};
 use crate::NS;

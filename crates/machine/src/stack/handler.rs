@@ -16,7 +16,7 @@ pub enum Work {
         /// With address translation.
         translates: bool,
     },
-    /// That of so many elements.
+    /// The cost of this number of elements.
     Elements(u32),
     /// Its own, in [`Handler::receive`].
     Protocol,

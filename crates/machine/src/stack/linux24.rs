@@ -179,7 +179,7 @@ impl Params {
         ])
     }
 
-    /// A UDP socket of this system, for datagrams in buffers of so many bytes.
+    /// A UDP socket of this system, for datagrams in buffers of `buffer_bytes`.
     pub fn udp_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
         let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
         Socket::new(udp::Costs {
@@ -196,7 +196,7 @@ impl Params {
         })
     }
 
-    /// A packet socket of this system, which takes every frame, in buffers of so many bytes.
+    /// A packet socket of this system, which takes every frame, in buffers of `buffer_bytes`.
     pub fn packet_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
         let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
         Socket::new(udp::Costs {

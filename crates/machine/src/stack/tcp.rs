@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
-/// The window that so much memory allows: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
+/// The window that `memory` bytes allow: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
 const fn space(memory: u32) -> u32 {
     memory - memory / 4
 }

@@ -230,10 +230,10 @@ impl Goal {
     }
 }
 
-/// So many trials, at most, confirm a lower bound.
+/// The most trials that confirm a lower bound.
 const CONFIRMING: usize = 2;
 
-/// What the longest trials of a load say of it.
+/// The outcome of the longest trials of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Confirmation {
     /// Too few trials.
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use kpps_results::Disturbance;
 
-    /// So many trials of these lengths and loss ratios, at 1 Gpps, so that ratios are exact.
+    /// Trials by number, length and loss ratio, at 1 Gpps, so that ratios are exact.
     fn trials(of: &[(u32, f64, f64)]) -> Vec<Trial> {
         let each = |&(count, seconds, loss_ratio): &(u32, f64, f64)| {
             let sent = (1e9 * seconds).round();
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(tenth.judge(&trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
     }
 
-    /// What a trial says of its load: by its loss, by what the tester could not send, and why, and by queues
+    /// A trial's verdict on its load: by the loss, by the generator shortfall and its reason, and by queues
     /// that grew.
     #[test]
     fn what_was_lost_of_what_was_sent_counts_whatever_was_not_sent() {

@@ -3,7 +3,7 @@
 //! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
 //! no testbed and no clock, and continues from trials of an earlier run.
 //!
-//! What a trial says of a load is in [`Goal::is_low`]. A trial whose load the tester itself could not
+//! [`Goal::is_low`] has a trial's verdict on its load. A trial whose load the tester itself could not
 //! sustain, without a loss, decides nothing. Two of them at a load, and more of them than others, mean that
 //! the load is beyond the tester; five, if it has reached clearly more elsewhere. The search goes on below
 //! what the tester reached there. A trial that something disturbed is no such limit: it counts for the rate
@@ -290,14 +290,14 @@ impl Search {
     }
 }
 
-/// So many trials that the tester limits mean that a load is beyond it.
+/// The number of trials limited by the tester which show that a load is beyond the tester.
 const LIMITED: usize = 2;
 /// The same where the tester has done clearly more at another load: then something else disturbs it, as a
 /// rule.
 const DISTURBED: usize = 5;
 /// How many times as long a trial is as the one before it at its load, in which queues grew.
 const LONGER: f64 = 4.0;
-/// So many times more is clearly more.
+/// The factor from which on a rate is clearly higher.
 const CLEARLY: f64 = 1.25;
 /// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be
 /// at its limit again.

@@ -385,7 +385,7 @@ impl Host for OwnRegisters {
     }
 }
 
-/// The card was told to write into its own registers. Here a host cannot even express a
+/// The driver points the card's writes at the card's own registers. Here a host cannot even express a
 /// re-entry: it is borrowed while the card works.
 #[test]
 fn cve_2023_3019_dma_into_own_registers() {

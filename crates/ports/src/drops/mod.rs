@@ -3,7 +3,8 @@
 //! Since Linux 5.17 the kernel says why it drops a packet (`enum skb_drop_reason`), and it always said where,
 //! at the tracepoint `kfree_skb`. A program at that tracepoint counts the test frames among the dropped
 //! packets: by reason, function, network namespace and interface. It sees each dropped packet of the host, in
-//! all namespaces, also one that another counter has. A packet of several frames (GSO) counts as that many.
+//! all namespaces, also one that another counter has. A packet of several frames (GSO) counts as the number
+//! of its frames.
 //!
 //! The program is made here from the kernel's own description of its types, so it needs no compiler and fits
 //! the running kernel. It takes root, or `CAP_BPF` and `CAP_PERFMON`.
@@ -178,7 +179,7 @@ mod tests {
     use kpps_frames::{Mac, Size, Tag, tag};
     use kpps_namespaces::{Net, skip};
 
-    /// Sends so many frames of a trial from `a`, in both of its directions.
+    /// Sends `frames` frames of a trial from `a`, in both of its directions.
     fn send(trial: u32, frames: u32, to_mac: Mac) {
         let place = tag::Place::default().of_trial(trial);
         let interface = Interface::find("a").unwrap();

@@ -143,7 +143,7 @@ impl AnyPort {
         }
     }
 
-    /// Checks that the port named so sends frames of so many bytes, without FCS and VLAN tag.
+    /// Checks that this port, called `name`, sends frames of `bytes` bytes, without FCS and VLAN tag.
     ///
     /// # Errors
     /// [`Error::TooLong`].

@@ -112,7 +112,7 @@ fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>
     arrived
 }
 
-/// Waits for so many frames, and a little for more.
+/// Waits for `least` frames, and then briefly for more.
 fn all_that_come(to: &mut AnyPort, least: usize) -> Vec<Vec<u8>> {
     let (begun, mut arrived) = (Instant::now(), Vec::new());
     let mut take = |arrived: &mut Vec<Vec<u8>>| {
@@ -217,7 +217,8 @@ fn xdp_each_arrives() {
     each_arrives(["xdp", "xdp"], 3);
 }
 
-/// Sends a hundred frames to `to` by each of its queues: so many of each come, and nothing else does.
+/// Sends a hundred frames to `to` by each queue of the peer. The frames that arrive of each are as
+/// `expected`, and no other frame arrives.
 fn by_each_queue(to: &str, expected: [u16; 4]) {
     let [mut to, from @ ..] = named([to, "xdp:near0:0", "xdp:near0:1", "xdp:near0:2", "xdp:near0:3"]);
     for (stream, mut from) in from.into_iter().enumerate() {

@@ -24,7 +24,8 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 pub(crate) const DEAF: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A profile is of so many stretches of so many instructions, with so much of the host's time in between.
+/// A profile consists of [`STRETCHES`] stretches of [`EXECUTED`] instructions, [`APART`] apart in the host's
+/// time.
 const STRETCHES: usize = 16;
 const EXECUTED: u64 = 30_000;
 const APART: Duration = Duration::from_millis(10);
@@ -56,7 +57,7 @@ pub struct Job<'a> {
     pub window: Duration,
     /// Whether register accesses are traced afterwards.
     pub traced: bool,
-    /// Whether it is told where the instructions go.
+    /// Whether to record where the instructions go.
     pub profiled: bool,
 }
 
@@ -92,7 +93,7 @@ pub struct Measured {
     pub surplus: u64,
     /// What the source of frames costs, which is not part of the instructions.
     pub source: Option<SourceCost>,
-    /// Where the instructions went, if that was to be told.
+    /// Where the instructions went, if that was recorded.
     pub(crate) executed: Option<Executed>,
 }
 

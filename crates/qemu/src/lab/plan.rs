@@ -49,7 +49,7 @@ pub struct Plan {
     pub rate: Rate,
     /// Settings of the kernel's driver.
     pub settings: Settings,
-    /// Whether it is told where the instructions go. That takes the clock of instructions.
+    /// Whether to record where the instructions go. That needs the clock of instructions.
     pub profile: bool,
     /// The time limit. No job begins after it.
     pub at_most: Option<Duration>,

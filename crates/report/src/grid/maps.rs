@@ -6,7 +6,7 @@ use kpps_results::grid::{Cell, Grid};
 
 /// The mark of a rate or loss of the long run, where queues grew while it was measured.
 pub(super) const GREW: &str = "*";
-/// At most so many cells are named in a sentence.
+/// The most cells that a sentence names.
 const NAMED: usize = 3;
 
 /// Cells in rows and columns.
@@ -40,7 +40,7 @@ pub(super) fn mark(point: &Trial) -> &'static str {
     if point.is_steady() { "" } else { GREW }
 }
 
-/// What is said of the cells in which queues grew.
+/// The sentence about cells in which queues grew.
 pub(super) fn grew(grid: &Grid) -> Option<String> {
     let has_grown = |cell: &&Cell| cell.point.as_ref().is_some_and(|point| !point.is_steady());
     let cells: Vec<String> = grid.cells.iter().filter(has_grown).map(|cell| name(grid, cell)).collect();
@@ -85,7 +85,7 @@ pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
     maps
 }
 
-/// What is said of parameters that change nothing.
+/// The sentence about parameters that change nothing.
 pub(super) fn idle(grid: &Grid) -> Option<String> {
     let idle = grid.idle_parameters();
     let change = if idle.len() == 1 { "changes" } else { "change" };

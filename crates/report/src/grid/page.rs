@@ -151,7 +151,7 @@ struct Frame {
     /// The room for names along the lower edge, and whether they stand upright.
     names: usize,
     is_turned: bool,
-    /// One name of so many is shown.
+    /// One of every `every` names is shown.
     every: usize,
     width: usize,
 }

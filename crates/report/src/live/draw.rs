@@ -141,7 +141,7 @@ fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     }
 }
 
-/// The last minute in so many columns, the latest at the right; a column is the mean of its seconds.
+/// The last minute in `columns` columns, the latest at the right. A column is the mean of its seconds.
 fn last_minute(minute: &[f64], columns: usize) -> Vec<u64> {
     let columns = columns.min(MINUTE);
     let mut seconds = vec![None; MINUTE - minute.len().min(MINUTE)];

@@ -72,7 +72,8 @@ pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
         1 => "Repeated once, because something had disturbed the trial before".to_owned(),
         times => format!("Repeated {times} times, because something had disturbed the trials before"),
     };
-    // The result has the disturbance of the trial that is shown only, and a doubt about that one tells of it.
+    // The result has only the disturbance of the trial that is shown. If that trial has a doubt about it, the
+    // doubt is enough.
     let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Disturbed { .. }));
     let shown = trial.result.disturbance.as_ref().filter(|it| it.longest.is_some() && !is_told);
     let shown = shown.map_or(String::new(), |it| format!("; in the one that is shown, {}", it.words()));

@@ -108,8 +108,8 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// What a driver preset says of the operating system, and of the driver's behaviour towards it. Only the
-/// simulator asks for it: the driver's own code leaves it to its caller.
+/// A driver preset's description of the operating system, and of the driver's behaviour towards it. Only the
+/// simulator uses it: the driver's own code leaves it to its caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverModel {
@@ -270,14 +270,14 @@ pub(crate) const VLAN: u16 = 10;
 pub enum Pieces {
     /// In one buffer.
     One,
-    /// In so many buffers.
+    /// In this number of buffers.
     Many(usize),
     /// In several buffers, which the driver copies into one.
     Coalesced,
 }
 
 impl Pieces {
-    /// So many buffers; `coalesced`: the driver copies several into one.
+    /// The form of a frame in `buffers` buffers; `coalesced`: the driver copies several into one.
     pub fn of(buffers: usize, coalesced: bool) -> Self {
         match (buffers, coalesced) {
             (0 | 1, _) => Self::One,
@@ -492,7 +492,7 @@ impl E1000 {
         }
     }
 
-    /// The offloads for a frame of so many bytes.
+    /// The offloads for a frame of `bytes` bytes.
     fn meta(&self, bytes: usize) -> TxMeta {
         let Features { checksum, vlan, segments, .. } = self.features;
         let ethernet = ETHERNET as u8 + if vlan == By::Cpu { VLAN_TAG } else { 0 };

@@ -13,7 +13,7 @@ pub trait ServicePolicy {
     /// # Errors
     /// Those of the policy, in one line.
     fn on_interrupt(&mut self, now_ns: u64) -> Result<bool, String>;
-    /// A poll received so many frames and gave back so many sent ones. Returns what comes next.
+    /// A poll received `received` frames and reaped `reclaimed` sent frames. Returns the next step.
     ///
     /// # Errors
     /// Those of the policy, in one line.
@@ -23,7 +23,7 @@ pub trait ServicePolicy {
 /// What comes after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another poll after so many nanoseconds.
+    /// Another poll after this number of nanoseconds.
     PollIn(u64),
     /// Interrupts are unmasked.
     Interrupt,

@@ -18,8 +18,8 @@ pub struct Config {
     pub tx_ring: u32,
     /// Descriptors in the receive ring; all but one are the card's.
     pub rx_ring: u32,
-    /// One of so many frames requests an interrupt when it has been sent. 0: as many as leave `tx_watermark`
-    /// frames in a full ring.
+    /// One frame of this number requests an interrupt when it has been sent. 0: as many as leave
+    /// `tx_watermark` frames in a full ring.
     pub tx_interrupt_every: u32,
     /// Frames left in a full transmit ring when its interrupt comes, if `tx_interrupt_every` is 0.
     pub tx_watermark: u32,

@@ -4,7 +4,7 @@
 use super::Trace;
 use kpps_machine::bus::{Master, Transaction, What};
 
-/// A gap of so many mean spacings is a stumble.
+/// A gap of this number of mean spacings is a stumble.
 const STUMBLE: f64 = 8.0;
 
 /// What a trace shows of one card's reception. Clocks are bus clocks. A value is `None` if the trace does not

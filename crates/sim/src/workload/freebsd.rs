@@ -40,7 +40,7 @@ pub enum Place {
     E1000(Box<Setup>),
 }
 
-/// So long after the last frame a card and its driver are drained.
+/// The time after the last frame until a card and its driver are drained.
 const DRAINED_PS: u64 = MS;
 /// Ethernet, IPv4 and UDP headers.
 const HEADER_BYTES: u16 = 42;
@@ -416,7 +416,7 @@ pub fn timeline(
     Ok(moments)
 }
 
-/// The first frame comes so long after the machine is set up.
+/// The time from the setup of the machine to the first frame.
 const FIRST_PS: u64 = MS;
 
 /// Frames of `size` arrive at a constant rate.

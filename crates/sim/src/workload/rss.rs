@@ -33,7 +33,7 @@ use std::rc::Rc;
 
 /// Bytes of a packet buffer. With header split it begins at a page or in its middle.
 const BUFFER_BYTES: usize = 2048;
-/// How long frames may still arrive after the measured time: no ring holds one so long.
+/// How long frames may still arrive after the measured time. No ring holds a frame for that long.
 const DRAIN_MS: u32 = 5;
 /// The share of its time from which a part counts as full: the rest are gaps between pieces of work.
 const FULL: f64 = 0.95;
@@ -136,7 +136,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What so many CPUs did with a load.
+/// The result of a number of CPUs at a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
     /// CPUs.
@@ -295,7 +295,7 @@ impl Rig {
 /// those are.
 const STEADY: f64 = 0.97;
 
-/// Offers a load to so many CPUs.
+/// Offers a load to a number of CPUs.
 pub fn scale(
     setup: &RateLimitedSetup,
     what: &Scaling,

@@ -92,7 +92,7 @@ fn mismatches_are_said() {
     assert!(error.contains("intel-9") && error.contains("click-polling"), "{error}");
 }
 
-/// A machine's own file is checked like what is set, and a mistyped card in its `bus` is said.
+/// A machine's own file is checked like a setting, and the message names a mistyped card in its `bus`.
 #[test]
 fn own_machines_are_checked_like_changes() {
     let folder = std::env::temp_dir().join(format!("kpps-own-machine-{}", std::process::id()));

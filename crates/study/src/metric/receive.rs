@@ -56,7 +56,7 @@ fn profiled(
     offered.pps(line).into_iter().map(trial).collect()
 }
 
-/// So much for each of `packets`; `None` without any.
+/// The share of `total` for each packet; `None` without packets.
 fn per(total: f64, packets: u64) -> Option<f64> {
     (packets > 0).then(|| total / packets as f64)
 }

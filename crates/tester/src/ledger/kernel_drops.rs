@@ -171,8 +171,8 @@ mod tests {
         KernelDrop { at, reason, function, at_packet_socket }
     }
 
-    /// An interface `x` whose discipline has dropped and holds so many, in a namespace `r` whose IP has found
-    /// no route for so many; and a receiving port `b`.
+    /// An interface `x` whose discipline has dropped `dropped` frames and holds `queued`, in a namespace `r`
+    /// whose IP found no route for `no_route` packets; and a receiving port `b`.
     fn accounts(counted: [u64; 4], drops: Option<&[(KernelDrop, u64)]>) -> Accounts {
         let [dropped, queued, no_route, missed] = counted;
         let observation = |dropped, queued, no_route| {

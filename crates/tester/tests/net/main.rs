@@ -255,7 +255,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     assert_eq!(way.intended, way.sent + way.shortfall());
     let (_, series) = way.series.as_ref().unwrap();
     assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.intended);
-    // A whole one is told by the sender, too.
+    // The sender reports a whole trial, too.
     let offer = Offer { duration: Duration::from_millis(500), ..offer };
     let whole = tester.trial(&offer, &|| true).unwrap();
     let [way] = &whole.directions[..] else { panic!("one direction") };
@@ -384,8 +384,8 @@ fn a_running_trial_tells_its_counters_over_http() {
     assert!(value(last, &p99).is_some_and(|seconds| (1e-7..60.0).contains(&seconds)), "{last}");
 }
 
-/// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and it is said what to
-/// do.
+/// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and the message says
+/// what to do.
 #[test]
 fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
     let Some(net) = with_bridge() else { return };
@@ -627,7 +627,7 @@ fn a_capture_is_replayed_through_a_router() {
     assert!(trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
 }
 
-/// The tester's own interface vanishes: what was counted until then is no measurement, and this is said.
+/// The tester's own interface vanishes: the frames until then are no measurement, and a doubt says so.
 #[test]
 fn an_interface_that_vanishes_is_a_doubt() {
     let Some(net) = with_bridge() else { return };

@@ -16,7 +16,7 @@ use kpps_tester::{
 };
 use std::time::Duration;
 
-/// For so long that what a bucket and a queue hold is little beside it.
+/// Long enough that the frames in a bucket and a queue are few in comparison.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Such a trial. Behind it no queue holds frames for long.

@@ -107,7 +107,7 @@ pub struct AuditArguments {
     /// How long each workload is counted
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s")]
     duration: Duration,
-    /// Count so many frames instead
+    /// Count this number of frames instead
     #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …

@@ -37,7 +37,7 @@ fn nobody_else_takes_the_address_of_a_router() {
         assert!(!is_free(&net, "10.0.0.1"), "the router does not answer a probe for its address");
         assert!(is_free(&net, "10.0.0.7"), "nobody has this address");
 
-        // A host that uses it without asking is told, once.
+        // A host that uses it without asking gets one answer.
         let claim = ArpPacket::new(
             ArpHardwareId::ETHERNET,
             EtherType::IPV4,

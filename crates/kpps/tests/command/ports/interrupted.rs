@@ -50,7 +50,7 @@ pub fn without_age(results: &[Value]) -> Vec<Value> {
     results
 }
 
-/// Waits for so many trials of a command. Returns false if it ended before.
+/// Waits for `count` trials of a command. Returns false if it ended before.
 pub fn measured(child: &mut Child, trials: &Path, count: usize) -> bool {
     let end = Instant::now() + Duration::from_secs(120);
     loop {

@@ -478,7 +478,8 @@ fn speak_the_same(mut rigs: [Rig; 2]) {
     same("a ping with a wrong checksum", rigs_, 0, &bad, 0);
     same("an answer that nobody asked for", rigs_, 0, &echo(0, HERE[0], 7, true, 64), 0);
 
-    // A host that is not there: asked for, and after some questions its sender is told.
+    // A host that does not exist: the router asks for it, and after some questions sends the sender an ICMP
+    // error.
     let absent = udp(0, a, (Ipv4Addr::new(10, 0, 1, 99), 53), 64, b"anybody?");
     rigs.iter_mut().for_each(|rig| rig.send(0, &absent));
     let [ours, theirs] = rigs.each_mut().map(|rig| rig.arp(1, "a question for the host"));

@@ -121,8 +121,8 @@ fn so_does_one_between_vlans() {
     flood(&["route", "packet:p@10=10.0.0.1/24", "packet:q@20=10.0.1.1/24"], Some([10, 20]), &[]);
 }
 
-/// Of two hundred flows half find room in the table; senders of the others are told, a thousand times a
-/// second at most.
+/// Of two hundred flows half find room in the table. Senders of the others get an ICMP error, a thousand
+/// times a second at most.
 #[test]
 fn so_does_a_nat_whose_table_is_full() {
     let words = ["nat", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24", "--mappings", "100"];

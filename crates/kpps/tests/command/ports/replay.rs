@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-/// The n-th frame, of so many bytes, with its number at the beginning of its payload.
+/// The n-th frame, of `bytes` bytes, with its number at the beginning of its payload.
 fn frame(n: u16, bytes: usize) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &n.to_be_bytes(), &vec![7; bytes - 16]].concat()
 }

@@ -4,7 +4,7 @@ use crate::net::{Net, document};
 use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 
-/// What goes out of the bridge: 10 Mb/s are so many frames of 60 B a second.
+/// What goes out of the bridge: 10 Mb/s in frames of 60 B per second.
 const CARRIED_PPS: f64 = 1e7 / (60.0 * 8.0);
 /// Frames that may go out at once, 1600 B, with one that is under way.
 const AT_ONCE: f64 = 27.0;

@@ -81,7 +81,7 @@ fn a_capture_comes_through_a_bridge() {
     }
 }
 
-/// Senders take the first of the CPUs that a user gives. Of those that are not there the user is told.
+/// Senders take the first of the CPUs that a user gives. The message names CPUs that do not exist.
 #[test]
 fn the_user_chooses_the_cpus() {
     let Some(net) = Net::bridge() else { return };
@@ -161,7 +161,7 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
     let middle = Middle::between(net.end("pa"), net.end("pb"), None, mischief);
     let folder = tempfile::tempdir().unwrap();
     let (file, odd) = (capture(folder.path()), folder.path().join("odd.pcapng"));
-    // So long the one in the middle may get no CPU.
+    // The program in the middle may get no CPU for as long as the drain time.
     let words =
         ["--drain", "5s", "--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--loop"];
     for passes in [1, 3] {

@@ -77,7 +77,7 @@ impl<M: Borrow<MmapRaw>> Ring<M> {
     /// The first byte of a slot. All of the slot is within the mapping.
     #[inline]
     fn slot(&self, index: usize) -> *mut u8 {
-        // SAFETY: the index is below `slots`, a power of two, and so many slots are mapped.
+        // SAFETY: the index is below `slots`, a power of two, and `slots` slots are mapped.
         unsafe { self.map.borrow().as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
     }
 

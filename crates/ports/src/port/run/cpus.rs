@@ -143,7 +143,7 @@ fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
     stat.lines().filter_map(cpu).collect()
 }
 
-/// The share of the time between two observations in which a CPU was not idle; 0 if nobody knows.
+/// The share of the time between two observations in which a CPU was not idle; 0 if it is unknown.
 fn busy(before: &[(usize, u64, u64)], after: &[(usize, u64, u64)], cpu: usize) -> f64 {
     let of = |all: &[(usize, u64, u64)]| all.iter().find(|it| it.0 == cpu).copied();
     let (Some((_, idle, all)), Some((_, idle_then, all_then))) = (of(before), of(after)) else { return 0.0 };

@@ -169,7 +169,7 @@ impl Pauses {
         self.before = times;
     }
 
-    /// Something kept the thread from its CPU for so long since the last reading.
+    /// Something kept the thread from its CPU for `lasted` since the last reading.
     fn note(&mut self, now: Duration, lasted: Duration, by: PausedBy) {
         let given_up = std::mem::take(&mut self.given_up);
         self.given_up_before += given_up;

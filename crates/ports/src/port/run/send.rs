@@ -95,8 +95,9 @@ pub struct Sent {
 /// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
 /// load is never stretched over a longer time, and no long burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
-/// At low rates so many frames may be later than that, in one burst: as many as are sent at once at high
-/// rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
+/// At low rates at most this number of frames may be later than that, in one burst: as many as are sent at
+/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
+/// invalid.
 const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);

@@ -95,7 +95,7 @@ impl Piece {
         self.before + (self.pps + self.gain / 2.0 * since) * since
     }
 
-    /// When so many frames are due.
+    /// The time at which `frames` frames are due.
     fn at(&self, frames: f64) -> f64 {
         let frames = frames - self.before;
         // The root of pps t + gain t² / 2 = frames, in a form without cancellation.
@@ -227,7 +227,7 @@ impl Timetable {
         }
     }
 
-    /// The frames of a Poisson process when so many would be due at its mean rate.
+    /// The frames of a Poisson process at the time at which `mean` frames would be due at its mean rate.
     fn drawn(&mut self, mean: f64) -> u64 {
         while self.drawn.1 <= mean {
             self.drawn.0 += 1;

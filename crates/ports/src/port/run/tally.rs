@@ -4,7 +4,7 @@ use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
 use kpps_frames::{Tag, ipv6, tag, udp};
 use std::collections::{BTreeMap, HashMap};
 
-/// The window in which a late frame is told from a duplicate, in frames of its stream.
+/// The window in which a late frame is distinguished from a duplicate, in frames of its stream.
 const WINDOW: u64 = 4096;
 /// The words of its bits.
 const WORDS: usize = WINDOW as usize / 64;
@@ -191,8 +191,9 @@ impl Streams {
         }
     }
 
-    /// Counts a tagged frame that is not the next of the last frame's stream, or of which the flow is to be
-    /// told. Apart, so that others need not save the registers that this takes.
+    /// Counts a tagged frame that does not follow the last frame of the same stream, or whose flow is
+    /// recorded. This is a separate function, so that the common path need not save the registers that it
+    /// uses.
     #[inline(never)]
     fn take_unusual(&mut self, frame: &[u8], tag: Tag) {
         let stream = tag.stream;

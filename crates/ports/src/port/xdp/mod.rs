@@ -50,7 +50,7 @@ const LET_GO: Duration = Duration::from_secs(2);
 /// System calls that send a whole ring, with 32 frames each.
 const CALLS: u32 = SENDING / 32;
 
-/// Entries of the receive rings of each of so many queues: a power of two.
+/// Entries of the receive ring of each of `queues` queues: a power of two.
 fn receiving(queues: u32) -> u32 {
     let share = RECEIVING_IN_ALL / queues.clamp(1, RECEIVING_IN_ALL / RECEIVING_LEAST);
     (1 << share.ilog2()).min(RECEIVING)
@@ -330,7 +330,7 @@ impl XdpPort {
         }
         let socket = &self.queues[queue].socket;
         if emptied && socket.fill.needs_wakeup() {
-            // A driver that has run out of buffers waits until it is told that there are some.
+            // A driver that has run out of buffers waits until a wake-up reports new ones.
             self.counters.system_calls += 1;
             wake_receiver(socket.as_fd());
         }
@@ -498,7 +498,7 @@ impl Port for XdpPort {
 
     fn flush(&mut self) -> Result<(), Trouble> {
         self.outlet.send.publish();
-        // Where the kernel copies, it sends only so many frames in one call.
+        // Where the kernel copies, it sends only a limited number of frames in one call.
         for _ in 0..CALLS {
             if self.outlet.send.is_empty() || !self.outlet.send.needs_wakeup() {
                 break;

@@ -96,7 +96,7 @@ fn missed_by_kernel(guest: &mut Guest) -> u64 {
     guest.run("cat /sys/class/net/eth0/statistics/rx_missed_errors").unwrap().trim().parse().unwrap()
 }
 
-/// What `kpps count` said of the frames of `kpps send`, and its exit code.
+/// The output of `kpps count` about the frames of `kpps send`, and its exit code.
 fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> String {
     let counter =
         format!("kpps count {to} --expect {COUNT} --duration 1h --every 20ms > /tmp/count 2> /tmp/lines");

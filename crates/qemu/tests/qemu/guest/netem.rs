@@ -89,8 +89,8 @@ fn tails(count: u64, n: u64, p: f64) -> (f64, f64) {
     (at_most, 1.0 - at_most + last)
 }
 
-/// Whether `count` of `n` is within the binomial 99 % interval of a share: neither so few nor so many happen
-/// in fewer than one run of 200.
+/// Whether `count` of `n` is within the binomial 99 % interval of a share: each tail of the distribution
+/// beyond it has a probability of at least 1 in 200.
 fn is_share(count: u64, n: u64, share: f64) -> bool {
     let (at_most, at_least) = tails(count, n, share);
     count <= n && at_most >= 0.005 && at_least >= 0.005

@@ -159,7 +159,7 @@ impl Watch for Always {
     }
 }
 
-/// An end after so many milliseconds.
+/// An end after this number of milliseconds.
 struct Ends(u64);
 
 impl Watch for Ends {
@@ -266,7 +266,7 @@ fn a_pause_at_the_end_hides_nothing_that_was_due() {
     assert!(sent.shortfall > 0 && sent.elapsed >= Duration::from_millis(60), "{sent:?}");
 }
 
-/// So many frames a second.
+/// A load of `pps` frames a second.
 fn paced(pps: f64) -> Plan {
     Plan { load: Load::Pps(pps), count: None, ..flood(0) }
 }
