@@ -117,9 +117,9 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     format!("kpps has a defect: {}", text.unwrap_or("it panicked"))
 }
 
-/// Runs the command with these words, of which the first is its name. `progress(done, of, doing)` is called
-/// while it runs, with the number of trials that have ended, of how many, and what is measured now; an error
-/// that it raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
+/// Runs the command with these words. The first is its name. `progress(done, of, doing)` is called while it
+/// runs, with the number of trials that have ended, of how many, and what is measured now; an error that it
+/// raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
 #[pyfunction]
 #[pyo3(signature = (words, progress = None, engine = None))]
 pub fn call(

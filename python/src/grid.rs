@@ -1,7 +1,7 @@
-//! Grids whose cells are measured by what Python offers: processes, clusters.
+//! Grids whose cells are measured by engines of Python: processes, clusters.
 //!
-//! The command plans the cells, finds those that an earlier run has kept, writes the journal and makes the
-//! document. Python only hands cells to its workers and brings the outcomes.
+//! The command plans the cells, finds the cells that an earlier run has kept, writes the journal and makes
+//! the document. Python only hands cells to its workers and brings the outcomes.
 
 use crate::call::{Host, in_python as failed};
 use crate::rows::{Batch, in_python};
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A function of Python that measures cells: it is called with the batch of those that are kept, the numbers
-/// of the others, and a [`Run`].
+/// A function of Python that measures cells: it is called with the batch of kept cells, the numbers of the
+/// others, and a [`Run`].
 pub struct InPython(pub Py<PyAny>);
 
 /// What an engine has of the run.

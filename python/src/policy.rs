@@ -47,8 +47,8 @@ impl Interrupt {
 /// Those of all policies.
 static INTERRUPTS: Mutex<Vec<Weak<Interrupt>>> = Mutex::new(Vec::new());
 
-/// After Ctrl-C: nobody waits for a policy any more, and one that computes is interrupted as a main program
-/// is.
+/// After Ctrl-C: the run no longer waits for a policy, and a policy that computes is interrupted as a main
+/// program is.
 pub fn interrupt_all(py: Python<'_>) -> PyResult<()> {
     let all: Vec<_> = {
         let all = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -399,7 +399,7 @@ mod alone {
             assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
             let taken = agent.takes_in(window);
             assert!(taken < most, "a session without a trial: {taken:?}");
-            // A load of one frame a second, which is renewed, and then one that is not.
+            // A load of one frame a second, which is renewed, and then a load that is not.
             assert!(matches!(session.works(work(1.0)).await, Some(Says::Progress(_))));
             session.asks(Asks::Update(UPDATE)).await;
             let taken = agent.takes_in(window);
@@ -414,8 +414,8 @@ mod alone {
         });
     }
 
-    /// A thousand connections from many addresses: those that are too many are closed at once, and a tester
-    /// is let in as soon as the silent ones are closed.
+    /// A thousand connections from many addresses: connections beyond the limit are closed at once, and a
+    /// tester is let in as soon as the silent connections are closed.
     #[test]
     fn a_thousand_connections_take_bounded_memory_and_lock_nobody_out() {
         let agent = Alone::start();
@@ -430,7 +430,7 @@ mod alone {
             });
             stream.set_nonblocking(true).unwrap();
             open.push(stream);
-            // One that is closed frees its descriptor here, too.
+            // A closed connection frees its descriptor here, too.
             open.retain(|stream| !matches!(stream.peek(&mut [0]), Ok(0)));
         }
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", agent.process.id())).unwrap().count();

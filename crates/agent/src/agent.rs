@@ -48,7 +48,7 @@ impl Agent {
         let listener = TcpListener::bind(listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        // The same number, so that one firewall rule is enough; another one if it is in use.
+        // The same port number, so that one firewall rule is enough; another number if it is in use.
         let socket =
             UdpSocket::bind(address).or_else(|_| UdpSocket::bind((address.ip(), 0))).map_err(cannot)?;
         let responder = Responder::start(socket, clock.clone()).map_err(cannot)?;

@@ -328,7 +328,7 @@ mod tests {
         assert!(said.message().starts_with("too many failed log-ins from this address"), "{said}");
         // Not even over another connection, but other addresses are let in.
         assert!(client("10.0.0.1:10").log_in(|| Ok(())).is_err() && other.log_in(|| Ok(())).is_ok());
-        // They count in a row: one that is right begins anew.
+        // Only failures in a row count: a login with the right token resets the count.
         for _ in 0..4 * MAX_FAILURES {
             assert_eq!(other.log_in(fails).unwrap_err().message(), "wrong token");
             assert!(other.log_in(|| Ok(())).is_ok());

@@ -16,7 +16,7 @@ pub(crate) const LONGEST: usize = 64 << 20;
 /// What all trials under way may take together.
 const ALL: usize = 2 * LONGEST;
 
-/// A task split into messages, followed by the one that starts it and gets the reply.
+/// A task split into messages, followed by the message that starts it and gets the reply.
 pub(crate) fn split(work: &proto::Work) -> Vec<Asks> {
     let bytes = work.encode_to_vec();
     let parts = bytes.chunks(PART).map(|part| Asks::Part(part.to_vec()));
@@ -57,7 +57,7 @@ pub(crate) struct Share {
 }
 
 impl Parts {
-    /// Takes a part in. One that is too much makes the trial impossible.
+    /// Adds a part. A part beyond the limits makes the trial impossible.
     pub fn add(&mut self, part: &[u8], memory: &Memory) {
         if self.refused.is_some() {
             return;

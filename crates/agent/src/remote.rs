@@ -244,7 +244,7 @@ impl Drop for Conversation {
 }
 
 impl Conversation {
-    /// Asks something, all parts of which but the last are not answered.
+    /// Sends a question in parts. Only the last part is answered.
     fn ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Trouble> {
         if self.lost.is_none() {
             match self.try_ask(asks, patience) {

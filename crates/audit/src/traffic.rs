@@ -18,9 +18,9 @@ const TYPE: [u8; 2] = [0x88, 0xB5];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     offered: u64,
-    /// The numbers of those that have not come back.
+    /// The numbers of frames that have not come back.
     missing: BTreeSet<u64>,
-    /// The number after the greatest that has come back, changed or not: what follows is under way.
+    /// The number after the greatest that has come back, changed or not: later frames are under way.
     seen: u64,
     /// The number after the greatest that has come back whole.
     next: u64,

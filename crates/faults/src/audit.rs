@@ -86,7 +86,7 @@ impl Audit {
         }
     }
 
-    /// Descriptors since the last one that asks for a report.
+    /// Descriptors since the last descriptor that asks for a report.
     pub(crate) fn unreported(&self) -> usize {
         self.unreported
     }

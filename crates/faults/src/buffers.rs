@@ -1,5 +1,5 @@
-//! Packet buffers of which each use is checked: who has one, and what the card may do with it. The pool under
-//! them is the one that real cards have.
+//! Packet buffers with a check of each use: who owns a buffer, and what the card may do with it. The pool
+//! under them is the pool that real cards use.
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
@@ -189,7 +189,7 @@ struct Shared {
     none_until_ps: Cell<u64>,
     most_outside: Cell<usize>,
     layout: Layout,
-    /// Bytes of a receive buffer that may not cross 64 KiB: those that do are left aside, but for a few.
+    /// Bytes of a receive buffer that may not cross 64 KiB. Most buffers that cross it are set aside.
     uncrossed_bytes: Option<usize>,
     aside: RefCell<Vec<PoolBuffer>>,
     random: RefCell<Rng>,

@@ -20,7 +20,7 @@ struct Sum {
     /// The number of the last one, from 0 on.
     last: u64,
     document: Faults,
-    /// Those that failed, by their numbers.
+    /// The worlds that failed, by their numbers.
     outcomes: Vec<(u64, Outcome)>,
 }
 

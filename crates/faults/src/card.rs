@@ -350,7 +350,7 @@ impl Card {
         self.nic.set_partner_speed(now_ps, mbps);
     }
 
-    /// The speed of the link in Mb/s; of one that is down, that which it will have.
+    /// The speed of the link in Mb/s; while the link is down, the speed that it will have.
     pub(crate) fn mbps(&self) -> u16 {
         match self.params.media {
             Media::Copper => self.nic.link_mbps().unwrap_or(self.partner_mbps),

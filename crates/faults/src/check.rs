@@ -46,10 +46,10 @@ pub enum Breach {
     DriverLedger {
         /// Frames that the card says it handed over.
         card: u64,
-        /// Frames that the driver says it got, and those that a reset dropped.
+        /// Frames that the driver counts as received, and frames that a reset dropped.
         driver: u64,
     },
-    /// A counter of the driver says something else than its user has seen.
+    /// A counter of the driver contradicts what its user has seen.
     DriverCounters(&'static str),
     /// The driver's answer to a question about a quiet device is wrong.
     Exam(&'static str),

@@ -132,8 +132,8 @@ fn asking(port: &mut Port, plan: &Plan) {
     demand(port, good, "about a queue that is not polled");
 }
 
-/// A buffer that was sent can be sent again, by chips that send each buffer with one descriptor; of those
-/// that were sent, as many as are asked for. A frame may fill its buffer, but not be longer.
+/// A sent buffer can be sent again, by chips that send each buffer with one descriptor, and any number of
+/// them. A frame may fill its buffer, but not be longer.
 fn again(port: &mut Port, plan: &Plan) {
     let (Some((first, bytes)), Some((second, _))) = (frame(port), frame(port)) else { return };
     let longest = second.capacity().min(LONGEST_BYTES.into()) as u16;

@@ -244,7 +244,8 @@ impl Plan {
         self
     }
 
-    /// Large frames, frames with tags, to groups, as long as is allowed, and those that just fill a buffer.
+    /// Large frames, frames with tags, frames to groups, frames of the greatest length, and frames that just
+    /// fill a buffer.
     fn with_kinds_of_frames(mut self, random: &mut Rng) -> Self {
         let only_here = matches!(self.usage, Use::Receive | Use::Echo);
         if random.u8(..8) == 0 {

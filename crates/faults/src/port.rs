@@ -164,7 +164,7 @@ pub(crate) struct Port {
     start_at: Option<u64>,
     disturbed: Disturbed,
     edges: u64,
-    /// Descriptors taken from all receive queues so far; frames that former drivers counted; and those that
+    /// Descriptors taken from all receive queues so far; frames that former drivers counted; and frames that
     /// resets dropped.
     taken: u64,
     got_before: u64,
@@ -661,7 +661,8 @@ impl Port {
             Runner::Pacing(service) => service.interrupt(control).map(|poll| poll.then_some(US)),
             Runner::Polling(_) => Ok(None),
         };
-        // The interrupt of another device, or one that is known: its line is its own affair.
+        // The interrupt of another device, or an interrupt that is handled already: the driver must not write
+        // a register for it.
         if !looked && matches!(result, Ok(None)) && self.card.borrow().writes != writes {
             self.check.breach(Breach::DriverCounters("a register written though nothing was to do"));
         }
@@ -855,7 +856,7 @@ impl Port {
         self.sink.inexact.set(judges.then_some(!open));
     }
 
-    /// Frames that the card handed over, and those that the driver or a reset has taken.
+    /// Frames that the card handed over, and frames that the driver or a reset has taken.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
@@ -903,7 +904,7 @@ fn explains(taken: u64, got: u64, unended: u64) -> bool {
     got <= taken && taken - got <= unended
 }
 
-/// How often a slot stayed empty, for want of a buffer or of one that the device can use.
+/// How often a slot stayed empty, for want of a buffer, or of a buffer that the device can use.
 fn unfilled(counters: &RxCounters) -> u64 {
     counters.no_buffer + counters.unfit_buffers
 }
@@ -1046,7 +1047,7 @@ mod tests {
     #[test]
     fn only_descriptors_without_an_end_are_not_counted_by_themselves() {
         assert!(explains(59, 59, 0));
-        // A null descriptor and the frame after it: one that makes no sense (seed 700012391).
+        // A null descriptor and the frame after it form one nonsensical frame (seed 700012391).
         assert!(explains(60, 59, 1));
         assert!(!explains(60, 59, 0) && !explains(60, 58, 1) && !explains(59, 60, 1));
     }

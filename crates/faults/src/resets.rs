@@ -43,7 +43,8 @@ fn demand(port: &Port, good: bool, what: &'static str) {
     }
 }
 
-/// How many more to take or to queue before the next reset, of a ring of `size` of which `fill` are in use.
+/// How many more frames to take or to queue before the next reset, in a ring of `size` slots with `fill` in
+/// use.
 fn step(size: usize, fill: usize) -> usize {
     if fill < EDGE || size - fill < EDGE { 1 } else { (size / FILLS).clamp(1, size - fill) }
 }

@@ -151,7 +151,8 @@ impl Sender {
         sent.is_ok()
     }
 
-    /// Queues as many frames as there is room for. Returns how many; those that were not drawn are left.
+    /// Queues as many frames as there is room for. Returns how many. Frames that were not drawn stay in
+    /// `frames`.
     fn send_burst(&mut self, queue: &mut Queue, frames: &mut impl Iterator<Item = (Buf, u16)>) -> u64 {
         let drawn = Cell::new((0, 0, 0));
         let mut fragments = iter::from_fn(|| {
@@ -448,7 +449,7 @@ impl Sender {
         if sent + unfit != asked || sent > most || unfit > 1 {
             self.wrong("frames sent again");
         }
-        // Each other frame has got the buffer of one that was sent.
+        // Each other frame has got the buffer of a sent frame.
         if self.pool.outside() + unfit as usize != before.0 || queue.free() < before.1 {
             self.wrong("buffers of frames sent again");
         }

@@ -550,7 +550,7 @@ impl Station {
         self.look();
     }
 
-    /// Frames that the card handed over, and those that the driver or a reset has taken.
+    /// Frames that the card handed over, and frames that the driver or a reset has taken.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
@@ -616,7 +616,7 @@ fn echo(socket: &mut tcp::Socket<'_>) -> bool {
     moved
 }
 
-/// Takes datagrams, each of which must be one that was sent. Returns whether there was one.
+/// Takes datagrams, and checks that each was sent. Returns whether there was one.
 fn discard(socket: &mut udp::Socket<'_>, check: &Check) -> bool {
     let mut any = false;
     while let Ok((payload, _)) = socket.recv() {

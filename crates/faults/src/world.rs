@@ -533,8 +533,8 @@ impl<'p> World<'p> {
         self.check_owners();
     }
 
-    /// Each buffer has one owner: outside of the pool are those that the driver has given to a ring, and
-    /// those of the application. In a receive ring each has a slot of its own.
+    /// Each buffer has one owner. The buffers outside of the pool are in a ring of the driver, or belong to
+    /// the application. In a receive ring each buffer has a slot of its own.
     fn check_owners(&self) {
         let [receiving, sending] = self.pool.rights().in_rings();
         let devices = || self.ports.iter().filter_map(|port| port.device.as_ref());

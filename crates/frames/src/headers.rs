@@ -92,7 +92,7 @@ impl Headers {
         Self::of_part(frame, frame.len())
     }
 
-    /// Those of a frame of `bytes` bytes, of which at least the headers are in `beginning`.
+    /// The headers of a frame of `bytes` bytes; `beginning` holds at least the headers.
     pub(crate) fn of_part(beginning: &[u8], bytes: usize) -> Option<Self> {
         let (is_ipv6, ip) = packet(beginning)?;
         let packet = beginning.get(ip..)?;
@@ -272,7 +272,7 @@ pub fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     Some([address(at)?, address(at + bytes)?])
 }
 
-/// Fields of a frame, of which each that is `None` stays as it is.
+/// Fields to set in a frame. A field that is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Source station.

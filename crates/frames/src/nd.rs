@@ -29,7 +29,7 @@ const HOPS: u8 = 255;
 pub enum Kind {
     /// It asks for the station address of its target.
     Solicitation,
-    /// It tells the station address of its target, which replaces one that is known.
+    /// It has the station address of its target, which replaces a known address.
     Advertisement {
         /// Whether it answers a solicitation.
         solicited: bool,

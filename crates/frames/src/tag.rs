@@ -7,9 +7,9 @@
 //!  | trial | stream | sequence | sent_ps | check |    big-endian
 //! ```
 //!
-//! The trial is a random number, 0 outside of trials. Two testers on one network so tell their frames apart,
-//! as does a tester that still gets frames of its last trial. The highest bit of the stream is the direction
-//! ([`BACK`]).
+//! The trial is a random number, 0 outside of trials. It distinguishes the frames of two testers on one
+//! network, and the frames of a tester's last trial, which may still arrive. The highest bit of the stream is
+//! the direction ([`BACK`]).
 //!
 //! The sequence number has 36 bits, which wrap after 77 minutes at 14.88 million frames a second, and the
 //! time has the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest: it takes
@@ -21,7 +21,7 @@
 //! headers, so a routed or translated frame keeps its tag.
 //!
 //! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
-//! can check it, so a tag of another trial is known from a damaged one ([`Place::read_any`]). Random or
+//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`Place::read_any`]). Random or
 //! damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the frame. Zeros
 //! are no tag.
 //!
@@ -237,7 +237,7 @@ impl Place {
         self.trial
     }
 
-    /// The position of the tag in this frame, of which the headers are enough.
+    /// The position of the tag in this frame. `frame` needs to hold only the headers.
     #[inline]
     pub fn offset(self, frame: &[u8]) -> usize {
         self.balanced_at.map_or_else(|| offset(frame), usize::from)

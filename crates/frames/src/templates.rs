@@ -55,7 +55,7 @@ pub struct Look<'r> {
     /// Whether tags always get the word that keeps the checksum constant, because they start at the other end
     /// of the path.
     pub balanced: bool,
-    /// The packet of which all frames are made, in place of one of UDP.
+    /// The packet that all frames are made from, in place of a UDP packet.
     pub packet: Option<&'r RawPacket>,
 }
 

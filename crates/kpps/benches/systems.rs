@@ -177,7 +177,7 @@ fn main() -> ExitCode {
     let duration =
         words.iter().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.ends_with('s'));
     let duration = duration.map_or("10s", |word| word);
-    // Of a column of which none is named all are.
+    // If no member of a column is named, all members are wanted.
     let wanted = |all: &[&str], one: &str| {
         let named = |name: &str| words.iter().any(|word| word == name);
         named(one) || !all.iter().any(|name| named(name))

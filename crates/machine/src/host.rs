@@ -14,10 +14,10 @@ use serde::Deserialize;
 pub struct Host {
     /// Size of a cache line in bytes.
     pub cache_line_bytes: usize,
-    /// Fetching one line from memory: one that a card has written, or that was away too long.
+    /// Fetching one line from memory: a card has written the line, or it was evicted.
     pub cache_miss_ps: u64,
-    /// What one fetch of a packet structure brings, where lines come together: the line and its neighbour; 0:
-    /// one line.
+    /// Bytes that one fetch of a packet structure brings, where a line and its neighbour are fetched
+    /// together; 0: one line.
     #[serde(default)]
     pub fetch_bytes: usize,
     /// Bytes of the largest cache.
@@ -31,8 +31,8 @@ pub struct Host {
     /// Cycles of its own that this CPU takes into an interrupt handler and out of it: vector, privilege,
     /// pipeline, interrupt controller.
     pub interrupt_cycles: u64,
-    /// Cycles of its own for an instruction that waits until all others are done: a locked one, or one that
-    /// turns interrupts off or on.
+    /// The CPU's own cycles for an instruction that waits until all others are done: a locked instruction, or
+    /// an instruction that turns interrupts off or on.
     pub lock_cycles: u64,
     /// Fetching one line that another CPU has written.
     pub line_transfer_ps: u64,
@@ -112,7 +112,7 @@ pub struct Work {
     pub free_cycles: u64,
     /// Instructions beside these that wait for all others.
     pub free_locks: u64,
-    /// Moving a batch of buffers between a CPU's array and the one that CPUs share, under a lock.
+    /// Moving a batch of buffers between a CPU's array and the array that CPUs share, under a lock.
     pub batch_cycles: u64,
     /// Moving one buffer between an array and the allocator's lists.
     pub list_cycles: u64,

@@ -521,7 +521,7 @@ mod tests {
         let machine = machine();
         let mut source = Allocator::new(&machine, 8, 2048, ARRAYS);
         let mut held = None;
-        // Two buffers of fresh pages, of which one is taken with its structure cold.
+        // Two buffers of fresh pages. One is taken, with its structure cold.
         let first = cost(&machine, || held = source.take());
         assert_eq!(first, 1 + 2 * (5_000 + 7_000_000 + 4 * 100_000) + 6 * 100_000);
         assert_eq!(cost(&machine, || source.give(held.take().unwrap())), 2);

@@ -86,8 +86,8 @@ impl Bounds {
         all_kept(&broken)
     }
 
-    /// Checks curves: loss and p99 at each load, and the best rate of each series. A series of which no frame
-    /// arrived at any load is an error without any bound, but in the simulator.
+    /// Checks curves: loss and p99 at each load, and the best rate of each series. A series without a
+    /// delivered frame at any load is an error without any bound, but in the simulator.
     ///
     /// # Errors
     /// As those of [`trial`](Self::trial).

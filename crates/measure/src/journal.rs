@@ -2,9 +2,9 @@
 //!
 //! A journal has a line of JSON for each result: a checksum of the rest of the line, the name of the
 //! measurement, the result, and when it was kept (Unix time in s). The first line says that it is a journal,
-//! so no other file is taken for one that was torn. Lines are only ever added, by one process at a time,
-//! which locks the file. What a killed process leaves of a line is dropped before the next one is added: only
-//! the trial under way is lost. A power failure may lose the last second.
+//! so no other file is mistaken for a torn journal. Lines are only ever added, by one process at a time,
+//! which locks the file. An incomplete line of a killed process is dropped before the next line is added:
+//! only the trial under way is lost. A power failure may lose the last second.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};

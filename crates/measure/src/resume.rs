@@ -75,9 +75,9 @@ impl Resume {
         !self.trusted && self.has(name)
     }
 
-    /// Which of the results with these names and frame sizes in bytes are to be measured again before any
-    /// kept one is used: of those that are kept, the one with the most frames per second and the one with the
-    /// most bits per second. Some systems are limited by one, others by the other.
+    /// Which of the results with these names and frame sizes in bytes to measure again before any kept result
+    /// is used: the kept result with the most frames per second, and the kept result with the most bits per
+    /// second. Some systems are limited by frames, others by bits.
     pub fn to_check<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, u32)>) -> Vec<usize> {
         let mut most: [Option<(f64, usize, &str)>; 2] = [None; 2];
         for (at, (name, bytes)) in cells.into_iter().enumerate() {
@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(resume.to_check([("50 pps", 64)]), [0; 0]);
     }
 
-    /// A system that is limited in bits differs at its long frames only, and one that drops a few frames
-    /// differs in that few are not none.
+    /// A system that is limited in bits differs at its long frames only. A system that drops a few frames
+    /// differs from a system that drops none.
     #[test]
     fn bits_are_confirmed_too_and_no_loss_is_not_some_loss() {
         let folder = tempfile::tempdir().unwrap();

@@ -119,8 +119,8 @@ mod tests {
         }
     }
 
-    /// A server that polls once a millisecond, one that stops for 4 ms now and then, and one that stops at
-    /// the end: their queues are empty again and again.
+    /// A server that polls once a millisecond, a server that stops for 4 ms now and then, and a server that
+    /// stops at the end: their queues are empty again and again.
     #[test]
     fn polls_and_pauses_are_no_growth() {
         let rules: [fn(u64) -> u64; 3] = [

@@ -16,7 +16,7 @@ const SET_GRO: u32 = 0x2c;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 
 /// An ethtool command that only reads, and whose structure has a fixed size: at most [`WORDS`] words of 32
-/// bits, the largest of which is `ethtool_drvinfo` with 49.
+/// bits. The largest is `ethtool_drvinfo` with 49.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Query {

@@ -72,7 +72,7 @@ fn exchange(question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNe
 /// Reads a datagram of answers. Returns whether it has the last one.
 ///
 /// # Errors
-/// That of which it tells.
+/// The error that the datagram reports.
 pub fn read(datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     let mut rest = datagram;
     while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {

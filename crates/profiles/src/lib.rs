@@ -136,7 +136,7 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// A profile has an entry that its kind does not have, or one that was set is not there.
+    /// A profile has an entry that its kind does not have, or a setting names an entry that does not exist.
     #[error("{kind} profile '{name}': {problem}")]
     UnknownConstant {
         /// The kind of profile.
@@ -174,7 +174,7 @@ pub struct Profile {
     own_text: Option<String>,
     description: String,
     constants: Vec<Constant>,
-    /// Constants of which some entries were set: their names, and the values that they had before.
+    /// The entries of the constants that were set: their names, and the values that they had before.
     before: Vec<(String, Value)>,
 }
 

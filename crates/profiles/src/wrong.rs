@@ -21,7 +21,7 @@ const NO_WORD: &str = "?";
 pub(crate) struct Reader<'r> {
     /// serde's message about another table of entries; `None` if it takes that.
     pub again: &'r dyn Fn(Table) -> Option<String>,
-    /// Entries of which some were set: the values that they had before.
+    /// The values that entries had before they were set.
     pub before: &'r [(String, Value)],
 }
 

@@ -21,7 +21,7 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Wire {
     stream: UnixStream,
-    /// The end of a frame of which the socket took only the beginning.
+    /// The end of a frame if the socket took only its beginning.
     rest: Vec<u8>,
     /// Received bytes are at `next..filled`.
     input: Vec<u8>,

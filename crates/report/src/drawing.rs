@@ -66,7 +66,7 @@ impl Axis {
         }
     }
 
-    /// The place of a value, 0 to 1; `None` for one that is beside the axis.
+    /// The position of a value on the axis, 0 to 1; `None` for a value outside of the axis.
     fn within(&self, value: f64) -> Option<f64> {
         let place = match self.logarithmic {
             true => (value / self.from).ln() / (self.to / self.from).ln(),

@@ -26,7 +26,7 @@ const TENS: [usize; 7] = [1, 2, 3, 4, 5, 7, 10];
 /// Boxes with a smaller share are left out.
 const LEAST_SHARE: f64 = 0.002;
 
-/// A function with those that it calls.
+/// A function with the functions that it calls.
 #[derive(Debug, Default)]
 struct Node<'a> {
     share: f64,

@@ -110,7 +110,7 @@ pub fn sections(remarks: &str) -> Vec<(String, Vec<Block<'_>>)> {
     sections
 }
 
-/// One paragraph for each group, with the commands of which `about` says what they do.
+/// One paragraph for each group, with the commands that `about` describes.
 pub fn groups(about: impl Fn(&str) -> Option<String>) -> String {
     let mut text = String::new();
     for (heading, names) in GROUPS.into_iter().chain([OTHER]) {

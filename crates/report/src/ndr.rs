@@ -199,7 +199,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
     }
 }
 
-/// The axis of the loads, and a note on those that are beside it. A search begins at the highest load, which
+/// The axis of the loads, and a note on loads outside of the axis. A search begins at the highest load, which
 /// may be far above what the system delivers: loads up to twice that are drawn.
 fn across(search: &Ndr) -> (Axis, String) {
     let directions = if search.bidirectional { 2.0 } else { 1.0 };

@@ -225,7 +225,7 @@ pub fn trace(document: &BusTrace) -> String {
     text
 }
 
-/// A line for each quantity; a dash for one that is not known.
+/// A line for each quantity; a dash for an unknown quantity.
 fn quantities(rows: &[(&str, Option<f64>)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(*value, 2))).collect()
 }

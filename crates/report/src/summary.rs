@@ -222,8 +222,8 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     )
 }
 
-/// Groups of neighbours whose rates at the highest load are as good as equal; one that `plain` does not
-/// hold for is on its own.
+/// Groups of neighbours whose rates at the highest load are as good as equal. A curve for which `plain` is
+/// false is a group of its own.
 fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<Vec<&'a Seen<'b>>> {
     let mut groups: Vec<Vec<&Seen>> = vec![];
     for s in seen {

@@ -79,7 +79,7 @@ pub struct Row {
     pub bus_us_per_frame: f64,
     /// Accesses of single registers for each frame.
     pub registers: BTreeMap<String, Accesses>,
-    /// Numbered frames that did not come back, of those that the bridge got; null for other workloads.
+    /// Numbered frames that the bridge got and that did not come back; null for other workloads.
     pub lost: Option<u64>,
     /// Numbered frames that came back with other contents, in another order, or twice.
     pub changed: Option<u64>,

@@ -84,9 +84,9 @@ pub struct DetailedTrial {
     pub duplicated: Option<u64>,
     /// Frames that came after one of the same flow sent later (RFC 4737); null if they are not counted.
     pub reordered: Option<u64>,
-    /// Frames of which only damaged copies arrived; null if they are not counted.
+    /// Frames that arrived only as damaged copies; null if they are not counted.
     pub corrupted: Option<u64>,
-    /// Other traffic: frames that came and are not of this trial; null if they are not counted.
+    /// Other traffic: frames that arrived and do not belong to this trial; null if they are not counted.
     pub other_traffic: Option<u64>,
     /// Frames received, per second of sending.
     pub received_pps: f64,
@@ -317,7 +317,8 @@ pub struct RateChange {
     pub offered_pps: f64,
 }
 
-/// The results of an interval. Its frames are those that were due, or sent, in it, whenever they arrived.
+/// The results of an interval. Its frames are the frames that were due, or sent, in it, whenever they
+/// arrived.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Its beginning, in s since the first frame was due.

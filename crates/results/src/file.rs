@@ -139,7 +139,8 @@ fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<()> {
     let replaced = beside(path, secret || old.is_some()).and_then(|(temporary, file)| {
         let done = fill(file, contents, old.as_ref()).and_then(|()| fs::rename(&temporary, path));
         if done.is_err() {
-            // One that cannot be removed stays; the error that is returned is the one that matters.
+            // If the temporary file cannot be removed, it stays: the error that is returned is the important
+            // one.
             let _ = fs::remove_file(&temporary);
         }
         done
@@ -181,7 +182,7 @@ fn beside(path: &Path, secret: bool) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Gives a new file its contents, and owner and permissions of the one that it replaces.
+/// Gives a new file its contents, and the owner and permissions of the file that it replaces.
 fn fill(mut file: File, contents: &[u8], old: Option<&Metadata>) -> io::Result<()> {
     file.write_all(contents)?;
     if let Some(old) = old {

@@ -175,8 +175,7 @@ pub struct Profile {
     pub stretches: u32,
     /// Functions, with the most instructions first.
     pub functions: Vec<Function>,
-    /// Functions with those that called them, but for rare ones. Calls are those that the order of addresses
-    /// shows.
+    /// Functions with their callers, without rare ones. Calls are reconstructed from the order of addresses.
     pub stacks: Vec<Stack>,
 }
 
@@ -196,7 +195,7 @@ pub struct Function {
     pub instructions_per_frame: Option<f64>,
 }
 
-/// A function with those that called it.
+/// A function with its callers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
     /// Functions, outermost first.

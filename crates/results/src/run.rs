@@ -78,7 +78,7 @@ pub struct Offered {
     pub departures: Vec<String>,
 }
 
-/// The counters of one port. Counts are since the port was opened; null are those that it does not have.
+/// The counters of one port since the port was opened. A counter that the port does not have is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
     /// The port's name.
@@ -140,7 +140,7 @@ pub struct Stream {
     pub stream: u16,
     /// Frames that arrived, duplicates among them.
     pub received: u64,
-    /// Frames missing between the first and the last that arrived, or of those that were expected.
+    /// Frames missing between the first and the last arrived frame, or among the expected frames.
     pub lost: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,

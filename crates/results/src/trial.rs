@@ -40,7 +40,8 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
     /// Whether the tester's port did not count its receive overflow, as a UDP port on other systems than
-    /// Linux, or the port of an agent that was lost. Then each lost packet may be one that came through.
+    /// Linux, or the port of an agent that was lost. Then each lost packet may have been delivered by the
+    /// device under test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
@@ -214,8 +215,8 @@ impl Trial {
         self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.packets.min(self.shortfall))
     }
 
-    /// What limits a trial that is no measurement of the device under test; `None` also of one that was only
-    /// [disturbed](Self::is_disturbed).
+    /// What limits a trial that is no measurement of the device under test; `None` also for a trial that was
+    /// only [disturbed](Self::is_disturbed).
     pub fn limit(&self) -> Option<Limit> {
         let shortfall = self.own_shortfall();
         let receiver = self.most_overflow() > shortfall;

@@ -1,13 +1,13 @@
 //! What a frame and an interrupt cost on a machine that was measured: constants of host and stack with which
 //! the simulator takes the CPU time that the machine took.
 //!
-//! What counts of each measured point is the CPU time for a delivered frame: the share of time that the CPU
-//! was busy, over the delivered rate. Where the CPU was not observed, a point tells it only if more than 5 %
-//! of the frames were lost: the CPU is then taken to have been busy all the time. The sum of squares of the
+//! Each measured point gives the CPU time for a delivered frame: the share of time that the CPU was busy,
+//! over the delivered rate. Where the CPU was not observed, a point gives it only if more than 5 % of the
+//! frames were lost: the CPU is then assumed to have been busy all the time. The sum of squares of the
 //! logarithms of simulated over measured time is made small by Gauss and Newton's method, with derivatives
-//! from a step of a tenth, on the constants' logarithms. What the CPU does besides is one more unknown, a
-//! share of its time. A small weight holds each constant at its profile's value, so one that the points do
-//! not tell stays there. Nothing is random.
+//! from a step of a tenth, on the constants' logarithms. The CPU's other work is one more unknown, a share of
+//! its time. A small weight holds each constant at its profile's value, so a constant that the points do not
+//! determine stays there. Nothing is random.
 
 use crate::{Choice, Forwarder, SetupError, StackParams};
 use kpps_frames::Size;

@@ -498,7 +498,8 @@ mod tests {
         let bare = own("bare.toml", &format!("base = 'morris2000'\ndrivers = []\nstack = '{stack}'"));
         let bare = Choice { machine: Some(bare), ..Choice::default() };
         assert_eq!(bare.drivers(&[]).unwrap(), ["intel-5.7.6", "kpps"]);
-        // One that is asked for runs, and its description says that it never did.
+        // A foreign driver that the user asks for runs, and its description says that it never did so on this
+        // kernel.
         for (driver, kernel, is_foreign) in [
             ("intel-5.7.6", "linux-2.2.16-click", true),
             ("intel-5.7.6", "linux-2.4.20", false),

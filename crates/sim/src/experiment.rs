@@ -207,8 +207,8 @@ impl<R> Interval<R> {
         })
     }
 
-    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken`
-    /// meanwhile. An error if no frame was due.
+    /// The result of a trial: of `sent` frames `delivered` arrived; the drivers took `taken` meanwhile. An
+    /// error if no frame was due.
     pub fn trial(
         &self,
         load: &Load,

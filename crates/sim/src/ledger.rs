@@ -55,7 +55,7 @@ impl Places {
         Ok(())
     }
 
-    /// The ledger of `sent` frames of which `delivered` arrived. An error if it does not close.
+    /// The ledger of `sent` frames, with `delivered` delivered. An error if it does not close.
     pub fn close(self, sent: u64, delivered: u64) -> Result<Ledger, TrialError> {
         let ledger = Ledger {
             sent,

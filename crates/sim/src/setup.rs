@@ -243,12 +243,12 @@ impl Setup {
         Self::changed(machine, chip, driver, &[])
     }
 
-    /// The driver presets that are compared on `machine` if none are given: those that its profile names, or
-    /// if it names none, drivers of several times and ways to work; in both cases without those that did not
-    /// exist for its kernel. If none did, all that its profile names.
+    /// The driver presets that are compared on `machine` if none are given: the presets that its profile
+    /// names, or if it names none, drivers of several times and ways to work. Presets that did not exist for
+    /// its kernel are left out. If none existed, all presets that its profile names.
     ///
     /// # Errors
-    /// The profile of the machine, or that of its stack, is missing or bad.
+    /// The profile of the machine, or the profile of its stack, is missing or bad.
     pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
         let (_, place) = MachineProfile::named(machine, changes)?;
         let named = place.drivers.filter(|drivers| !drivers.is_empty());

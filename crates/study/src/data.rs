@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The seeds for each of which something is measured.
+/// The seeds. Each is measured.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Seeds {
@@ -118,7 +118,7 @@ pub struct Claim {
     /// Names of the study's measurements that it shares with other claims.
     #[serde(default)]
     uses: Vec<String>,
-    /// Conditions on what was measured, all of which must hold.
+    /// Conditions on the measured values. All must hold.
     #[serde(default)]
     pub holds: Vec<String>,
     /// Figures to publish: names and expressions.
@@ -263,7 +263,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The names of the studies of documents: all but those that run only when they are named.
+/// The names of the studies of documents: all but the studies that run only by name.
 ///
 /// # Errors
 /// If a file is malformed.

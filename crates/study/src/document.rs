@@ -50,8 +50,8 @@ pub fn judged(studies: &[Study], results: &report::Study) -> String {
     format!("{} of {requested} claims judged", results.claims.len())
 }
 
-/// The claims that were missed although they are arithmetic or constants are fitted on them, and those that
-/// could not be judged; in words, if there are any.
+/// The claims that were missed although they are arithmetic or constants are fitted on them, and the claims
+/// that could not be judged; in words, if there are any.
 pub fn bad(study: &report::Study) -> Option<String> {
     let constants = crate::fit::free_constants().unwrap_or_default();
     let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));

@@ -124,7 +124,8 @@ struct Target<'a> {
     figures: Vec<(&'a str, f64)>,
 }
 
-/// The *fit* claims that have figures of the document, and others of which a part may be fitted on.
+/// The *fit* claims that have figures of the document, and other claims with a part that constants may be
+/// fitted on.
 fn targets(studies: &[Study]) -> Vec<Target<'_>> {
     let mut all = Vec::new();
     for study in studies {

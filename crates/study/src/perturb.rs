@@ -105,7 +105,7 @@ pub fn perturb(
 
 type Verdicts = BTreeMap<(String, String), Verdict>;
 
-/// The verdicts of `studies`, those that could be measured.
+/// The verdicts of `studies`, as far as they could be measured.
 fn verdicts(studies: &[Study], outcomes: &Outcomes) -> Verdicts {
     let all = studies.iter().flat_map(|study| study.claims.iter().map(move |(id, claim)| (study, id, claim)));
     all.filter_map(|(study, id, claim)| {

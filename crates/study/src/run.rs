@@ -87,7 +87,7 @@ pub fn measure_or_find<'a>(
     for (index, (key, _)) in work.iter().enumerate() {
         outcomes.entry((*key).clone()).or_default().push(taken.remove(&index));
     }
-    // A measurement of which a part is missing is missing.
+    // A measurement with a missing part is missing.
     let whole = |key: &String, parts: Vec<Option<_>>| {
         let listed = distinct.get(key)?.has_seeds();
         Some(joined(parts.into_iter().collect::<Option<Vec<_>>>()?, listed))

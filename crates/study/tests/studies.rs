@@ -128,7 +128,7 @@ fn lunz2003() {
     missed(&claims, &["L1", "L8"]);
 }
 
-/// What no document answers: all hundred senders, and of the machines some of those that are worst in
+/// Questions that no document answers: all hundred senders, and some of the machines that are worst in
 /// something.
 #[test]
 fn beyond() {

@@ -12,9 +12,9 @@
 //!
 //! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are
 //! judged at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many
-//! are missing that no place has dropped. Those of which the headers and the rest of the tag are the
-//! stream's, but for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have
-//! its headers and nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
+//! are missing that no place has dropped. Frames whose headers and rest of the tag are the stream's, but for
+//! a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Frames with its headers and nothing
+//! like its tag may also be frames of others ([`Arrived::settle_tagless`]).
 //!
 //! Frames with other VLAN tags than they should arrive with are not damaged: the device under test, or the
 //! trial, is configured in another way. These and fragments are [reported](Arrivals::findings).
@@ -58,7 +58,7 @@ enum Verdict {
 /// further behind counts as a duplicate: its bit is in use for another frame.
 const WINDOW: u64 = 1 << 30;
 
-/// Frames of which only damaged copies have arrived that are remembered: a whole copy may come yet.
+/// The most frames that are remembered of those with only damaged copies so far: a whole copy may come yet.
 const DOUBTFUL: usize = 1 << 16;
 
 /// Gaps that are remembered. Gaps that other queues fill are closed a few bursts later.
@@ -122,7 +122,7 @@ pub struct Arrivals {
     flows: Vec<FlowTally>,
     /// Frames of each size, without duplicates.
     sizes: Vec<u64>,
-    /// Frames of which no copy was as most frames are, by sequence number, with the header's change unless
+    /// Frames without a copy that looks like most frames, by sequence number, with the header's change unless
     /// other damage was found. The latest [`DOUBTFUL`].
     doubtful: BTreeMap<u64, Option<Change>>,
     /// Changes of headers, the most frequent first, without duplicates.
@@ -198,7 +198,7 @@ pub struct Arrived {
     pub duplicated: u64,
     /// Frames that arrived after one of their flow sent later.
     pub reordered: u64,
-    /// Frames of which only damaged copies arrived.
+    /// Frames that arrived only as damaged copies.
     pub corrupted: u64,
     /// Other traffic: frames that are not of this stream.
     pub other_traffic: u64,
@@ -404,8 +404,8 @@ impl Arrivals {
         self.doubtful.insert(sequence, change);
     }
 
-    /// Counts a frame as intact of which only damaged copies had arrived, if this copy is intact.
-    /// Returns whether this is the first copy whose latency counts.
+    /// Counts a frame as intact if this copy is intact and only damaged copies had arrived before. Returns
+    /// whether this is the first copy whose latency counts.
     #[cold]
     fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
         let Some((most, frames)) = self.changes.first_mut().filter(|(most, _)| Some(most) == change) else {
@@ -669,8 +669,8 @@ impl Arrivals {
         self.unread.get_mut(at)
     }
 
-    /// Whether a frame with these Ethernet addresses may be one of the stream: one with a damaged tag, of
-    /// which some bytes may differ, or one without. If no whole frame has arrived, any may be.
+    /// Whether a frame with these Ethernet addresses may belong to the stream. In a frame with a damaged tag
+    /// some bytes may differ. If no whole frame has arrived, any frame may belong to it.
     fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
         let differ =
             addresses.iter().zip(&self.usual[..ADDRESSES]).filter(|(one, other)| one != other).count();
@@ -690,14 +690,14 @@ impl Arrivals {
         ours.map(|unread| unread.tagless).sum()
     }
 
-    /// Frames sent before one that arrived, and not received with an intact tag.
+    /// Frames that were sent before an arrived frame, and not received with an intact tag.
     #[inline]
     fn missing(&self) -> u64 {
         self.highest.map_or(0, |highest| highest + 1 - self.distinct)
     }
 
-    /// Frames sent before one that arrived, and not received so far. A frame with a damaged tag may be one of
-    /// them, and is received then.
+    /// Frames that were sent before an arrived frame, and not received so far. A frame with a damaged tag may
+    /// be one of them, and is received then.
     pub fn absent(&self) -> u64 {
         self.missing().saturating_sub(self.nameless())
     }
@@ -769,8 +769,8 @@ impl Arrivals {
         Some(line)
     }
 
-    /// By how many frames queues grew while these were sent; `None` if too few arrived to tell, or if the
-    /// latencies are of two clocks that drift, or of one that was set.
+    /// By how many frames queues grew while these were sent; `None` if too few arrived for an estimate, if
+    /// the latencies are of two clocks that drift, or if a clock was set.
     pub fn queue_growth(&self) -> Option<u64> {
         let is_known = (self.margin_ns == 0 || self.gain.is_some()) && self.clock_set_ns().is_none();
         self.queue.filter(|_| is_known)?.growth(self.distinct)
@@ -992,12 +992,12 @@ mod tests {
         }
     }
 
-    /// More than 2³² frames, of which those around the old limit and a few others are looked at.
+    /// More than 2³² frames. The test examines frames around the old limit and a few others.
     #[test]
     fn numbers_beyond_32_bits_are_counted_like_any_other() {
         let mut all = arrivals();
         let limit = 1 << 32;
-        // Frames before the first one that is taken here have come, as far as this test is concerned.
+        // This test assumes that all frames before its first one have arrived.
         all.make_room(limit - 100);
         all.highest = Some(limit - 101);
         for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
@@ -1462,7 +1462,7 @@ mod tests {
             let arrived = all.arrived();
             assert_eq!((arrived.received, arrived.nameless, arrived.tagless), (9, 0, tagless));
             assert_eq!(arrived.other_traffic, 20 - tagless);
-            // Eleven are missing, of which places have dropped three.
+            // Eleven are missing. Places have dropped three of them.
             let mut settled = arrived;
             assert_eq!(settled.settle_tagless(8), tagless.min(8));
             let expected = Arrived { received: 9, other_traffic: 20, ..Arrived::default() };

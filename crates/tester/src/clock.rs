@@ -345,7 +345,7 @@ impl Follower {
 pub(crate) struct Clocks {
     before: [Reading; 2],
     after: Option<[Reading; 2]>,
-    /// Those that were followed.
+    /// The clocks that were followed.
     followed: [Option<Follower>; 2],
     /// The origin of times, by the clock of this process.
     epoch_ns: u64,
@@ -442,8 +442,8 @@ impl Clocks {
         if over > 0.0 { (ahead(after) - ahead(&self.before)) / over } else { 0.0 }
     }
 
-    /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
-    /// `margin`. None if a clock was set meanwhile: the time of that is unknown.
+    /// The corrected latencies, from the latencies that the receiver `to` has measured in parts of `length`,
+    /// with `margin`. None if a clock was set meanwhile: the time of that is unknown.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
         // After days the margin is as long as the longest time that is kept.
         if margin_ns >= MOST_MARGIN_NS || self.is_set() {

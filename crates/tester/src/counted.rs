@@ -33,7 +33,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Puts what another system has counted beside it; places of one that has a name are named after it.
+    /// Adds the counts of another system. If the system has a name, it becomes a prefix of its places.
     pub fn add(&mut self, system: Option<&str>, other: Self) {
         let place = |name: String| system.map_or(name.clone(), |system| format!("{system}/{name}"));
         let add = |to: &mut Counts, from: Counts, named: bool| {

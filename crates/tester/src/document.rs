@@ -191,7 +191,7 @@ impl Playback {
     }
 }
 
-/// How many flows are listed: those that lost most.
+/// The number of flows that are listed: the flows that lost most.
 const WORST: usize = 16;
 
 /// The results of the flows, if there are several.

@@ -54,7 +54,7 @@ pub enum Error {
         flows, or check what lies between the ports"
     )]
     Unanswerable {
-        /// Flows of which no frame arrived.
+        /// Flows without an arrived frame.
         missing: usize,
         /// All flows.
         flows: usize,

@@ -71,7 +71,7 @@ pub struct FlowPlan {
     pub dscp: Option<Numbers>,
     /// Their TTL or hop limit.
     pub hops: Option<Numbers>,
-    /// The packet of which all frames are made.
+    /// The packet that all frames are made from.
     pub packet: Option<Arc<RawPacket>>,
 }
 
@@ -195,8 +195,8 @@ pub(crate) fn learn(
 }
 
 /// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
-/// flows as they arrived there. Those of which none came within two seconds after the last one that did are
-/// `None`.
+/// flows as they arrived there. A flow is `None` if its frame did not arrive within two seconds after the
+/// last frame that did.
 pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
@@ -237,7 +237,7 @@ pub(crate) fn learn_flows(
     Ok(learned)
 }
 
-/// The station addresses of the routers that the ends send to; `None` for one that does not answer.
+/// The station addresses of the routers that the ends send to; `None` for a router that does not answer.
 pub(crate) fn resolve(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],

@@ -6,8 +6,9 @@
 //! - A full backlog of a CPU counts a frame three times: as `dropped` of the CPU, as `rx_dropped` of the
 //!   veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
 //! - On the sending port, a packet socket may learn of a drop and repeat the frame. The frames really lost
-//!   between port and wire are those that the port sent minus those that the interface sent; no more are
-//!   attributed there. Exception: netem's counter is used as it is, because it drops and duplicates silently.
+//!   between port and wire are the frames that the port sent minus the frames that the interface sent; no
+//!   more are attributed there. Exception: netem's counter is used as it is, because it drops and duplicates
+//!   silently.
 //! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
 //!   drivers, too. It is attributed once, to the port.
 //! - A frame of a type that the kernel does not know is `rx_dropped` at the port's interface, after the port

@@ -67,7 +67,7 @@ impl LocalPort {
         })
     }
 
-    /// Uses another clock than the one that all of this process share.
+    /// Uses another clock than the shared clock of this process.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -208,7 +208,7 @@ struct Until<'s> {
     changes: Vec<RateChange>,
     /// How many are sent at most.
     most: u64,
-    /// Those that were due so far, and given to the port.
+    /// The frames that were due so far, and the frames given to the port.
     due: u64,
     given: u64,
     /// The highest shortfall so far.
@@ -322,7 +322,7 @@ impl Watch for Until<'_> {
         {
             let point = line.at(now_ns);
             point.given += frames as u64;
-            // As many as possible: those that are sent.
+            // As many as possible: the due frames are the sent frames.
             point.due += if self.timetable.is_none() { frames as u64 } else { 0 };
         }
     }

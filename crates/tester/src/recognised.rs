@@ -159,8 +159,8 @@ impl Classes {
         self.classes.iter().map(|class| class.in_a_pass).filter(|frames| *frames > 1).sum()
     }
 
-    /// What has arrived, given the number of each class, of frames of which `given` were sent without the
-    /// skipped ones: frames without duplicates, and duplicates.
+    /// Frames without duplicates, and duplicates, from the number of arrived frames of each class. `given`
+    /// frames were sent, without the skipped ones.
     pub fn tally(&self, arrived: &[u64], given: u64, skipped: &[Skipped]) -> (u64, u64) {
         let all = given + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
         let mut of_each: Vec<u64> =
@@ -201,7 +201,7 @@ pub struct Recognised {
 }
 
 impl Recognised {
-    /// For frames of these classes, of which `count` are sent.
+    /// For `count` sent frames of these classes.
     pub fn new(classes: Arc<Classes>, count: u64) -> Self {
         Self {
             arrived: vec![0; classes.classes.len()],
@@ -255,13 +255,13 @@ impl Recognised {
             return Some(*class as usize);
         }
         let alike = without.get(&unnumbered(frame)?).filter(|_| has_right_sum(frame))?;
-        // Of several, the one of which most is missing.
+        // Of several classes, the class with the most missing frames.
         let passes = |class: usize| self.arrived[class] / classes[class].in_a_pass.max(1);
         alike.iter().map(|class| *class as usize).min_by_key(|class| passes(*class))
     }
 
-    /// Whether a frame arrived after one of its flow that was sent later. One that has arrived before in the
-    /// nearest pass is a duplicate, or of another pass: its order is unknown.
+    /// Whether a frame arrived after a later frame of its flow. A frame that has arrived before in the
+    /// nearest pass is a duplicate, or belongs to another pass: its order is unknown.
     fn is_late(&mut self, class: usize, of: Class) -> bool {
         let pass = self.classes.pass();
         let nearest = ((self.latest + pass / 2).saturating_sub(of.at) / pass).min(self.most_passes - 1);

@@ -137,8 +137,9 @@ pub fn offered(
     }
 }
 
-/// The streams that arrived. Of `expect` frames, those that are missing are lost of the first stream: gaps in
-/// the sequence do not show frames lost before the first one and after the last one that arrived.
+/// The streams that arrived. With `expect`, all frames that are missing from that number count as lost in the
+/// first stream: gaps in the sequence do not show frames lost before the first arrived frame and after the
+/// last.
 pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
     let all = streams.all().into_iter();
     let mut rows: Vec<Stream> = all

@@ -49,7 +49,7 @@ pub struct Reported {
     pub shortfall: Option<u64>,
     /// Its receive overflow so far, if its port counts it.
     pub missed: Option<u64>,
-    /// Frames that were sent to it before one that arrived, and have not arrived so far.
+    /// Frames that were sent to it before an arrived frame, and have not arrived so far.
     pub absent: Option<u64>,
     /// Latencies of the last whole interval in ns, if frames came in it.
     pub p50_ns: Option<u64>,
@@ -147,7 +147,7 @@ impl TrialState {
     /// records its count some moments later: a frame that was received was sent, whatever the sender has
     /// recorded.
     pub fn crossed(&self, from: usize) -> (u64, u64) {
-        // What is received is read first: what is sent only grows until it is read, too.
+        // The received frames are read first: the sent frames only grow until they are read, too.
         let received = self.so_far[1 - from][1].load(Ordering::Acquire);
         (self.so_far(from).0.max(received), received)
     }
@@ -173,7 +173,7 @@ impl TrialState {
         }
     }
 
-    /// Records the frames that were sent to an end before one that arrived, and have not arrived so far.
+    /// Records the frames that were sent to an end before an arrived frame, and have not arrived so far.
     pub fn lacks(&self, at: usize, frames: u64) {
         self.live[at].absent.store(frames, Ordering::Relaxed);
     }
@@ -328,7 +328,7 @@ mod tests {
         });
     }
 
-    /// Frames that arrived since then do not hide those that were lost before.
+    /// Frames that arrived since then do not hide frames that were lost before.
     #[test]
     fn a_running_trial_tells_part_losses() {
         let state = TrialState::new(1);

@@ -209,8 +209,8 @@ pub trait TestPort: Send {
     /// [`Trouble`].
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble>;
     /// Takes the frames that wait in the port's queue, for a limited time: other traffic may never end.
-    /// Passes on those that matter before a trial: frames with a tag at this place, and messages of address
-    /// resolution and neighbour discovery.
+    /// Passes on the frames that matter before a trial: frames with a tag at this place, and messages of
+    /// address resolution and neighbour discovery.
     ///
     /// # Errors
     /// [`Trouble`].

@@ -85,8 +85,9 @@ pub struct DirectionOutcome {
     pub disturbance: Option<Disturbance>,
     /// What arrived.
     pub arrived: Arrived,
-    /// Frames that may be damaged ones of this direction, or other traffic: those of `arrived` that are
-    /// corrupted may be lost and those that are other traffic may be of this direction, up to as many.
+    /// Frames that may be damaged frames of this direction, or other traffic. Up to this number of the
+    /// corrupted frames of `arrived` may be lost frames, and of its other traffic may belong to this
+    /// direction.
     pub either: u64,
     /// By how many frames queues grew while they were sent, if that is known.
     pub queue_growth: Option<u64>,
@@ -558,7 +559,7 @@ impl Tester {
             let (sent, frames) = match &offer.replay {
                 Some(replay) => {
                     let End { gateway, to, station, .. } = &self.ends[from];
-                    // With a next hop they leave from this station for that one.
+                    // With a next hop, frames are sent from this station to the next hop's.
                     let sent = match gateway.is_some() || to.is_some() {
                         true => Arc::new((*replay.frames).clone().between([station.mac, macs[from]])),
                         false => replay.frames.clone(),
@@ -711,7 +712,7 @@ impl Tester {
         }
         let missing = |it: &DirectionOutcome| it.sent.saturating_sub(it.arrived.received);
         let all: u64 = done.iter().map(missing).sum();
-        // Frames with a damaged tag may be those that are missing and were not dropped.
+        // Frames with a damaged tag may be the missing frames that were not dropped.
         let mut room = all.saturating_sub(counted.accounts.total());
         for direction in &mut done {
             let own = room.min(missing(direction)).min(direction.arrived.nameless);

@@ -42,7 +42,7 @@ fn host(agent: &Agent) -> Host {
     agent.address().to_string().parse().unwrap()
 }
 
-/// A socket that sends to one that listens.
+/// A port that sends to a listening port.
 fn specs() -> [Spec; 2] {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     [format!("udp:127.0.0.1:{free}"), format!("udp::{free}")].map(|text| text.parse().unwrap())

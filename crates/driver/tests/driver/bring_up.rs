@@ -311,8 +311,8 @@ fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A user that reclaims late, as one with a large ring may: reports that nobody has taken yet are
-/// progress, and hide none that is missing.
+/// A user with a large ring may reclaim late. Reports that have not been reclaimed yet are progress, and do
+/// not hide a missing report.
 #[test]
 fn the_watchdog_looks_beyond_what_was_reclaimed() {
     const SECOND: u64 = 1_000_000_000;
@@ -382,7 +382,7 @@ fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
         dev.reset().unwrap();
         nic.set(reg::RDH, 0);
     }
-    // A frame that was handed over, and one that the driver has not taken yet, are in order.
+    // A frame that was handed over is in order, and so is a frame that the driver has not taken yet.
     for frames in 1..20 {
         nic.set(stat::GPRC, 1);
         nic.receive_frame(60);

@@ -366,8 +366,8 @@ fn long_frames_and_software_fcs() {
     }
 }
 
-/// The FCS may lie in the last two parts: of the one before the last, no more may be cut off than it has.
-/// QEMU's 82574L puts the whole FCS into a part of its own, behind one that may have a byte.
+/// The FCS may lie in the last two parts. No more bytes may be cut off the part before the last than it has.
+/// QEMU's 82574L puts the whole FCS into a part of its own, behind a part that may have a single byte.
 #[test]
 fn a_part_too_short_for_what_is_cut_off_is_nonsense() {
     let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(40, 2048));

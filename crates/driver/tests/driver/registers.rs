@@ -218,8 +218,8 @@ fn the_station_address_can_be_changed() {
     }
 }
 
-/// The Microwire EEPROM of the older chips is read by pins of EECD (SDM 5.3), whose other bits stay, such as
-/// those that forbid writes to the flash. Something may have left the pins high.
+/// The Microwire EEPROM of the older chips is read by pins of EECD (SDM 5.3). Its other bits stay, such as
+/// the bits that forbid writes to the flash. Something may have left the pins high.
 #[test]
 fn reading_the_eeprom_leaves_its_pins_low() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));

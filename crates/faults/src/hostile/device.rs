@@ -326,7 +326,7 @@ impl World {
         let [a_spoiled, b_spoiled] = [first, first + 1].map(|word| ring.spoiled.borrow()[word]);
         let [data, header] = self.fills.get();
         match ring.way {
-            // Packet split: two pairs of words, of which the second has no addresses.
+            // Packet split: two pairs of words. The second has no addresses.
             Way::Receive if header > 0 && first.is_multiple_of(4) => {
                 for (address, bytes, spoiled) in [(a, header, a_spoiled), (b, data, b_spoiled)] {
                     if address != 0 && !spoiled {
@@ -553,7 +553,7 @@ impl World {
         value
     }
 
-    /// A second word of a descriptor: one that looks right, or any.
+    /// A second word of a descriptor: a plausible word, or any.
     fn any_word(&self, ring: &Ring) -> u64 {
         let input = &self.input;
         let kind = input.u8();
@@ -624,7 +624,7 @@ impl World {
                     nic.set_link(now, up);
                 }
             }
-            // Something else than the driver writes a register: one of those that it wrote, or any.
+            // Something other than the driver writes a register: a register that the driver wrote, or any.
             (10, _) => {
                 let (which, value) = (input.u16(), input.u32());
                 let known = self.written.borrow().keys().nth(usize::from(which) % 512).copied();

@@ -39,9 +39,9 @@ pub struct Seen {
     pub calls: u64,
     /// Lies of the device.
     pub lies: u64,
-    /// Starts and resets that succeeded, and those that failed.
+    /// Starts and resets that succeeded.
     pub starts: u64,
-    /// See [`starts`](Self::starts).
+    /// Starts and resets that failed.
     pub failed_starts: u64,
     /// Parts of frames that the driver handed over.
     pub received: u64,
@@ -63,10 +63,10 @@ pub struct Seen {
     pub call_reads: u64,
 }
 
-/// The frame of which a part has come.
+/// The frame that has arrived in part.
 #[derive(Clone, Copy)]
 enum Partial {
-    /// There is none: the last one is complete.
+    /// No frame: the last frame is complete.
     None,
     /// Its bytes, and those of the last part.
     Some(usize, usize),
@@ -332,7 +332,7 @@ impl User {
         assert!(taken <= budget);
     }
 
-    /// Takes a part of a frame: it must be one that may follow the last.
+    /// Takes a part of a frame. The part must be a valid successor of the last part.
     fn consume(&mut self, partial: &mut Partial, most: usize, frame: Received<Buf>) -> Option<Buf> {
         let number = frame.buffer.number;
         let bytes = usize::from(frame.bytes);
@@ -636,7 +636,7 @@ impl User {
     }
 }
 
-/// The length of a frame: mostly one that there is, else any.
+/// The length of a frame: mostly a valid length, else any.
 fn length(input: &Input) -> u16 {
     match input.u8() {
         short @ 0..=0x7F => 60 + u16::from(short),

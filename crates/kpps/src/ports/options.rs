@@ -106,7 +106,8 @@ impl PortOptions {
         }
     }
 
-    /// These options for a port here, beside one on another host: those of cards may be of that one only.
+    /// These options for a port on this host, beside a port on another host. If the other port is a card,
+    /// options of cards may be meant for it alone.
     pub fn beside(&self, other: &Spec) -> Self {
         let is_card = matches!(other, Spec::Card(..));
         let (ring, service) = (self.ring.filter(|_| !is_card), self.service.filter(|_| !is_card));

@@ -219,7 +219,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     let Some(lab) = Lab::new() else { return };
     let token = lab.file("token");
     let token = ["--token-file", &token];
-    // Killed; stopped, as one that the network no longer reaches.
+    // One agent is killed. The other is stopped, like an agent that the network no longer reaches.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
         let (agents, trial) = under_load(&lab, &token);
         agents[lost].signal(signal);

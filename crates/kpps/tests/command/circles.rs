@@ -1,5 +1,5 @@
-//! No file of a crate uses one that, directly or through others, uses it. A module and what is in it are one:
-//! their uses of each other do not count.
+//! No file of a crate uses a file that uses the first, directly or through others. A module and its
+//! submodules count as one file: their uses of each other do not count.
 
 use super::guide::root;
 use std::collections::{BTreeMap, BTreeSet};

@@ -131,7 +131,7 @@ fn a_result_that_no_file_takes_is_printed() {
             assert!(!printed.contains("written"), "{printed}");
         }
     }
-    // Those that can be written are.
+    // The files that can be written are written.
     let output = kpps(folder.path(), &format!("{CURVE} --results /dev/full --csv curve.csv"));
     assert_eq!((output.status.code(), names(folder.path()).contains(&"curve.csv".into())), (Some(1), true));
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("\nwritten: curve.csv\n"), "{output:?}");

@@ -45,7 +45,7 @@ fn says(field: &str, value: &Value) -> bool {
 fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
     let list = |value: &Value, name: &str| value[name].as_array().unwrap_or(&Vec::new()).clone();
     let alone = |name: &str| list(document, name).into_iter().map(|it| (it, Vec::new())).collect();
-    // The objects of a list in each object of another list, with these fields of that one.
+    // The objects of a list in each object of another list, with these fields of the outer object.
     let within = |outer: &str, inner: &str, fields: &[&str]| {
         let mut all = Vec::new();
         for it in list(document, outer) {

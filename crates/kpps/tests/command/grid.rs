@@ -104,7 +104,7 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
         (&["--vary", "size=10"], "bytes"),
         (&["--vary", "load=200%"], "line rate"),
         (&["--vary", "load=1..4..5"], "load"),
-        // One value that is good does not excuse another one that no cell can have.
+        // A good value does not excuse another value that no cell can have.
         (
             &["--vary", "driver=kpps,ne2000"],
             "--vary driver=ne2000: there is no driver preset called 'ne2000'",

@@ -102,7 +102,7 @@ fn write_files(folder: &Path) {
     write("wifi.pcap", &capture(105, &[(0, 60, &frame)]));
     write("runt.pcap", &capture(1, &[(0, 10, &frame[..10])]));
     write("giant.pcap", &capture(1, &[(0, 9100, &[0; 9100])]));
-    // A section of pcapng, and a block without an interface, or one that claims 4 GB.
+    // A section of pcapng, and a block without an interface, or a block that claims 4 GB.
     let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(u32::to_le_bytes).concat();
     let packet = [6, 32 + 60, 7, 0, 0, 60, 60].map(u32::to_le_bytes).concat();
     write("nowhere.pcapng", &[&section[..], &packet[..], &frame[..], &92_u32.to_le_bytes()[..]].concat());

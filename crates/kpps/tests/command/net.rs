@@ -27,7 +27,7 @@ impl Net {
         Self::with_queues(cables, 1)
     }
 
-    /// The same with interfaces of several queues, of which the n-th ones of a cable belong together.
+    /// The same with interfaces of several queues. The n-th queues of both ends of a cable belong together.
     pub fn with_queues(cables: &[(&str, &str)], queues: u32) -> Option<Self> {
         let net = Self(kpps_namespaces::Net::new()?);
         let several = format!("numtxqueues {queues} numrxqueues {queues}");

@@ -220,8 +220,8 @@ pub struct Stack<N: Netdev, H> {
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Starts the stack for these devices, which become ports 0, 1 …. A driver without interrupts is polled
-    /// by the rules of polling(4). One that wants to be polled after its interrupt has a thread for that,
-    /// with [soft timers](Machine::sleep_until), for which system calls check the clock.
+    /// by the rules of polling(4). A driver that wants to be polled after its interrupt has a thread for
+    /// that, with [soft timers](Machine::sleep_until). System calls check the clock for these.
     pub fn start(machine: &Machine, params: Params, devices: Vec<Attach<N>>, handler: H) -> Self {
         let services: Vec<Service> = devices.iter().map(|attach| attach.service).collect();
         let polled = services.iter().any(|service| matches!(service, Service::Polling { .. }));

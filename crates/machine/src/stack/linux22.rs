@@ -131,9 +131,9 @@ impl Costs {
     }
 }
 
-/// Where the frames of a port are, and where they were lost. Of those that came in: `from_driver =
+/// Where the frames of a port are, and where they were lost. For received frames: `from_driver =
 /// dropped_backlog + in_backlog + dropped_queue + in_queue + in_hand + consumed` + frames that were sent on.
-/// Of those that leave: `to_device = dropped_device + in_device + to_card`.
+/// For sent frames: `to_device = dropped_device + in_device + to_card`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames the driver handed up.

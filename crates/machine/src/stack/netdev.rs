@@ -52,8 +52,8 @@ pub trait Netdev: 'static {
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool;
 
     /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was
-    /// full. Some drivers write their tail at once, others at the next [`Netdev::flush`]: those that a
-    /// thread polls, and those that write it once a poll.
+    /// full. Some drivers write their tail at once. Drivers that a thread polls, and drivers that write it
+    /// once a poll, do so at the next [`Netdev::flush`].
     fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
 
     /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in

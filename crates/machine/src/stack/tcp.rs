@@ -1,11 +1,11 @@
 //! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and
 //! when it acknowledges.
 //!
-//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2):
-//! one acknowledgement for two segments, and at once for a segment out of order and for one that fills a
-//! gap. The window depends on the socket's memory, which is counted in whole packet buffers, so a
-//! connection with small segments gets a small window. Left out: urgent data, SACK, window scaling,
-//! collapsing of queued segments. The caller charges all costs.
+//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
+//! acknowledgement for two segments, and at once for a segment that is out of order or fills a gap. The
+//! window depends on the socket's memory, which is counted in whole packet buffers, so a connection with
+//! small segments gets a small window. Left out: urgent data, SACK, window scaling, collapsing of queued
+//! segments. The caller charges all costs.
 //!
 //! The sending half is [`Sending`].
 

@@ -292,7 +292,7 @@ const CPU_TIME: Quantity<'_> = ("CPU time", "ns a frame", Better::Lower);
 /// things in different documents.
 ///
 /// # Errors
-/// The first one that is not, in one line.
+/// The first number that is impossible, in one line.
 fn possible(name: &str, value: &Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| possible(name, value)),

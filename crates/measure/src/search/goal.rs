@@ -36,13 +36,14 @@ impl Goal {
         Self { trial_s, sum_s: self.sum_s * scale, confirm_s: self.confirm_s * scale, ..self }
     }
 
-    /// The goal, each lower bound of which is confirmed by a trial of the longest length. A goal whose usual
-    /// trial is as long stays as it is.
+    /// The goal with each lower bound confirmed by a trial of the longest length. A goal whose usual trial is
+    /// as long stays as it is.
     ///
-    /// What the bucket of a shaper holds when a trial begins passes at any rate, and so does what fits into a
-    /// buffer. That hides a load that is too high from trials of the usual length, less the longer they are.
-    /// But a long trial also meets more of what loses a few frames now and then, and one of those must not
-    /// decide. So of two such trials the one that lost less counts; a second one is made only after a loss.
+    /// The burst that the bucket of a shaper allows when a trial begins passes at any rate, and so do the
+    /// frames that fit into a buffer. That hides a load that is too high from trials of the usual length,
+    /// less the longer they are. But a long trial also meets more of the events that lose a few frames now
+    /// and then, and a single event must not decide. So of two such trials the trial that lost less counts; a
+    /// second trial is made only after a loss.
     #[must_use]
     pub fn confirmed(self) -> Self {
         let longest_s = self.longest_s();
@@ -84,7 +85,7 @@ impl Goal {
         }
     }
 
-    /// The longest trial, in s: one that decides a load by itself, whatever its loss.
+    /// The longest trial, in s. It decides a load by itself, whatever its loss.
     pub fn longest_s(&self) -> f64 {
         let exceeds = (self.sum_s * self.exceed_ratio / self.trial_s).floor() + 1.0;
         self.enough_s().max(exceeds * self.trial_s)
@@ -120,7 +121,7 @@ impl Goal {
         }
     }
 
-    /// Whether a trial is one that confirms a lower bound.
+    /// Whether a trial confirms a lower bound.
     fn is_confirming(&self, trial: &Trial) -> bool {
         self.confirm_s > 0.0 && trial.seconds >= self.confirm_s * (1.0 - SLACK)
     }
@@ -191,8 +192,8 @@ impl Goal {
         }
     }
 
-    /// The share of a load that was really sent in these trials, of which the best ones of low loss count
-    /// that are enough to make it a lower bound. Below 1 only if something disturbed them.
+    /// The share of a load that was really sent in these trials. Of the trials with low loss, the best count,
+    /// as many as make the load a lower bound. The share is below 1 only if something disturbed them.
     pub fn sent_share<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let low = trials.into_iter().filter(|trial| self.is_low(trial) == Some(true));
         let mut low: Vec<_> = low.map(|trial| (trial.sent_share(), trial.seconds)).collect();

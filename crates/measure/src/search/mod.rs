@@ -261,7 +261,7 @@ impl Search {
         }
     }
 
-    /// A load that halves the distance of the bounds, as a ratio; one that was measured already if it is
+    /// A load that halves the distance of the bounds, as a ratio; a load that was measured already if that is
     /// near.
     fn between(&self, target: &Goal, lower: f64, upper: f64) -> f64 {
         let middle = grid((lower * upper).sqrt(), f64::round);
@@ -450,8 +450,9 @@ mod tests {
         assert!((190e3..=201e3).contains(&lower), "{lower}");
     }
 
-    /// What a busy machine can send varies, and no load near it is measured. A device that delivers a tenth
-    /// of that is found all the same; so is one that delivers less when it is overloaded.
+    /// What a busy machine can send varies, and no load near it is measured. The search finds the rate of a
+    /// device that delivers a tenth of that all the same, and of a device that delivers less when it is
+    /// overloaded.
     #[test]
     fn a_generator_whose_limit_varies_does_not_hide_a_slow_device() {
         for overloaded_share in [1.0, 0.1] {
@@ -526,8 +527,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What a bucket holds at first passes at any rate and shows in no trial of a second. The rate that
-        /// is found is the one that is sustained, but for what the bucket is in a long trial.
+        /// The initial burst of a bucket passes at any rate and shows in no trial of a second. The search
+        /// finds the sustained rate, plus the bucket's share of a long trial.
         #[test]
         fn a_bucket_is_no_capacity(pps in 2e3..200e3, holds in 0.0..0.03, paused in 0.0..0.02) {
             let bucket = (pps * holds) as u64;
@@ -591,8 +592,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Trials of 50 ms end long before such a queue is full. The rate that is found is the one that is
-        /// sustained all the same.
+        /// Trials of 50 ms end long before such a queue is full. The search finds the sustained rate all the
+        /// same.
         #[test]
         fn a_queue_is_no_capacity(
             pps in 20e3..1.4e6, room in 0_u64..1_000_000, width in 0.005..0.05, confirmed: bool,

@@ -23,7 +23,7 @@ fn with_cable(test: impl FnOnce() + Send + 'static) {
     with_queues(1, test);
 }
 
-/// The same with a cable of several queues, of which the n-th ones belong together.
+/// The same with a cable of several queues. The n-th queues of both ends belong together.
 fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         // What this thread opens and starts from now on is in there, and it goes with the last of that.

@@ -232,7 +232,7 @@ impl Guest {
         let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
         let Self { process, commands, console, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
-            // A kernel that complains waits for its serial port, and one that waits complains.
+            // A kernel that complains waits for its serial port, and a kernel that waits complains.
             console.lines()?;
             if !(go_on.0)() {
                 return Err(Error::Interrupted);

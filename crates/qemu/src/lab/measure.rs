@@ -89,7 +89,7 @@ pub struct Measured {
     pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Frames that arrived beyond those that were sent.
+    /// Arrived frames in excess of the sent frames.
     pub surplus: u64,
     /// What the source of frames costs, which is not part of the instructions.
     pub source: Option<SourceCost>,
@@ -98,9 +98,9 @@ pub struct Measured {
 }
 
 impl Job<'_> {
-    /// The place of frames that were neither processed nor dropped by the card, where the card does not tell
-    /// how many it has stored. QEMU queues frames for all cards but the e1000 while they have no descriptors;
-    /// those that wait there when the load ends count as too late.
+    /// The place of frames that were neither processed nor dropped by the card, where the card does not count
+    /// the frames that it has stored. QEMU queues frames for all cards but the e1000 while they have no
+    /// descriptors. Frames that wait there when the load ends count as too late.
     const fn place_of_rest(&self) -> &'static str {
         let waits = matches!(self.work, Work::Receive) && !matches!(self.model, Model::E1000);
         if waits { "waiting" } else { kpps_results::UNEXPLAINED }
@@ -183,8 +183,8 @@ impl Job<'_> {
 }
 
 impl Measured {
-    /// Accounts for each frame that was sent: `dealt_with` are those that the driver has processed, `stored`
-    /// those that the card has stored, if it tells.
+    /// Accounts for each frame that was sent. The driver has processed `dealt_with` frames, and the card has
+    /// stored `stored` frames, if it counts them.
     fn account(&mut self, dealt_with: u64, stored: Option<u64>, place_of_rest: &str) {
         if let Some(stored) = stored {
             let reached = stored + self.drops.get("ring").copied().unwrap_or_default();

@@ -26,7 +26,7 @@ pub enum Model {
 impl Model {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
-    /// Those that the driver of kpps drives.
+    /// The models that the driver of kpps drives.
     pub const OURS: [Self; 2] = [Self::E1000, Self::E1000e];
 
     /// Its name in the lab.
@@ -153,8 +153,8 @@ impl Paced {
         Self { hub, cards, period_ns: (1e9 / pps * f64::from(cards)).round().max(1.0) as u32 }
     }
 
-    /// Cards of which some send each of these loads, in frames per second; `None` if no period of at most 24
-    /// cards does for all of them.
+    /// Cards for these loads, in frames per second: a subset of the cards sends each load. `None` if no
+    /// period of at most 24 cards fits all loads.
     pub fn for_loads(hub: u8, loads_pps: &[f64]) -> Option<Self> {
         let most = loads_pps.iter().copied().reduce(f64::max).filter(|most| *most > 0.0)?;
         let lasts_s = |paced: &Self| f64::from(paced.period_ns) * PLACES / 1e9;
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(cards, [2, 6, 12, 24]);
         assert!((paced.at(Rate::Pps(50e3)).pps() - 50e3).abs() < 1e-6);
         assert!(loads.iter().all(|pps| paced.fits(*pps)) && !paced.fits(140e3) && !paced.fits(1e6));
-        // Shares of a wire's rate, of which none is a whole number.
+        // Shares of a wire's rate. None is a whole number.
         let line = 1e9 / 672.0;
         let shares: Vec<f64> = (1..=20).map(|share| line * f64::from(share) / 20.0).collect();
         let paced = Paced::for_loads(2, &shares).unwrap();

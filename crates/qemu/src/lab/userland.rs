@@ -62,7 +62,7 @@ impl Userland {
         Ok(Self { root, dpdk_drivers: list.dpdk_drivers, own_dpdk: None })
     }
 
-    /// The same with the DPDK in a folder: one that it was built in, or installed to.
+    /// The same with the DPDK in a folder: the folder that it was built in, or installed to.
     ///
     /// # Errors
     /// If there is no testpmd in it, or shared libraries without the driver.

@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn each_cell_is_drawn_and_says_its_numbers() {
         let text = page(&super::super::maps::tests::grid());
-        // Eleven cells in two maps; the one that is missing is not drawn.
+        // Eleven cells in two maps; the missing cell is not drawn.
         assert_eq!(text.matches("<rect").count(), 22);
         assert!(text.contains("driver kpps, driver.rx_ring 32, load 200000: no such ring"));
         assert!(text.contains("This run was interrupted"));

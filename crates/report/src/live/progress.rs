@@ -18,13 +18,13 @@ pub struct Ended {
     pub sent_pps: f64,
     /// Frames per second that arrived.
     pub received_pps: f64,
-    /// Frames that were due and did not arrive, over those that were due: 0 to 1.
+    /// Frames that were due and did not arrive, over all due frames: 0 to 1.
     pub loss_ratio: f64,
     /// Frames that were due.
     pub due: u64,
-    /// Those that arrived.
+    /// Frames that arrived.
     pub arrived: u64,
-    /// Those that did not, by place.
+    /// Frames that did not arrive, by place.
     pub dropped: BTreeMap<String, u64>,
     /// The use of the testbed's CPUs, if they are not this machine's.
     pub cpus: Vec<LiveCpu>,

@@ -17,7 +17,7 @@ pub(crate) fn held<'a>(claims: impl Iterator<Item = &'a Claim>) -> String {
     format!("{held} of {all}")
 }
 
-/// The claims that are evidence, and those that are not, each in their order.
+/// The claims that are evidence, and the other claims, each in their order.
 pub(crate) fn parts<'a>(claims: &[&'a Claim]) -> [Vec<&'a Claim>; 2] {
     let (evidence, apart) = claims.iter().copied().partition(|claim| claim.is_evidence());
     [evidence, apart]

@@ -240,8 +240,8 @@ pub struct Features {
 }
 
 impl Features {
-    /// Free descriptors needed before a frame is tried: one; with offloads, those that a context, errata and
-    /// most segments may take.
+    /// Free descriptors needed before a frame is tried: one; with offloads, the most that a context, errata
+    /// and segments may take.
     fn least_descriptors(&self) -> usize {
         let plain = Self { pieces: self.pieces, ..Self::default() };
         if *self == plain || self.checksum == By::Cpu && self.vlan != By::Card && self.segments == 1 {

@@ -69,7 +69,7 @@ pub(crate) struct Queue {
     memory: Ring,
     /// What each descriptor points to.
     buffers: Vec<Option<Buf>>,
-    /// The next descriptor to fill, and the oldest one that is the card's.
+    /// The next descriptor to fill, and the oldest descriptor that the card owns.
     next: usize,
     oldest: usize,
     filled: usize,

@@ -177,7 +177,7 @@ struct Rig<H> {
     simulation: Simulation,
     running: Running<H>,
     left: Checked,
-    /// The one that a process reads.
+    /// The socket that a process reads.
     socket: Option<Socket<Frame>>,
 }
 
@@ -209,9 +209,8 @@ impl Place {
 }
 
 impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
-    /// Builds it for frames of `size`; those that leave are right if `is_right` says so. `handler` is given
-    /// empty frames for what it may have to send itself. `senders_wait` for space in the transmit queue, or
-    /// do not.
+    /// Builds it for frames of `size`. `is_right` checks the frames that leave. `handler` gets empty frames
+    /// for its own messages. `senders_wait`: whether senders wait for space in the transmit queue.
     fn build(
         place: &Place,
         size: Size,

@@ -37,7 +37,7 @@ pub struct Received {
     pub interrupts_per_s: f64,
     /// How the time went of the CPU that serves the card.
     pub cpu: Cpu,
-    /// And of the one that runs the process: the last, which may be the same.
+    /// The same for the CPU that runs the process: the last, which may be the same.
     pub cpu_last: Cpu,
 }
 

@@ -49,7 +49,8 @@ pub struct Checksums {
 pub enum Processes {
     /// On the CPU of the softirqs, which wakes them.
     FirstCpu,
-    /// On the last CPU: with two, the scheduler keeps them off the one that is busy with softirqs.
+    /// On the last CPU: with two CPUs, the scheduler keeps the processes off the CPU that is busy with
+    /// softirqs.
     LastCpu,
 }
 

@@ -229,7 +229,7 @@ fn every_entry_acts_or_is_refused() {
     assert!(acting.len() > 100, "{}", acting.len());
 }
 
-/// In each kind of simulation, an entry of a stack or a chip acts or is refused, and none that acts is.
+/// In each kind of simulation, an entry of a stack or a chip either acts or is refused, never both.
 #[test]
 fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
     let cases = [

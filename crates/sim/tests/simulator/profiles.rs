@@ -18,7 +18,7 @@ fn claims() -> BTreeMap<String, String> {
     claims
 }
 
-/// Claims of which a part was given and the rest kept back; constants may be fitted on that part.
+/// Claims with a published part and a part that was kept back; constants may be fitted on the published part.
 const GIVEN_IN_PART: [&str; 1] = ["B27"];
 
 #[test]

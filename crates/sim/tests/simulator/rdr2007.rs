@@ -146,8 +146,8 @@ fn r16_fetches_are_cut_short_under_flood() {
 }
 
 /// The bus time of a frame of 64 bytes, in clocks, worked out by hand: its data; its share of a write-back of
-/// `together` descriptors; of a fetch of 64 in four bursts, each of which waits for memory; of a tail update
-/// of 16.
+/// `together` descriptors; of a fetch of 64 in four bursts, with a wait for memory before each; of a tail
+/// update of 16.
 fn clocks_per_frame(together: f64) -> f64 {
     let write_back = OVERHEAD + 2.0 * together;
     let fetch = OVERHEAD + 32.0 + 250_000.0 / CLOCK_PS;

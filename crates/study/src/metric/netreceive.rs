@@ -20,7 +20,7 @@ struct Of {
 
 /// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `dropped_backlog_pps`,
 /// `dropped_socket_pps`, `pps` (read by the process), `interrupts_per_s`; `cpu_busy` of the CPU that serves
-/// the card, and `cpu_busy_last` of the one that runs the process.
+/// the card, and `cpu_busy_last` of the CPU that runs the process.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let (setup, size) = (of.setting.setup(context)?, of.setting.size());

@@ -110,8 +110,8 @@ mod linux {
             self.drops.as_ref().err().map(String::as_str)
         }
 
-        /// Counts the frames of this trial from now on, wherever the kernel drops them. Without one it counts
-        /// all packets, but only in the tester's namespace and in those that are observed.
+        /// Counts the frames of this trial from now on, wherever the kernel drops them. Without a trial it
+        /// counts all packets, but only in the tester's namespace and in observed namespaces.
         pub(in crate::observe) fn begin(&self, trial: Option<u32>) -> io::Result<()> {
             self.tagged.store(trial.is_some(), Ordering::Relaxed);
             self.drops.as_ref().map_or(Ok(()), |drops| drops.count(trial))

@@ -114,7 +114,7 @@ pub struct Interface {
     pub mtu: u32,
     /// The number of the interface that it is linked to: the other end of a veth.
     pub link: Option<u32>,
-    /// Whether that one is in another namespace.
+    /// Whether the interface at `link` is in another namespace.
     pub link_is_in_other_namespace: bool,
     /// The number of the bridge that it is a port of.
     pub master: Option<u32>,

@@ -98,7 +98,8 @@ fn is_clean(trial: &DetailedTrial) {
     assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
 }
 
-/// All frames came through, but for those that this machine's own queues had no room for while it was busy.
+/// All frames came through, except for frames that this machine's own queues had no room for while it was
+/// busy.
 fn came_through(trial: &DetailedTrial) {
     assert_eq!(trial.lost, places::backlog_of(trial, ""), "{trial:?}");
 }
@@ -711,7 +712,7 @@ fn a_router_in_another_namespace() {
     let trial = document(&tester, &offer, &outcome).unwrap();
     assert_eq!(trial.learned, Some(false));
     assert_eq!((trial.received, trial.lost), (0, trial.result.sent));
-    // One that is not there is named, and nothing is sent to nobody.
+    // The error names a next hop that does not exist, and no frame is sent.
     drop(tester);
     let mut tester = self::tester([Some("198.18.0.77"), Some("198.19.0.254")], &[]);
     let Err(silent) = tester.trial(&offer, &|| true) else { panic!("a trial with nobody") };

@@ -1,5 +1,5 @@
 //! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a firewall, a route to
-//! nowhere; those that dictate a rate are in `rates`. The kernel's packet filter counts the frames of the
+//! nowhere. Set-ups that limit the rate are in `rates`. The kernel's packet filter counts the frames of the
 //! trial before and behind each, and these counts are the truth: what was sent, what arrived, and that every
 //! lost frame has its place.
 
@@ -100,7 +100,7 @@ impl SetUp {
         tester_of(["198.18.0.1", addresses], [None, None], gateways, &places)
     }
 
-    /// A trial of which the counters say the same. `None` if this kernel does not tell what it drops.
+    /// A trial that agrees with the counters. `None` if this kernel does not report its drops.
     pub(super) fn trial(&self, tester: &mut Tester, offer: &Offer) -> Option<DetailedTrial> {
         let before = Meter::at(&self.router, "ra");
         let behind = Meter::at(&self.ends, "b");
@@ -250,8 +250,8 @@ fn a_nat_in_both_directions() {
     assert_eq!(dropped(&trial), [], "{trial:#?}");
 }
 
-/// A trial in both directions of which the counters before and behind the device under test say the same.
-/// The interfaces' statistics do so, too, but for the frames by which the tester learns the way.
+/// A trial in both directions that agrees with the counters before and behind the device under test. The
+/// interfaces' statistics do so, too, but for the frames by which the tester learns the way.
 fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
     // What a busy machine's backlog had no room for, and the tester's own ring: 0 nearly always.

@@ -110,7 +110,7 @@ struct Throttled {
 }
 
 impl Throttled {
-    /// Payload of the frames: 466 B are 512 B with all headers and FCS, of which tbf counts 508.
+    /// Payload of the frames: 466 B are 512 B with all headers and FCS. tbf counts 508 of them.
     const PAYLOAD: u32 = 466;
     const COUNTED: f64 = 508.0;
     const MBPS: u32 = 5;
@@ -140,8 +140,8 @@ impl Throttled {
         Some(far)
     }
 
-    /// Whether the trial's rate is the one that somebody else measured, second by second: the median of
-    /// those. A busy machine may have made some seconds longer, and let them send less in others.
+    /// Whether the trial's rate agrees with the rate that another program measured each second: the median of
+    /// its values. A busy machine may have made some seconds longer, and let them send less in others.
     fn is(&self, mut theirs_pps: Vec<f64>) -> bool {
         theirs_pps.sort_by(f64::total_cmp);
         let Some(theirs_pps) = theirs_pps.get(theirs_pps.len() / 2) else { return false };
@@ -149,7 +149,7 @@ impl Throttled {
     }
 }
 
-/// The rate that iperf3's receiver reports is the one that a trial reports.
+/// iperf3's receiver and a trial report the same rate.
 #[test]
 fn iperf3_through_the_same_exit() {
     in_six_tries("both measure the rate of the exit", || {
@@ -181,7 +181,7 @@ fn iperf3_through_the_same_exit() {
     });
 }
 
-/// The rate that ifpps sees while trafgen sends is the one that a trial reports.
+/// ifpps, while trafgen sends, and a trial report the same rate.
 #[test]
 fn trafgen_through_the_same_exit() {
     in_six_tries("both measure the rate of the exit", || {
@@ -296,7 +296,7 @@ fn an_overflow_that_is_not_known() {
 #[test]
 fn a_long_queue_at_the_exit_is_seen_to_grow() {
     let Some(set_up) = SetUp::new() else { return };
-    // 10 Mb/s are 20,833 frames of 60 B, of which tbf counts no FCS.
+    // 10 Mb/s are 20,833 frames of 60 B: tbf does not count the FCS.
     let pps = 10e6 / 8.0 / 60.0;
     if !throttle(&set_up.router, 10, 6000, 4_000_000) {
         return;

@@ -46,7 +46,7 @@ impl<F> Default for Fragments<F> {
 }
 
 impl<F> Fragments<F> {
-    /// Fragments that wait. Those that are ready have all left when the router has taken a frame.
+    /// Fragments that wait. All ready fragments have left when the router has taken a frame.
     pub(in crate::route) fn held(&self) -> u64 {
         let waiting = |entry: &Entry<F>| match &entry.state {
             State::Known(_) => 0,

@@ -105,7 +105,7 @@ fn frames_that_something_happened_to_are_in_the_file() {
     for kind in ["duplicated", "reordered", "corrupted", "other traffic"] {
         let here = frames.iter().filter(|(.., why)| why.ends_with(kind)).count() as u64;
         assert_eq!(trial[kind.replace(" ", "_")], here, "{kind}: {trial}");
-        // Behind the last one that is held back there may be none to overtake it.
+        // Behind the last frame that is held back there may be no frame to overtake it.
         let alone = u64::from(kind == "reordered" && sent % 20 == 10);
         assert_eq!(here + alone, done[&ours][kind], "{kind}: {trial}");
         assert!(here + 1 >= sent / 20, "{kind}: {here} of {sent}");

@@ -41,7 +41,7 @@ pub fn lines(trials: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// These results without their ages: those that were resumed have one.
+/// These results without their ages: resumed results have one.
 pub fn without_age(results: &[Value]) -> Vec<Value> {
     let mut results = results.to_vec();
     for result in &mut results {

@@ -489,7 +489,7 @@ fn speak_the_same(mut rigs: [Rig; 2]) {
     let host = icmpv4::DestUnreachableHeader::Host;
     assert_eq!((ours.kind, ours.ends[0]), (Icmpv4Type::DestinationUnreachable(host), HERE[0].octets()));
 
-    // One that is late gets what waited for it.
+    // A host that answers late gets the packets that waited for it.
     let late = ([2, 0, 0, 0, 9, 8], Ipv4Addr::new(10, 0, 1, 98));
     let waits = udp(0, a, (late.1, 53), 64, b"you?");
     rigs.iter_mut().for_each(|rig| rig.send(0, &waits));

@@ -168,7 +168,8 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
         let trial = trial(&net, &[&words[..], &[&passes.to_string()]].concat());
         assert_eq!(number(&trial, "intended"), passes * 400, "{trial}");
         let unsent = number(&trial, "shortfall");
-        // Three, one that was damaged, and one kind of equal ones; what was not sent could not be lost.
+        // Three frames, a damaged frame, and one kind of equal frames. Frames that were not sent could not be
+        // lost.
         for (name, each) in [("lost", 3 + 1 + 25), ("duplicated", 2 + 25), ("reordered", 1)] {
             let least = (passes * each).saturating_sub(unsent);
             assert!((least..=passes * each).contains(&number(&trial, name)), "{name}: {trial}");

@@ -116,7 +116,7 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
     }
 }
 
-/// One server for all trials of a command, with the load of the one that runs.
+/// One server for all trials of a command, with the load of the running trial.
 #[test]
 fn a_curve_serves_the_counters_of_the_trial_that_runs() {
     let nobody = Nobody::new();

@@ -82,7 +82,7 @@ impl PacketPort {
     }
 
     /// Receives frames as they are on the wire: the interface neither merges them (GRO) nor takes out VLAN
-    /// tags, of which some drivers keep only the identifier. The setting stays.
+    /// tags. Some drivers keep only the identifier of a tag that was taken out. The setting stays.
     ///
     /// # Errors
     /// If the system refuses: it needs `CAP_NET_ADMIN`.

@@ -16,8 +16,8 @@ const STEP: f64 = 0.25;
 /// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// From now on this thread and those that it starts use these CPUs only, if any are given; senders take the
-/// first ones.
+/// From now on this thread, and the threads that it starts, use these CPUs only, if any are given. Senders
+/// take the first of them.
 ///
 /// # Errors
 /// A CPU that this program may not use, in one line.

@@ -76,7 +76,7 @@ impl System {
     }
 }
 
-/// The groups with a quota among those that `/proc/PID/cgroup` names, and among the groups above them.
+/// The groups with a quota among the groups that `/proc/PID/cgroup` names, and among the groups above them.
 fn quotas(groups: &str, root: &Path) -> Vec<Quota> {
     let mut all = Vec::new();
     for line in groups.lines() {
@@ -144,7 +144,8 @@ impl Times {
 }
 
 impl Pauses {
-    /// Of this thread from now on; `None` if the system does not tell. `cpu`: the one that it is bound to.
+    /// Watches this thread from now on; `None` if the system has no counters for it. `cpu`: the CPU that the
+    /// thread is bound to.
     pub fn begin(cpu: Option<u32>) -> Option<Self> {
         let system = System::now(cpu);
         let before = system.times()?;
@@ -194,7 +195,7 @@ impl Pauses {
     }
 
     /// What disturbed the sender, which has ended now. `never_sent`: all frames that were due and not sent,
-    /// those that became due in a last pause among them.
+    /// including frames that became due in a last pause.
     pub fn end(mut self, now: Duration, never_sent: u64) -> Disturbance {
         self.given_up = never_sent.saturating_sub(self.given_up_before);
         if self.given_up > 0 {
@@ -234,7 +235,7 @@ mod tests {
             pauses.given_up = 10;
             pauses.note(ms * MS, Duration::from_micros(20), PausedBy::Programs);
         }
-        // A wait of which the sender made up.
+        // A wait that the sender made up for.
         pauses.note(900 * MS, 2 * MS, PausedBy::Programs);
         let found = pauses.end(1000 * MS, 54 + 100 * 10);
         assert_eq!((found.packets, found.pauses), (54, 1));

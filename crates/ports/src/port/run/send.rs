@@ -73,9 +73,9 @@ pub struct Plan {
 pub struct Sent {
     /// Frames that were due.
     pub intended: u64,
-    /// Those that were sent.
+    /// The frames that were sent.
     pub sent: u64,
-    /// Those that could not be sent in time.
+    /// The frames that could not be sent in time.
     pub shortfall: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -87,8 +87,8 @@ pub struct Sent {
     /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
     /// is not among the sent ones.
     pub given: u64,
-    /// Of frames without tags, those that were skipped because they were late: the number of the first, and
-    /// their count.
+    /// The frames without tags that were skipped because they were late: the number of the first, and their
+    /// count.
     pub skipped: Vec<(u64, u64)>,
 }
 

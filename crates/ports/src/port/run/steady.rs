@@ -1,17 +1,16 @@
 //! A thread that keeps a pace: it has a CPU of its own and priority over other programs, as far as the system
 //! allows.
 //!
-//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has
-//! three parts. It runs on a CPU on which little else runs ([`cpus`](super::cpus)) and that the receiving
-//! thread does not use: the kernel likes to wake that next to the sender. It has the highest priority of
-//! ordinary programs (setpriority(2), which takes `CAP_SYS_NICE`). And if that CPU is not idle its
-//! session has that priority, too, because the kernel compares sessions first and programs within them
-//! only then (`sched_autogroup_enabled`, sched(7)). A real-time policy would be worse: a sender never
-//! sleeps, and the kernel takes 50 ms of each second from such a thread (`sched_rt_runtime_us`,
-//! sched(7)). At least one CPU stays with the other threads. A sender for which none is left shares that
-//! one: it has a priority above other programs there, and below the receiver. Without the right,
-//! priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the thread waited for a CPU
-//! nevertheless.
+//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has three
+//! parts. It runs on a CPU on which little else runs ([`cpus`](super::cpus)) and that the receiving thread
+//! does not use: the kernel likes to wake that next to the sender. It has the highest priority of ordinary
+//! programs (setpriority(2), which takes `CAP_SYS_NICE`). And if that CPU is not idle its session has that
+//! priority, too, because the kernel compares sessions first and programs within them only then
+//! (`sched_autogroup_enabled`, sched(7)). A real-time policy would be worse: a sender never sleeps, and the
+//! kernel takes 50 ms of each second from such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU
+//! stays with the other threads. A sender without a CPU of its own shares theirs: it has a priority above
+//! other programs there, and below the receiver. Without the right, priorities stay. [`Got`] records what a
+//! sender got, and [`waited`] how long the thread waited for a CPU nevertheless.
 
 pub use super::cpus::{Near, use_cpus};
 use super::cpus::{Order, members, only};
@@ -99,7 +98,7 @@ pub fn use_priority(is_used: bool) {
     MAY_BE_FIRST.store(is_used, Ordering::Relaxed);
 }
 
-/// Gives this thread, and those that it starts, the highest priority of ordinary programs, if that is
+/// Gives this thread, and the threads that it starts, the highest priority of ordinary programs, if that is
 /// permitted; or takes it back. It is for threads that do little and whose lateness ends a trial.
 pub fn prefer(is_preferred: bool) {
     /// The priority of threads that are not preferred.
@@ -124,7 +123,7 @@ pub fn restore_priority() {
 #[derive(Debug)]
 pub struct Steady {
     got: Got,
-    /// Whether this is the one that the thread keeps its pace by, and puts back what it changed.
+    /// Whether this value is the first of its thread: it sets the pace, and restores the previous settings.
     is_first: bool,
     /// The CPUs that the thread could use before; `None` if it still can.
     before: Option<CpuSet>,

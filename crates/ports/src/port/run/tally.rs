@@ -81,7 +81,7 @@ impl Tally {
             self.first = self.first.min(sequence);
             return true;
         }
-        // Numbers in between have not arrived. Those that left the window shared their bits with them.
+        // Numbers in between have not arrived. Numbers that left the window shared their bits with them.
         for missing in self.next..self.next + (sequence - self.next).min(WINDOW) {
             let (word, bit) = Self::bit(missing);
             self.seen[word] &= !bit;
@@ -167,7 +167,7 @@ impl Streams {
         self.take_read(frame, tag::read_any(frame), is_ours);
     }
 
-    /// Counts a frame of which the tag was read.
+    /// Counts a frame whose tag was read.
     #[inline(always)]
     fn take_read(&mut self, frame: &[u8], tag: Option<(u32, Tag)>, is_ours: impl Fn(&[u8]) -> bool) {
         match tag {

@@ -99,8 +99,9 @@ impl UdpPort {
         })
     }
 
-    /// From now on only a peer in one of these networks is met. Another one that sends first is an error: a
-    /// port sends to the address of the last sender, and that of a datagram may be forged.
+    /// From now on the port accepts only a peer in one of these networks. If another peer sends first, that
+    /// is an error: a port sends to the address of the last sender, and the address of a datagram may be
+    /// forged.
     pub fn meets_only(&mut self, networks: Vec<IpNet>) {
         self.peers = Some(networks);
     }
@@ -366,7 +367,7 @@ mod tests {
         (Frame { buffer, bytes: bytes as u16 }, content)
     }
 
-    /// A listening port and one that sends to it.
+    /// A listening port and a port that sends to it.
     fn pair() -> (UdpPort, UdpPort) {
         let listening = UdpPort::open("", 0, pool()).unwrap();
         let port = listening.socket.local_addr().unwrap().port();

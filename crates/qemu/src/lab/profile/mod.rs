@@ -27,7 +27,7 @@ pub(crate) struct Executed {
     pub(crate) stretches: u32,
     /// Functions, with the most instructions first.
     pub(crate) functions: Vec<Function>,
-    /// Functions with those that called them.
+    /// Functions with their callers.
     pub(crate) stacks: Vec<Stack>,
 }
 

@@ -178,9 +178,9 @@ fn what_netem_does_is_measured() {
     });
 
     // One frame of four is held until long after the last one has been sent; the others go on at once, at the
-    // head of the queue, which the kernel counts. They are not early: what they overtake is late. So late are
-    // all frames that were held, but for the few after the last one that was not: eleven of those in a row
-    // are once in four million times.
+    // head of the queue, which the kernel counts. They are not early: the frames that they overtake are late.
+    // All held frames are late, except for the few after the last frame that was not held: eleven such frames
+    // in a row have a probability of one in four million.
     let load = "--load 1kpps --duration 2s --drain 15s";
     measure(&mut guest, "delay 6s reorder 75%", load, |mixed| {
         mixed.has_only(&["reordered"]);

@@ -79,7 +79,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     assert_eq!(dropped(&nowhere, "r/"), sent / 2, "{nowhere}");
     guest.run("/bin/ip -n r route del blackhole 198.19.0.3/32").unwrap();
 
-    // A policer where frames come in. Frames by which the router learns may be among those that it drops.
+    // A policer where frames come in. It may also drop frames by which the router learns.
     in_six_tries("a policer passes its rate, and more is sent", || {
         guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
         guest

@@ -56,7 +56,7 @@ pub(super) struct Seen {
     pub got_bytes: u64,
 }
 
-/// A segment of data, of which only the sequence number changes.
+/// A segment of data. Only its sequence number changes.
 pub(super) struct Template {
     frame: Vec<u8>,
     /// The checksum with sequence number 0.
@@ -390,8 +390,8 @@ mod tests {
         clients.receive(now_ps, &build::tcp(&flow, fields, &[0; MSS as usize]).unwrap());
     }
 
-    /// The next frame, an acknowledgement of a host that receives: when it starts, of which host, how many
-    /// segments it has.
+    /// The next frame, an acknowledgement of a host that receives: when it starts, the number of the host,
+    /// and how many segments it has.
     fn answer(clients: &mut Clients) -> (u64, u16, u32) {
         let (end_ps, mut frame) = (clients.next_ps(), Vec::new());
         clients.frame(&mut frame);
@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(answer(&mut c), (S + DELAY + LATER_PS, 0, first + 1));
     }
 
-    /// Lets the next frame go: when, of which connection, from which byte on.
+    /// Sends the next frame: when, the number of its connection, and its first byte in the stream.
     fn next(clients: &mut Clients) -> (u64, u16, u32) {
         let (at, mut frame) = (clients.next_ps(), Vec::new());
         clients.frame(&mut frame);

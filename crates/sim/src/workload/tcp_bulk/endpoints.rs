@@ -117,7 +117,7 @@ impl Endpoints {
         self.0.sockets.first().map_or(0, |socket| socket.connection.borrow().offered())
     }
 
-    /// Starts the kernel's timers on the first CPU, and the processes on theirs. Those that write begin at
+    /// Starts the kernel's timers on the first CPU, and the processes on theirs. Writing processes begin at
     /// once.
     pub fn start(&self, machine: &Machine, stack: &Rc<Stack<E1000, Self>>) {
         let writers = (0..self.0.outgoing.len()).map(Ready::Writer);
@@ -320,7 +320,7 @@ impl Shared {
         }
     }
 
-    /// TCP takes a segment. Gives back the buffer of one that is not kept.
+    /// TCP takes a segment. Returns the buffer of a segment that it does not keep.
     fn process(
         &self,
         machine: &Machine,

@@ -45,8 +45,8 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Connection `index` of those that send against `flow`, whose data goes in segments of `segment_bytes`,
-    /// each of which takes `each_bytes` of the socket's memory.
+    /// Connection `index` of the connections that send against `flow`. Its data is sent in segments of
+    /// `segment_bytes`. Each takes `each_bytes` of the socket's memory.
     ///
     /// # Errors
     /// There is no such segment.

@@ -271,8 +271,8 @@ fn paced(pps: f64) -> Plan {
     Plan { load: Load::Pps(pps), count: None, ..flood(0) }
 }
 
-/// While the link is down frames are a shortfall, and so are those that would be late. Afterwards each is
-/// sent at its time again.
+/// While the link is down, frames count as generator shortfall, and so do frames that would be late.
+/// Afterwards each frame is sent at its time again.
 #[test]
 fn a_sender_goes_on_after_its_link_was_down() {
     let down = Duration::from_millis(50)..Duration::from_millis(350);
