@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Sessions at once: each has a port and some threads. And those of one connection; a tester has a connection
-/// for each.
+/// The most sessions at once: each has a port and some threads. The most sessions of one connection: a tester
+/// opens a connection for each session.
 const SESSIONS: usize = 32;
 const OF_ONE: u32 = 2;
 
@@ -88,7 +88,8 @@ impl Agent {
         self.address
     }
 
-    /// Where it listens, and for whom if not for all, in words.
+    /// The address at which it listens, in words. If only testers on this host can reach it, the text says
+    /// so.
     pub fn place(&self) -> String {
         let (address, port) = (self.address, self.address.port());
         match address.ip().is_loopback() {

@@ -50,8 +50,8 @@ pub struct RxCounters {
     pub doorbells: u64,
 }
 
-/// How often a queue is looked at while frames arrive, before it is found in step. With one look, frames in
-/// step with the watchdog would excuse it each time.
+/// Examinations of a queue while frames arrive, before the queue counts as in step with the device. With a
+/// single examination, frames that arrive in step with the watchdog would excuse the queue each time.
 const LOOKS: usize = 3;
 
 /// A group that is never complete: one tail write at the end of each burst.

@@ -79,8 +79,8 @@ pub struct BoundArguments {
     /// End with exit code 1 if 99 % of the frames take longer: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency)]
     max_p99: Option<Duration>,
-    /// End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that
-    /// --watch shows as a whole
+    /// End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that
+    /// --watch covers the whole path
     #[arg(long, value_name = "SHARE", value_parser = bounds::loss)]
     max_unexplained: Option<f64>,
 }
@@ -119,7 +119,7 @@ impl Resume {
         Ok(self.open(session)?.map(|journal| resume::Resume::new(journal, is_simulated)))
     }
 
-    /// Opens it for simulations, whose equals have equal results.
+    /// Opens it for simulations: equal simulations have equal results.
     pub fn finished<T>(&self, session: &Session) -> Result<Finished<T>, Failure>
     where
         T: Clone + Serialize + DeserializeOwned,

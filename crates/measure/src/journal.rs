@@ -343,7 +343,7 @@ fn holder(_: &File) -> Option<String> {
 
 #[cfg(test)]
 impl<T> Journal<T> {
-    /// One whose file takes nothing any more.
+    /// A journal whose file refuses further writes.
     #[allow(clippy::unwrap_used)]
     pub(crate) fn on_a_full_disk(mut self) -> Self {
         self.file = File::open(&self.path).unwrap();

@@ -85,7 +85,7 @@ pub fn perturb(
     let mut nudges = fitted_constants(1.0 - share)?;
     nudges.extend(fitted_constants(1.0 + share)?);
     let mut rows = Vec::new();
-    // The verdicts without a change are one part of the work more.
+    // The verdicts without a change are one additional part of the work.
     let parts = nudges.len() + 1;
     progress(0, parts);
     turns(studies, &nudges, context, kept, |nudge, changed| {

@@ -39,9 +39,9 @@ pub struct Traffic {
     /// TTL or hop limit of the frames [default: 64]
     #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<1, 255>)]
     ttl: Option<Numbers>,
-    /// What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID,
-    /// mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as
-    /// qinq:100+vlan:7; numbers may be ranges
+    /// Encapsulation of the frames of both ports, or one value for each port, the first port's first: none,
+    /// vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside
+    /// in, as qinq:100+vlan:7; numbers may be ranges
     #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan")]
     pub encap: Vec<Encap>,
     /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or

@@ -32,8 +32,9 @@ const APART: Duration = Duration::from_millis(10);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
 /// The place of frames that never reached the card. QEMU holds 10,000 frames for a card that takes none, and
-/// drops what comes then: while a command that looks at counters has the CPU, and no driver. What it still
-/// holds at the end is dropped, too. It has no counter of them; the card's own counters tell the difference.
+/// drops later ones. That happens while a command that reads counters occupies the CPU, so that no driver
+/// runs. Frames that QEMU still holds at the end are dropped, too. QEMU does not count them: they are the
+/// difference between sent frames and the card's own counters.
 const BEFORE_THE_CARD: &str = "before the card";
 
 /// A measurement to be done.

@@ -139,11 +139,11 @@ const RESERVE_S: f64 = 0.02;
 /// How long they must last where one PC serves several loads: they are refilled when half of them is used,
 /// and that takes the guest's CPU.
 const LEAST_RESERVE_S: f64 = 0.002;
-/// How far, as a share of it, a load may be from what some of the cards send.
+/// How far a load may be from the rate of some of the cards, as a share of the load.
 const TOLERANCE: f64 = 1e-4;
 
 impl Paced {
-    /// Cards for one rate. With more of them, less often their queues are refilled.
+    /// Cards for one rate. With more cards, each queue is refilled less often.
     pub fn of(hub: u8, rate: Rate) -> Self {
         let pps = match rate {
             Rate::Flood => FLOOD_PPS,
@@ -165,13 +165,13 @@ impl Paced {
             let is_good = lasts_s(&paced) >= LEAST_RESERVE_S && loads_pps.iter().all(|pps| paced.fits(*pps));
             is_good.then_some(paced)
         };
-        // Not more cards than it takes: each of them is offered what the others send. The last one is that
-        // with the longest queues.
+        // No more cards than necessary: each card is offered the frames of the others. The last candidate has
+        // the longest queues.
         let good: Vec<Self> = (1..=MOST).filter_map(does).collect();
         good.iter().find(|paced| lasts_s(paced) >= RESERVE_S).or(good.last()).copied()
     }
 
-    /// Those of the cards that together come closest to a rate.
+    /// The number of cards whose joint rate comes closest to `rate`.
     pub(crate) fn at(self, rate: Rate) -> Self {
         let Rate::Pps(pps) = rate else { return self };
         let cards = (pps * f64::from(self.period_ns) / 1e9).round() as u32;

@@ -47,7 +47,7 @@ pub(super) fn clocks(clocks: &Clocks) -> String {
     )
 }
 
-/// The capture of frames that something happened to.
+/// The sentence about the capture of anomalous frames.
 pub(super) fn capture(capture: &Capture) -> String {
     let more = match capture.not_kept {
         0 => String::new(),
