@@ -44,7 +44,7 @@ impl Interrupt {
     }
 }
 
-/// Those of all policies.
+/// The interrupts of all policies.
 static INTERRUPTS: Mutex<Vec<Weak<Interrupt>>> = Mutex::new(Vec::new());
 
 /// After Ctrl-C: the run no longer waits for a policy, and a policy that computes is interrupted as a main

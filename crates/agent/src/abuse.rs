@@ -82,7 +82,7 @@ impl Session {
         self.questions.send(Question { question: Some(asks) }).await.is_ok()
     }
 
-    /// The answer; `None` if there is none any more.
+    /// The answer; `None` if no more answers follow.
     async fn asks(&mut self, asks: Asks) -> Option<Says> {
         self.says(asks).await;
         let answer = tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("no answer");
@@ -499,8 +499,8 @@ mod alone {
     }
 }
 
-/// It answers pings, which the library does by itself, and tells that it is there, but takes no answer. Then
-/// it no longer tells, either.
+/// The tester answers pings, which the library does by itself, and renews its lease, but takes no answer.
+/// Then it no longer renews the lease, either.
 #[test]
 fn who_takes_no_answer_cannot_keep_an_agent_sending() {
     let agent = start(good(), Allowed::ALL);
@@ -528,7 +528,7 @@ fn who_takes_no_answer_cannot_keep_an_agent_sending() {
     }
 }
 
-/// What an agent has not looked at stays where it comes from.
+/// Questions that an agent has not read stay in the sender's queue.
 #[test]
 fn questions_do_not_pile_up() {
     let agent = start(good(), Allowed::ALL);

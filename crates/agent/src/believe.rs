@@ -106,7 +106,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Of a port's part in a trial, whose load may have been `changed` under way.
+    /// The limits for a port's part in a trial. The load may have been `changed` under way.
     pub fn of(task: &Task, changed: bool) -> Self {
         let length = task.duration.saturating_add(task.drain).saturating_add(LONGER);
         let came = (FASTEST_PPS * length.as_secs_f64()) as u64;
@@ -139,8 +139,8 @@ pub(crate) fn progress(said: proto::Progress, limits: &Limits, last: (u64, u64))
     }
 }
 
-/// A port's results, and why they are none of a whole trial, if they are not: the port failed, or the number
-/// of frames cannot be. Then the `last` report tells how many were sent and received.
+/// A port's results. If they do not cover a whole trial, the reason: the port failed, or the number of frames
+/// is impossible. Then the `last` report has the numbers of sent and received frames.
 pub(crate) fn done(
     said: proto::Done,
     task: &Task,

@@ -260,7 +260,7 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// Accepts connections until nobody takes them any more.
+/// Accepts connections until their receiver is gone.
 pub(crate) async fn accept(
     listener: TcpListener,
     clients: Arc<Clients>,

@@ -13,7 +13,7 @@ pub type Pair = ([Box<dyn TestPort>; 2], Vec<Site>);
 /// observed on this host.
 ///
 /// # Errors
-/// An agent cannot be had or refuses, or this host cannot be observed.
+/// An agent cannot be reached or refuses, or this host cannot be observed.
 pub fn pair(
     specs: &[Spec; 2],
     hosts: [Option<&Host>; 2],

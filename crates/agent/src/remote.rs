@@ -462,7 +462,7 @@ impl TestPort for RemotePort {
             let (other_sent, rate_pps) = (state.sent(1 - task.at), state.rate_pps());
             let is_new = rate_pps != rate_changes.last().map(|last| last.offered_pps);
             if let Some((table, offered_pps)) = timetable.as_mut().zip(rate_pps.filter(|_| is_new)) {
-                // About then: the agent tells the moment in its results.
+                // An approximate time: the agent's results have the exact one.
                 let at_s = begin.elapsed().as_secs_f64();
                 table.change(at_s, offered_pps);
                 rate_changes.push(RateChange { at_s, offered_pps });

@@ -269,8 +269,8 @@ enum Talk {
     Refused(String),
 }
 
-/// Hears the tester and tells it the progress until the trial is over. The trial ends when `renew` is
-/// dropped.
+/// Receives the tester's messages and reports the progress to it until the trial is over. The trial ends when
+/// `renew` is dropped.
 fn talk(
     task: &Task,
     state: &TrialState,

@@ -46,7 +46,7 @@ pub enum Next {
     Frame,
     /// None for now.
     Later,
-    /// None any more.
+    /// No frame follows.
     End,
 }
 
@@ -167,7 +167,7 @@ struct Card {
     wire_free_ps: u64,
     /// QEMU's end of the interrupt line.
     trigger: Option<File>,
-    /// The line's level that QEMU was told.
+    /// The line's level that QEMU was sent last.
     line: bool,
 }
 
@@ -185,7 +185,7 @@ impl Card {
         self.nic.write(now_ps, offset, value, &mut self.around);
     }
 
-    /// Tells QEMU of a risen line.
+    /// Signals a risen line to QEMU.
     fn tell(&mut self) {
         let line = self.nic.interrupt_line() && self.config.interrupts();
         if line && !self.line {
@@ -361,7 +361,7 @@ impl Cards {
 
     // ---- What a guest does ----
 
-    /// Reads a card's space at `offset`. What is not there is 0.
+    /// Reads a card's space at `offset`. Bytes that do not exist are 0.
     pub fn read(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, into: &mut [u8]) {
         self.advance(now_ps);
         into.fill(0);

@@ -24,7 +24,7 @@ const FIRST: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long no frame may come until a bridge is considered empty.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often the cards are looked at.
+/// The interval at which the cards are polled.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a count of frames may take without a frame.
 const STALLED: Duration = Duration::from_secs(30);

@@ -180,7 +180,7 @@ impl Drop for Buf {
 
 struct Shared {
     rights: Rc<Rights>,
-    /// Buffers that somebody has.
+    /// Buffers that are outside of the pool.
     outside: Cell<usize>,
     dice: Rc<Dice>,
     check: Rc<Check>,

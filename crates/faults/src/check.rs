@@ -15,7 +15,7 @@ pub enum Breach {
     Twice,
     /// A frame came with other contents than were sent.
     Changed,
-    /// A buffer was given out while somebody had it, or came back twice.
+    /// A buffer was given out while it was in use, or came back twice.
     BufferTwice,
     /// Buffers were lost, or came from nowhere.
     Buffers {

@@ -25,7 +25,7 @@ const LONGEST_BYTES: u16 = 16_288;
 /// Time for the link to come up.
 const LINK_NS: u64 = 3_000_000_000;
 
-/// Asks about a port on which nothing happens any more; it may have heard frames just before.
+/// Examines a port without traffic; it may have received frames just before.
 pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
     if port.device.is_none() {
         return;

@@ -29,7 +29,7 @@ pub enum Place {
 pub enum Harm {
     /// Nothing: every frame arrives once and unchanged, or is lost.
     Loss,
-    /// The card tells untruths about memory. Until the next proof, frames may come twice, with wrong
+    /// The card writes false information into memory. Until the next proof, frames may come twice, with wrong
     /// contents, or into memory that the driver has taken back.
     Lies,
 }

@@ -101,7 +101,7 @@ pub struct Plan {
     pub config: Config,
     /// What it is used for.
     pub usage: Use,
-    /// The interrupt is a level that is looked at again, as on PCI; otherwise a message for each rise.
+    /// The interrupt is a level that is sampled again, as on PCI; otherwise a message for each rise.
     pub level: bool,
     /// How it sends.
     pub sending: Sending,
@@ -165,7 +165,7 @@ impl Plan {
             }
         };
         let mut rarity = [0; Fault::COUNT];
-        // Of all worlds, one in eight has all kinds; the others have each with a probability of their own.
+        // One world in eight has all kinds. The others have each kind with a probability of their own.
         let share = [8, 1, 2, 3, 4, 5, 6, 7][random.usize(..8)];
         for (&fault, rarity) in Fault::ALL.iter().zip(&mut rarity) {
             if random.u32(..8) < share {

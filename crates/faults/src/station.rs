@@ -586,7 +586,7 @@ impl Station {
         self.far.connect(self.now());
     }
 
-    /// The far end ends the connection: nothing moves any more.
+    /// The far end ends the connection: no more data is sent.
     pub(crate) fn hang_up(&mut self) {
         self.far.hang_up(self.now());
     }

@@ -87,7 +87,7 @@ fn packet(frame: &[u8]) -> Option<(bool, usize)> {
 }
 
 impl Headers {
-    /// Those of a frame; `None` if it has no complete IP packet.
+    /// The headers of a frame; `None` if it has no complete IP packet.
     pub fn of(frame: &[u8]) -> Option<Self> {
         Self::of_part(frame, frame.len())
     }

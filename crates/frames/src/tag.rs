@@ -49,13 +49,13 @@ pub const BACK: u16 = 1 << 15;
 /// The contents of a test tag but for the trial, which all frames of a [`Place`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The stream; each has its own sequence. Those of the direction back have the bit [`BACK`].
+    /// The stream; each stream has its own sequence. Streams of the direction back have the bit [`BACK`].
     pub stream: u16,
     /// The frame's place in its stream, from 0. The lower 36 bits are written: of a tag that was read,
-    /// [`sequence_near`](Self::sequence_near) tells the whole number.
+    /// [`sequence_near`](Self::sequence_near) returns the whole number.
     pub sequence: u64,
     /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits
-    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
+    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) returns the whole time.
     pub sent_ps: u64,
 }
 
@@ -148,8 +148,8 @@ pub const fn trial(random: u64) -> u32 {
     (random % ((1 << TRIAL_BITS) - 1)) as u32 + 1
 }
 
-/// Whether the tag that begins these bytes, damaged or cut off, is one of this trial and stream: of the bytes
-/// that tell these at most one differs, and at least three are there.
+/// Whether these bytes begin with a tag of this trial and stream, damaged or cut off. Of the bytes with trial
+/// and stream, at most one may differ, and at least three must be present.
 pub fn resembles(bytes: &[u8], trial: u32, stream: u16) -> bool {
     // Whole bytes: the sequence number of the first frames ends with zeros in the last one.
     let (first, _) = Tag { stream, sequence: 0, sent_ps: 0 }.words(trial);
@@ -205,8 +205,8 @@ pub const BALANCED_BYTES: usize = BYTES + 2;
 /// Where the frames of a load have their tags, and the trial that they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Where balanced tags are. Plain ones are behind the headers of a plain test frame, which tell where
-    /// that is ([`offset`]).
+    /// The position of balanced tags. Plain tags are behind the headers of a plain test frame, which
+    /// determine the position ([`offset`]).
     balanced_at: Option<u16>,
     trial: u32,
 }

@@ -376,7 +376,7 @@ impl Templates {
         self.lengths().max().unwrap_or(0)
     }
 
-    /// The lengths of all different frames, as [`longest`](Self::longest) counts them. Those of
+    /// The lengths of all different frames, as [`longest`](Self::longest) counts them. The lengths of
     /// [`each`](Self::each) are in their order.
     pub fn lengths(&self) -> impl Iterator<Item = usize> {
         self.places.iter().zip(self.heads()).map(|(place, head)| {

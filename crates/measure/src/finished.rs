@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// Finished measurements, found again by a name that tells all that their results depend on.
+/// Finished measurements, found again by a name that contains all that their results depend on.
 pub struct Finished<T> {
     journal: Option<Mutex<Journal<T>>>,
     /// What all measurements depend on: this program and its profiles.
@@ -27,8 +27,8 @@ impl<T> Default for Finished<T> {
 }
 
 impl<T: Clone + Serialize> Finished<T> {
-    /// Those of a journal, if there is one; otherwise nothing is found or kept. `program` is what all
-    /// measurements depend on, beside the build of this program.
+    /// The measurements of a journal, if there is one; otherwise nothing is found or kept. All measurements
+    /// depend on `program`, besides the build of this program.
     pub fn new(journal: Option<Journal<T>>, program: &str) -> Self {
         let program = match journal {
             Some(_) => format!("{program} {}", build()),
@@ -48,8 +48,8 @@ impl<T: Clone + Serialize> Finished<T> {
         journal.of(&format!("{} {name}", self.program)).last().map(|kept| kept.result.clone())
     }
 
-    /// Keeps a result. [`close`](Self::close) tells if the journal could not take it: what was measured is
-    /// worth more than its copy.
+    /// Keeps a result. [`close`](Self::close) reports it if the journal could not take the result: the
+    /// measurement is worth more than its copy.
     pub fn keep(&self, name: &str, result: &T) {
         let Some(Ok(mut journal)) = self.journal.as_ref().map(Mutex::lock) else { return };
         if let Err(error) = journal.keep(&format!("{} {name}", self.program), result)

@@ -30,7 +30,7 @@ pub struct Combinations<'a> {
 }
 
 impl<'a> Combinations<'a> {
-    /// Those of these axes.
+    /// The combinations of these axes.
     ///
     /// # Errors
     /// More than a million, in one line.
@@ -112,7 +112,7 @@ impl FromStr for Shard {
 }
 
 impl Shard {
-    /// Those of these cells that are in it.
+    /// The subset of these cells that belongs to the shard.
     pub fn of(self, cells: impl Iterator<Item = usize>) -> Vec<usize> {
         cells.skip(self.number - 1).step_by(self.of).collect()
     }

@@ -175,7 +175,7 @@ fn disturbed(search: &Search) -> Option<String> {
 /// A plain bisection over the range of a search, for one goal, for at most this time; `document` gets it.
 ///
 /// # Errors
-/// Those of a trial, or the time was too short. The document has the results so far.
+/// Errors of a trial, or the time was too short. The document has the results so far.
 pub fn bisect(
     runner: &mut Runner<'_>,
     sizes: &Mix,

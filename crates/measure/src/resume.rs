@@ -187,7 +187,7 @@ fn delivered(trial: &Trial) -> String {
 /// `place`.
 ///
 /// # Errors
-/// Those of `measure`.
+/// Errors of `measure`.
 pub(crate) fn measured(
     resume: &mut Option<Resume>,
     name: &str,

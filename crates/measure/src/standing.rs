@@ -8,7 +8,7 @@
 
 /// The parts of the measured time.
 const PARTS: usize = 4;
-/// The least share of a load by which queues have grown: less is too little to tell from none.
+/// The least share of a load by which queues have grown: a smaller share cannot be distinguished from none.
 const LEAST_SHARE: f64 = 0.0002;
 /// The least growth that is distinguished from none, in frames.
 const LEAST_FRAMES: f64 = 8.0;

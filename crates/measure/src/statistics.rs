@@ -224,8 +224,8 @@ mod tests {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The exact and the normal test agree where both can be had, and neither finds more than it should where
-    /// there is nothing: with heavy tails, of samples of different sizes.
+    /// The exact and the normal test agree where both are available, and neither finds more than it should
+    /// where there is nothing: with heavy tails, of samples of different sizes.
     #[test]
     fn false_findings_are_as_rare_as_promised_and_intervals_as_wide() {
         let mut state = 1;

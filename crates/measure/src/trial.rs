@@ -183,7 +183,7 @@ pub trait Testbed {
     fn allowed(&self) -> Option<AllowedLoad> {
         None
     }
-    /// Whether its trials tell of every queue and buffer of the device under test by how much it filled.
+    /// Whether its trials report for every queue and buffer of the device under test by how much it filled.
     /// Then a search needs no long trials to find loads that only buffers carry.
     fn shows_all_queues(&self) -> bool {
         false

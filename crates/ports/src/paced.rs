@@ -203,7 +203,7 @@ impl Source {
     /// Takes the cards, which no driver may have. `frame` is without FCS.
     ///
     /// # Errors
-    /// A card that is not there or that another process has; no memory for its queue.
+    /// A card that does not exist or that another process uses; no memory for its queue.
     fn open(addresses: &[Address], frame: &[u8]) -> Result<Self, Error> {
         let bytes = (FRAME + PAGE * (1 + frame.len() / PAGE)) * addresses.len();
         let (system, domain) = (System::host(), Domain::new(Backend::Uio, bytes)?);

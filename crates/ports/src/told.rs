@@ -25,15 +25,15 @@ const MOST: u64 = 1 << 16;
 /// The counters of each interface of an app.
 type Told = Arc<Vec<(String, [AtomicU64; 3])>>;
 
-/// Tells the counters of an app as long as its process lives.
+/// Reports the counters of an app as long as its process lives.
 #[derive(Debug)]
 pub struct Teller(Told);
 
 impl Teller {
-    /// Begins to tell the counters of these interfaces.
+    /// Begins to report the counters of these interfaces.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn start(interfaces: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let told: Told = Arc::new(interfaces.into_iter().map(|name| (name, Default::default())).collect());
         let name = format!("{NAME}{}", std::process::id());

@@ -7,11 +7,10 @@
 //! ```
 //!
 //! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on, and
-//! `bounds` within which values it was looked for.
-//! An own profile may begin with `base = "NAME"` and name only what differs; values without a source are
-//! allowed there, and their source is "own".
-//! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
-//! its own ([`Profile::get`]): this crate does not know what the constants mean.
+//! `bounds` the range of values that was searched. An own profile may begin with `base = "NAME"` and name
+//! only what differs; values without a source are allowed there, and their source is "own". Historical
+//! drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of its own
+//! ([`Profile::get`]): this crate does not know what the constants mean.
 //!
 //! ```
 //! use kpps_profiles::{Kind, Profile};

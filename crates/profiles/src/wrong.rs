@@ -48,7 +48,7 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
         return Wrong::Bad(format!("the entry '{whole}' is missing"));
     }
     let found = find(Value::Table(table.clone()), &steps).filter(|_| !steps.is_empty());
-    // Of a value that is no word, serde does not say which words there are: it does for a wrong word.
+    // For a value that is no word, serde does not list the valid words; it does for a wrong word.
     let words = || {
         let mut whole = Value::Table(table);
         *place(&mut whole, &steps)? = NO_WORD.into();

@@ -8,7 +8,7 @@ pub enum Error {
     /// The program was not found.
     #[error("{program} is not installed: apt-get install --no-install-recommends qemu-system-x86")]
     NotInstalled {
-        /// The program that was looked for.
+        /// The program that was not found.
         program: String,
     },
     /// QEMU ended by itself.

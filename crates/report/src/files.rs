@@ -153,7 +153,7 @@ pub fn refuse_overwriting(given: &[(&str, PathBuf)]) -> Result<(), PublishError>
 }
 
 /// The one path of the file that would be replaced here, whatever the name it is given by; `None` of a
-/// folder, a device, or in a folder that is not there.
+/// folder, a device, or in a folder that does not exist.
 pub fn place(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(path) => path.is_file().then_some(path),
@@ -203,7 +203,7 @@ impl Files {
         Ok(Some(file))
     }
 
-    /// Has another file written with the document; or the reason told why it has no contents.
+    /// Attaches another file, which is written with the document, or the reason why it has no contents.
     pub fn attach(&mut self, file: Output, contents: Result<Vec<u8>, String>) {
         self.attached.push((file, contents));
     }
@@ -301,7 +301,7 @@ fn output() -> io::Result<impl Write> {
     Ok(io::stdout())
 }
 
-/// Tells the program that called kpps a line, or without one the user ([`tell`]).
+/// Sends a line to the program that called kpps, or without such a program to the user ([`tell`]).
 pub(crate) fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
     caller.map_or_else(|| tell(line), |caller| caller.is_told(line));
 }

@@ -1,5 +1,5 @@
 //! Flame graphs: stacks of functions as nested boxes, each as wide as its share. The outermost function is on
-//! top. No script draws them: a box tells its name and share when it is pointed at.
+//! top. No script draws them: a box shows its name and share when the pointer is on it.
 
 use kpps_results::lab::{Profile, Stack};
 use maud::{Markup, html};

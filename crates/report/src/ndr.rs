@@ -408,7 +408,7 @@ mod tests {
     use super::*;
     use kpps_results::{Ledger, SHORTFALL};
 
-    /// A search that ended early tells what it has seen.
+    /// A search that ended early reports its results so far.
     #[test]
     fn the_highest_load_without_loss_is_told_if_a_goal_is_not_reached() {
         let trial = |kpps: u64, lost: u64| {

@@ -60,7 +60,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells users a line.
+    /// Prints a line for the user.
     pub fn tell(&self, line: &str) {
         files::tell_caller(self.caller.as_deref(), line);
     }

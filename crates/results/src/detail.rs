@@ -190,7 +190,7 @@ pub struct Capture {
     pub file: String,
     /// The number of frames in it.
     pub frames: u64,
-    /// How many more there were: the file has the first 1000 of each kind and direction.
+    /// Further frames that were not kept: the file has the first 1000 of each kind and direction.
     pub not_kept: u64,
 }
 

@@ -70,7 +70,7 @@ pub enum Doubt {
         frames: u64,
         /// The numbers of the VLANs with which they came, from outside in.
         came: Vec<u16>,
-        /// Those with which they should have come.
+        /// The numbers of the VLANs with which they should have come, from outside in.
         expected: Vec<u16>,
     },
     /// Frames arrived as fragments of their packets.

@@ -35,8 +35,8 @@ pub struct Faults {
     /// Frames that arrived where they should.
     pub arrived: u64,
     /// Frames that came twice, changed or unasked, and accesses of the card to memory that it did not own,
-    /// after it told untruths about memory: no driver can know. They are allowed until the faults have ended
-    /// and the driver had its time to recover.
+    /// after it wrote false information into memory: no driver can know. They are allowed until the faults
+    /// have ended and the driver had its time to recover.
     pub harmed: u64,
     /// Virtual time of all worlds, in s.
     pub virtual_s: f64,
@@ -97,7 +97,7 @@ pub struct FaultFailure {
     pub at_ms: Option<f64>,
     /// The world in words.
     pub world: String,
-    /// The smallest world found in which the same happens, in words; absent if none was looked for.
+    /// The smallest world found in which the same happens, in words; absent if no smaller world was searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest: Option<String>,
     /// The last events of that world.

@@ -40,7 +40,7 @@ pub struct HostCalibration {
     pub complete: bool,
 }
 
-/// A constant that was looked for.
+/// A constant that was calibrated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedConstant {
     /// Its path, as `--set` takes it.
@@ -49,8 +49,8 @@ pub struct CalibratedConstant {
     pub before: u64,
     /// Its value now.
     pub value: u64,
-    /// Whether the points tell it: a tenth of it changes the CPU time of a frame by a thousandth or more at
-    /// some point. A constant that they do not tell keeps its value.
+    /// Whether the points determine the constant: a tenth of it changes the CPU time of a frame by a
+    /// thousandth or more at some point. Otherwise the constant keeps its value.
     pub told: bool,
 }
 

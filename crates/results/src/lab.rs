@@ -169,7 +169,7 @@ pub struct Profile {
     pub device: String,
     /// Whether the machine has an IOMMU.
     pub iommu: bool,
-    /// The instructions that were looked at, those of the frames' source among them.
+    /// The instructions that were recorded, including those of the frames' source.
     pub instructions: u64,
     /// The stretches of time that they are of.
     pub stretches: u32,

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 pub struct Provenance {
     /// When the measurement began: the ports were opened (RFC 3339, UTC).
     pub time: String,
-    /// The host's name; null if the system does not tell.
+    /// The host's name; null if the system does not report it.
     pub host: Option<String>,
     /// The command line, as a shell reads it.
     pub command: String,
     /// The version of kpps.
     pub kpps_version: String,
-    /// The kernel and its release; null if the system does not tell.
+    /// The kernel and its release; null if the system does not report it.
     pub kernel: Option<String>,
     /// The device under test, as it was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]

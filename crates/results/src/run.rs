@@ -39,7 +39,7 @@ pub struct Run {
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
     pub ports: Vec<PortRun>,
-    /// Time that the CPUs spent for this process; absent if the system does not tell.
+    /// Time that the CPUs spent for this process; absent if the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<ProcessCpu>,
     /// Streams of test frames that arrived; only for `count`.

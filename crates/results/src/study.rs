@@ -51,7 +51,7 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Measured values, by name.
     pub values: BTreeMap<String, f64>,
-    /// Of these the ones that the document states, by the same names.
+    /// The values that the document states, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub value_document: BTreeMap<String, f64>,
     /// The ones that were predicted before the document's were known. They never change.
@@ -395,6 +395,6 @@ pub struct PredictedClaim {
     pub error: f64,
     /// The constants that were found without it, with their values.
     pub without: BTreeMap<String, f64>,
-    /// Of these, ones that no other claim tells: they are in the middle of their bounds.
+    /// The number of these constants that no other claim determines: they are in the middle of their bounds.
     pub untold: usize,
 }

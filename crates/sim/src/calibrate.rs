@@ -69,7 +69,7 @@ pub struct Measured {
     points: Vec<Point>,
 }
 
-/// A measured point that tells a CPU time.
+/// A measured point that gives a CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     load: Load,
@@ -81,7 +81,7 @@ struct Point {
     observed: bool,
 }
 
-/// The CPU time for a delivered frame in ns, if the point tells it.
+/// The CPU time for a delivered frame in ns, if the point gives it.
 fn cpu_ns(point: &Trial) -> Option<f64> {
     let busy = point.cpu_busy.or_else(|| (point.loss_ratio > OVERLOAD).then_some(1.0))?;
     let ns = busy * 1e9 / point.delivered_pps;
@@ -109,7 +109,7 @@ impl Measured {
     /// document names is taken from it.
     ///
     /// # Errors
-    /// A setting that the simulator does not know, or no point that tells a CPU time.
+    /// A setting that the simulator does not know, or no point that gives a CPU time.
     pub fn new(
         name: &str,
         curve: &Curve,
@@ -163,7 +163,7 @@ impl Measured {
     }
 }
 
-/// A constant that is looked for.
+/// A constant to find.
 struct Free {
     kind: Kind,
     name: &'static str,
@@ -176,7 +176,7 @@ impl Free {
     }
 }
 
-/// The constants that these curves can tell, with their values before.
+/// The constants that these curves can determine, with their values before.
 fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
     let first = measured.first().ok_or_else(|| CalibrateError::Input("no curve was given".into()))?;
     let machine = first.choice.machine();
@@ -279,7 +279,7 @@ fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> 
     x
 }
 
-/// What is looked for.
+/// The unknowns of the search.
 #[derive(Clone, Debug)]
 struct Unknowns {
     /// The logarithms of the constants.
@@ -301,14 +301,15 @@ struct Search<'a> {
 struct Round {
     /// The sum of squares.
     squares: f64,
-    /// Whether the points tell each constant.
+    /// Whether the points determine each constant.
     told: Vec<bool>,
     /// What to try next.
     next: Unknowns,
 }
 
 impl Search<'_> {
-    /// Whether the CPU was observed. An overload alone cannot tell the background from what frames take.
+    /// Whether the CPU was observed. With an overload alone, the background cannot be distinguished from the
+    /// cost of frames.
     fn is_observed(&self) -> bool {
         self.points.iter().any(|point| point.observed)
     }

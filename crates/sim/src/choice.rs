@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 /// What the name of a simulated machine begins with: `sim:MACHINE/DRIVER/APP`.
 pub const PREFIX: &str = "sim:";
-/// In how many machines a constant is looked for.
+/// The number of machines in which a constant is searched.
 const MACHINES: usize = 1000;
 
 /// A simulated machine by the names of its parts. Parts that are `None` have defaults.
@@ -31,7 +31,7 @@ pub struct Choice {
     pub app: Option<Forwarder>,
     /// Whether the app gets its load on the first card only.
     pub one_way: bool,
-    /// What it does, if that is not told by the app.
+    /// The machine's activity, if the app does not determine it.
     pub activity: Option<Activity>,
     /// Constants with other values than the profiles have, by their paths.
     pub set: Vec<(String, Setting)>,
@@ -296,7 +296,7 @@ impl Choice {
     /// Where the CPU time of this set-up goes under a load, with the app on it.
     ///
     /// # Errors
-    /// Those of a trial.
+    /// Errors of a trial.
     pub fn profiled(
         &self,
         setup: Setup,

@@ -132,8 +132,8 @@ pub enum SetupError {
     Mismatch(String),
 }
 
-/// Refuses changes of profiles that a set-up has none of: they would be ignored. Those of one profile by name
-/// are for whichever set-up has it.
+/// Refuses changes of kinds of profiles that a set-up does not have: they would be ignored. A change that
+/// names a profile is for any set-up that has this profile.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
     match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
         Some(Change { kind, constant, .. }) => {

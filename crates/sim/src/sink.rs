@@ -28,7 +28,7 @@ impl Measured {
         Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue }
     }
 
-    /// By how many frames queues grew in the measured time; `None` if too few arrived to tell.
+    /// By how many frames queues grew in the measured time; `None` if too few arrived for an estimate.
     pub fn queue_growth(&self) -> Option<u64> {
         self.queue.growth(self.delivered)
     }

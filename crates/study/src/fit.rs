@@ -9,7 +9,7 @@
 //! middle of its bounds, geometrically. One after the other is searched over its bounds in [`POINTS`] steps,
 //! then between the neighbours of the best in [`FINER`] steps, until the neighbours are three digits apart
 //! that cannot be divided ([`ROUNDS`] times at most); where several values in a row are equally good, the
-//! middle one is taken. Constants that depend on each other have turns until none moves any more, at most
+//! middle one is taken. Constants that depend on each other take turns until all stay the same, at most
 //! [`SWEEPS`]. All values have three significant digits.
 
 use crate::metric::Context;

@@ -252,13 +252,13 @@ fn scope(claim: &Claim, values: &BTreeMap<String, f64>) -> BTreeMap<String, Valu
     [("values".to_owned(), values), ("document".to_owned(), document)].into()
 }
 
-/// Of each predicted result of a claim, whether it holds for these figures alone.
+/// For each predicted result of a claim, whether it holds for these figures alone.
 fn hits(claim: &Claim, values: &BTreeMap<String, f64>) -> Result<Vec<bool>, String> {
     let scope = scope(claim, values);
     claim.results.values().map(|condition| crate::judge(std::slice::from_ref(condition), &scope)).collect()
 }
 
-/// Of each predicted result of a claim, whether the values that were predicted blind are right.
+/// For each predicted result of a claim, whether the values that were predicted blind are right.
 ///
 /// # Errors
 /// If a condition is malformed, or uses what was not predicted.

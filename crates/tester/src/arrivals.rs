@@ -77,7 +77,7 @@ struct Gap {
 #[derive(Clone, Copy, Debug, Default)]
 struct Unread {
     addresses: [u8; ADDRESSES],
-    /// Those with a damaged tag of the stream, and those with nothing like one.
+    /// Frames with a damaged tag of the stream, and frames with nothing like a tag.
     nameless: u64,
     tagless: u64,
 }
@@ -586,7 +586,7 @@ impl Arrivals {
         })
     }
 
-    /// Why frames arrive in another way than they should, as far as their headers tell.
+    /// Why frames arrive in another way than they should, as far as their headers show.
     pub fn findings(&self) -> Findings {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         let expected = vlans(sent);
@@ -1473,7 +1473,7 @@ mod tests {
         }
     }
 
-    /// A device that overwrites what it forwards: nobody can tell its frames from those of others.
+    /// A device that overwrites the frames that it forwards: they cannot be distinguished from other frames.
     #[test]
     fn frames_with_nothing_left_of_their_tag_may_be_either() {
         let mut all = arrivals();

@@ -73,7 +73,7 @@ pub enum Error {
     /// A calibration cannot be used.
     #[error("{0}")]
     Calibration(String),
-    /// An agent cannot be had, or refuses.
+    /// An agent cannot be reached, or refuses.
     #[error("{0}")]
     Agent(String),
     /// The load is above what the link carries.

@@ -113,8 +113,8 @@ impl FlowPlan {
 
 /// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
-/// Learning frames that are sent at once. Then what arrives is looked at: on another host each look takes a
-/// round trip.
+/// Learning frames that are sent at once. Then the port is polled: on another host each poll takes a round
+/// trip.
 const AT_ONCE: usize = 64;
 
 /// The streams of learning frames: to open the path, and to find how each flow arrives.
@@ -161,7 +161,7 @@ pub(crate) fn learn(
                 .filter_map(|&destination| Some((destination, probe(from, mac, destination, tag)?)))
                 .unzip();
             let sent = ports[from].send_now(&frames)?;
-            // Those for which there was no room are next.
+            // Frames for which there was no room are next.
             let rest = whose.get(sent).map_or(all - some.len() as u32, |first| first + 1);
             if rest < left[from] {
                 left[from] = rest;

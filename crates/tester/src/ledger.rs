@@ -75,11 +75,11 @@ pub struct Accounts {
     /// none.
     pub copies: BTreeMap<String, u64>,
     /// Frames that the kernel dropped and no counter has: copies may be among them. The most frequent first.
-    /// Where the kernel does not tell, counters that also count frames of others.
+    /// Where the kernel does not report drops, counters that also count frames of others.
     pub possible: Vec<(String, u64)>,
     /// Frames that a queue still holds at the end, those of others among them.
     pub in_flight_at: BTreeMap<String, u64>,
-    /// Frames that a counter has and the kernel did not tell of: probably those of others.
+    /// Frames that a counter has and the kernel did not report: probably frames of others.
     pub excess: BTreeMap<String, u64>,
 }
 
@@ -97,21 +97,22 @@ struct Known {
 /// A counter of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counter {
-    /// Of an interface.
+    /// A counter of an interface.
     Interface(&'static str),
-    /// Of a virtual interface, as a veth: packets that the kernel dropped, those of others among them.
+    /// A counter of a virtual interface, as a veth: packets that the kernel dropped, including packets of
+    /// others.
     Software(&'static str),
-    /// Of a root discipline, by its kind.
+    /// A counter of a root discipline, by its kind.
     Discipline(String),
-    /// Of a discipline at the ingress.
+    /// A counter of a discipline at the ingress.
     Ingress(String),
-    /// Of the CPUs.
+    /// The backlog counters of the CPUs.
     Backlog,
-    /// Of IP in a namespace.
+    /// A counter of IP in a namespace.
     Ip(String),
-    /// Of a port of the tester.
+    /// A counter of a port of the tester.
     Port(&'static str),
-    /// Of an app of kpps.
+    /// A counter of an app of kpps.
     App(&'static str),
 }
 
@@ -397,8 +398,8 @@ fn interfaces<'l>(
 }
 
 /// Frames that came to the interface of a receiving port after the port had stopped, if any: they were still
-/// under way. The last queue before it tells what it holds and what it has passed on at the same time, so
-/// that each frame is counted once.
+/// under way. The last queue before it reports the frames that it holds and the frames that it has passed on
+/// at the same time, so that each frame is counted once.
 fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(String, u64)> {
     let port = one.port.filter(|port| port.receives)?;
     let passed_on = peer.map_or(0, |peer| {

@@ -64,7 +64,7 @@ pub struct RunWatch {
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
-    /// Tells testers what the ports have lost, if that was asked for.
+    /// Reports the losses of the ports to testers, if that was asked for.
     #[cfg(target_os = "linux")]
     teller: Option<kpps_ports::told::Teller>,
 }

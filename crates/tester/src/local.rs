@@ -53,7 +53,7 @@ impl LocalPort {
     /// For an open port.
     ///
     /// # Errors
-    /// Those of the system: its address is unknown.
+    /// Errors of the system: its address is unknown.
     pub fn new(spec: &Spec, port: AnyPort) -> Result<Self, Error> {
         let mac = Mac(port.address()?);
         Ok(Self {
@@ -647,7 +647,7 @@ impl Host for LocalHost {
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
-        // Of a system that cannot be observed any more, nothing is known but what its ports counted.
+        // If a system can no longer be observed, only the counts of its ports are known.
         let after = self.observed.observe().unwrap_or_default();
         Ok(counted(&self.before, &after, ports))
     }

@@ -102,7 +102,8 @@ pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The station address of `whom`, if a message tells it: of its sender, or of the target of an advertisement.
+/// The station address of `whom`, if a message has it: the address of its sender, or of the target of an
+/// advertisement.
 pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {
     let (ip, mac): (IpAddr, _) = match Message::read(frame)? {
         Message::Arp(message) => (message.sender.into(), message.sender_mac),

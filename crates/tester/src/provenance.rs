@@ -1,7 +1,7 @@
 //! What this process measures on: the provenance of its documents.
 //!
 //! A command measures one thing, and its thread opens the ports and publishes the document. So each thread
-//! has one record: it begins when the first ports are opened, or guests and cards are looked at, and the
+//! has one record: it begins when the first ports are opened, or guests and cards are observed, and the
 //! document that is published at the end takes it along.
 
 use kpps_ports::Spec;

@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// ([`Tester::retries`]). Returns the outcome with the least shortfall.
 ///
 /// # Errors
-/// Those of [`Tester::trial`].
+/// Errors of [`Tester::trial`].
 pub fn undisturbed(tester: &mut Tester, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
     let usual = if offer.duration > LONG { 0 } else { RETRIES };
     let most = tester.retries.unwrap_or(usual);

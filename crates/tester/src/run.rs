@@ -10,7 +10,7 @@ use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
 use kpps_results::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
 use std::time::Duration;
 
-/// CPU time of this process so far, if the system tells.
+/// CPU time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn process_cpu() -> Option<ProcessCpu> {
     let time = kpps_ports::cpu_time()?;
@@ -39,7 +39,7 @@ impl RunStart {
     }
 
     /// The results of a run of `command` that ends now, perhaps by an error; cards were served as `service`
-    /// says. A port that cannot be read any more has the frames that it counted itself.
+    /// says. A port that can no longer be read has the frames that it counted itself.
     pub fn results(
         &self,
         command: &str,

@@ -26,7 +26,7 @@ pub struct TrialState {
     sent: [AtomicU64; 2],
     /// Frames that each end has sent and received so far.
     so_far: [[AtomicU64; 2]; 2],
-    /// What else each end tells while it works.
+    /// Other reports of each end while it works.
     live: [LiveEnd; 2],
     /// The load of each direction since it was changed, as the bits of a number of frames per second; 0 if it
     /// was not. And how often it was changed.

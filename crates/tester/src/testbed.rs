@@ -85,7 +85,7 @@ impl PortsTestbed {
     }
 }
 
-/// Tells an impossible load from a failed testbed.
+/// Distinguishes an impossible load from a failed testbed.
 fn failed(error: Error) -> TrialError {
     match error {
         Error::Frame { .. }

@@ -69,7 +69,7 @@ impl Latencies {
         all
     }
 
-    /// Of the frames in each bucket.
+    /// The digest of the frames in each bucket.
     fn counted(buckets: &[u64]) -> Self {
         let mut words = Vec::with_capacity(buckets.iter().filter(|frames| **frames > 0).count());
         let counted = buckets.iter().enumerate().filter(|(_, frames)| **frames > 0);

@@ -173,7 +173,7 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     let there = ["10.9.0.1", "10.9.0.2"];
     // On a busy machine a trial may be over before the network is there again.
     let survives = |cut: usize| {
-        // Of an earlier try.
+        // The rules of an earlier try.
         lab.nets.agents[cut].can("nft delete table inet cut");
         let mut tester = tester_at(&lab.security("token"), there, addresses());
         let gauges = tester.gauges();

@@ -67,7 +67,7 @@ fn security(folder: &Path, with: &str) -> Security {
     }
 }
 
-/// A tester for both agents; the bridge between them is looked at, too.
+/// A tester for both agents. It observes the bridge between them, too.
 fn tester(security: &Security) -> Tester {
     tester_of(security, addresses())
 }
@@ -356,7 +356,7 @@ fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
     assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
     assert!(!trial.complete && since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
     assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
-    // What the lost agent no longer told is neither made up nor unexplained.
+    // Frames that the lost agent no longer reported are neither invented nor unexplained.
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
     assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");

@@ -438,7 +438,8 @@ fn tags_are_taken_out_again_when_the_link_comes_up() {
     }
 }
 
-/// A frame that arrives during a look excuses the device only for that look: it is looked at again.
+/// A frame that arrives during an examination excuses the device only for that examination: the device is
+/// examined again.
 #[test]
 fn frames_in_step_with_the_watchdog_do_not_excuse_a_receiver() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));

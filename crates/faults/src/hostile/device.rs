@@ -409,7 +409,7 @@ impl World {
         self.forget_rings();
     }
 
-    /// The device has no rings any more.
+    /// The device has lost its rings.
     fn forget_rings(&self) {
         for register in [reg::RDLEN, reg::TDLEN] {
             for queue in 0..self.chip.queues() {

@@ -13,8 +13,8 @@
 //! - Every address that the driver writes into a descriptor lies in a buffer that it has shown to the device,
 //!   with all the bytes that the device may use. The receiver is turned on with a ring that is there, and no
 //!   ring is freed while the device has it.
-//! - A word of a ring is written only where it is shown to the device, and no byte is looked at behind the
-//!   end of a ring or a buffer.
+//! - A word of a ring is written only where it is shown to the device, and no byte is read behind the end of
+//!   a ring or a buffer.
 //! - What the consumer gets makes sense: parts in order, within their buffers, none longer than configured.
 //! - No buffer is lost, used while it is in the pool, or given back twice.
 //!

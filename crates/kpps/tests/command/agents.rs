@@ -129,7 +129,7 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
         jsonschema::validate(&schema, &trial).unwrap();
         closes(&trial, 1000);
         assert_eq!(trial["testbed"], serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"]));
-        // Three systems were looked at: what the bridge is part of, and both agents'.
+        // Three systems were observed: the bridge's, and both agents'.
         for interface in ["dut1", "10.9.0.1/pa", "10.9.0.2/pb"] {
             assert!(trial["interfaces"][interface].is_object(), "{trial}");
         }
@@ -233,7 +233,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
         assert!(trial["trouble"].as_str().unwrap().contains(&name), "{trial}");
         assert!(trial["sent"].as_u64() > Some(0) && trial["received"].as_u64() > Some(0), "{trial}");
         assert!(trial["seconds"].as_f64() < Some(50.0), "{trial}");
-        // What a lost receiver no longer told is not claimed to be the device's loss.
+        // Frames that a lost receiver no longer reported are not claimed to be the device's loss.
         assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
         assert_eq!(trial["overflow_unknown"] == true, lost == 1, "{trial}");
         assert_eq!(trial["ledger"]["dropped"].as_object().unwrap().len(), lost, "{trial}");
@@ -312,7 +312,7 @@ fn a_search_across_two_agents_is_as_at_home() {
     let points = curve["series"][0]["points"].as_array().unwrap();
     assert!(points.len() == 2 && points[1]["delivered_pps"].as_f64() > Some(0.0), "{curve}");
     assert_eq!(curve["environment"]["machine"], "10.9.0.1/packet:pa and 10.9.0.2/packet:pb");
-    // What is between the ports is no agent's: it is looked at from where the tester is.
+    // The path between the ports belongs to no agent: the tester's host observes it.
     let words = ["trial", "--load", "1kpps", "--duration", "100ms", "--watch", "dut1,no-such"];
     let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
     assert!(line(&output, 2).contains("no-such: no such interface"));

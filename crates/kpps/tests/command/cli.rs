@@ -167,7 +167,7 @@ fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
     let run =
         || kpps(&here, &["curve", "--json", "--machine", "own.toml", "--load", "50%", "--duration", "1ms"]);
     assert!(run().status.success(), "{}", text(&run().stderr));
-    // Files named in a machine are found beside it, and a result tells that they are not built in.
+    // Files named in a machine are found beside it, and a result records that they are not built in.
     let elsewhere = tempfile::tempdir().unwrap();
     let path = here.path().join("own.toml");
     let arguments =

@@ -194,7 +194,7 @@ fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
             assert!(Instant::now() < end, "nothing is measured");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What it prints cannot be written any more.
+        // Its output can no longer be written.
         assert_eq!(terminal.hang_up(), Some(1), "{live}");
         let curve: serde_json::Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
         assert_eq!(curve["complete"], false, "{curve}");

@@ -184,8 +184,8 @@ pub struct Middle<T> {
 }
 
 impl<T: Send + 'static> Middle<T> {
-    /// What comes by the second end goes on as it is. What comes by the first one is `pass`ed on, or not; he
-    /// is told as well when nothing comes.
+    /// Frames from the second end are forwarded unchanged. `pass` decides about frames from the first end. It
+    /// is called as well when no frame arrives.
     pub fn between(
         mut from: End,
         mut to: End,

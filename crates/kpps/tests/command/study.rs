@@ -48,7 +48,7 @@ fn claims_are_one_document_that_the_schema_allows() {
     assert!(sent > 100e3 && claims[1]["expected"].as_str().unwrap().contains("523,000"), "{document}");
     assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written that was not asked for");
 
-    // The schema tells kinds apart: a study is no curve, and a verdict is one of four.
+    // The schema distinguishes kinds: a study is no curve, and a verdict is one of four.
     let mut other = document.clone();
     other["claims"][0]["verdict"] = "maybe".into();
     assert!(jsonschema::validate(&schema(&here), &other).is_err());

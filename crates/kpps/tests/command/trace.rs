@@ -32,7 +32,7 @@ fn both_regimes_are_told_and_drawn_and_the_files_hold_what_was_seen() {
     assert_eq!(read("wire.pcap").len(), 24 + 1000 * (16 + 60));
 }
 
-/// After the trace nobody asks for Ctrl-C any more: its document must not take longer than the trace.
+/// After the trace Ctrl-C is no longer polled: its document must not take longer than the trace.
 #[test]
 #[cfg(unix)]
 fn a_trace_of_four_times_the_time_takes_about_four_times_the_work() {

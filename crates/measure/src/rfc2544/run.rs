@@ -170,8 +170,8 @@ impl AtSize<'_, '_> {
         self.runner.trial(name, self.sizes, pattern)
     }
 
-    /// A trial whose lost frames tell times of the device under test: the tester may not be its limit. What a
-    /// port missed and did not count may be the device's loss.
+    /// A trial whose lost frames give times of the device under test: the tester must not be its limit.
+    /// Frames that a port missed and did not count may be the device's loss.
     fn trial_of_the_device(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
         let trial = of_the_device(|| self.trial(name, pattern))?;
         match trial.limit() {

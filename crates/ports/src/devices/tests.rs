@@ -14,7 +14,7 @@ struct Fake {
     root: PathBuf,
     /// This one refuses.
     refuses: Option<&'static str>,
-    /// Those of eth0; `None` if it does not tell.
+    /// Those of eth0; `None` if it does not report them.
     addresses: Option<Vec<IpAddr>>,
 }
 

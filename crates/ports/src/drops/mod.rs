@@ -117,7 +117,7 @@ impl Drops {
     /// Begins anew, and counts only the frames of this trial. `None` counts all packets.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn count(&self, trial: Option<u32>) -> io::Result<()> {
         let ranges =
             [PACKET_SOCKET, RELEASE].map(|name| Symbols::of_kernel().range(name).unwrap_or_default());
@@ -138,7 +138,7 @@ impl Drops {
     /// What was dropped since the last [`count`](Self::count).
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn read(&self) -> io::Result<Vec<Dropped>> {
         let mut all = Vec::new();
         for key in self.counts.keys()? {

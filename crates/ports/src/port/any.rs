@@ -154,7 +154,7 @@ impl AnyPort {
     /// The station address. A UDP socket has a made-up one, which is never sent.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         match self {
             #[cfg(target_os = "linux")]

@@ -258,7 +258,7 @@ pub trait Port: Wake {
     /// where the port has it. That time does not contain the delay until this program runs.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive).
+    /// Errors of [`receive`](Self::receive).
     fn receive_stamped(
         &mut self,
         budget: usize,

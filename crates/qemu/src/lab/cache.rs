@@ -57,7 +57,7 @@ impl Cache {
     /// The directory `name`. If it is missing, `fill` makes it. Hold the [lock](Self::lock).
     ///
     /// # Errors
-    /// Those of `fill`, which then leaves nothing behind.
+    /// Errors of `fill`, which then leaves nothing behind.
     pub fn directory(&self, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let finished = self.path(name);
         if finished.is_dir() {

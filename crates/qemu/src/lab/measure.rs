@@ -208,7 +208,7 @@ impl Measured {
             let (Some(offered), Some(pps)) = (sample.sent_pps, sample.pps.filter(|pps| *pps > 0.0)) else {
                 continue;
             };
-            // Of the frames that are offered, the driver may process few.
+            // The driver may process only a few of the offered frames.
             let [instructions, error] =
                 [cost.of_refill, cost.error].map(|each| each * refills_per_frame * offered / pps);
             sample.instructions = sample.instructions.map(|each| each - instructions);

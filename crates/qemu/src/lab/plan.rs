@@ -511,7 +511,7 @@ mod tests {
         // Drops are summed over all rounds, that one included.
         let row = &found.lab.rows[0];
         assert_eq!((row.median_pps, row.drops["ring"]), (Some(300.0), 20));
-        // Nobody looked at CPU and interrupts.
+        // CPU and interrupts were not observed.
         assert_eq!((row.cpu_busy, row.interrupts_per_s), (None, None));
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Started {
     pub(super) trace: File,
 }
 
-/// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it tells.
+/// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it prints.
 pub(super) fn version(folder: &Path) -> Result<(String, String)> {
     let output = Launch::in_folder(folder).version().map_err(|error| match error.kind() {
         ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),

@@ -82,7 +82,7 @@ impl Source {
         sent(&text).ok_or(Error::Protocol { what: "the source of frames".into(), answer: text })
     }
 
-    /// What it costs, measured while nobody takes its frames.
+    /// The source's cost, measured while no card takes its frames.
     pub(crate) fn cost(guest: &mut Guest, rate: Rate, frame: &[u8]) -> Result<Cost> {
         let watch = |guest: &mut Guest| -> Result<f64> {
             guest.wait(ALONE_BEFORE)?;

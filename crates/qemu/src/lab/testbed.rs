@@ -104,7 +104,7 @@ impl FromStr for GuestSpec {
 }
 
 impl GuestSpec {
-    /// Those with these names.
+    /// The guests with these names.
     ///
     /// # Errors
     /// A name that is of no guest.

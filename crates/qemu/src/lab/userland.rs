@@ -21,7 +21,7 @@ struct Packages {
 
 /// The drivers of a DPDK with shared libraries.
 const DRIVERS: [&str; 3] = ["librte_bus_pci.so", "librte_mempool_ring.so", "librte_net_e1000.so"];
-/// Those of other cards, which not every DPDK was built with.
+/// The drivers of other cards, which not every DPDK was built with.
 const OTHER_DRIVERS: [&str; 2] = ["librte_net_virtio.so", "librte_net_vmxnet3.so"];
 
 /// The unpacked packages.

@@ -173,7 +173,7 @@ pub fn overview(study: &Study) -> String {
     page::page("Studies", &[page::CSS, drawing::CSS, STUDY_CSS], &body)
 }
 
-/// A map as a table; the colour of a cell tells whether it is above or below 1.
+/// A map as a table; the colour of a cell shows whether it is above or below 1.
 fn grid(map: &Map) -> Markup {
     markup! {
         h2 { (map.title) }

@@ -55,7 +55,7 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
 
 /// Sentences on what else makes a trial doubtful, or an invalid measurement of the device under test.
 pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
-    // The tester's limit and the ledger tell of these.
+    // The tester's limit and the ledger report these.
     let is_told_elsewhere =
         |doubt: &&Doubt| matches!(doubt, Doubt::Generator | Doubt::Receiver | Doubt::Unexplained { .. });
     let doubts = trial.doubts.iter().filter(move |doubt| !is_told_elsewhere(doubt));

@@ -100,7 +100,7 @@ pub(super) fn frames(trial: &DetailedTrial) -> String {
     }
 }
 
-/// A hint if no frame arrived, neither before the trial nor in it, and nothing else tells why.
+/// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
 pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
     let is_silent = trial.learned == Some(false) && trial.received == 0;

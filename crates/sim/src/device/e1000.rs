@@ -137,7 +137,7 @@ impl DriverModel {
     }
 }
 
-/// When a driver tells the card of frames to send.
+/// When a driver rings the transmit doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransmitTail {

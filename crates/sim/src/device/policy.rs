@@ -11,12 +11,12 @@ pub trait ServicePolicy {
     /// until the next interrupt.
     ///
     /// # Errors
-    /// Those of the policy, in one line.
+    /// Errors of the policy, in one line.
     fn on_interrupt(&mut self, now_ns: u64) -> Result<bool, String>;
     /// A poll received `received` frames and reaped `reclaimed` sent frames. Returns the next step.
     ///
     /// # Errors
-    /// Those of the policy, in one line.
+    /// Errors of the policy, in one line.
     fn on_poll(&mut self, received: usize, reclaimed: usize, now_ns: u64) -> Result<Next, String>;
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for OwnPolicy {
     }
 }
 
-/// Those of this process.
+/// The policies of this process.
 static KNOWN: RwLock<Vec<OwnPolicy>> = RwLock::new(Vec::new());
 
 impl OwnPolicy {

@@ -380,7 +380,7 @@ pub struct Moment {
     pub refused: u64,
 }
 
-/// A program sends datagrams of `payload` bytes, and is looked at every `every_ps`.
+/// A program sends datagrams of `payload` bytes, and is observed every `every_ps`.
 pub fn timeline(
     place: &Place,
     payload: u16,

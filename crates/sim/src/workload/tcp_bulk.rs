@@ -37,9 +37,9 @@ const LATER_PS: u64 = 40 * MS;
 /// Which checksums of a received segment the card takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksums {
-    /// Of the IP header.
+    /// The sum of the IP header.
     pub ip: bool,
-    /// Of the segment.
+    /// The sum of the segment.
     pub tcp: bool,
 }
 

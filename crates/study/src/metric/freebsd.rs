@@ -175,7 +175,7 @@ pub(super) fn run_timeline(of: toml::Table, context: &Context) -> Result<Values,
     Ok(values)
 }
 
-/// `queue` and `unreclaimed` frames: absent where the driver does not tell.
+/// `queue` and `unreclaimed` frames: absent where the driver does not report them.
 fn queue(sent: &Sent) -> [(String, Value); 2] {
     let of = |frames: fn((usize, usize)) -> usize| sent.queue.map(|queue| frames(queue) as f64).into();
     [("queue".into(), of(|(queue, _)| queue)), ("unreclaimed".into(), of(|(_, unreclaimed)| unreclaimed))]
@@ -194,8 +194,8 @@ struct OfSender {
 /// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first
 /// run, and waits until it is woken in a second.
 ///
-/// Of the machine: `seed`, and each number that was drawn, by its constant's name (`hz`). Of the first run
-/// `most_pps`. Of the second `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
+/// The machine's `seed`, and each number that was drawn, by its constant's name (`hz`). The first run's
+/// `most_pps`. The second run's `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
 /// `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;

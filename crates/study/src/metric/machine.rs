@@ -171,8 +171,8 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, f64::max)
 }
 
-/// Of the machine: `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by
-/// its constant's name (`rx_ring`).
+/// The machine's `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by its
+/// constant's name (`rx_ring`).
 ///
 /// Overload: `peak_pps`; `held`, the least delivered rate as a share of the offered rate or of the peak,
 /// whichever is less. With a computing process: `held_computing`, the same; `process`, the least share of the

@@ -214,7 +214,7 @@ mod tests {
         for missing in [101, 500] {
             assert_eq!(explaining(&losses, missing).0, [place("r/x tbf", 101)]);
         }
-        // Where the kernel does not tell, counters are all there is.
+        // Where the kernel does not report drops, counters are all there is.
         let untold = accounts([101, 0, 0, 5], None);
         assert_eq!(explaining(&untold, 100).0, [place("r/x tbf", 100)]);
         assert_eq!(explaining(&untold, 200).0, [place("packet:b missed", 5), place("r/x tbf", 101)]);
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(losses.at("packet:b missed", 6200), 15);
         let losses = accounts([0, 0, 1, 9], Some(&[]));
         assert_eq!(explaining(&losses, 1).0, [place("packet:b missed", 1)]);
-        // Where the kernel does not tell, they may be any.
+        // Where the kernel does not report drops, they may be any.
         assert_eq!(accounts([19_569, 0, 0, 4828], None).at("packet:b missed", 6185), 4828);
     }
 

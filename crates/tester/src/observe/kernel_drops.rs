@@ -80,7 +80,7 @@ mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The kernel's counter, if it could be had, and else the reason.
+    /// The kernel's counter, if it is available, and else the reason.
     #[derive(Clone, Debug)]
     pub(in crate::observe) struct Counter {
         drops: Result<Arc<Drops>, String>,
@@ -105,7 +105,7 @@ mod linux {
             Self { drops, everywhere: own.len() > 1, tagged: Arc::default() }
         }
 
-        /// Why it could not be had.
+        /// Why it is not available.
         pub(in crate::observe) fn lacks(&self) -> Option<&str> {
             self.drops.as_ref().err().map(String::as_str)
         }

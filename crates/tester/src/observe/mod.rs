@@ -1,6 +1,6 @@
 //! The counters of a system: interfaces, queueing disciplines, drivers, IP, backlogs, CPUs.
 //!
-//! Two observations, before and after a trial, tell where frames went. Another network namespace is observed
+//! Two observations, before and after a trial, show where frames went. Another network namespace is observed
 //! by a thread that enters it.
 
 #[cfg(target_os = "linux")]
@@ -184,7 +184,7 @@ impl Softnet {
 pub struct Observation {
     /// Namespaces by name; the tester's own has none.
     pub namespaces: BTreeMap<Option<String>, Namespace>,
-    /// Backlogs of the whole host, if the kernel tells.
+    /// Backlogs of the whole host, if the kernel reports them.
     pub softnet: Option<Softnet>,
     /// What each CPU has spent its time on since boot.
     pub cpus: Vec<CpuTimes>,
@@ -192,7 +192,7 @@ pub struct Observation {
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs of the whole host, by kind.
     pub softirqs: BTreeMap<String, u64>,
-    /// The frames of the trial that the kernel dropped; `None` where it does not tell.
+    /// The frames of the trial that the kernel dropped; `None` where it does not report them.
     pub kernel_drops: Option<KernelDrops>,
 }
 
@@ -298,7 +298,7 @@ impl ObservedPlaces {
     /// Observes them now.
     ///
     /// # Errors
-    /// Those of the system: a namespace that does not exist, or no right to enter it.
+    /// Errors of the system: a namespace that does not exist, or no right to enter it.
     pub fn observe(&self) -> io::Result<Observation> {
         let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
         let mut observation = Observation::default();
@@ -324,7 +324,7 @@ impl ObservedPlaces {
     /// From now on, counts the drops of this trial's frames; of all packets without one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn begin(&self, trial: Option<u32>) -> io::Result<()> {
         self.kernel_drops.begin(trial)
     }

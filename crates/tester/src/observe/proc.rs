@@ -91,7 +91,8 @@ fn parse_packet(text: &str) -> BTreeSet<u32> {
     text.lines().filter_map(interface).collect()
 }
 
-/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not tell.
+/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not
+/// report them.
 pub(super) fn softnet() -> Option<Softnet> {
     parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").ok()?)
 }

@@ -330,7 +330,7 @@ fn a_running_trial_tells_its_counters_over_http() {
         line.rsplit(' ').next()?.parse().ok()
     };
     let labels = "{from=\"packet:a\",to=\"packet:b\"";
-    // A trial that goes on until enough was told, and what was told.
+    // A trial that goes on until enough was reported, and the reports.
     let told = |tester: &mut Tester, is_enough: &(dyn Fn(&str) -> bool + Sync)| {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -661,13 +661,13 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
         let before = net.sent("a");
         let trial = trial(&mut tester, &flood);
         is_clean(&trial);
-        // Those by which bridges learn go out, too.
+        // Frames by which bridges learn are sent, too.
         let frames = net.sent("a") - before;
         assert!((trial.result.sent..trial.result.sent + 100).contains(&frames), "{frames} {trial:?}");
     }
 }
 
-/// A port that nobody reads holds what its ring has room for, and counts the rest in frames.
+/// A port that is not read holds the frames that its ring has room for, and counts the rest in frames.
 #[test]
 fn a_port_that_overflows_counts_frames_where_the_kernel_cuts() {
     let Some(net) = with_bridge() else { return };

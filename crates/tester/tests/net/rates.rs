@@ -310,7 +310,7 @@ fn a_long_queue_at_the_exit_is_seen_to_grow() {
         else {
             return true;
         };
-        // What came out at the rate of the exit was not in the queue any more.
+        // Frames that left at the rate of the exit were no longer in the queue.
         let grew = above.result.sent as f64 - pps * LONG.as_secs_f64();
         let found = above.result.queue_growth.unwrap_or(0) as f64;
         let is_found = grew > 0.0 && (found - grew).abs() <= 0.1 * grew + 100.0;

@@ -105,7 +105,7 @@ fn lost_frames_are_lost_whatever_others_send() {
         // What this machine's own queues had no room for is lost, too.
         let lost = trial.lost - backlog_of(&trial, "");
         assert!((lost, trial.corrupted) == (dropped, Some(0)) || is_told, "{who}: {dropped}: {trial:#?}");
-        // Where the kernel tells what it drops, nothing is left to doubt.
+        // Where the kernel reports its drops, no doubt is left.
         let tells = !trial.environment.contains_key("drop reasons");
         let sure = !is_told && lost == dropped && trial.result.ledger.unexplained == 0;
         assert!(!tells || sure, "{who}: {dropped}: {trial:#?}");

@@ -72,7 +72,7 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
     *done.entry(trial).or_default().entry(what).or_default() += 1;
     match what {
         "duplicated" => to.send(&frame),
-        // Of every second one the tag cannot be read any more: its time is another one.
+        // The tag of every second frame cannot be read any longer: its time was changed.
         "corrupted" => frame[if tag.sequence % 20 == 5 { 15 } else { 53 }] ^= 4,
         "other traffic" => to.send(&stray()),
         "reordered" => return *held = Some(frame),

@@ -1,5 +1,5 @@
-//! Packet sockets on the path: the kernel drops a copy of each frame that they get, and that is no loss. What
-//! an app of kpps has lost, it tells. The interfaces' counters and the packet filter's are the truth.
+//! Packet sockets on the path: the kernel drops a copy of each frame that they get, and that is no loss. An
+//! app of kpps reports its own losses. The interfaces' counters and the packet filter's are the truth.
 
 use crate::net::document;
 use kpps_namespaces::{Net, signal, skip};

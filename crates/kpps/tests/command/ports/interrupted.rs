@@ -209,7 +209,7 @@ fn a_device_that_goes_away_leaves_what_was_measured() {
     if gives_up(&trials, &gone, "packet:a: the device has gone").is_none() {
         return;
     }
-    // The bridge goes: nothing comes through any more.
+    // The bridge is removed: no more frames come through.
     let net = gives_up(&trials, &["ip", "link", "del", "dev", "br"], "no frame comes through").unwrap();
     let good = lines(&trials);
     assert!(

@@ -152,7 +152,7 @@ impl Rig {
         self.send(link, &mark);
         let (end, mut all) = (Instant::now() + Duration::from_secs(60), Vec::new());
         loop {
-            // The mark is looked for last: when it is there, all before it is.
+            // The mark is searched last: when it has arrived, all earlier frames have arrived.
             let mut marked = false;
             for at in [link, other] {
                 let (end, vlan) = self.links[at];
@@ -583,7 +583,7 @@ fn a_nat_with_no_room_lets_nobody_else_out_as_linux_does() {
         (refusal.kind, &refusal.quoted[..]),
         (Icmpv4Type::DestinationUnreachable(host), &third[14..49])
     );
-    // Those who had room keep it.
+    // Hosts with mappings keep them.
     for port in [4998, 4999] {
         let back = udp(1, far, (HERE[1], port), 64, b"still there?");
         let came = same("an answer", &mut rigs, 1, &back, 1).remove(0);
@@ -592,7 +592,8 @@ fn a_nat_with_no_room_lets_nobody_else_out_as_linux_does() {
     account(rigs);
 }
 
-/// After five seconds of silence nobody outside gets in any more, and after a new word from inside again.
+/// After five seconds of silence no outside host gets in; after a new packet from inside, outside hosts get
+/// in again.
 #[test]
 fn a_nat_forgets_as_linux_does() {
     let forget = ["nf_conntrack_udp_timeout=5", "nf_conntrack_udp_timeout_stream=5"];

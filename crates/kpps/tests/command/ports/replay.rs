@@ -154,7 +154,7 @@ fn what_changes_in_a_capture_is_said() {
         assert_eq!(said.len(), departures.len(), "{said:?}");
         assert!(said.iter().zip(&departures).all(|(said, begin)| said.contains(begin)), "{said:?}");
     }
-    // Of a clock that was set by 54 years, at its own times.
+    // A capture of a clock that was set by 54 years, at its own times.
     std::fs::write(&path, file(0, 1, &[(0, 60, &whole), (1, 60, &whole), (1_704_067_200, 60, &whole)]))
         .unwrap();
     let words = ["send", "packet:a", "--replay", path.to_str().unwrap()];

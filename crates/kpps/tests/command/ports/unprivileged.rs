@@ -133,7 +133,7 @@ fn loads_served(nobody: &Nobody) -> (bool, BTreeSet<u64>, u64) {
     let ports = format!("udp:127.0.0.1:{port},udp::{port}");
     let mut words = vec!["curve", "--load", "1kpps..3kpps/1kpps", "--duration", "700ms", "--ports", &ports];
     let at = address.to_string();
-    // A trial that is repeated, or that something disturbs, is not what is looked at.
+    // A repeated or disturbed trial is not examined here.
     words.extend(["--metrics", &at, "--retries", "0", "--max-shortfall", "99%"]);
     let mut child = nobody.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut loads, mut trials) = (BTreeSet::new(), 0);

@@ -76,7 +76,7 @@ fn copies_of_hostile_stations_take_nothing_from_what_arrived() {
 }
 
 /// A trial in which the bridge's port at this end goes down for a while, after 1000 frames: an invalid one.
-/// Returns its document and what was said; `None` if not both changes fell into the trial.
+/// Returns its document and its messages; `None` unless both changes fell into the trial.
 fn with_a_flap(net: &Net, end: &str, down: Duration, words: &[&str]) -> Option<(Value, String)> {
     let port = format!("p{end}");
     let before = net.sent("a");

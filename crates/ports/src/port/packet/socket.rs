@@ -69,7 +69,7 @@ pub(super) fn cuts(interface: &str, discipline: &str) -> bool {
         && kernel() >= CUTTING
 }
 
-/// The kernel's version, or (0, 0) if it does not tell.
+/// The kernel's version, or (0, 0) if it does not report it.
 fn kernel() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     release.ok().and_then(|release| version(&release)).unwrap_or_default()

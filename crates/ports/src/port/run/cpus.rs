@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long CPUs are observed to tell which are busy. Idle times are counted in steps of 10 ms.
+/// How long CPUs are observed to find the busy ones. Idle times are counted in steps of 10 ms.
 const OBSERVED: Duration = Duration::from_millis(60);
 /// Busy shares are rounded down to multiples of this: one step of 10 ms does not make a CPU busy.
 const STEP: f64 = 0.25;
@@ -85,14 +85,14 @@ impl Near {
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) cpus: Vec<usize>,
-    /// Those on which nothing else ran.
+    /// The CPUs on which nothing else ran.
     pub(super) idle: Vec<usize>,
 }
 
 impl Order {
     pub(super) const NONE: Self = Self { cpus: Vec::new(), idle: Vec::new() };
 
-    /// Of the CPUs in `allowed`.
+    /// The order of the CPUs in `allowed`.
     pub(super) fn of(allowed: &[usize], near: &Near) -> Self {
         if allowed.len() < 2 {
             return Self { cpus: allowed.to_vec(), idle: Vec::new() };

@@ -37,8 +37,8 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
-    /// How long the sender was ready to run without a CPU, in ns, if the system tells. Other programs cause
-    /// that.
+    /// How long the sender was ready to run without a CPU, in ns, if the system reports it. Other programs
+    /// cause that.
     pub waited_ns: Option<u64>,
     /// What the sending thread got from the system to keep its pace.
     pub got: Option<Got>,

@@ -61,7 +61,7 @@ impl System {
         Self { quotas: quotas(&groups, Path::new("/sys/fs/cgroup")), cpu }
     }
 
-    /// `None` if the scheduler does not tell.
+    /// `None` if the scheduler does not report it.
     fn times(&self) -> Option<Times> {
         let throttled = |quota: &Quota| {
             let text = std::fs::read_to_string(&quota.stat).unwrap_or_default();
@@ -177,7 +177,7 @@ impl Pauses {
         // At most since the last reading: a tick is long.
         let lasted = lasted.min(now.saturating_sub(self.read_at));
         self.read_at = now;
-        // Of a shorter wait the sender makes up.
+        // The sender makes up for a shorter wait.
         if given_up == 0 || lasted < EVERY {
             return;
         }

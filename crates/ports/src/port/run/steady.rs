@@ -154,7 +154,7 @@ impl Steady {
         // Without the right to, its priority stays.
         let first = MAY_BE_FIRST.load(Ordering::Relaxed)
             && setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
-        // On an idle CPU there is nobody to be before.
+        // On an idle CPU there is no other program to be preferred to.
         let is_idle = cpu.is_some_and(|cpu| shared.order.idle.contains(&cpu));
         let session_first = first && !is_idle && shared.raise_session();
         let got = Got { cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()), first, session_first };
@@ -232,7 +232,7 @@ impl Drop for Aside {
 }
 
 /// How long this thread has been ready to run without a CPU, since it began. `None` if the system does not
-/// tell.
+/// report it.
 pub fn waited() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let ns = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -68,7 +68,7 @@ impl UdpPort {
     /// sender.
     ///
     /// # Errors
-    /// Those of the system: no such host, the port is in use.
+    /// Errors of the system: no such host, the port is in use.
     pub fn open(host: &str, port: u16, pool: BufferPool) -> io::Result<Self> {
         let (socket, peer) = if host.is_empty() {
             (UdpSocket::bind(("0.0.0.0", port))?, None)
@@ -107,7 +107,7 @@ impl UdpPort {
     }
 
     /// The longest frame whose payload the path takes as one datagram, in bytes without FCS; `None` without a
-    /// peer, or if the system does not tell.
+    /// peer, or if the system does not report it.
     pub fn longest(&self) -> Option<usize> {
         let peer = self.peer?;
         let headers =

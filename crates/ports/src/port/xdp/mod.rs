@@ -143,10 +143,10 @@ impl XdpPort {
     /// `chunk` bytes ([`Memory::chunks`]) with a headroom of 256.
     ///
     /// # Errors
-    /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF`
-    /// and `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if
-    /// another program has the interface, or another socket one of the queues; `Unsupported` if the kernel
-    /// merges packets before the sockets get them.
+    /// Errors of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF`
+    /// and `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another
+    /// program has the interface, or another socket one of the queues; `Unsupported` if the kernel merges
+    /// packets before the sockets get them.
     pub fn open(
         name: &str,
         queue: Option<u32>,
@@ -234,7 +234,7 @@ impl XdpPort {
     /// The interface's station address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         self.attached.interface().address()
     }
@@ -383,8 +383,8 @@ fn in_ns(time: Timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// What International Atomic Time is ahead of the time of day, in whole s: 37 since 2017, and 0 where nobody
-/// has told the kernel (clock_gettime(2)).
+/// The offset of International Atomic Time from the time of day, in whole s: 37 since 2017, and 0 where the
+/// kernel has not been set to it (clock_gettime(2)).
 fn tai_ahead_s() -> u64 {
     let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
     let ahead_ns = in_ns(tai).saturating_sub(in_ns(clock_gettime(ClockId::Realtime)));

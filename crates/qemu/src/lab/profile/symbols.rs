@@ -35,7 +35,7 @@ pub(crate) struct Symbols {
 const UNKNOWN: Place = Place(u32::MAX);
 
 impl Symbols {
-    /// Those of `/proc/kallsyms`. A function ends where the next one begins.
+    /// The symbols of `/proc/kallsyms`. A function ends where the next one begins.
     pub(crate) fn of_kernel(kallsyms: &str) -> Self {
         let mut all: Vec<Symbol> = kallsyms
             .lines()
@@ -49,7 +49,7 @@ impl Symbols {
             })
             .collect();
         all.sort_by_key(|symbol| symbol.start);
-        // Of several names for one address the last one is kept, which is the function's: the first ones mark
+        // If an address has several names, the last is kept, which is the function's: the first ones mark
         // sections.
         all.reverse();
         all.dedup_by_key(|symbol| symbol.start);

@@ -66,7 +66,7 @@ struct Stored {
     /// The command that prints their number behind a word.
     command: String,
     word: &'static str,
-    /// Those at the start.
+    /// The count at the start.
     before: u64,
 }
 

@@ -95,7 +95,7 @@ impl fmt::Display for Setting {
 }
 
 impl Settings {
-    /// Those in these words.
+    /// The settings in these words.
     ///
     /// # Errors
     /// A word that is no setting.

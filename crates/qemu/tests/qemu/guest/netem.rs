@@ -57,7 +57,7 @@ const FEW: &str = "--load 500pps --duration 2s";
 
 /// One trial with this load through the path, with this netem in it.
 fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
-    // A new one: what another is not told it keeps.
+    // A new discipline: an existing one would keep the settings that a change does not name.
     guest.output("/bin/tc qdisc del dev pb root", PATIENCE).unwrap();
     guest.run(&format!("/bin/tc qdisc add dev pb root netem {netem} limit 100000")).unwrap();
     let command = format!(

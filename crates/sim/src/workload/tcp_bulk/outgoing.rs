@@ -178,7 +178,7 @@ impl Outgoing {
     }
 }
 
-/// Takes the lock of a socket, which somebody on another CPU may have.
+/// Takes the lock of a socket, which another CPU may hold.
 pub(super) fn lock(machine: &Machine, locked: &Cell<bool>) {
     while locked.replace(true) {
         machine.spend_on(Function::Spin, SPIN_PS);
