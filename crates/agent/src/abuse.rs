@@ -574,7 +574,7 @@ fn who_floods_before_a_log_in_is_cut_off() {
     let update = b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01";
     for (number, frame) in [&priority[..], ping, update].into_iter().enumerate() {
         let from = [127, 8, 0, number as u8 + 1];
-        // What the system's buffers hold goes, too.
+        // Bytes in the system's buffers are sent, too.
         let bytes = floods(&agent, from, frame).unwrap();
         assert!(bytes < 16 << 20, "{bytes} bytes were taken");
         assert!(floods(&agent, from, frame).map_or(true, |bytes| bytes < 16 << 20));

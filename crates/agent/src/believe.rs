@@ -1,5 +1,5 @@
-//! What an agent says, checked before a tester uses it. A value that cannot be is left out and named, and the
-//! rest stays.
+//! Checks the values from an agent before a tester uses them. An impossible value is left out and named, and
+//! the rest stays.
 //!
 //! No sum of values that are let in is too large to be a number, and none of them means anything else than
 //! itself.
@@ -22,7 +22,8 @@ const FRAMES: u64 = 1 << 48;
 const CHANGE: u64 = 1 << 56;
 /// A trial may take this much longer than its time: an agent may be busy, or cut off for a while.
 const LONGER: Duration = Duration::from_secs(60);
-/// What a load may send more than its rate says: chance decides, and learning frames may be among them.
+/// The factor by which a load may exceed its rate: frames are sent at random times, and learning frames may
+/// be among them.
 const MORE: f64 = 1.5;
 const FEW: u64 = 4096;
 /// More VLAN tags than a frame has.
@@ -389,7 +390,7 @@ fn recorded(said: &proto::Latency) -> Latency {
     latency
 }
 
-/// What a host counted.
+/// The counters of a host.
 pub(crate) fn counted(said: proto::Counted) -> Counted {
     let mut judge = Judge::default();
     let accounts = Accounts {
@@ -443,7 +444,7 @@ fn is_cpu(cpu: &proto::CpuTimes) -> bool {
 /// A port that is open.
 ///
 /// # Errors
-/// What cannot be and is needed, in words.
+/// A value that is impossible and needed, in words.
 pub(crate) fn opened(said: proto::OpenedPort) -> Result<proto::OpenedPort, String> {
     let max_load_pps = said.max_load_pps;
     if max_load_pps.is_nan() || max_load_pps <= 0.0 {

@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often a reached limit is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is known of an address.
+/// The state of an address.
 #[derive(Default)]
 struct Address {
     connections: usize,

@@ -8,7 +8,7 @@ use crate::proto::{self, Answer, Question, Work};
 use kpps_tester::Counted;
 use prost::Message;
 
-/// What a port is asked to do in a trial whose results are read.
+/// The task of a port in a trial whose results are read.
 fn work() -> Work {
     let frames = || {
         Some(proto::Frames {

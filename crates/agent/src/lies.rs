@@ -27,7 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
-/// What becomes of an honest answer.
+/// The change of an honest answer.
 type Lie = Arc<Mutex<dyn FnMut(&mut Says) + Send>>;
 
 struct Liar {
@@ -167,7 +167,7 @@ fn in_counted(change: fn(&mut proto::Counted)) -> impl FnMut(&mut Says) + Send +
     }
 }
 
-/// What was left out, in words.
+/// The values that were left out, in words.
 fn left_out(trial: &DetailedTrial) -> Vec<&str> {
     let each = trial.doubts.iter().filter_map(|doubt| match doubt {
         Doubt::Unbelievable { values } => Some(values.as_str()),

@@ -1,5 +1,6 @@
-//! What a trial is to do, in parts: with all frames of a load it is long, and it needs several times as much
-//! memory while it is read. So an agent limits what all sessions have sent it together, before it reads any.
+//! The task of a trial, in parts. With all frames of a load the task is long, and decoding needs several
+//! times as much memory. So an agent limits the bytes that all sessions together have sent, before it decodes
+//! any.
 
 use crate::proto;
 use crate::proto::question::Question as Asks;
@@ -13,7 +14,7 @@ pub(crate) const QUESTION: usize = 64 << 10;
 const PART: usize = 32 << 10;
 /// The longest work: a hundred thousand flows of several sizes, in both directions.
 pub(crate) const LONGEST: usize = 64 << 20;
-/// What all trials under way may take together.
+/// The most bytes of all trials under way together.
 const ALL: usize = 2 * LONGEST;
 
 /// A task split into messages, followed by the message that starts it and gets the reply.

@@ -87,7 +87,7 @@ impl Rules {
     /// is looked up here, once, so that the checked address is the address that is opened.
     ///
     /// # Errors
-    /// What is allowed, in words.
+    /// The message says what is allowed.
     pub fn admit(&self, spec: &Spec) -> Result<Spec, String> {
         let is_named = |kind: &Kind| matches!(kind, Kind::One(one) if one.includes(spec));
         if self.ports.iter().any(is_named) {

@@ -186,8 +186,8 @@ impl OpenPort {
         tester.asks(Duration::MAX)
     }
 
-    /// What a trial asks for, and how many ports send in it, if the rules allow it. From then on its load is
-    /// the port's.
+    /// The task of a trial, and its state for the number of its senders, if the rules allow it. From then on
+    /// its load is the port's.
     fn accept(&self, work: proto::Work) -> Result<(Task, TrialState), String> {
         let (task, senders) = convert::task(work)?;
         let from_now = self.shared.clock.now_ns().abs_diff(task.epoch_ns);

@@ -39,7 +39,7 @@ pub enum Cable {
     To(usize),
 }
 
-/// What a source has.
+/// The next frame of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A frame, which is in the buffer.
@@ -55,7 +55,7 @@ pub type Offer = Box<dyn FnMut(&mut Vec<u8>) -> Next + Send>;
 /// Takes each frame that a card sent.
 pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// What was done to cards, and what they did, since they exist.
+/// Counts of accesses to cards, and of the cards' actions, since their creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads of registers, by name.
@@ -79,7 +79,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What happened since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// What is around a model: bus, memory and wire.
+/// The environment of a model: bus, memory and wire.
 struct Around {
     memory: Memory,
     bus: Bus,

@@ -33,7 +33,7 @@ const LONG_RING: u16 = 2048;
 /// The Linux driver of all chips that are modelled.
 const MODULE: Model = Model::E1000;
 
-/// What to do.
+/// The plan of an audit.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kernel's name, or the folder that it is in.
@@ -102,7 +102,7 @@ impl FromStr for Bound {
 }
 
 impl Bound {
-    /// What exceeds the bound, in a line. A quantity that no row has exceeds every bound.
+    /// The quantities that exceed their bounds, in a line. A quantity that no row has exceeds every bound.
     pub fn exceeded(&self, audit: &Audit) -> Option<String> {
         let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
         if seen.is_empty() {
@@ -371,7 +371,7 @@ impl Plan {
             if task.frames(&now) > task.frames(&last) {
                 (last, progress) = (now.clone(), Instant::now());
             }
-            // What was lost never comes.
+            // Lost frames never arrive.
             if is_enough || progress.elapsed() > STALLED {
                 return Ok((now.since(&from), since.elapsed().as_secs_f64()));
             }
@@ -391,7 +391,7 @@ fn until_quiet(numbered: &Numbered) {
     }
 }
 
-/// What was broken since `before`.
+/// The breaches since `before`.
 fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
     let new = after.into_iter().filter_map(|it| {
         let old = before.iter().find(|old| (old.rule, &old.register) == (it.rule, &it.register));

@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What was done, for people.
+    /// A description of the breach, for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::ReservedBits => "reserved bits written as 1",

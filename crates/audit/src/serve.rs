@@ -23,7 +23,7 @@ use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion
 /// The longest that the clock sleeps.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// What all threads share.
+/// The state that all threads share.
 struct Shared {
     cards: Mutex<Cards>,
     /// Something may happen earlier than the clock thinks.

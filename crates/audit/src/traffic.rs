@@ -14,7 +14,7 @@ const UNDER_WAY: u64 = 128;
 const HEADER_BYTES: usize = 14;
 const TYPE: [u8; 2] = [0x88, 0xB5];
 
-/// What became of numbered frames.
+/// The fate of numbered frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     offered: u64,

@@ -6,7 +6,7 @@ use kpps_datasheet::Chip;
 /// A known difference between a device and the manual.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// What the device does.
+    /// The device's behaviour.
     pub what: &'static str,
     /// The reason.
     pub reason: &'static str,

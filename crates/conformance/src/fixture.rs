@@ -1,4 +1,4 @@
-//! What the suite runs on: a card, a platform for its driver, the far end of its cable, and time.
+//! The environment of the suite: a card, a platform for its driver, the far end of its cable, and time.
 
 use crate::{Departure, Failure};
 use kpps_datasheet::Chip;

@@ -11,12 +11,12 @@ pub enum Outcome {
     Pass,
     /// The device does not.
     Fail {
-        /// What was wrong.
+        /// The reason of the failure.
         reason: String,
     },
     /// The device departs from the manual in a known way, which was checked.
     Departure {
-        /// What the device does.
+        /// The device's behaviour.
         what: String,
         /// The reason.
         reason: String,

@@ -27,7 +27,7 @@ use kpps_datasheet::{Chip, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use split::Headers;
 
-/// What a receive queue has counted since it was made.
+/// The counters of a receive queue since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
     /// Good frames given to the consumer.

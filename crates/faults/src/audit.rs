@@ -1,5 +1,5 @@
-//! What the driver hands over to the card with each write of a tail: descriptors that this chip can take, and
-//! requests for reports as configured.
+//! Checks the descriptors that the driver hands over with each doorbell: this chip must be able to take them,
+//! and requests for reports must be as configured.
 
 use crate::buffers::Rights;
 use crate::check::{Breach, Check};

@@ -20,7 +20,7 @@ fn crosses(buffer: &PoolBuffer, bytes: usize) -> bool {
 /// Handles of pools with fewer buffers keep none.
 const SMALL_POOL: usize = 512;
 
-/// What the card may do with a buffer.
+/// The card's right to access a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     /// Nothing: it is in the pool.

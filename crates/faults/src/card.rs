@@ -279,7 +279,7 @@ pub(crate) struct Card {
     now_ps: Rc<Cell<u64>>,
 }
 
-/// What a card is made of.
+/// The parts of a card.
 pub(crate) struct Parts<'p> {
     pub(crate) plan: &'p Plan,
     pub(crate) audit: Audit,
@@ -376,7 +376,7 @@ impl Card {
         }
     }
 
-    /// What happens at this time, which is that of [`next_ps`](Self::next_ps).
+    /// Performs the events of this time, which is the time of [`next_ps`](Self::next_ps).
     fn happen(&mut self, at_ps: u64) {
         self.bus.at_ps = at_ps;
         self.bus.catch_up();
@@ -653,7 +653,7 @@ impl Registers for Window {
     }
 }
 
-/// What is wrong with a ring's memory.
+/// The mistake in a ring's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Misfit {
     Nothing,
@@ -667,7 +667,7 @@ enum Misfit {
 pub(crate) struct RingMemory {
     words: memory::RingMemory,
     misfit: Misfit,
-    /// What the CPU has of it in its cache, where caches do not follow the card by themselves.
+    /// The CPU's cached copy of the memory, where caches are not coherent with the card.
     cache: Option<Box<[AtomicU64]>>,
     slot: Slot,
 }
@@ -714,7 +714,7 @@ impl Drop for RingMemory {
     }
 }
 
-/// What a driver needs of its environment: the slot of a card.
+/// A driver's environment: the slot of a card.
 #[derive(Clone)]
 pub(crate) struct Slot {
     card: Rc<RefCell<Card>>,

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! The invariants, which must hold whatever happens.
 
 use kpps_driver::Refusal;
 use std::cell::{Cell, RefCell};

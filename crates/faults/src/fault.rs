@@ -24,7 +24,7 @@ pub enum Place {
     Operator,
 }
 
-/// What a fault may do to frames, besides losing and delaying them.
+/// The harm that a fault may do to frames, besides loss and delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
     /// Nothing: every frame arrives once and unchanged, or is lost.
@@ -56,7 +56,7 @@ macro_rules! faults {
                 match self { $(Self::$name => Place::$place,)+ }
             }
 
-            /// What it may do to frames.
+            /// The harm that it may do to frames.
             pub const fn harm(self) -> Harm {
                 match self { $(Self::$name => Harm::$harm,)+ }
             }

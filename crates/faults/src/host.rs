@@ -1,4 +1,4 @@
-//! What the host of a world is like: its buffers, and what its bus and memory cost.
+//! The host of a world: its buffers, and the costs of its bus and memory.
 
 /// How buffers lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ impl Layout {
     }
 }
 
-/// What the parts of a host cost, in ps.
+/// The costs of the parts of a host, in ps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// A register read, and a write.

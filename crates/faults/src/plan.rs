@@ -24,7 +24,7 @@ const BETWEEN_POLLS: u16 = 6;
 const IN_A_PAUSE: u16 = 22;
 pub(crate) const SMALL_RING: u16 = 128;
 
-/// What the driver's user does with frames.
+/// The user's way to handle frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
     /// Receives frames.
@@ -99,7 +99,7 @@ pub struct Plan {
     pub chip: Chip,
     /// The driver's configuration.
     pub config: Config,
-    /// What it is used for.
+    /// The driver's use.
     pub usage: Use,
     /// The interrupt is a level that is sampled again, as on PCI; otherwise a message for each rise.
     pub level: bool,
@@ -223,8 +223,8 @@ impl Plan {
             .with_links_and_costs(&mut random)
     }
 
-    /// How frames lie in memory, and how they are sent. What came later is drawn last, so that all else is as
-    /// it was before.
+    /// The layout of frames in memory, and how they are sent. Later additions are drawn last, so that the
+    /// rest of a world stays as it was before.
     fn with_memory_and_sizes(mut self, random: &mut Rng) -> Self {
         self.sending = Sending::ALL[random.usize(..Sending::ALL.len())];
         (self.returns, self.coherent) = (random.bool(), random.bool());
@@ -353,7 +353,7 @@ impl Plan {
         } else {
             let forwards = matches!(self.usage, Use::Echo | Use::Bridge | Use::Route | Use::Nat);
             let polls = matches!(self.config.service, Service::Polling { .. });
-            // What comes for another port is sent all at once after a pause.
+            // Frames for another port are sent all at once after a pause.
             let at_once = match (forwards, polls) {
                 (true, _) => IN_A_PAUSE,
                 (false, true) => BETWEEN_POLLS,

@@ -58,7 +58,7 @@ impl Runner {
     }
 }
 
-/// What was reached in the driver, and what watchdog and operator did.
+/// Places reached in the driver, and actions of watchdog and operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// Starts of a device, the first included.
@@ -113,7 +113,7 @@ impl Reached {
     }
 }
 
-/// What driver and user have counted.
+/// The counts of driver and user.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     /// Descriptors, and whole frames with their bytes.
@@ -169,7 +169,7 @@ pub(crate) struct Port {
     taken: u64,
     got_before: u64,
     dropped: u64,
-    /// What had been counted when the device was last started.
+    /// The counts at the last start of the device.
     begun: Counted,
     /// Buffers of sent frames go straight back into the receive ring.
     returns: bool,
@@ -365,7 +365,7 @@ impl Port {
         }
     }
 
-    /// What follows a start or a reset that succeeded.
+    /// Begins anew after a successful start or reset.
     fn begin(&mut self) {
         self.runner = Runner::new(&self.config.service, self.sleeps);
         (self.interrupt_at, self.poll_at, self.pause_ps) = (None, None, PAUSE_PS);
@@ -385,7 +385,7 @@ impl Port {
         self.look();
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     fn counted(&mut self) -> Counted {
         let Some(device) = &mut self.device else { return Counted::default() };
         let unfit = device.rx.source_mut().unfit();
@@ -442,7 +442,7 @@ impl Port {
             let (now, begun) = (&now.writes[which], &begun.writes[which]);
             std::array::from_fn::<_, 4, _>(|of| now[of] - begun[of])
         };
-        // What was queued and not handed over is not seen yet.
+        // Frames that were queued and not handed over are not seen yet.
         let (seen, counted) = (since(0), since(1));
         if seen[..2] != counted[..2] || seen[2] > counted[2] || seen[3] != counted[3] {
             wrong("tail writes, contexts, and requests for a report");
@@ -687,8 +687,8 @@ impl Port {
         self.look();
     }
 
-    /// What is known before the driver is asked to receive: empty slots, tail writes, and descriptors that
-    /// the card has written back.
+    /// The state before the driver is asked to receive: empty slots, tail writes, and descriptors that the
+    /// card has written back.
     fn before(&self) -> Before {
         let device = self.device.as_ref();
         Before {
@@ -832,7 +832,8 @@ impl Port {
             self.all_multicast = self.dice.below(OtherFilters, 2) == 1;
             control.set_all_multicast(self.all_multicast);
             control.set_promiscuous(self.config.promiscuous);
-            // What fails here says why in the driver's next call; a chip without tags refuses their filter.
+            // A failure here shows up as an error of the driver's next call; a chip without tags refuses
+            // their filter.
             let _ = control.set_vlans(Some(&[5, 7]));
             let _ = control.set_vlans(None);
             let _ = control.set_unicast(3, Some([2, 0, 0, 0, 0, 0x77]));
@@ -909,7 +910,7 @@ fn unfilled(counters: &RxCounters) -> u64 {
     counters.no_buffer + counters.unfit_buffers
 }
 
-/// What is done with received frames while the driver runs.
+/// Handles received frames while the driver runs.
 pub(crate) struct Sink {
     /// Frames for the application, with their bytes.
     pub(crate) kept: Vec<(Buf, u16)>,

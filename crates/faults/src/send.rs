@@ -29,7 +29,7 @@ const UDP: usize = IP + ipv4::HEADER_BYTES;
 const IP_SUM: Sum = Sum { start: IP as u8, field: IP as u8 + 10, end: UDP as u16 - 1 };
 const UDP_SUM: Sum = Sum { start: UDP as u8, field: UDP as u8 + 6, end: 0 };
 
-/// What should have been counted.
+/// The counts that are expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) frames: u64,
@@ -238,7 +238,7 @@ impl Sender {
         // of the FIFO stay free.
         let longest = Segmentation { payload_bytes: desc::DATA_MAX_BYTES, ..all };
         let widest = Segmentation { mss: (self.fifo_bytes - 80 - PAYLOAD as u32) as u16, ..longest };
-        // What is wrong with some is seen only while the parts are drawn: after the question for room.
+        // Some mistakes are seen only while the parts are drawn: after the question for room.
         let (parts, meta, late): (&[u16], _, _) = match self.random.u8(..15) {
             0 => (&[], plain, false),
             1 => (&[60, 0], plain, true),

@@ -230,7 +230,7 @@ pub(crate) struct Station {
     /// The driver is started then; the operator starts the stopped device then.
     retry_at: u64,
     start_at: u64,
-    /// What the card and the driver counted when the driver was started.
+    /// The counts of card and driver at the driver's start.
     begun: [u64; 4],
     /// Frames that former drivers got, and that the rings lost.
     got_before: u64,
@@ -494,7 +494,7 @@ impl Station {
         [rx, tx, own_rx.doorbells, own_tx.doorbells]
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn checks(&self) {
         if !self.card.borrow().closes() {
             self.check.breach(Breach::CardLedger);

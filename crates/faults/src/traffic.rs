@@ -118,7 +118,7 @@ fn mixed(number: u64, stream: usize) -> u64 {
     (number ^ (stream as u64 + 1) << 56).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// What frames look like where they arrive.
+/// The form of frames where they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looks {
     /// Their IPv4 header must be good.
@@ -227,7 +227,7 @@ pub(crate) enum Pace {
     Every { gap_ps: u64 },
 }
 
-/// What comes out of the cable.
+/// The event at the end of the cable.
 pub(crate) enum Arrival {
     /// A frame with a good FCS.
     Good,
@@ -382,8 +382,8 @@ impl Cable {
         self.next_ps = self.next_ps.min(now_ps);
     }
 
-    /// What happens at `now_ps`, the time of [`next_ps`](Self::next_ps), on a cable of this speed; the frame
-    /// is [`bytes`](Self::bytes).
+    /// Performs the event at `now_ps`, the time of [`next_ps`](Self::next_ps), on a cable of this speed; the
+    /// frame is [`bytes`](Self::bytes).
     pub(crate) fn happen(&mut self, now_ps: u64, mbps: u16) -> Arrival {
         self.mbps = mbps;
         if self.plug_ps.is_some_and(|plug_ps| plug_ps <= now_ps) {

@@ -77,10 +77,10 @@ fn is_full_rate(recovered_pps: u64, fresh_pps: u64) -> bool {
     recovered_pps >= fresh_pps.div_ceil(2)
 }
 
-/// What came of a world.
+/// The outcome of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What must not happen did: when, in virtual ps, and what.
+    /// The breach, if there was one: its time in virtual ps, and its kind.
     pub breach: Option<(u64, Breach)>,
     /// Frames that were offered to the ports or by their senders.
     pub offered: u64,
@@ -92,7 +92,7 @@ pub struct Outcome {
     pub ps: u64,
     /// How often each kind of fault happened.
     pub fired: [u64; Fault::COUNT],
-    /// What was reached in the driver of each port, and what watchdog and operator did.
+    /// Places reached in the driver of each port, and actions of watchdog and operator.
     pub reached: Vec<Reached>,
     /// The last events, if they were asked for.
     pub events: Vec<String>,
@@ -145,7 +145,7 @@ impl Outputs<Frame> for Out<'_> {
     }
 }
 
-/// What is made of received frames.
+/// The application for received frames.
 enum Program {
     Receive,
     Send,
@@ -408,7 +408,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What the application does with the frames that a port received.
+    /// Gives the frames that a port received to the application.
     fn use_frames(&mut self, from: usize) {
         let now_ns = self.now_ps.get() / 1000;
         let mut received = std::mem::take(&mut self.ports[from].sink.kept);
@@ -520,7 +520,7 @@ impl<'p> World<'p> {
         self.cards().map(|card| card.borrow().mbps()).min().unwrap_or(1000)
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn step_checks(&mut self, which: usize) {
         let port = &mut self.ports[which];
         port.check_counters();
@@ -564,7 +564,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What must hold when all is quiet.
+    /// Checks the invariants of quiet times.
     fn quiet_checks(&mut self) {
         for port in &mut self.ports {
             let Some(device) = &mut port.device else { continue };
@@ -736,7 +736,7 @@ impl<'p> World<'p> {
             while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
                 self.run(self.now_ps.get() + MS);
             }
-            // What was not offered in this time is not offered at all.
+            // Frames that were not offered in this time are not offered at all.
             self.offer(Pace::Silent, 0);
             self.dice.activate(false);
             self.check.note(|| "faults end".to_owned());

@@ -144,7 +144,7 @@ mod tests {
         chunks.iter().enumerate().map(|(number, chunk)| frame(number, chunk)).collect()
     }
 
-    /// What a kernel makes of them.
+    /// The superpacket that a kernel makes of these frames.
     fn merged(frames: &[Vec<u8>]) -> Vec<u8> {
         let headers = Headers::of(&frames[0]).unwrap();
         let start = headers.payload(&frames[0]);

@@ -28,7 +28,7 @@ struct Rig {
     /// Where `a` and `b` are, and the bridge, if it is that.
     ends: Net,
     router: Option<Net>,
-    /// What to tell `kpps trial` of it.
+    /// Its arguments of `kpps trial`.
     words: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ fn cells(trial: &Value) -> [String; 7] {
     ]
 }
 
-/// What should not be.
+/// The faults of a trial.
 fn faults(trial: &Value) -> Vec<String> {
     let mut faults: Vec<_> = ["duplicated", "reordered", "corrupted"]
         .into_iter()
@@ -147,7 +147,7 @@ fn difference(trials: [&Value; 2], pointer: &str) -> Option<f64> {
     Some((second? - first?).abs() / first.filter(|first| *first > 0.0)?)
 }
 
-/// What differs too much between two trials of the same load; prints how much.
+/// The values that differ too much between two trials of the same load. Prints how much.
 fn differences(trials: [&Value; 2]) -> Vec<String> {
     let mut found = Vec::new();
     for (name, pointer, most) in [("received", "/received", 0.03), ("p50", "/latency_ns/p50", 0.1)] {

@@ -1,5 +1,5 @@
-//! What a shell offers for a value: names of profiles and studies, interfaces, ports. The shell asks the
-//! command itself, so the values are those of this build and of this host.
+//! The completions of a value in a shell: names of profiles and studies, interfaces, ports. The shell asks
+//! the command itself, so the values are those of this build and of this host.
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};

@@ -42,7 +42,7 @@ pub struct Arguments {
     target: Target,
 }
 
-/// What a curve is measured on.
+/// The testbed of a curve.
 struct Ready {
     testbeds: Vec<NamedTestbed>,
     source: Box<dyn Source>,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// A testbed that is ready.
 pub struct OpenTestbed {
     pub testbed: Box<dyn Testbed>,
-    /// What the live view reads while a trial runs.
+    /// The source that the live view reads while a trial runs.
     pub source: Box<dyn Source>,
     /// Facts about the testbed, by name.
     pub environment: BTreeMap<String, String>,

@@ -67,7 +67,7 @@ pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
     Ok(kpps_report::files::refuse_overwriting(&given)?)
 }
 
-/// What a result must keep, or the command ends with exit code 1.
+/// The bounds of a result. If the result breaks one, the command ends with exit code 1.
 #[derive(Args, Clone)]
 pub struct BoundArguments {
     /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%

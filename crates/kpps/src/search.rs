@@ -1,4 +1,4 @@
-//! What `kpps ndr`, `sizes` and `rfc2544` have in common: the range, the journal, the runner of trials.
+//! Common parts of `kpps ndr`, `sizes` and `rfc2544`: the range, the journal, the runner of trials.
 
 use crate::error::Failure;
 use crate::live::OpenTestbed;

@@ -1,4 +1,4 @@
-//! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
+//! The testbed of a trial: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
 use crate::live::OpenTestbed;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is measured.
+/// The arguments that choose a testbed.
 #[derive(Args)]
 #[command(
     mut_arg("machine", |machine| machine.help("The simulated machine: a name (`kpps list machines`) or a .toml file \
@@ -126,7 +126,7 @@ impl Target {
         self.clock.unwrap_or(Clock::Instructions)
     }
 
-    /// What kind of testbed it is.
+    /// The kind of testbed.
     pub fn kind(&self) -> Kind {
         Kind::of(&self.testbed)
     }

@@ -46,7 +46,7 @@ pub struct Params {
     pub read_disconnect_bytes: u32,
     /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.
     pub register_read_ps: u64,
-    /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
+    /// The cost of a register write for the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
     /// Writes that this buffer holds. The CPU waits while it is full, until the oldest has crossed the bus.
     /// 0: it never is.
@@ -110,7 +110,7 @@ pub struct Background {
     pub bytes: u32,
 }
 
-/// What became of a [`Background`] device's bursts.
+/// The fate of a [`Background`] device's bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundTally {
     /// Bursts requested.
@@ -338,7 +338,7 @@ impl Bus {
         self.background_next_ps = first_ps;
     }
 
-    /// What became of the background device's bursts that were due by `now_ps`, which is no earlier than any
+    /// The fate of the background device's bursts that were due by `now_ps`, which is no earlier than any
     /// [`Bus::transfer`] so far.
     #[inline]
     pub fn background_tally(&mut self, now_ps: u64) -> BackgroundTally {

@@ -96,7 +96,7 @@ impl Usage {
         self.hardirq_ps + self.softirq_ps + self.thread_ps
     }
 
-    /// What has been added since `earlier`.
+    /// The increase since `earlier`.
     #[inline]
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
@@ -133,7 +133,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What has been added since `earlier`.
+    /// The increase since `earlier`.
     #[inline]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
@@ -695,7 +695,7 @@ impl Machine {
         seen.0.get().is_some_and(|then| fetched - then.min(fetched) < self.0.host.cache_lines)
     }
 
-    /// The CPU enters an interrupt handler. What its cache still has of the handler's lines costs nothing
+    /// The CPU enters an interrupt handler. Lines of the handler that are still in its cache cost nothing
     /// more.
     #[inline]
     pub fn enter_interrupt(&self) {

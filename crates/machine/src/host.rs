@@ -1,6 +1,6 @@
 //! The costs of a simulated host: its CPU, its caches and its memory allocator.
 //!
-//! What a driver and a kernel do to a packet buffer, a descriptor or an interrupt is the same work on every
+//! The work of a driver and a kernel on a packet buffer, a descriptor or an interrupt is the same on every
 //! host: a number of cycles and a number of cache lines ([`Work`]). A host says how long its cycles are, what
 //! a line costs from memory and from its cache, and how much its cache holds ([`Host`]). [`Params::new`]
 //! makes times of both.
@@ -58,7 +58,7 @@ pub struct Host {
     /// Developer's Manual, volume 3A, Memory Cache Control: Strong Uncacheable).
     #[serde(default)]
     pub ring_uncached: bool,
-    /// What the CPU waits for a write of at most 8 bytes to such memory; `None`: as long as for a read, as
+    /// The CPU's wait for a write of at most 8 bytes to such memory; `None`: as long as for a read, as
     /// neither may pass the other. A read takes `cache_miss_ps`: the CPU waits for the same memory.
     #[serde(default)]
     pub uncached_write_ps: Option<u64>,
@@ -248,7 +248,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// What `work` takes on `host`.
+    /// The cost of `work` on `host`.
     pub fn new(host: &Host, work: &Work) -> Self {
         let own = |cycles: u64| cycles * host.cycle_ps;
         let ps = |cycles| pentium_iii_ps(cycles, host.cycles_ratio, host.cycle_ps);

@@ -224,7 +224,7 @@ impl Arrays {
 
 /// Where packet buffers come from. A handle: clones share the free buffers.
 ///
-/// It is the kernel's allocator, with its costs. What a buffer costs depends on where it was: in the array
+/// It is the kernel's allocator, with its costs. The cost of a buffer depends on where it was: in the array
 /// of the CPU, in the lists, or in a page that was never used; and on how many lines the CPU has fetched
 /// since it last touched the buffer's structure. [`Allocator::recycling`] is a list in front of it, as
 /// drivers and routers have that recycle their buffers.
@@ -507,7 +507,7 @@ mod tests {
         Machine::new(host, World::new(Memory::new(1 << 20, LINE), bus))
     }
 
-    /// What some work takes.
+    /// The cost of some work.
     fn cost(machine: &Machine, work: impl FnOnce()) -> u64 {
         let began = machine.now_ps();
         work();

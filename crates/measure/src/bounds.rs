@@ -6,7 +6,7 @@ use kpps_results::ndr::Ndr;
 use kpps_results::{Curve, Doubt, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
 
-/// What a result must keep. A bound on what was not observed is broken.
+/// The bounds of a result. A bound on a value that was not observed is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
     /// The largest loss of the device under test, 0 to 1.
@@ -220,7 +220,7 @@ fn all_kept(broken: &[String]) -> Result<(), Error> {
 /// A largest loss: 0 to below 1, or per cent.
 ///
 /// # Errors
-/// What a loss looks like.
+/// The message shows the form of a loss.
 pub fn loss(text: &str) -> Result<f64, String> {
     match text {
         "0" | "0%" => Ok(0.0),
@@ -233,7 +233,7 @@ pub fn loss(text: &str) -> Result<f64, String> {
 /// A rate in frames per second, not relative to a line.
 ///
 /// # Errors
-/// What a rate looks like.
+/// The message shows the form of a rate.
 pub fn rate_pps(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(crate::units::Rate::Pps(pps)) if pps.is_finite() => Ok(pps),
@@ -244,7 +244,7 @@ pub fn rate_pps(text: &str) -> Result<f64, String> {
 /// A latency: 1 ns to 1 h, as 100us.
 ///
 /// # Errors
-/// What a latency looks like.
+/// The message shows the form of a latency.
 pub fn latency(text: &str) -> Result<Duration, String> {
     let help = || format!("'{text}' is not a latency: give it as 100us, 2.5ms or 1s");
     let (value, unit) = crate::units::number(text).ok_or_else(help)?;

@@ -15,7 +15,7 @@ pub enum Error {
     /// A bound that was asked for is broken.
     #[error("{0}")]
     Broken(String),
-    /// What was measured is no valid measurement of the device under test.
+    /// The result is no valid measurement of the device under test.
     #[error("no valid measurement of the device under test: {0}")]
     Invalid(String),
     /// The user interrupted it.

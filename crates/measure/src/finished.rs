@@ -1,6 +1,6 @@
 //! Measurements that need not be repeated, kept in a journal: simulations, which are the same each time, and
-//! guests on the clock of instructions, which are nearly so. What may change between two runs is in
-//! [`resume`](crate::resume) instead.
+//! guests on the clock of instructions, which are nearly so. Measurements that may change between two runs
+//! are in [`resume`](crate::resume) instead.
 
 use crate::error::Error;
 use crate::journal::{Journal, JournalError};
@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock};
 /// Finished measurements, found again by a name that contains all that their results depend on.
 pub struct Finished<T> {
     journal: Option<Mutex<Journal<T>>>,
-    /// What all measurements depend on: this program and its profiles.
+    /// The version that all measurements depend on: this program and its profiles.
     program: String,
     /// Why the last of the results that are not in the journal could not be written.
     failed: Mutex<Option<JournalError>>,
@@ -138,7 +138,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What was measured of settings 1 to 4, if the third measurement is interrupted or fails.
+    /// The results of settings 1 to 4, if the third measurement is interrupted or fails.
     fn run(finished: &Finished<u32>, third: impl Fn() -> Result<u32, TrialError>) -> (Vec<u32>, Vec<u32>) {
         let mut measured = Vec::new();
         let results = finished.each(&[1_u32, 2, 3, 4], |&setting| {

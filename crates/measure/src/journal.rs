@@ -130,7 +130,7 @@ fn results<T: DeserializeOwned>(
     rests.into_iter().map(result).collect::<Result<_, _>>().map_err(|_| JournalError::Other(path.to_owned()))
 }
 
-/// What a merge has done.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// Results that the journal has now.
@@ -142,7 +142,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// What the user must know, a sentence each.
+    /// Notes for the user, a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let note =
             |path: &PathBuf| format!("{} ends in the middle of a line, which is left out", path.display());
@@ -459,7 +459,7 @@ mod tests {
             assert!(error.to_string().starts_with("line 3 of "), "{error}");
             assert_eq!(fs::read(&path).unwrap(), changed);
         }
-        // What the message says helps.
+        // The remedy in the message helps.
         fs::write(&path, [lines[0], lines[1], lines[3]].concat()).unwrap();
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
     }

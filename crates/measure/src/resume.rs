@@ -10,8 +10,9 @@ use crate::observer::Observer;
 use kpps_results::{Limit, Trial};
 use std::collections::BTreeSet;
 
-/// The largest difference of what one system delivers of what was sent, as a share of the higher one. Rates
-/// of repeated trials on a quiet host are within 3 %. What was not sent is the tester's, and is not compared.
+/// The largest difference of the delivered share of one system, as a share of the higher one. Rates of
+/// repeated trials on a quiet host are within 3 %. Frames that were not sent are the generator's shortfall,
+/// and are not compared.
 const SAME_DELIVERY: f64 = 0.05;
 /// The largest difference of two loss ratios of one system, and its largest share of the higher one. Below a
 /// thousandth of the frames no difference counts: hosts drop a few frames now and then.
@@ -170,14 +171,14 @@ impl Resume {
     }
 }
 
-/// What limits or disturbs the new trial and did not limit the old one. Such a trial confirms no result of
-/// the device under test.
+/// The limit or disturbance of the new trial that the old trial did not have. Such a trial confirms no result
+/// of the device under test.
 fn disturbed_by(old: &Trial, new: &Trial) -> Option<&'static str> {
     let what = new.limit().map_or("a trial that something disturbed", Limit::words);
     (old.is_of_the_device() && !new.is_of_the_device()).then_some(what)
 }
 
-/// What a trial delivered, in words.
+/// The delivered frames of a trial, in words.
 fn delivered(trial: &Trial) -> String {
     let p50 = trial.latency_ns.p50.map(|ns| format!(", p50 {:.1} µs", ns as f64 / 1e3)).unwrap_or_default();
     format!("{:.1} kpps with {:.2} % loss{p50}", trial.delivered_pps / 1e3, trial.loss_ratio * 100.0)

@@ -47,7 +47,7 @@ pub struct Subject {
 /// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
 /// same order have the same results.
 pub struct Runner<'r> {
-    /// What is measured.
+    /// The subject of the measurement.
     pub subject: Subject,
     testbed: Box<dyn Testbed>,
     resume: Option<Resume>,

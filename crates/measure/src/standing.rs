@@ -42,7 +42,7 @@ impl StandingQueue {
         if self.least_ns.contains(&u64::MAX) {
             return None;
         }
-        // What was added within the last part is what was added from the part before to this one.
+        // The increase within the last part is taken from the increase between the part before and this one.
         let longer_ns = last.saturating_sub(first) + last.saturating_sub(before);
         let ratio = longer_ns as f64 / (self.part_ns * PARTS as u64) as f64;
         let frames = arrived as f64 * ratio / (1.0 + ratio);

@@ -106,7 +106,7 @@ fn far_tester(lab: &Lab) -> Tester {
     tester_at(&lab.security("token"), [&there[0], &there[1]], addresses())
 }
 
-/// What comes of this within [`PATIENCE`].
+/// The result of `work`, which must be ready within [`PATIENCE`].
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, done) = mpsc::channel();
     std::thread::spawn(move || to.send(work()));

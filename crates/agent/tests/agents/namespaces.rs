@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// What medians of latency may differ by between two processes on a quiet machine.
+/// The largest difference of median latencies between two processes on a quiet machine.
 const NOISE_NS: u64 = 1000;
 
 /// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
@@ -140,7 +140,7 @@ fn said(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// What the agents' processes are; nothing without its environment.
+/// The code of the agents' processes; it does nothing without its environment.
 #[test]
 #[ignore = "the other tests start it"]
 fn an_agent() {
@@ -292,9 +292,9 @@ fn median_ns(tester: &mut Tester) -> Option<(u64, u64)> {
     Some(each.next()??.min(each.next()??))
 }
 
-/// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures right after. What else the machine does makes each of the two longer now and then. So it
-/// is enough that two in a row agree once, or the shortest of each; a constant stays.
+/// An agent's clock was off by another constant after each start, by microseconds. The truth is the
+/// measurement of one process right after. Other work of the machine makes each of the two longer now and
+/// then. So it is enough that two in a row agree once, or the shortest of each; a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
@@ -385,7 +385,8 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
     });
 }
 
-/// What came while the receiver did not run waits for it, or is its own overflow: no loss of the device.
+/// Frames that came while the receiver did not run wait for it, or are its own overflow: no loss of the
+/// device.
 #[test]
 fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let Some(lab) = Lab::new() else { return };

@@ -117,7 +117,7 @@ enum Origin {
     Here,
 }
 
-/// What to do with a frame.
+/// The decision about a frame.
 enum Verdict {
     /// Drop it.
     End(Reason),

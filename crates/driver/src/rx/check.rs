@@ -146,7 +146,7 @@ impl Checker {
     }
 }
 
-/// What the consumer gets of one descriptor.
+/// The consumer's share of one descriptor.
 pub(super) enum Part {
     /// Nothing.
     Skipped,

@@ -33,7 +33,7 @@ impl<T> Exclusive<T> for &mut T {
     }
 }
 
-/// What an interrupt handler did.
+/// The work of an interrupt handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
     /// All causes found. None: the interrupt was another device's.
@@ -46,7 +46,7 @@ pub struct Handled {
     pub turns: usize,
 }
 
-/// What a poll did.
+/// The work of a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// Descriptors received.

@@ -336,7 +336,7 @@ fn the_watchdog_looks_beyond_what_was_reclaimed() {
     assert_eq!((dev.tx.pending(), dev.tx.reclaim(9)), (3, 3));
 }
 
-/// What the driver says of its receiver.
+/// The driver's verdict on its receiver.
 fn lost(dev: &mut Dev<'_>) -> Result<bool, Error> {
     dev.control.has_lost_receiver(&mut dev.rx)
 }

@@ -1,4 +1,4 @@
-//! What registers hold after a start, as numbers.
+//! The contents of registers after a start, as numbers.
 
 use crate::common::*;
 use kpps_datasheet::{Chip, Media, bit, reg};
@@ -8,7 +8,7 @@ use kpps_driver::{
 };
 use kpps_platform::wrap::Counts;
 
-/// What to change in the configuration of [`small`].
+/// A change of the configuration of [`small`].
 type Change = fn(&mut Config);
 
 fn changed(change: Change) -> Config {

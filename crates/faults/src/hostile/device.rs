@@ -25,7 +25,7 @@ const MEMORY_BYTES: usize = 1 << 20;
 pub(super) const BUFFER_BYTES: usize = 2048;
 /// Turns of the device in one call of the driver: many times what any call needs.
 const MOST_TURNS: u64 = 1_000_000;
-/// What a register read, a write, and a burst on the bus take, in ps.
+/// The durations of a register read, a write, and a burst on the bus, in ps.
 const READ_PS: u64 = 700 * NS;
 const WRITE_PS: u64 = 150 * NS;
 const BURST_PS: u64 = 100 * NS;
@@ -70,7 +70,7 @@ enum Card {
     Express(Express),
 }
 
-/// What happens at a turn of the device.
+/// The device's action at its turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The driver looks at a word of a ring.
@@ -89,7 +89,7 @@ enum Habit {
     Bits(u64),
 }
 
-/// What one call of the driver did.
+/// The work of one call of the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     pub(super) reads: u64,
@@ -112,7 +112,7 @@ pub(super) struct World {
     card: RefCell<Card>,
     now_ps: Cell<u64>,
     bus_free_ps: Cell<u64>,
-    /// What the driver has written last to a register.
+    /// The driver's last write to each register.
     written: RefCell<BTreeMap<u32, u32>>,
     /// Register and answer of the driver's last read.
     read_last: Cell<(u32, u32)>,
@@ -177,7 +177,7 @@ impl World {
         self.account.set(Account::default());
     }
 
-    /// What it did until now.
+    /// The work so far.
     pub(super) fn account(&self) -> Account {
         self.account.get()
     }
@@ -365,7 +365,7 @@ impl World {
     fn check_write(&self, offset: u32, value: u32) {
         self.written.borrow_mut().insert(offset, value);
         let is = |register: u32| self.chip.offset(register) == offset;
-        // What the driver only passes back is the device's.
+        // A value that the driver only writes back comes from the device.
         let passed_back = if self.read_last.get().0 == offset { self.read_last.get().1 } else { 0 };
         if is(reg::CTRL) && value & !passed_back & ctrl::RST != 0 {
             self.forget_rings();

@@ -5,7 +5,7 @@
 //! register may read as anything, and any word of a ring and any byte of a buffer may change, at any moment.
 //! It may be slow, too, vanish and come back.
 //!
-//! What must hold is checked by panics, so that a fuzzer or a test sees where:
+//! Invariants are checked by panics, so that a fuzzer or a test sees where one was broken:
 //!
 //! - Nothing panics.
 //! - A call ends. It waits for at most 200 ms and reads at most 5,000 registers; a start or a reset waits for

@@ -16,7 +16,7 @@ use kpps_machine::US;
 use kpps_platform::{Buffer, BufferSource};
 use std::rc::Rc;
 
-/// What a call may wait for in all, in ns of virtual time, and how many registers it may read.
+/// The longest total wait of a call, in ns of virtual time, and the most registers that it may read.
 #[derive(Clone, Copy)]
 struct Bound {
     waits_ns: u64,
@@ -32,7 +32,7 @@ const CALL: Bound = Bound { waits_ns: 200_000_000, reads: 5_000 };
 /// A start: reset, EEPROM, PHY, all registers.
 const START: Bound = Bound { waits_ns: 2_000_000_000, reads: 50_000 };
 
-/// What happened in a run.
+/// The events of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Calls of the user.

@@ -1,4 +1,4 @@
-//! What the commands on ports have in common: their options, the end of a run, and its results.
+//! Common parts of the commands on ports: their options, the end of a run, and its results.
 
 use crate::error::Failure;
 use crate::live::Live;

@@ -122,7 +122,7 @@ impl PortPair {
         self.traffic().least_size()
     }
 
-    /// What frames look like.
+    /// The form of frames.
     fn traffic(&self) -> kpps_tester::Traffic {
         kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen(&self.vlan) }
     }

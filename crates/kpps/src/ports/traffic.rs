@@ -82,7 +82,7 @@ impl Traffic {
         first(given)
     }
 
-    /// What they say, on ports with these VLANs (0 for none).
+    /// The traffic that the arguments choose, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows, dscp, ttl: hops, .. } = self;
         let of =

@@ -73,7 +73,7 @@ pub struct Arguments {
     interval: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
+    /// The limits of the sending ports: results of `kpps calibrate`, one file for each direction
     #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     calibration: Vec<PathBuf>,
     /// If the load is above the calibration, send nothing and end with exit code 1
@@ -204,7 +204,7 @@ fn publish(
     }
 }
 
-/// What is offered, and for how long.
+/// The load to offer, and for how long.
 fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;

@@ -81,7 +81,7 @@ fn document(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// What it says in its one line, and how it ends.
+/// Its one line of output, after it ended with `code`.
 fn line(output: &Output, code: i32) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
@@ -271,8 +271,8 @@ fn under_load(lab: &Lab, token: &[&str]) -> ([Process; 2], Child) {
     begun.unwrap()
 }
 
-/// Waits until a load of 2 kpps is sent. What is sent before it, to learn the way and to measure what the
-/// sender can send, is much less or much more. False: the trial has ended before.
+/// Waits until a load of 2 kpps is sent. Frames before it, to learn the way and to measure the sender's
+/// limit, are much fewer or many more. False: the trial has ended before.
 fn wait_for_load(net: &Net, trial: &mut Child) -> bool {
     let (begun, mut steady, mut rates) = (Instant::now(), 0, Vec::new());
     let mut last = (Instant::now(), net.sent("pa"));

@@ -146,7 +146,7 @@ fn a_circle_is_found() {
     let root = ("", "mod a;\nmod b;\nmod c;\npub use b::{B, d::D};");
     for (files, expected) in [
         (vec![("a", "use crate::b::B;"), ("b", "use super::a;")], Some("a b a")),
-        // What the crate publishes is of the file that has it.
+        // An item that the crate publishes belongs to the file that defines it.
         (vec![("a", "use crate::{B,\n    c};"), ("b", ""), ("c", "fn x() { crate::a::y() }")], Some("a c a")),
         (vec![("a", "use crate::D;"), ("b", "pub mod d;"), ("b/d", "use crate::a::x;")], Some("a b/d a")),
         (

@@ -481,7 +481,7 @@ fn manual_pages_and_completions_are_made_of_the_same_definitions() {
     assert_eq!(kpps(&here, &["completions", "csh"]).status.code(), Some(2));
 }
 
-/// What a shell asks the command at each Tab, as bash does.
+/// A shell's question to the command at each Tab, as bash asks it.
 #[test]
 fn a_shell_is_offered_values() {
     let offered = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! What happens to files if something goes wrong: no result is lost, neither an old one nor a new one.
+//! Files after failures: no result is lost, neither an old one nor a new one.
 
 use kpps_measure::journal::Journal;
 use serde_json::Value;
@@ -108,7 +108,7 @@ fn an_output_that_takes_nothing_is_an_error() {
             );
         }
     }
-    // What is for a person may have files beside it.
+    // Output for a person may have files beside it.
     let output = run(&format!("{CURVE} --results file.json"), ">&-");
     assert!(output.status.code() == Some(1) && folder.path().join("file.json").exists(), "{output:?}");
     for redirections in [">/dev/null", "<&- >/dev/null", "<>/dev/null >&0", "2>&-"] {

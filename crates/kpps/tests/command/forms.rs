@@ -97,7 +97,7 @@ const OF_THE_DOCUMENT: &str = "schema kind kpps_version testbed frame_bytes_with
     line_rate_pps duration_s complete doubts learned duplicated reordered corrupted other_traffic sent_bps clocks \
     environment directions interfaces ip cpus softnet interrupts softirqs provenance";
 
-/// What is wrong with a table.
+/// The mistakes in a table.
 fn differences(document: &Value, rows: &[Row]) -> Vec<String> {
     let objects = objects(document);
     let mut wrong = Vec::new();

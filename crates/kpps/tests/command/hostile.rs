@@ -36,7 +36,7 @@ fn arguments(words: &str) -> Vec<OsString> {
     ];
     let argument = |word: &str| {
         let word = stands_for.iter().fold(word.to_owned(), |word, (name, text)| word.replace(name, text));
-        // What is not UTF-8 is no String.
+        // A word that is not UTF-8 is no String.
         let parts: Vec<&[u8]> = word.split("<byte>").map(str::as_bytes).collect();
         OsString::from_vec(parts.join(&b"\xff"[..]))
     };
@@ -251,7 +251,7 @@ const SIMULATED: &[(&str, &str)] = &[
         "curve --app bridge --set driver.report_every=200",
         "completion.report_every: 200 is not within 1 to 128",
     ),
-    // What is taken and would change nothing.
+    // Settings that are valid and would change nothing.
     ("curve --set machine.cpus=2", "machine.cpus has no effect: one CPU does the work here"),
     ("curve --app bridge --set machine.cpus=1", "machine.cpus has no effect"),
     ("ndr --app nat --set machine.cpus=1", "machine.cpus has no effect"),
@@ -688,7 +688,7 @@ fn contents(folder: &Path) -> BTreeMap<OsString, Option<Vec<u8>>> {
     entries.map(|entry| (entry.file_name(), fs::read(entry.path()).ok())).collect()
 }
 
-/// What is wrong with the end of a row, if anything is.
+/// The mistake in the end of a row, if there is one.
 fn mistake(output: &Output, says: &str) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let wrong = match output.status.code() {

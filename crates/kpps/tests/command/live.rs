@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take for anything.
+/// The longest wait for anything on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// kpps on a terminal of 80 columns and 24 rows.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take to start a program, or to hand a frame over.
+/// The longest wait for a program to start, or for a frame, on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A network namespace of its own with virtual cables; gone when dropped.
@@ -209,7 +209,7 @@ impl<T: Send + 'static> Middle<T> {
         Self { doing, thread }
     }
 
-    /// What he has noted.
+    /// Ends it. Returns its notes.
     pub fn stop(self) -> T {
         self.doing.store(false, Ordering::Relaxed);
         self.thread.join().unwrap()

@@ -63,7 +63,7 @@ fn each_size_is_found_and_a_second_run_measures_what_is_missing() {
     let kept = cut(&path);
     assert!(kept > 20);
     let again = document(&kpps(here.path(), &words));
-    // What was kept is as it was, and what was found is the same; noise comes anew.
+    // Kept results are unchanged, and the findings are the same; noise is drawn anew.
     let all = |document: &Value| -> Vec<Value> {
         let sizes = document["sizes"].as_array().unwrap().iter();
         sizes.flat_map(|size| size["trials"].as_array().unwrap().clone()).map(without_age).collect()

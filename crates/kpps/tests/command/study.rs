@@ -1,4 +1,4 @@
-//! `kpps study` as a user meets it. What it finds is tested in `crates/study`.
+//! `kpps study` as a user meets it. Its findings are tested in `crates/study`.
 
 use assert_cmd::Command;
 use kpps_measure::journal::Journal;
@@ -40,7 +40,7 @@ fn claims_are_one_document_that_the_schema_allows() {
             "rdr2007 R2 exact pass"
         ]
     );
-    // What was predicted blind is a record; the document's value stands beside it.
+    // A blind prediction is a record; the document's value stands beside it.
     assert_eq!(claims[2]["values_blind"]["tx_pps_82542"], 260_700.0);
     assert_eq!(claims[2]["value_document"]["tx_pps_82542"], 260e3);
     assert_eq!(claims[2]["results"][0]["blind"], true);
@@ -126,7 +126,8 @@ fn what_is_not_there_is_one_line() {
     }
 }
 
-/// What is drawn for a machine is what `grid` takes, and it is another one for another seed.
+/// The constants that are drawn for a machine are those that `grid` uses, and another seed has another
+/// machine.
 #[test]
 fn machines_that_are_drawn_can_be_looked_at() {
     let here = tempfile::tempdir().unwrap();

@@ -269,7 +269,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally.get()
     }
@@ -382,7 +382,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             of.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
             let work = self.handler.borrow().work();
             let elements = match work {
-                // What leaves costs `forward_cycles`.
+                // Each frame that is sent costs `forward_cycles`.
                 Work::Bridge | Work::Route { .. } => 0,
                 Work::Elements(elements) => elements,
                 Work::Protocol => {

@@ -5,8 +5,8 @@
 //! `FromDevice`, which queues them again for the Click thread. A polling driver is called by the Click thread
 //! itself, and a frame runs through the whole configuration before the next is taken.
 //!
-//! What the configuration lets leave waits in a Click `Queue` of its port, from which the Click thread's
-//! `ToDevice` gives it to the driver.
+//! Frames to send wait in a Click `Queue` of their port. The Click thread's `ToDevice` gives them to the
+//! driver.
 //!
 //! NAPI came later than 2.2. Here its poll runs where `net_bh` would, with the budget and the fallback to a
 //! thread of the kernels that had it.
@@ -407,7 +407,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally.get()
     }

@@ -314,7 +314,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally()
     }

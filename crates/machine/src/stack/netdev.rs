@@ -5,7 +5,7 @@ use crate::cpu::Machine;
 /// How often a driver's timer ticks, in ps.
 const TICK_PS: u64 = 2 * crate::S;
 
-/// What a driver's timer does: `tick` at `first_ps`, and every two seconds from then on.
+/// A driver's timer: it calls `tick` at `first_ps`, and every two seconds from then on.
 pub(super) fn timer(first_ps: u64, tick: impl Fn(&Machine)) -> impl FnOnce(&Machine) {
     move |machine| {
         let mut next_ps = first_ps;
@@ -84,7 +84,7 @@ pub trait IntoBuffer<B> {
     fn into_buffer(self) -> B;
 }
 
-/// What has to follow an interrupt handler.
+/// The work that an interrupt handler has raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
     /// Nothing.
@@ -106,7 +106,7 @@ pub enum NextPoll {
     Interrupt,
 }
 
-/// What a poll did.
+/// The work of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polled {
     /// Frames received.

@@ -46,7 +46,7 @@ struct Kept<B> {
     buffer: B,
 }
 
-/// What has become of segments.
+/// The fate of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Segments kept.
@@ -63,10 +63,10 @@ pub struct Tally {
 pub struct Connection<B> {
     /// The byte expected next.
     next: u64,
-    /// What was acknowledged last, and the window with it.
+    /// The last acknowledged number, and the window with it.
     acknowledged: u64,
     window: u32,
-    /// What the window may grow to for now (`rcv_ssthresh`).
+    /// The present limit of the window (`rcv_ssthresh`).
     threshold: u32,
     /// The peer's segments, as they are seen to be (`rcv_mss`).
     segment: u32,
@@ -176,7 +176,7 @@ impl<B> Connection<B> {
         self.window
     }
 
-    /// What has become of segments.
+    /// The fate of segments.
     pub fn tally(&self) -> Tally {
         self.tally
     }

@@ -68,7 +68,7 @@ impl FromStr for Test {
     }
 }
 
-/// What is measured, and how long and how often.
+/// The measurements, and how long and how often each is made.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The frame sizes.
@@ -323,8 +323,8 @@ impl AtSize<'_, '_> {
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
-        // The tester keeps up without a reset. What it cannot send during one is lost to it, too: a device
-        // that restarts may take the link down.
+        // The tester keeps up without a reset. It cannot send some frames during a reset: a device that
+        // restarts may take the link down.
         self.trial_of_the_device(&format!("before {name}"), Pattern::Rate(throughput, seconds))?;
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {

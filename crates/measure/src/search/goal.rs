@@ -64,8 +64,8 @@ impl Goal {
 
     /// Whether a trial is one of low loss; `None` if it does not say.
     ///
-    /// What was lost of what was sent is the device's, whatever the tester could not send. The reverse does
-    /// not hold: without loss a load that the tester did not sustain is not shown to be carried, unless
+    /// Lost frames among the sent ones are the device's loss, whatever the generator shortfall. The reverse
+    /// does not hold: without loss a load that the tester did not sustain is not shown to be carried, unless
     /// something else [disturbed](Trial::is_disturbed) it: then the rate that was really sent is.
     ///
     /// Frames by which queues grew are lost in the long run. If only they exceed the goal, by less than its
@@ -102,7 +102,7 @@ impl Goal {
         longest.is_some_and(|trial| !trial.is_steady() && self.is_low(trial).is_none())
     }
 
-    /// What the [confirming](Self::confirmed) trials of a load say of it.
+    /// The outcome of the [confirming](Self::confirmed) trials of a load.
     ///
     /// A loss beyond the goal of at most the width of the bounds lowers the bound by as much. A larger one
     /// refutes it. Trials that the tester limits say nothing; if all are of that kind, no more can be
@@ -366,7 +366,8 @@ mod tests {
                 (goal.judge(&trials), goal.wants_confirmation(trials.iter()), goal.sustained_share(&trials));
             assert_eq!(found, (judged, wants, share), "{of:?}");
         }
-        // What was not sent was not carried; what the tester limits says nothing, and is not tried for ever.
+        // Frames that were not sent were not carried. A trial that the tester limits decides nothing, and is
+        // not repeated for ever.
         let long = |shortfall, disturbed| {
             let sent = 11_000 - shortfall;
             let trial = Trial { seconds: 11.0, sent, shortfall, delivered: sent, ..Trial::default() };

@@ -191,8 +191,8 @@ impl Search {
         high.map(Trial::running_share).reduce(f64::max).unwrap_or(1.0)
     }
 
-    /// What the device under test delivers in the long run at a load, in frames per second, as far as the
-    /// tester sent it; `None` if no trial there says so.
+    /// The rate that the device under test delivers in the long run at a load, in frames per second, as far
+    /// as the tester sent the load; `None` if no trial there shows it.
     fn delivered_at(&self, load_pps: f64) -> Option<f64> {
         let trial = self.all_at(load_pps).find(|trial| !self.is_limited(trial))?;
         let carried = trial.sent as f64 * (1.0 - trial.sustained_loss_ratio());
@@ -450,9 +450,9 @@ mod tests {
         assert!((190e3..=201e3).contains(&lower), "{lower}");
     }
 
-    /// What a busy machine can send varies, and no load near it is measured. The search finds the rate of a
-    /// device that delivers a tenth of that all the same, and of a device that delivers less when it is
-    /// overloaded.
+    /// The limit of a busy machine's generator varies, and no load near it is measured. The search finds the
+    /// rate of a device that delivers a tenth of that all the same, and of a device that delivers less when
+    /// it is overloaded.
     #[test]
     fn a_generator_whose_limit_varies_does_not_hide_a_slow_device() {
         for overloaded_share in [1.0, 0.1] {
@@ -471,8 +471,7 @@ mod tests {
             }
             let found = search.found(&Goal::NDR);
             assert!(has_found(&found, 20e3, 0.005) && found.limited_by.is_none(), "{found:?}");
-            // What it loses of what was sent bounds it from above, so the search may pass loads between the
-            // two.
+            // Its loss of sent frames bounds it from above, so the search may pass loads between the two.
             let mrr_pps = search.mrr_pps().unwrap();
             let least = if overloaded_share < 1.0 { 1.9e3 } else { 19e3 };
             assert!((least..=20_001.0).contains(&mrr_pps), "{mrr_pps}");
@@ -634,7 +633,7 @@ mod tests {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let paused = if random >> 61 == 0 { 0.0 } else { (random >> 40 & 0xff) as f64 / 255.0 * 0.02 };
                 let due = load as u64;
-                // What the generator sends at most, and what is left of it beside the others.
+                // The most that the generator sends, and the rest of it beside the others.
                 let ran_pps = load.min(300e3);
                 let sent = (ran_pps * (1.0 - paused)) as u64;
                 let carried = sent.min((pps * (1.0 - paused)) as u64);

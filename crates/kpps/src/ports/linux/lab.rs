@@ -58,7 +58,7 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
-/// What guests run, whatever their cards are.
+/// The software of guests, whatever their cards are.
 #[derive(Args)]
 struct Guests {
     /// Drivers: kpps, linux, dpdk

@@ -119,7 +119,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
     }
 }
 
-/// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
+/// Results of other settings are not reused: they stay in the file, and all is measured anew.
 #[test]
 fn other_settings_are_another_system() {
     let Some(net) = bridge() else { return };
@@ -137,8 +137,8 @@ fn other_settings_are_another_system() {
     assert_eq!(found[..], lines(&trials)[before..]);
 }
 
-/// A search between two ports that something happens to in its middle, until it gives up and says why. What
-/// it had measured is in the file.
+/// A search between two ports that is disturbed in its middle, until it gives up and reports the reason. Its
+/// earlier measurements are in the file.
 fn gives_up(trials: &Path, happens: &[&str], why: &str) -> Option<Net> {
     let mut last = None;
     in_six_tries("it happens in the middle of the search", || {

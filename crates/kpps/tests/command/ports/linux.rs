@@ -173,7 +173,7 @@ impl Rig {
                 }
             }
             if marked {
-                // What came back on the first link in the meantime.
+                // Frames that came back on the first link in the meantime.
                 let (end, vlan) = self.links[link];
                 for frame in self.ends[end].drain() {
                     let (at, frame) = self.untagged(end, vlan, link, frame);
@@ -296,8 +296,8 @@ fn with_header(frame: &[u8], change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
     changed
 }
 
-/// What is compared of an ICMP error, or an answer to a ping, that the router made itself. (Its
-/// identification, and whether an answer may be cut up, are its maker's to choose.)
+/// The compared parts of an ICMP error, or an answer to a ping, that the router made itself. (A router may
+/// choose the identification, and whether an answer may be fragmented.)
 #[derive(Debug, PartialEq)]
 struct RoutersOwn {
     kind: Icmpv4Type,
@@ -307,7 +307,7 @@ struct RoutersOwn {
     quoted: Vec<u8>,
 }
 
-/// What the router itself says by ICMP, if the packet is that; all its checksums are right.
+/// The router's own ICMP message, if the packet is one; all its checksums are right.
 fn own(frame: &[u8]) -> Option<RoutersOwn> {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
@@ -371,7 +371,7 @@ fn account([mut ours, _]: [Rig; 2]) {
     assert_eq!(count("received") + count("made"), count("sent") + count("held") + dropped, "{app}");
 }
 
-/// What any router does, with VLANs or without.
+/// The behaviour of any router, with VLANs or without.
 fn route_the_same(mut rigs: [Rig; 2]) {
     let (a, b) = ((THERE[0], 4000), (THERE[1], 53));
     let rigs_ = &mut rigs;
@@ -448,8 +448,8 @@ impl Rig {
     }
 }
 
-/// What a router says itself: to those who ask who it is or ping it, want something else of it, or send to
-/// nobody.
+/// The router's own messages: to hosts that ask for its address, ping it, want something else of it, or send
+/// to an absent host.
 fn speak_the_same(mut rigs: [Rig; 2]) {
     for link in [0, 1] {
         let stranger = ([2, 0, 0, 0, 9, 7], Ipv4Addr::from(u32::from(THERE[link]) + 5));

@@ -1,5 +1,5 @@
-//! Frames that a kernel has merged (GRO), or that a host leaves to its interface to be cut (TSO). What the
-//! interfaces and nftables count is the truth.
+//! Frames that a kernel has merged (GRO), or that a host leaves to its interface to be cut (TSO). The
+//! counters of interfaces and nftables are the truth.
 
 use crate::net::{Net, document, is_short_of_cpu, stop};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
@@ -26,7 +26,7 @@ fn merge_at(net: &Net, [from, interface]: [&str; 2], how: &str) {
     net.run(&["sh", "-c", &line]);
 }
 
-/// What an interface has handed on since it was last asked.
+/// The frames that an interface has handed on since the last call.
 fn handed_on(net: &Net, interface: &str) -> u64 {
     let output = net.command(&["nft", "-j", "reset", "counter", "netdev", "t", interface]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -77,7 +77,7 @@ fn mishaps_are_counted_and_an_interrupted_count_keeps_them() {
     bad[50] ^= 1;
     a.send(&bad);
     a.send(&[&[0xff; 12][..], &[0x88, 0xb5], &[0; 46]].concat());
-    // What has come by now waits, and is taken.
+    // Frames that have arrived by now wait, and are taken.
     let output = stop(count);
     assert_eq!(output.status.code(), Some(130));
     let document = document(&output);

@@ -9,7 +9,7 @@ const HOST: [[u8; 6]; 2] = [[2, 0, 0, 0, 9, 0], [2, 0, 0, 0, 9, 1]];
 /// Frames of each flood.
 const FRAMES: u64 = 60_000;
 
-/// What the kernel has counted at an interface.
+/// The kernel's count at an interface.
 fn packets(net: &Net, interface: &str, what: &str) -> u64 {
     let file = format!("/sys/class/net/{interface}/statistics/{what}");
     let output = net.command(&["cat", &file]).output().unwrap();
@@ -74,7 +74,7 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let sum = |places: &Value| places.as_object().unwrap().values().map(number).sum::<u64>();
     let ports = routed["ports"].as_array().unwrap();
-    // What the kernel brought to each port, the router has received or missed.
+    // The router has received or missed all frames that the kernel brought to each port.
     for (port, (interface, before)) in ports.iter().zip(["p", "q"].into_iter().zip(before)) {
         let came = packets(&net, interface, "rx_packets") - before;
         assert_eq!(came, number(&port["received"]) + number(&port["drops"]["missed"]), "{interface}: {port}");
@@ -87,8 +87,8 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
         number(&app["sent"]) + number(&app["held"]) + ended,
         "{app}"
     );
-    // What the app sent has left by a port, or is among its drops; and what left is at the other end of the
-    // cable.
+    // Frames that the app sent have left by a port, or are among its drops. Frames that left are at the other
+    // end of the cable.
     let left = |port: &Value| number(&port["sent"]) + sum(&port["drops"]) - number(&port["drops"]["missed"]);
     assert_eq!(number(&app["sent"]), ports.iter().map(left).sum::<u64>(), "{app} {ports:?}");
     let came_out = number(&counted["ports"][0]["received"]) + number(&counted["ports"][0]["drops"]["missed"]);

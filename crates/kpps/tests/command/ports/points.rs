@@ -80,7 +80,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     // Both directions together.
     assert_eq!((&points[0]["offered_pps"], &points[7]["offered_pps"]), (&2e3.into(), &16e3.into()));
     points.iter().for_each(closes);
-    // What two ports cannot observe is null.
+    // Values that two ports cannot observe are null.
     for point in points {
         for unobserved in
             ["interrupts_per_s", "bus_busy", "registers_per_packet", "allocations_per_packet", "taken"]

@@ -69,7 +69,7 @@ fn a_stalled_replay_sends_no_frame_twice() {
             let load = &sent["load"];
             let shortfall = load["shortfall"].as_u64().unwrap();
             assert_eq!(load["intended"], FRAMES, "{sent}");
-            // What the interface has sent, by its own counter.
+            // The frames that the interface has sent, by its own counter.
             assert_eq!(arrived + shortfall, u64::from(FRAMES), "{sent}");
             assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
             // The listener's queue may have been full on a busy machine.

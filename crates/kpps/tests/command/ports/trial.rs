@@ -1,5 +1,5 @@
-//! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must
-//! manage, patience.
+//! Options of `kpps trial` beside a load: captures in place of test frames, a sender that must keep up, a
+//! drain time.
 
 use crate::net::{End, Middle, Net, backlog, document, is_short_of_cpu, tag_of};
 use kpps_frames::build::{Flow, udp_test};
@@ -136,7 +136,7 @@ fn total_loss_is_exit_code_1() {
     );
 }
 
-/// What happens to some frames of the capture, always to the same.
+/// The damage to some frames of the capture, always the same frames.
 fn mischief(held: &mut Option<Vec<u8>>, frame: Option<Vec<u8>>, to: &mut End) {
     let Some(mut frame) = frame else { return };
     let name = name(&frame);
@@ -336,7 +336,7 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
                 "{}",
                 &html[..500]
             );
-            // What was held comes before the next trial.
+            // A held frame arrives before the next trial.
             std::thread::sleep(Duration::from_millis(1500));
             (number(&trial, "lost"), number(&trial, "reordered")) == (1 - late, late)
         });

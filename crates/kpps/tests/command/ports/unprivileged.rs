@@ -1,4 +1,4 @@
-//! What an ordinary user can do, and what the rest tells him.
+//! The abilities of an ordinary user, and the messages of all other commands.
 
 use crate::net::document;
 use kpps_namespaces::in_six_tries;

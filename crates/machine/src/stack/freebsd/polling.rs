@@ -53,7 +53,7 @@ pub(super) struct State {
     /// Ticks whose polls are not over.
     pending: Cell<u64>,
     burst: Cell<u64>,
-    /// What is left of this tick's burst.
+    /// The rest of this tick's burst.
     residual: Cell<u64>,
     tick_began_ps: Cell<u64>,
     until_status: Cell<u64>,

@@ -6,7 +6,7 @@ use crate::stack::Producer;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a program does when the transmit queue is full (`ENOBUFS`).
+/// A program's reaction to a full transmit queue (`ENOBUFS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
     /// It sleeps for this number of microseconds, as the old ttcp. The kernel rounds that up to ticks, and
@@ -24,7 +24,7 @@ pub enum OnFull {
 /// A program that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What it does about a datagram that was refused.
+    /// Its reaction to a refused datagram.
     pub on_full: OnFull,
     /// From one datagram to the next, in picoseconds. It reads the clock in a loop until then, as netsend: a
     /// datagram that was refused is lost, and the next is sent at its own time. `None`: as fast as it can.
