@@ -30,7 +30,7 @@ struct Taken {
     page: Option<String>,
 }
 
-/// What the command says while it runs.
+/// The messages of the command while it runs.
 #[derive(Default)]
 struct State {
     taken: Option<Taken>,
@@ -74,7 +74,7 @@ impl Caller for Host {
     }
 }
 
-/// What a call has brought.
+/// The result of a call.
 #[derive(Default)]
 #[pyclass(frozen, get_all, module = "kpps._kpps")]
 pub struct Called {
@@ -86,7 +86,7 @@ pub struct Called {
     rows: Option<Py<Batch>>,
     /// Its first page, if it is not too long.
     page: Option<String>,
-    /// What was printed beside documents.
+    /// The text that was printed beside documents.
     text: String,
     /// Lines that users must know.
     messages: Vec<String>,

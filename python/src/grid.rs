@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// others, and a [`Run`].
 pub struct InPython(pub Py<PyAny>);
 
-/// What an engine has of the run.
+/// An engine's view of the run.
 #[pyclass(frozen, module = "kpps._kpps")]
 pub struct Run {
     outcomes: Mutex<Sender<Option<Vec<Told>>>>,

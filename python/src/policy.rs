@@ -67,13 +67,13 @@ pub fn interrupt_all(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// What is asked.
+/// A question to a policy.
 enum Ask {
     Interrupt { now_ns: u64 },
     Poll { received: usize, reclaimed: usize, now_ns: u64 },
 }
 
-/// What is answered.
+/// The policy's answer.
 enum Answer {
     Polls(bool),
     Next(Next),

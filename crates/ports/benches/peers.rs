@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is measured each time, after it has begun to send.
+/// The measured time, after a generator has begun to send.
 const MEASURED: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long a program may take to begin.
@@ -57,7 +57,7 @@ impl Bench {
     fn new() -> Option<Self> {
         // SAFETY: descriptors stay shared with the other threads.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }.ok()?;
-        // What is in /sys/class/net belongs to the namespace that mounted it.
+        // The interfaces in /sys/class/net belong to the namespace that mounted it.
         shell("mount --make-rprivate / && mount -t sysfs sysfs /sys").then_some(())?;
         let far = Command::new("unshare").args(["--net", "sleep", "infinity"]).spawn().ok()?;
         let bench = Self { far };
@@ -78,7 +78,7 @@ impl Bench {
         .then_some(bench)
     }
 
-    /// What to put before a command so that it runs at the far end.
+    /// The words before a command that run it at the far end.
     fn enter(&self) -> String {
         format!("nsenter --target {} --net", self.far.id())
     }
@@ -116,7 +116,7 @@ impl Bench {
         self.while_program(command, |group| self.rate(|| time_of_group(group))).unwrap_or_default()
     }
 
-    /// What is measured while a program sends.
+    /// Measures while a program sends.
     fn while_program<T>(&self, command: &str, measure: impl FnOnce(u32) -> T) -> Option<T> {
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
@@ -143,7 +143,7 @@ impl Bench {
         self.while_ours(port, Load::Max, |thread| self.rate(|| time_of(thread)))
     }
 
-    /// What is measured while our port sends.
+    /// Measures while our port sends.
     fn while_ours<T>(&self, port: &str, load: Load, measure: impl FnOnce(&str) -> T) -> T {
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();

@@ -26,7 +26,7 @@ pub enum Error {
     NotEthernet {
         /// The port.
         port: String,
-        /// What the interface carries.
+        /// The link layer of the interface.
         link: OtherLink,
     },
     /// Not a backend.
@@ -266,7 +266,7 @@ impl Error {
     }
 }
 
-/// What is too long.
+/// The frame that is too long, in words.
 fn too_long(frame: Option<u64>, asked: usize) -> String {
     match frame {
         Some(number) => {
@@ -276,7 +276,7 @@ fn too_long(frame: Option<u64>, asked: usize) -> String {
     }
 }
 
-/// What to do about frames that are too long for a port.
+/// The remedy for frames that are too long for a port.
 fn shorter(port: &str, asked: usize) -> String {
     let mtu = asked.saturating_sub(ETHERNET_AND_FCS);
     let port = port.rsplit('/').next().unwrap_or(port);

@@ -155,7 +155,7 @@ impl Interface {
         Ok(name.unwrap_or_default())
     }
 
-    /// What it carries instead of Ethernet frames; `None` if it carries these.
+    /// The interface's link layer if it is not Ethernet; `None` if it is.
     pub(crate) fn other_link(&self) -> io::Result<Option<OtherLink>> {
         let number = self.requests.link_type()?;
         if ETHERNET.contains(&number) {

@@ -156,7 +156,7 @@ impl Drop for Card {
     }
 }
 
-/// What a source has sent.
+/// The frames that a source has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Frames.

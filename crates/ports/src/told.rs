@@ -69,7 +69,7 @@ fn lines(told: &Told) -> String {
     text
 }
 
-/// What the apps in the network namespace of this thread have lost so far, by interface and counter.
+/// The losses of the apps in the network namespace of this thread so far, by interface and counter.
 pub fn lost() -> BTreeMap<(String, &'static str), u64> {
     let mut all = BTreeMap::new();
     let sockets = std::fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();

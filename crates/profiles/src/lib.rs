@@ -37,7 +37,7 @@ use toml::{Table, Value};
 
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 
-/// What a profile describes.
+/// The kind of thing that a profile describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A network chip: timing and semantics.
@@ -132,7 +132,7 @@ pub enum Error {
         kind: Kind,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
     /// A profile has an entry that its kind does not have, or a setting names an entry that does not exist.
@@ -239,7 +239,7 @@ impl Profile {
         &self.name
     }
 
-    /// What it is, in a sentence.
+    /// A description in a sentence.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -351,7 +351,7 @@ pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
     hash_of(&built_in(), own)
 }
 
-/// What every simulation depends on, beside its settings: the version of kpps, and its built-in profiles.
+/// The inputs of every simulation beside its settings: the version of kpps, and its built-in profiles.
 pub fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), hash([]))
 }

@@ -1,9 +1,9 @@
-//! What is wrong with an entry of a profile, in words: where it is, what was found, and what is allowed.
+//! Mistakes in an entry of a profile, in words: the entry, the value found, and the allowed values.
 
 use serde_path_to_error::{Path, Segment};
 use toml::{Table, Value};
 
-/// What is wrong.
+/// The mistake.
 pub(crate) enum Wrong {
     /// An unknown entry.
     Unknown(String),
@@ -17,7 +17,7 @@ const LONGEST: usize = 60;
 /// A word that no entry allows.
 const NO_WORD: &str = "?";
 
-/// What reads the profile, beside its entries.
+/// The readers of a profile, beside its entries.
 pub(crate) struct Reader<'r> {
     /// serde's message about another table of entries; `None` if it takes that.
     pub again: &'r dyn Fn(Table) -> Option<String>,
@@ -91,8 +91,8 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
     })
 }
 
-/// What is wrong with an entry that takes one of several, and has not one. `before` are the values that
-/// entries had before some of theirs were set.
+/// The mistake in an entry that must have exactly one of several forms. `before` are the values that entries
+/// had before some were set.
 fn one_of(entry: &str, found: &Table, words: &str, before: &[(String, Value)]) -> Wrong {
     let names: Vec<_> = names(words).collect();
     if let Some(unknown) = found.keys().find(|key| !names.contains(&key.as_str())) {
@@ -163,7 +163,7 @@ fn listed(known: &str, before: &str, none: &str) -> String {
     if names.is_empty() { none.to_owned() } else { format!("{before} {}", names.join(", ")) }
 }
 
-/// What a type of Rust takes, in words.
+/// The values of a type of Rust, in words.
 fn kind_of(expected: &str) -> String {
     let whole = |most: u64| format!("a whole number from 0 to {most}");
     match expected {

@@ -16,7 +16,7 @@ pub enum Error {
     Ended {
         /// Its exit status.
         status: String,
-        /// What it printed.
+        /// The output of QEMU.
         stderr: String,
     },
     /// QEMU runs, but did not answer in time.

@@ -1,4 +1,4 @@
-//! What unmodified drivers did to a model of their card, on a terminal.
+//! The accesses of unmodified drivers to a model of their card, on a terminal.
 
 use kpps_results::audit::{Audit, Row, Violation};
 use std::fmt::Write;

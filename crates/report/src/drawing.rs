@@ -204,7 +204,7 @@ pub(crate) fn highest(figure: &Figure) -> (f64, f64) {
 }
 
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
-/// What the document states is dashed, with its number.
+/// Values that the document states are dashed, with their numbers.
 pub(crate) fn lines(figure: &Figure) -> Markup {
     let (most_x, most_y) = highest(figure);
     lines_on(figure, "", Axis::up_to(most_x), Axis::up_to(most_y * 1.05))

@@ -33,7 +33,8 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
 /// Commands that belong to no job.
 pub const OTHER: (&str, &[&str]) = ("Other", &["schema", "man", "completions"]);
 
-/// What flags are about, in the order of a command's help. The rest are its own, and stand first.
+/// The topics of flags, in the order of a command's help. The remaining flags are the command's own, and
+/// stand first.
 pub const HEADINGS: [(&str, &str); 13] = [
     ("Testbed", "ports testbed clock driver-module noise seed"),
     ("Machine", "machine chip nic driver app one-way set cpu-counts shared-lines"),
@@ -92,7 +93,7 @@ pub fn sections(remarks: &str) -> Vec<(String, Vec<Block<'_>>)> {
         match heading {
             _ if lines.is_empty() => words.into_iter().for_each(|line| add("Notes", Block::Words(line))),
             Some("Examples") => add("Examples", Block::Lines(lines)),
-            // What an example is for.
+            // The purpose of an example.
             Some(_) if has_commands => {
                 words.into_iter().for_each(|line| add("Examples", Block::Words(line)));
                 add("Examples", Block::Lines(lines));

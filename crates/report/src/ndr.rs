@@ -38,7 +38,7 @@ pub(crate) fn kpps(pps: f64) -> String {
     in_kpps(pps)
 }
 
-/// What was found, in one line.
+/// The result, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
         Some(pps) if goal.upper_pps.is_none() && !goal.done => {
@@ -86,7 +86,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     notices
 }
 
-/// What a goal that was not reached has so far: the highest load above its lower bound at which no trial had
+/// The state of a goal that was not reached: the highest load above its lower bound at which no trial had
 /// more loss than it allows, and for how long.
 fn held(search: &Ndr, goal: &SearchGoal) -> Option<String> {
     if goal.done {

@@ -22,7 +22,7 @@ pub struct Session {
     pub caller: Option<Arc<dyn Caller>>,
     /// The machines that measure the cells of its grids, if not this one.
     pub engine: Option<Arc<dyn Engine>>,
-    /// What is to be done before a second Ctrl-C ends the process.
+    /// The function to call before a second Ctrl-C ends the process.
     pub at_exit: Option<fn()>,
 }
 

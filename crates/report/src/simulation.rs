@@ -9,7 +9,7 @@ fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
     1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
 }
 
-/// What each driver sends, and what that costs.
+/// The rate of each driver, and its cost.
 pub fn transmit(document: &Transmit) -> String {
     let mut text = String::new();
     let on = &document.environment;
@@ -150,7 +150,7 @@ pub fn scale(document: &Scale) -> String {
     text
 }
 
-/// What crossed the bus by kind, and how the first card's reception went.
+/// The transactions of the bus by kind, and the regimes of the first card's reception.
 pub fn trace(document: &BusTrace) -> String {
     let on = &document.environment;
     let mut text = format!(

@@ -90,7 +90,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         false => series.name.clone(),
     };
     let names: Vec<String> = series.iter().map(name).collect();
-    // What the tester could not send, or not take in, says nothing of the device under test.
+    // Generator shortfall and receive overflow say nothing about the device under test.
     let of_the_device: Vec<Series> = series.iter().map(of_the_device).collect();
     let seen = names.iter().zip(&of_the_device).filter_map(|(name, series)| seen(name, series, !on_ports));
     let mut seen: Vec<Seen> = seen.collect();
@@ -241,8 +241,8 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
-/// The losses at the highest load, by place. What the generator could not send is not lost, and what the
-/// tester's port missed came through.
+/// The losses at the highest load, by place. Generator shortfall is no loss, and frames that the tester's
+/// port missed came through.
 fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
     let mut losses = seen.last.ledger.losses();
     let is_testers =
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(second, format!("{lost}; the tester's host has CPU time left."));
     }
 
-    /// What the tester could not send or take in is not the device's: neither a fall nor a loss.
+    /// Generator shortfall and receive overflow are the tester's: neither a fall nor a loss of the device.
     #[test]
     fn loads_above_the_testers_limit_are_not_judged() {
         // It sends 700 kpps and no more, and its port misses some of those.

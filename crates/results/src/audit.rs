@@ -1,4 +1,4 @@
-//! What unmodified drivers did to a model of their card.
+//! The accesses of unmodified drivers to a model of their card.
 
 use crate::Schema;
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ pub struct Audit {
     pub failures: Vec<String>,
 }
 
-/// One driver at one workload. What is for each frame is of the frames that it sent, took, or passed on.
+/// One driver at one workload. Values for each frame refer to the frames that it sent, took, or passed on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The workload.
@@ -83,7 +83,7 @@ pub struct Row {
     pub lost: Option<u64>,
     /// Numbered frames that came back with other contents, in another order, or twice.
     pub changed: Option<u64>,
-    /// What the manual forbids and was done, from the driver's start to its end.
+    /// Breaches of the manual, from the driver's start to its end.
     pub violations: Vec<Violation>,
 }
 
@@ -99,7 +99,7 @@ pub struct Accesses {
 /// Something that the manual forbids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
-    /// What was done.
+    /// A description of the breach.
     pub what: String,
     /// The register by its name, or by its offset.
     pub register: String,

@@ -94,7 +94,7 @@ pub enum SenderPriority {
     Ordinary,
 }
 
-/// What the generator of a trial can send, by calibrations that were made before.
+/// The limit of a trial's generator, by earlier calibrations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
     /// The highest rate of each direction, in frames per second.

@@ -1,4 +1,4 @@
-//! What makes a trial a doubtful or no measurement of the device under test.
+//! The reasons that make a trial a doubtful or no measurement of the device under test.
 
 use crate::{Disturbance, Limit, Trial};
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ pub enum Doubt {
     Generator,
     /// The same, because something else had the generator's CPU.
     Disturbed {
-        /// What, when and for how long.
+        /// The disturbance, its time and its length.
         how: String,
         /// How many frames the generator could not send in time.
         frames: u64,

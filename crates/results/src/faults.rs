@@ -1,4 +1,4 @@
-//! What came of worlds with faults.
+//! The outcome of worlds with faults.
 
 use crate::Schema;
 use crate::json::to_json;
@@ -42,7 +42,7 @@ pub struct Faults {
     pub virtual_s: f64,
     /// How often each kind of fault happened.
     pub faults: Vec<FaultCount>,
-    /// What was reached in the driver, and what its watchdog and the operator did, by name.
+    /// Places reached in the driver, and actions of its watchdog and the operator, by name.
     pub reached: BTreeMap<String, u64>,
     /// Worlds in which something happened that must not, and the one whose events were asked for.
     pub failures: Vec<FaultFailure>,
@@ -91,7 +91,7 @@ impl FaultCount {
 pub struct FaultFailure {
     /// Its seed.
     pub seed: u64,
-    /// What happened; null for a world without a failure whose events were asked for.
+    /// A description of the failure; null for a world without a failure whose events were asked for.
     pub what: Option<String>,
     /// When, in virtual ms.
     pub at_ms: Option<f64>,

@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// What looks at the file while it is written again and again sees whole contents only.
+    /// A reader of the file, while it is written again and again, sees whole contents only.
     #[test]
     fn nobody_sees_half_a_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -299,7 +299,7 @@ mod tests {
         symlink("data/other", folder.path().join("between")).unwrap();
         symlink("results", folder.path().join("data/other")).unwrap();
         symlink("between", &link).unwrap();
-        // What they lead to is made if it is missing.
+        // The target of links is created if it does not exist.
         WholeFile::open(&link).unwrap().write(b"one").unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         WholeFile::open(&link).unwrap().write(b"two").unwrap();

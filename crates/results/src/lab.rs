@@ -146,7 +146,7 @@ pub struct Row {
     pub surplus: u64,
 }
 
-/// What the source of frames costs the guest's CPU.
+/// The cost of the source of frames for the guest's CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceCost {
     /// Instructions for each frame.

@@ -1,11 +1,11 @@
-//! What a result is of: when, where and by which command it was measured, and on what.
+//! The provenance of a result: when, where and by which command it was measured, and on which system.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a measurement on a real system is of. Documents of the simulator have none: equal commands give equal
-/// bytes there.
+/// The provenance of a measurement on a real system. Documents of the simulator have none: equal commands
+/// give equal bytes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// When the measurement began: the ports were opened (RFC 3339, UTC).
@@ -44,7 +44,7 @@ pub struct Published<D> {
     /// The document.
     #[serde(flatten)]
     pub document: D,
-    /// What it is of; absent in the simulator.
+    /// The provenance; absent in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }

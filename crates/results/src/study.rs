@@ -107,13 +107,13 @@ pub struct Figure {
     pub y: String,
     /// The lines.
     pub lines: Vec<Line>,
-    /// What the document states of them.
+    /// The document's statements about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
 }
 
-/// What a document states of a figure: a point, a level (`y` alone), a place on the x axis (`x` alone), or a
-/// line.
+/// A document's statement about a figure: a point, a level (`y` alone), a place on the x axis (`x` alone), or
+/// a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stated {
     /// The statement, in a few words.

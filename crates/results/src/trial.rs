@@ -27,8 +27,8 @@ pub struct Trial {
     pub sent: u64,
     /// Packets that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
-    /// What kept the generator from its CPU, and how much of the shortfall that explains; absent where it was
-    /// not observed.
+    /// The reasons that kept the generator from its CPU, and the part of the shortfall that they explain;
+    /// absent where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// The largest share of what was due that the tester may keep from a measurement, if another than the
@@ -185,8 +185,8 @@ impl Trial {
         self.delivered + self.overflow.unwrap_or(0)
     }
 
-    /// What the tester itself kept from the measurement, over packets that were due: 0 to 1. The generator's
-    /// shortfall, and the tester's receive overflow; what was lost, if the overflow is not known.
+    /// The tester's own losses over packets that were due: 0 to 1. They are the generator shortfall and the
+    /// tester's receive overflow; if the overflow is not known, the lost packets take its place.
     pub fn tester_ratio(&self) -> f64 {
         ratio(self.shortfall + self.most_overflow(), self.due())
     }
@@ -215,7 +215,7 @@ impl Trial {
         self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.packets.min(self.shortfall))
     }
 
-    /// What limits a trial that is no measurement of the device under test; `None` also for a trial that was
+    /// The limit of a trial that is no measurement of the device under test; `None` also for a trial that was
     /// only [disturbed](Self::is_disturbed).
     pub fn limit(&self) -> Option<Limit> {
         let shortfall = self.own_shortfall();

@@ -1,5 +1,5 @@
-//! What a frame and an interrupt cost on a machine that was measured: constants of host and stack with which
-//! the simulator takes the CPU time that the machine took.
+//! The costs of a frame and an interrupt on a measured machine: constants of host and stack with which the
+//! simulator takes the CPU time that the machine took.
 //!
 //! Each measured point gives the CPU time for a delivered frame: the share of time that the CPU was busy,
 //! over the delivered rate. Where the CPU was not observed, a point gives it only if more than 5 % of the
@@ -297,13 +297,13 @@ struct Search<'a> {
     start: Vec<f64>,
 }
 
-/// What a round finds out about the unknowns that it begins with.
+/// The result of a round for the unknowns that it begins with.
 struct Round {
     /// The sum of squares.
     squares: f64,
     /// Whether the points determine each constant.
     told: Vec<bool>,
-    /// What to try next.
+    /// The unknowns to try next.
     next: Unknowns,
 }
 

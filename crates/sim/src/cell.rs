@@ -5,7 +5,7 @@ use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
 use kpps_results::grid::{Axis, Setting};
 
-/// What a cell offers, and to which machine if it is a simulated one.
+/// The load of a cell, and its machine if that is simulated.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The simulated machine; not used on other testbeds.

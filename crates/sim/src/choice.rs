@@ -13,7 +13,7 @@ use kpps_results::grid::{Axis, Setting};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What the name of a simulated machine begins with: `sim:MACHINE/DRIVER/APP`.
+/// The prefix of a simulated machine's name: `sim:MACHINE/DRIVER/APP`.
 pub const PREFIX: &str = "sim:";
 /// The number of machines in which a constant is searched.
 const MACHINES: usize = 1000;
@@ -81,7 +81,7 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
 }
 
 impl Choice {
-    /// What follows an app's name in results if it gets its load on the first card only.
+    /// The suffix of an app's name in results if it gets its load on the first card only.
     pub const ONE_WAY: &str = " one way";
 
     /// The machine's name.
@@ -171,7 +171,7 @@ impl Choice {
         Ok(())
     }
 
-    /// What it is built from.
+    /// The set-up that it is built from.
     ///
     /// # Errors
     /// A profile is missing or bad, or the profiles do not fit each other, or the app.
@@ -219,7 +219,7 @@ impl Choice {
     /// exist. Parts that exist and do not fit each other are no mistake: each grid has some.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The mistake in the value.
     pub fn check(&self, parameter: &str, value: &Setting) -> Result<(), String> {
         let mut changed = self.clone();
         changed.change(parameter, value)?;

@@ -6,7 +6,7 @@ use kpps_driver::Config;
 use kpps_driver::config::Service;
 use kpps_profiles::{Change, Kind, To};
 
-/// What a simulation does with its cards.
+/// The activity of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// One receives, on one CPU.
@@ -125,7 +125,7 @@ const OF_STACKS_SENDING: [&str; 8] = [
     "start_cycles",
 ];
 
-/// What reads constants in a simulation, beside its activity.
+/// The readers of constants in a simulation, beside its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
     /// The e1000 and the driver's choices; `None` with a rate-limited NIC.

@@ -70,7 +70,7 @@ pub(crate) struct Snapshot<R> {
     pub cpus: Vec<Usage>,
     /// Where it has gone, by level and function.
     pub profile: Profile,
-    /// What the machine has counted.
+    /// The machine's counters.
     pub counters: Counters,
     /// Time for which the bus was occupied.
     pub bus_busy_ps: u64,
@@ -82,11 +82,11 @@ pub(crate) struct Snapshot<R> {
     pub cards: Vec<kpps_model::Tally>,
     /// Their drivers.
     pub drivers: Vec<DriverReading>,
-    /// What the workload reads itself.
+    /// The workload's own readings.
     pub own: R,
 }
 
-/// What happened between two snapshots.
+/// The interval between two snapshots.
 pub(crate) struct Interval<R> {
     pub from: Snapshot<R>,
     pub to: Snapshot<R>,
@@ -191,7 +191,7 @@ impl<R> Interval<R> {
         (frames > 0).then(|| self.count(of) as f64 / frames as f64)
     }
 
-    /// What the machine has counted, for each of `frames`; `None` without frames.
+    /// The machine's counts for each of `frames`; `None` without frames.
     pub fn per_frame(&self, frames: u64) -> Option<PerFrame> {
         let per = |of: fn(&Snapshot<R>) -> u64| self.per(frames, of);
         Some(PerFrame {

@@ -1,4 +1,4 @@
-//! What a frame costs, counted.
+//! The cost of a frame, counted.
 
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a machine profile says: names of other profiles.
+/// The contents of a machine profile: names of other profiles.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MachineProfile {
@@ -150,7 +150,7 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
 /// Refuses a profile whose constants cannot be those of its kind, whatever the others are.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The mistake in the constants.
 pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
     let bad =
         |problem: String| SetupError::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()));
@@ -206,7 +206,7 @@ pub struct Setup {
     pub stack: String,
     /// The driver preset's name.
     pub driver: String,
-    /// What the driver preset is, in a sentence.
+    /// The description of the driver preset, in a sentence.
     pub driver_description: String,
     /// The card.
     pub card: kpps_model::Params,
@@ -454,7 +454,7 @@ impl Setup {
 #[serde(deny_unknown_fields)]
 struct NicProfile {
     tx_engine_ps: u64,
-    /// What the card takes to load a descriptor of a frame to send, and how many it has.
+    /// The time of the card to load a descriptor of a frame to send, and how many descriptors it holds.
     #[serde(default)]
     tx_descriptor_ps: u64,
     #[serde(default = "one")]

@@ -31,7 +31,7 @@ pub(crate) fn station(slot: usize) -> Mac {
 /// A machine with its cards and their drivers.
 pub(crate) struct Simulation {
     machine: Machine,
-    /// What the drivers of its e1000 cards report, by slot.
+    /// The states of the drivers of its e1000 cards, by slot.
     drivers: Vec<Rc<DriverState>>,
 }
 
@@ -134,7 +134,7 @@ impl Simulation {
         &self.machine
     }
 
-    /// What the drivers of its e1000 cards report, by slot.
+    /// The states of the drivers of its e1000 cards, by slot.
     pub fn drivers(&self) -> &[Rc<DriverState>] {
         &self.drivers
     }

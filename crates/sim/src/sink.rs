@@ -53,7 +53,7 @@ impl Measured {
     }
 }
 
-/// What has left a card and was checked.
+/// The frames that have left a card and were checked.
 #[derive(Clone, Default)]
 pub(crate) struct Checked {
     frames: Rc<Cell<u64>>,
@@ -97,7 +97,7 @@ impl<F: Fn(&[u8]) -> bool> Receiver for FarEnd<F> {
     }
 }
 
-/// What has come out at one port of a tester.
+/// The frames that have arrived at one port of a tester.
 #[derive(Default)]
 pub(crate) struct TesterPort {
     frames: Cell<u64>,

@@ -4,7 +4,7 @@ use crate::{Outcomes, Study};
 use kpps_results::Schema;
 use kpps_results::study::{self as report, Verdict};
 
-/// What became of the claims of these studies, with figures unless `claims_only`.
+/// The results of the claims of these studies, with figures unless `claims_only`.
 pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> report::Study {
     let claimed: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies

@@ -2,7 +2,7 @@
 //!
 //! A constant that was fitted names its claims and its bounds, which are the literature's. Constants of
 //! several profiles that have the same name, value, claims and bounds are one. Constants that share a claim
-//! are found together, all others apart. What is minimal is the sum of squares of the relative errors of the
+//! are found together, all others apart. The fit minimises the sum of squares of the relative errors of the
 //! document's figures in those claims, each in units of the claim's tolerance.
 //!
 //! The procedure is deterministic and does not begin at the committed values: every constant begins in the

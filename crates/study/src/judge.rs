@@ -65,8 +65,8 @@ fn dynamic(value: &Value) -> Option<Dynamic> {
     })
 }
 
-/// What was observed, by the name of its measurement. The rest is no variable, so that what uses it is an
-/// error.
+/// The observed values, by the name of their measurement. Other values are no variables, so that an
+/// expression that uses them is an error.
 fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, values) in measured {

@@ -25,7 +25,7 @@ fn texts(changes: &[Change]) -> String {
     if files.is_empty() { String::new() } else { digest(&files.concat()) }
 }
 
-/// What was measured: a result, or why there is none, for each measurement.
+/// The outcomes: a result, or the reason why there is none, for each measurement.
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 

@@ -68,8 +68,8 @@ const IDS: [(&str, &str); 5] = [
 /// they hold, and one whose bus is full before its CPU is.
 const MACHINES: [i64; 7] = [21, 42, 44, 58, 62, 83, 94];
 
-/// What was predicted blind, by study and claim: results of the document, and how many of them were hit. It
-/// is a record: a blind value never changes.
+/// The blind predictions, by study and claim: results of the document, and how many of them were hit. It is a
+/// record: a blind value never changes.
 const BLIND: [(&str, usize, usize); 14] = [
     ("B10", 1, 0),
     ("B18", 1, 1),

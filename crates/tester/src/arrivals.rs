@@ -6,9 +6,10 @@
 //! its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
 //! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
-//! copy sent back by someone else therefore cannot damage a good frame. What a right checksum covers may
-//! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
-//! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! copy sent back by someone else therefore cannot damage a good frame. Fields that a right checksum covers
+//! may differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in
+//! packets that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it
+//! cuts.
 //!
 //! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are
 //! judged at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many
@@ -82,7 +83,7 @@ struct Unread {
     tagless: u64,
 }
 
-/// What has arrived of a flow.
+/// The arrivals of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlowTally {
     /// One more than the highest sequence number.
@@ -141,13 +142,13 @@ pub struct Arrivals {
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
-    /// What arrived of each interval, if that was asked for.
+    /// The arrivals of each interval, if they were asked for.
     line: Option<ArrivalLine>,
     /// Whether queues grew meanwhile, if the length of the trial is known.
     queue: Option<StandingQueue>,
     /// How long before the epoch of the tags `epoch` is, in ns.
     margin_ns: u64,
-    /// What this clock gains on the sender's, if that is followed.
+    /// The gain of this clock on the sender's, if that is followed.
     gain: Option<Gain>,
     /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
@@ -173,14 +174,14 @@ pub struct Findings {
     pub retagged: u64,
     /// The numbers in the tags of these, from outside in.
     pub came: Vec<u16>,
-    /// What they should have.
+    /// The VLAN tags that they should have.
     pub expected: Vec<u16>,
     /// First fragments of packets.
     pub fragments: u64,
 }
 
 impl Findings {
-    /// What they are in a document.
+    /// The doubts for a document.
     pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
         let Self { retagged, came, expected, fragments } = self.clone();
         let retagged = (retagged > 0).then_some(Doubt::Retagged { frames: retagged, came, expected });
@@ -189,7 +190,7 @@ impl Findings {
     }
 }
 
-/// What has arrived.
+/// The frames that have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// Frames of the stream without duplicates, damaged ones included.
@@ -708,7 +709,7 @@ impl Arrivals {
         self.distinct + self.nameless().min(self.missing())
     }
 
-    /// What has arrived so far. Frames with a damaged tag are not settled.
+    /// The arrivals so far. Frames with a damaged tag are not settled.
     pub fn arrived(&self) -> Arrived {
         let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
         let (nameless, tagless) = (self.nameless(), self.tagless());
@@ -760,7 +761,7 @@ impl Arrivals {
         self.line.as_ref()?.last(self.epoch.elapsed().as_nanos() as u64)
     }
 
-    /// What arrived of each interval. There are no latencies if the clock of arrivals was set meanwhile.
+    /// The arrivals of each interval. There are no latencies if the clock of arrivals was set meanwhile.
     pub fn take_line(&mut self) -> Option<Timeline> {
         let mut line = self.line.take()?.finish();
         if self.clock_set_ns().is_some() {
@@ -803,7 +804,7 @@ impl Arrivals {
     }
 }
 
-/// What is odd with a frame of the stream that does not have its length or its headers.
+/// The anomaly of a frame of the stream that does not have its length or its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {
     No,
@@ -812,7 +813,8 @@ enum Odd {
     Fragment,
 }
 
-/// What is odd with a frame with this header and these bytes behind its tag, which was sent with that header.
+/// The anomaly of a frame with the header `header` and the bytes `behind` its tag, which was sent with the
+/// header `sent`.
 #[cold]
 fn oddity(header: &[u8], behind: &[u8], sent: &[u8]) -> Odd {
     let (came, expected) = (vlans(header), vlans(sent));

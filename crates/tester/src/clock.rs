@@ -234,25 +234,26 @@ impl Ping {
     }
 }
 
-/// What a clock gains on another one: a line through time.
+/// The gain of a clock on another one: a line through time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
     /// A moment, in ns since the epoch of a trial.
     pub at_ns: f64,
-    /// What it has gained then since the epoch, in ns.
+    /// The gain at that time since the epoch, in ns.
     pub gained_ns: f64,
-    /// What it gains each ns, in ns.
+    /// The gain in each ns, in ns.
     pub pace: f64,
 }
 
 impl Gain {
-    /// What it has gained at a moment, in ns.
+    /// The gain at a moment, in ns.
     #[inline]
     pub fn at(&self, ns: f64) -> f64 {
         self.gained_ns + (ns - self.at_ns) * self.pace
     }
 
-    /// What one clock gains on another, in its own time, from what both gain on a third in the third's time.
+    /// The gain of one clock on another, in its own time, from the gains of both on a third clock in the
+    /// third's time.
     pub(crate) fn between(own: Self, other: Self) -> Self {
         let at_ns = own.at_ns.max(other.at_ns);
         let gained_ns = own.at(at_ns);
@@ -376,8 +377,8 @@ impl Clocks {
         !self.is_one() && length > SHORT && self.before.iter().all(|it| ["", "udp"].contains(&&*it.over))
     }
 
-    /// What follows the clock of an end in a trial of this length, which has begun; `None` if it is not
-    /// followed.
+    /// A follower of the clock of an end in a trial of this length, which has begun; `None` if that clock is
+    /// not followed.
     pub fn follower(&self, at: usize, length: Duration) -> Option<Follower> {
         let follows = self.follows(length) && !self.before[at].over.is_empty();
         follows.then(|| Follower::new(self.before[at].clone(), self.epoch_ns))
@@ -466,7 +467,7 @@ impl Clocks {
         let mut all = Latency::default();
         match margin_ns {
             0 => all.add(one),
-            // What was gained is taken off already.
+            // The gain is subtracted already.
             _ => {
                 one.recorded().for_each(|(ns, frames)| all.record_times(ns.saturating_sub(margin_ns), frames))
             }

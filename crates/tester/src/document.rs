@@ -153,7 +153,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     Some(document.rounded())
 }
 
-/// What makes the result doubtful.
+/// The doubts about the result.
 fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();

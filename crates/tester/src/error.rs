@@ -22,7 +22,7 @@ pub enum Error {
     Frame {
         /// The size, or mix of sizes.
         size: String,
-        /// What is wrong.
+        /// The mistake.
         why: kpps_frames::Error,
     },
     /// A router does not answer when it is asked for its MAC address.
@@ -64,7 +64,7 @@ pub enum Error {
     NotAllowed {
         /// The port.
         port: String,
-        /// What was asked for, and what is allowed.
+        /// The request, and the allowed values.
         what: String,
     },
     /// A port cannot send frames without tags and recognise them.

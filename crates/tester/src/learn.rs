@@ -50,7 +50,7 @@ pub struct End {
     pub to: Option<Mac>,
     /// The addresses of its flows. With a tunnel the station itself has others.
     pub ips: Addresses,
-    /// What its frames are in.
+    /// The encapsulation of its frames.
     pub encap: Encap,
 }
 

@@ -145,7 +145,7 @@ impl fmt::Display for Known {
     }
 }
 
-/// What counters say.
+/// The values of counters.
 #[derive(Debug, Default)]
 struct Read {
     known: Vec<Known>,
@@ -209,7 +209,7 @@ impl Between<'_> {
     fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = &Qdisc> {
         self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress)
     }
-    /// What a discipline had counted before, if it was there.
+    /// The earlier counts of a discipline, if it existed.
     fn earlier(&self, qdisc: &Qdisc) -> Option<&Qdisc> {
         self.before.qdiscs.iter().find(|it| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress))
     }
@@ -237,7 +237,7 @@ pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -
     accounts
 }
 
-/// What the counters say.
+/// Reads the counters.
 fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read {
     let mut read = Read::default();
     let interfaces = interfaces(before, after, ports);
@@ -245,7 +245,7 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
     let backlog = after.softnet.zip(before.softnet).map(|(after, before)| after.since(before).dropped);
     let mut backlog = backlog.unwrap_or(u64::MAX);
     for one in &interfaces {
-        // Reception. What the other end could not deliver is attributed here, once.
+        // Reception. Frames that the other end could not deliver are attributed here, once.
         let sender = interfaces.iter().find(|other| one.is_peer_of(other));
         let shared =
             |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
@@ -656,7 +656,7 @@ mod tests {
         assert_eq!(account(&before, &after, &[sender, receiver]).dropped["xdp:b missed"], 5);
     }
 
-    /// What a port's interface received, or its last queue passed on, after the port had stopped.
+    /// Frames that a port's interface received, or its last queue passed on, after the port had stopped.
     #[test]
     fn frames_that_arrive_later_were_under_way() {
         let queue =
@@ -833,7 +833,7 @@ mod tests {
                 continue;
             }
             assert_eq!(at(0), []);
-            // What the app missed comes first.
+            // Frames that the app missed come first.
             assert_eq!(at(90), [place("r/ra kpps missed", 90)]);
             assert_eq!(at(300), [place("r/ra kpps missed", 250)]);
             assert_eq!(at(350), [place("r/ra kpps missed", 250), place("r/ra rx_dropped", 100)]);

@@ -25,7 +25,7 @@ impl Source for Metered {
 
 /// Trials between two ports.
 pub struct Trials {
-    /// What counts them.
+    /// Their gauges.
     pub gauges: Arc<Gauges>,
     /// Whether the user may change their load: not that of a search.
     pub can_change: bool,

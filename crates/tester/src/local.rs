@@ -395,7 +395,7 @@ impl Counting {
         self.last = *counters;
     }
 
-    /// What the port counted in each interval.
+    /// The port's counts in each interval.
     fn finish(mut self, after: &Counters) -> Option<Timeline> {
         self.note(after);
         self.line
@@ -424,7 +424,7 @@ impl Incoming {
         }
     }
 
-    /// What arrived of each interval. Frames without tags are counted elsewhere.
+    /// The arrivals of each interval. Frames without tags are counted elsewhere.
     fn take_line(&mut self) -> Option<Timeline> {
         match self {
             Self::Tagged(arrivals) => arrivals.take_line(),
@@ -611,7 +611,7 @@ fn receive(
             port.woken()?;
         }
     }
-    // What came in time and waits in the port's queue, if this thread has not run for a while.
+    // Frames that came in time and wait in the port's queue, if this thread has not run for a while.
     let mut waiting = AT_END;
     while waiting > 0 {
         let (taken, _) = listen(port)?;

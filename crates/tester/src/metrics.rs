@@ -196,7 +196,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What a server says to these bytes.
+    /// The server's answer to these bytes.
     fn says(metrics: &Metrics, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(metrics.address()).unwrap();
         stream.write_all(request).unwrap();

@@ -39,7 +39,7 @@ pub struct Playback {
 
 /// The most memory that the frames of a capture take.
 const MOST_BYTES: usize = 1 << 30;
-/// What a frame takes beside its bytes: its place, its time, its class.
+/// The memory of a frame beside its bytes: its place, its time, its class.
 const BESIDE: usize = 64;
 /// A longer gap looks like a clock that was set.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -54,7 +54,7 @@ impl Changed {
         self.0 = Some((frames + 1, first));
     }
 
-    /// What happened to them, in words.
+    /// The departure of these frames, in words.
     fn say(self, what: &str) -> Option<String> {
         self.0.map(|(frames, first)| match frames {
             1 => format!("{what}: frame {first}"),
@@ -63,7 +63,7 @@ impl Changed {
     }
 }
 
-/// What the frames of a capture are changed in, to be sent.
+/// The changes of a capture's frames for sending.
 #[derive(Debug, Default)]
 struct Changes {
     cut: Changed,

@@ -1,4 +1,4 @@
-//! What this process measures on: the provenance of its documents.
+//! The provenance of the documents of this process.
 //!
 //! A command measures one thing, and its thread opens the ports and publishes the document. So each thread
 //! has one record: it begins when the first ports are opened, or guests and cards are observed, and the

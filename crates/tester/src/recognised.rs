@@ -282,7 +282,7 @@ impl Recognised {
         self.known
     }
 
-    /// What has arrived so far, as far as it is known while frames are sent.
+    /// The arrivals so far, as far as they are known while frames are sent.
     pub fn arrived(&self) -> Arrived {
         let Self { known, reordered, other_traffic, .. } = *self;
         Arrived { received: known, reordered, other_traffic, ..Arrived::default() }
@@ -352,8 +352,7 @@ mod tests {
         assert_eq!((kept.frames.len(), kept.frames[0].at_ns, &kept.frames[0].frame), (3, 7, &damaged));
     }
 
-    /// What a kernel does to the identifications of frames that it has merged, as a port cuts them: it counts
-    /// up from the first one.
+    /// The identifications of merged frames, as a port cuts them: they count up from the first one.
     #[test]
     fn frames_that_were_merged_are_known_whatever_their_identifications() {
         let with = |mut frame: Vec<u8>, identification: u16| {

@@ -1,5 +1,5 @@
-//! What ports did during a run of one program, as a document: their counters before and after, and what was
-//! sent, arrived, and went through an app.
+//! The work of ports during a run of one program, as a document: their counters before and after, and the
+//! frames that were sent, arrived, and went through an app.
 
 use crate::document::gaps;
 use crate::playback::Playback;
@@ -118,7 +118,7 @@ fn row(
     }
 }
 
-/// What a port was to send, and what it sent of that.
+/// The frames that a port was to send, and the frames that it sent of them.
 pub fn offered(
     sizes: &Mix,
     offered_pps: Option<f64>,
@@ -163,7 +163,7 @@ pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
 /// Whether `expect` frames arrived, each once, in order and unchanged, in these rows of [`streams`].
 ///
 /// # Errors
-/// What is missing, in a sentence.
+/// The missing frames, in a sentence.
 pub fn all_arrived(streams: &Streams, rows: &[Stream], expect: u64) -> Result<(), String> {
     let unique = streams.unique();
     let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();

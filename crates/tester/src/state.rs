@@ -32,8 +32,8 @@ pub struct TrialState {
     /// was not. And how often it was changed.
     rate: AtomicU64,
     changes: AtomicUsize,
-    /// What the clock of each end gains on that of this process, and on that of the other end in its own
-    /// time, if it is followed; and how often that has changed.
+    /// The gains of the clock of each end on the clock of this process, and on the clock of the other end in
+    /// its own time, if it is followed; and how often they have changed.
     gains: Mutex<[[Option<Gain>; 2]; 2]>,
     gains_changed: AtomicUsize,
     /// The user interrupted the trial, or something failed.
@@ -42,7 +42,7 @@ pub struct TrialState {
     closed: AtomicBool,
 }
 
-/// What a port reports while it works, besides the frames that it has sent and received.
+/// A port's report while it works, besides the frames that it has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// The generator's shortfall so far, if it sends at a rate.
@@ -57,7 +57,8 @@ pub struct Reported {
     pub p99_ns: Option<u64>,
 }
 
-/// What one end has sent so far, and what is absent of it at the other: see [`Reported::absent`].
+/// The frames that one end has sent so far, and the frames that are absent at the other: see
+/// [`Reported::absent`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoFar {
     sent: u64,
@@ -178,7 +179,7 @@ impl TrialState {
         self.live[at].absent.store(frames, Ordering::Relaxed);
     }
 
-    /// What else a port has reported.
+    /// The other reports of a port.
     pub fn reported(&self, at: usize) -> Reported {
         let LiveEnd { shortfall, missed, absent, p50_ns, p99_ns, .. } = &self.live[at];
         let [shortfall, missed, absent, p50_ns, p99_ns] = [shortfall, missed, absent, p50_ns, p99_ns]
@@ -193,13 +194,13 @@ impl TrialState {
             let now = self.reported(1 - from);
             let overflow = now.missed.unwrap_or(0);
             let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1.saturating_add(overflow));
-            // What was late then may have arrived meanwhile.
+            // Frames that were late then may have arrived meanwhile.
             let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
             self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
         }
     }
 
-    /// What an end has sent by now, and what is absent of it at the other end.
+    /// The frames that an end has sent so far, and the frames that are absent at the other end.
     pub(crate) fn of_sender(&self, from: usize) -> SoFar {
         SoFar { sent: self.so_far(from).0, absent: self.reported(1 - from).absent.unwrap_or(0) }
     }
@@ -244,8 +245,8 @@ impl TrialState {
         self.gains_changed.fetch_add(1, Ordering::Release);
     }
 
-    /// What the clock of an end gains on that of the other end, in its own time, if that has changed since
-    /// `seen`.
+    /// The gain of the clock of an end on the clock of the other end, in its own time, if it has changed
+    /// since `seen`.
     #[inline]
     pub fn gain(&self, at: usize, seen: &mut usize) -> Option<Gain> {
         let changed = self.gains_changed.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! What the ports of a trial did in each interval of it.
+//! The work of the ports of a trial in each of its intervals.
 //!
 //! A frame belongs to the interval in which it was sent, at the receiver too, which reads that time from its
 //! tag. So what is lost of an interval is exact, however long frames are on their way. Counters of ports
@@ -18,7 +18,7 @@ pub const MOST: usize = 3600;
 /// The longest latency that is distinguished from longer ones, in ns.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// What a port did in an interval.
+/// The work of a port in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Frames that were due.
@@ -121,7 +121,7 @@ impl Latencies {
     }
 }
 
-/// What a port did in each interval since the epoch of the trial.
+/// The work of a port in each interval since the epoch of the trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     interval_ns: u64,
@@ -280,7 +280,7 @@ impl ArrivalLine {
     }
 }
 
-/// What is known of a whole direction, for its series.
+/// The totals of a whole direction, for its series.
 pub(crate) struct Whole {
     /// When sending began, since the epoch, and how long it lasted.
     pub begun: Duration,
@@ -375,7 +375,7 @@ fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
     }
 }
 
-/// What each interval adds to a sum that is not below 0 and does not decrease. If a sum exceeds a later
+/// The increase in each interval of a sum that is not below 0 and does not decrease. If a sum exceeds a later
 /// one, the difference was only delayed: sent a moment after it was due, or counted a moment after it was
 /// lost.
 fn each(sums: &[i64]) -> Vec<u64> {

@@ -81,9 +81,9 @@ pub struct DirectionOutcome {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What kept the sender from its CPU, if that was observed.
+    /// The reasons that kept the sender from its CPU, if they were observed.
     pub disturbance: Option<Disturbance>,
-    /// What arrived.
+    /// The arrivals.
     pub arrived: Arrived,
     /// Frames that may be damaged frames of this direction, or other traffic. Up to this number of the
     /// corrupted frames of `arrived` may be lost frames, and of its other traffic may belong to this
@@ -155,7 +155,8 @@ impl Outcome {
         self.counted.interfaces.iter().filter_map(changes)
     }
 
-    /// What kept the senders from their CPUs, all together; `None` if that was not observed of each.
+    /// The reasons that kept the senders from their CPUs, all together; `None` if they were not observed for
+    /// each sender.
     pub fn disturbance(&self) -> Option<Disturbance> {
         let each = self.directions.iter().map(|direction| direction.disturbance.clone());
         each.reduce(|all, next| Some(all?.and(next?))).flatten()
@@ -173,7 +174,7 @@ pub struct Tester {
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
-    /// What the senders can send, in frames per second, if that is known: a changed rate is not above it.
+    /// The limit of the senders, in frames per second, if that is known: a changed rate is not above it.
     pub ceiling_pps: Option<f64>,
     /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
     pub max_shortfall: Option<f64>,
@@ -201,7 +202,7 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
     /// The station address of its next hop, if it need not be resolved.
     pub to: Option<Mac>,
-    /// What its frames are in.
+    /// The encapsulation of its frames.
     pub encap: Encap,
 }
 
@@ -466,7 +467,7 @@ impl Tester {
         Ok([arrived.iter().map(answer).collect(), sent.iter().map(reply).collect()])
     }
 
-    /// Offers a load and counts its frames. Asks some times a second whether to go on. What was measured is
+    /// Offers a load and counts its frames. Asks some times a second whether to go on. The result so far is
     /// returned in any case.
     ///
     /// # Errors
@@ -849,7 +850,7 @@ const UNDER_WAY: Duration = Duration::from_secs(1);
 /// How long senders take to be ready, with a margin. The intervals of a series begin when all are.
 const LEAD: Duration = Duration::from_millis(200);
 
-/// What is learned before a trial.
+/// The paths that are learned before a trial.
 struct Paths {
     /// The next hop of each end; `None` of a router that did not answer.
     to: [Option<Mac>; 2],

@@ -323,8 +323,8 @@ impl AtSize<'_, '_> {
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
-        // The tester keeps up without a reset. It cannot send some frames during a reset: a device that
-        // restarts may take the link down.
+        // The tester keeps up without a reset. Frames that it cannot send during a reset count as lost by the
+        // reset, too: a device that restarts may take the link down.
         self.trial_of_the_device(&format!("before {name}"), Pattern::Rate(throughput, seconds))?;
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {

@@ -76,8 +76,8 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// Starts to count. What the kernel drops at `own` interfaces of this thread's namespace after it has
-    /// shown it to packet sockets is not counted: there the tester has received it.
+    /// Starts to count. Packets that the kernel drops at `own` interfaces of this thread's namespace, after
+    /// packet sockets have seen them, are not counted: there the tester has received them.
     ///
     /// # Errors
     /// The kernel is older than 5.17, does not describe its types, or does not permit it.
@@ -135,7 +135,7 @@ impl Drops {
         Ok(())
     }
 
-    /// What was dropped since the last [`count`](Self::count).
+    /// The drops since the last [`count`](Self::count).
     ///
     /// # Errors
     /// Errors of the system.

@@ -222,7 +222,7 @@ impl Trouble {
     }
 }
 
-/// What [`wait`](wait()) needs of a port.
+/// A port, as [`wait`](wait()) uses it.
 pub trait Wake {
     /// When the port must be polled.
     fn next_poll(&self) -> NextPoll;

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take to hand frames over.
+/// The longest wait for frames on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The ends of the cable.
@@ -26,7 +26,8 @@ fn with_cable(test: impl FnOnce() + Send + 'static) {
 /// The same with a cable of several queues. The n-th queues of both ends belong together.
 fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
-        // What this thread opens and starts from now on is in there, and it goes with the last of that.
+        // Sockets and threads of this thread are in the new namespace from now on. It vanishes with the last
+        // of them.
         if kpps_namespaces::unshare().is_err() {
             skip::needs("root, to make a network namespace");
             return;
@@ -159,7 +160,7 @@ fn each_arrives(kinds: [&'static str; 2], queues: u32) {
     });
 }
 
-/// What does not fit the interface is not sent, and counted.
+/// Frames that do not fit the interface are counted instead of sent.
 fn too_long_is_told(kinds: [&'static str; 2]) {
     with_cable(move || {
         let [mut near, mut far] = ports(kinds);
@@ -263,7 +264,7 @@ fn xdp_queues_take_turns() {
     with_queues(3, || {
         let [mut flood, mut other, mut to] = named(["xdp:near0:1", "xdp:near0:2", "xdp:far0"]);
         for round in 0..10 {
-            // What the kernel has not handed over yet has no turn.
+            // A queue whose frames the kernel has not handed over yet has no turn.
             in_six_tries(&format!("all queues have their turn in round {round}"), || {
                 for sequence in 0..2000 {
                     send_one(&mut flood, &frame_of(1, sequence));
@@ -287,7 +288,7 @@ fn xdp_queues_take_turns() {
     });
 }
 
-/// What has once waited to be received leaves those who send their buffers.
+/// A flood of waiting frames leaves senders their buffers.
 #[test]
 fn xdp_floods_leave_buffers_to_send() {
     with_queues(3, || {
@@ -566,8 +567,8 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
     }
 }
 
-/// What `ip` shows as no Ethernet is refused with that name; what has Ethernet headers is a port. A kernel
-/// lacks some kinds.
+/// An interface that `ip` does not show as Ethernet is refused with the name of its link layer; an interface
+/// with Ethernet headers is a port. A kernel lacks some kinds.
 #[test]
 fn interfaces_without_ethernet_headers_are_refused_by_name() {
     let shown = |command: &str| {

@@ -12,7 +12,7 @@ const MARK: u8 = 1;
 const TAIL: usize = 600;
 /// How many bytes of output are kept: what a kernel prints as it stops.
 const KEPT: usize = 16 << 10;
-/// What is in the first line of such output: an oops has a number.
+/// Words in the first line of such output: an oops has a number.
 const STOPS: [&str; 4] = ["BUG: ", "kernel BUG at", "[#1]", "Kernel panic"];
 /// How long to wait for output before [`Alive`] is asked again, which also empties the guest's cables.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(crate) struct Console {
     stream: UnixStream,
-    /// What was received and not yet read.
+    /// Output that was received and not yet read.
     heard: Vec<u8>,
     /// The end of the lines that were read.
     read: Vec<u8>,
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(&said, b"1 - sleep\n2 ! x\n");
     }
 
-    /// What a kernel says as it stops is in lines that were read, in lines that were not, and in half a line.
+    /// The last words of a kernel are in lines that were read, in lines that were not, and in half a line.
     #[test]
     fn the_last_words_are_told() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -7,7 +7,7 @@ use kpps_results::Cpu;
 const COMMAND: &str = "awk '/^now at/{print} /idle_sleeptime/{idle+=$3} /^cpu /{cpu=$0} \
     FILENAME~/interrupts/&&/eth|uio|vfio|virtio[0-9]+-(in|out)put\\./{lines=lines $0 \"\\n\"} \
     END{printf \"idle %.0f\\n%s\\n%s\\n\",idle,cpu,lines}' /proc/timer_list /proc/stat /proc/interrupts 2>&1";
-/// What stands between two snapshots of a series.
+/// The separator of two snapshots of a series.
 const NEXT: &str = "\u{2}";
 
 /// The guest's counters at a moment.

@@ -48,7 +48,7 @@ pub enum Error {
         command: String,
         /// Its exit code.
         code: i32,
-        /// What it printed.
+        /// The output of the program.
         output: String,
     },
     /// An answer that is not valid.

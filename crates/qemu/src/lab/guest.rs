@@ -134,7 +134,7 @@ impl Guest {
         &self.kernel
     }
 
-    /// What its time is.
+    /// Its clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }

@@ -130,7 +130,7 @@ impl Load {
     /// Ends the load. Returns the cable and the counts.
     ///
     /// # Errors
-    /// What was wrong with the wire.
+    /// A failure of the wire.
     pub fn stop(mut self) -> Result<(Wire, Counts)> {
         self.shared.stop.store(true, Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);

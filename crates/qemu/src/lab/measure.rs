@@ -92,7 +92,7 @@ pub struct Measured {
     pub drops: BTreeMap<String, u64>,
     /// Arrived frames in excess of the sent frames.
     pub surplus: u64,
-    /// What the source of frames costs, which is not part of the instructions.
+    /// The cost of the source of frames, which is not part of the instructions.
     pub source: Option<SourceCost>,
     /// Where the instructions went, if that was recorded.
     pub(crate) executed: Option<Executed>,

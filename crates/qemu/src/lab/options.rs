@@ -228,7 +228,7 @@ pub struct Options {
     pub qemu: Option<PathBuf>,
     /// Where frames come from within the guest's time, if they do.
     pub paced: Option<Paced>,
-    /// What its time is.
+    /// Its clock.
     pub clock: Clock,
     /// Additional words of the kernel's command line.
     pub append: String,
@@ -258,7 +258,7 @@ impl Options {
     pub(crate) fn command_line(&self) -> String {
         // Pass-through for the kernel's own drivers: they work as without an IOMMU.
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
-        // What is random would be so in each boot.
+        // Random addresses would differ in each boot.
         let fixed = if self.clock == Clock::Instructions { " nokaslr norandmaps" } else { "" };
         format!(
             "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \

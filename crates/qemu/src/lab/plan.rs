@@ -57,7 +57,7 @@ pub struct Plan {
     pub kpps: PathBuf,
 }
 
-/// What a command ends with if not everything could be measured; nothing if only the time was not enough.
+/// The error of a command if not everything could be measured; `None` if only the time was too short.
 pub fn failure(lab: &Lab) -> Option<String> {
     let broken: Vec<_> = lab.failures.iter().filter(|what| !what.ends_with("no time left")).collect();
     broken.first().map(|first| format!("{} could not be measured; {first}", broken.len()))

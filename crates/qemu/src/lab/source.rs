@@ -1,10 +1,10 @@
 //! The source of frames within a guest's own time: its virtio cards send by a timer, and `kpps device pace`
 //! keeps their queues full.
 //!
-//! It takes the CPU for a moment each time it refills the queues. What that costs is measured with the source
-//! alone, in two ways: by the time that the guest is not idle, which also has the ways into idleness and out
-//! of it, and by the process's own CPU time, which lacks the timer's interrupts and the way from one process
-//! to the other. The cost is taken to be in the middle, and their difference is its error.
+//! It takes the CPU for a moment each time it refills the queues. The cost of that is measured with the
+//! source alone, in two ways: by the time that the guest is not idle, which also has the ways into idleness
+//! and out of it, and by the process's own CPU time, which lacks the timer's interrupts and the way from one
+//! process to the other. The cost is taken to be in the middle, and their difference is its error.
 
 use crate::lab::counters::Snapshot;
 use crate::lab::load::Rate;
@@ -28,7 +28,7 @@ pub(crate) struct Source {
     id: u32,
 }
 
-/// What a source has done.
+/// The work of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sent {
     /// Frames.
@@ -41,7 +41,7 @@ pub(crate) struct Sent {
     pub(crate) cpu_ns: u64,
 }
 
-/// What a source costs each time it takes the CPU, in instructions.
+/// The cost of a source each time it takes the CPU, in instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) of_refill: f64,

@@ -35,10 +35,10 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// What the names of guests begin with on the command line.
+/// The prefix of guests' names on the command line.
 pub const PREFIX: &str = "lab:";
 
-/// What a guest may do with frames, by the names of the command line.
+/// The apps of a guest, by their names on the command line.
 const APPS: [(&str, Work); 3] =
     [("receive", Work::Receive), ("route", Work::Forward), ("bridge", Work::Bridge)];
 
@@ -54,7 +54,7 @@ pub struct GuestSpec {
     pub driver: Driver,
     /// How it reaches its card.
     pub backend: Backend,
-    /// What it does with frames: receive, forward or bridge.
+    /// Its work: to receive, forward or bridge.
     pub work: Work,
 }
 
@@ -128,7 +128,7 @@ impl GuestSpec {
         format!("{kernel} {}{driver}{app}", model.name())
     }
 
-    /// What it is, in words.
+    /// A description in words.
     pub fn description(&self) -> String {
         let what = match (self.driver, self.work) {
             (Driver::Linux, Work::Forward) => "the kernel's own driver, routing",

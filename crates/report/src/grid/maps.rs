@@ -26,7 +26,8 @@ pub(super) fn extremes(grid: &Grid) -> Option<[(&Cell, f64); 2]> {
     Some([most, least])
 }
 
-/// What is delivered in the long run, in kpps; marked if it is less than was delivered while it was measured.
+/// The rate that is delivered in the long run, in kpps; marked if it is below the rate during the
+/// measurement.
 pub(super) fn delivered(point: &Trial) -> String {
     kpps(point.sustained_pps()) + mark(point)
 }

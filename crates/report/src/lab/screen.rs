@@ -150,7 +150,7 @@ pub(super) fn driver(row: &Row) -> String {
     format!("{} {}", row.driver, backend(row))
 }
 
-/// What a row lost, by place.
+/// The losses of a row, by place.
 pub(super) fn losses(row: &Row) -> String {
     let lost = row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n));
     let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));

@@ -55,7 +55,7 @@ impl From<&Trial> for Ended {
     }
 }
 
-/// What is known of a run between its trials.
+/// The state of a run between its trials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub title: String,
@@ -67,7 +67,7 @@ pub(crate) struct State {
     pub wanted: Option<usize>,
     /// The last trials, the latest first.
     pub trials: VecDeque<Ended>,
-    /// What is to be printed when the view ends.
+    /// Lines to print when the view ends.
     pub notices: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct SoFar {
     pub done: usize,
     /// The number of trials of the run, if it is known.
     pub of: Option<usize>,
-    /// What is measured now.
+    /// The present measurement.
     pub doing: String,
 }
 

@@ -95,7 +95,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
     page::page(&format!("{testbed}: RFC 2544"), &[page::CSS, drawing::CSS], &body)
 }
 
-/// What the layers of bit rates are.
+/// The meaning of the layers of bit rates.
 const LAYERS: &str = "Layer 1 is with preamble and gaps, layer 2 the frames with FCS.";
 
 /// The highest load at which a search's strictest goal is met.

@@ -79,7 +79,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
             let found = search.lower_pps("throughput");
             let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
             if !search.complete {
-                // What is known by now: a load without loss, and one with it.
+                // The bounds so far: a load without loss, and a load with loss.
                 let upper = search.goals.first().and_then(|goal| goal.upper_pps);
                 let known = match (found, upper) {
                     (Some(_), Some(_)) => format!("{} to {} kpps", kpps(found), kpps(upper)),

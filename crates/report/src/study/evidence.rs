@@ -1,4 +1,4 @@
-//! What of a study is evidence for the model, and what is not.
+//! Separates the claims of a study that are evidence for the model from the others.
 
 use kpps_results::study::{Claim, Verdict};
 
@@ -23,7 +23,7 @@ pub(crate) fn parts<'a>(claims: &[&'a Claim]) -> [Vec<&'a Claim>; 2] {
     [evidence, apart]
 }
 
-/// What was found, in sentences: the evidence, the blind predictions, and what is counted apart.
+/// The findings, in sentences: the evidence, the blind predictions, and the claims that are counted apart.
 pub(crate) fn sentences(claims: &[&Claim]) -> Vec<String> {
     let [evidence, apart] = parts(claims);
     let count = |verdict| evidence.iter().filter(|claim| claim.verdict == verdict).count();

@@ -52,7 +52,7 @@ pub fn page(study: &Study, article: &Article) -> String {
     page::page(&article.title, &[page::CSS, drawing::CSS, STUDY_CSS], &body)
 }
 
-/// What was found, before anything else.
+/// The findings, before anything else.
 fn lead(claims: &[&Claim]) -> Markup {
     markup! { div.lead { @for sentence in sentences(claims) { p { (sentence) } } } }
 }

@@ -1,4 +1,4 @@
-//! What page and screen say of a trial in whole sentences.
+//! Sentences about a trial, for page and screen.
 
 use crate::format::rate;
 use kpps_results::Doubt;

@@ -1,4 +1,4 @@
-//! What a person sees, on a usual terminal and on a small one.
+//! The view of a person, on a usual terminal and on a small one.
 
 use kpps_report::live::{Ended, Footer, LiveCpu, Lost, Rates, Snapshot, draw};
 use ratatui::Terminal;

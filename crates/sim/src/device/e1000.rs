@@ -169,7 +169,7 @@ pub enum TransmitQueue {
     SelfSizing,
 }
 
-/// What a driver reports besides frames, as of the end of its last turn.
+/// A driver's state besides frames, as of the end of its last turn.
 #[derive(Default)]
 pub struct DriverState {
     /// Frames that it has dropped.
@@ -226,7 +226,7 @@ impl std::str::FromStr for By {
     }
 }
 
-/// What stack, driver and card do with a frame besides sending it.
+/// The features that stack, driver and card use for a frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The buffers that it comes in.
@@ -573,7 +573,7 @@ impl E1000 {
         set_aside(&self.source, frames)
     }
 
-    /// What it reports: a handle.
+    /// A handle of the driver's state.
     pub fn state(&self) -> Rc<DriverState> {
         Rc::clone(&self.state)
     }

@@ -20,7 +20,7 @@ pub trait ServicePolicy {
     fn on_poll(&mut self, received: usize, reclaimed: usize, now_ns: u64) -> Result<Next, String>;
 }
 
-/// What comes after a poll.
+/// The step after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another poll after this number of nanoseconds.
@@ -34,9 +34,9 @@ pub enum Next {
 pub struct OwnPolicy {
     /// Its name: drivers are chosen by it.
     pub name: String,
-    /// What it is, in a sentence.
+    /// A description in a sentence.
     pub description: String,
-    /// What it is written as. It is part of the keys of kept results.
+    /// The text of the policy. It is part of the keys of kept results.
     pub text: String,
     /// The driver preset that has everything but the service.
     pub base: String,

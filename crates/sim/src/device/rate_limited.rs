@@ -67,7 +67,7 @@ impl Config {
 /// A ring as its driver keeps it.
 pub(crate) struct Queue {
     memory: Ring,
-    /// What each descriptor points to.
+    /// The buffer of each descriptor.
     buffers: Vec<Option<Buf>>,
     /// The next descriptor to fill, and the oldest descriptor that the card owns.
     next: usize,

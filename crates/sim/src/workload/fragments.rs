@@ -33,7 +33,7 @@ const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// What became of a datagram, and of copies with one bit wrong.
+/// The fate of a datagram, and of copies with one bit wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Frames that the datagram came in.

@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// What a process sent.
+/// The datagrams of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     /// Frames on the wire per second.
@@ -88,7 +88,7 @@ pub struct Sent {
     pub load: Load,
 }
 
-/// What a machine received or forwarded. Rates are per second.
+/// The result of a machine that receives or forwards. Rates are per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Received {
     /// Frames offered.
@@ -181,7 +181,7 @@ struct Rig<H> {
     socket: Option<Socket<Frame>>,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     /// Frames that left the card, and their bytes with FCS.
     frames: u64,
@@ -334,7 +334,7 @@ pub fn send(
     let interval = rig.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     sender.stop();
-    // What still waits in queue and ring is sent.
+    // Frames that still wait in queue and ring are sent.
     let (mut frames, mut last_ps) = (interval.to.own.frames, interval.to.at_ps);
     while machine.now_ps() < last_ps + DRAINED_PS {
         simulation.run(machine.now_ps() + DRAINED_PS / 20, go_on)?;

@@ -20,7 +20,7 @@ use kpps_measure::TrialError;
 use kpps_results::Cpu;
 use std::rc::Rc;
 
-/// What the process received. All but the last two are per second.
+/// The result of the receiving process. All but the last two are per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Offered.
@@ -41,7 +41,7 @@ pub struct Received {
     pub cpu_last: Cpu,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     stack: Tally,
     socket: udp::Tally,

@@ -40,7 +40,7 @@ const FULL: f64 = 0.95;
 /// The share of a load that counts as all of it.
 const ALL: f64 = 0.999;
 
-/// What is offered, and to how many CPUs.
+/// The load, and the number of CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
     /// The load, all flows together.
@@ -207,7 +207,7 @@ impl Handler<QueueDevice> for End {
     }
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     sent: u64,
     card: Tally,

@@ -80,7 +80,7 @@ pub struct TcpBulk {
     pub duration_ms: u32,
 }
 
-/// What was transferred, and its costs, in the measured time.
+/// The transferred data, and their costs, in the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Transferred {
     /// The measured time.
@@ -129,7 +129,7 @@ pub struct Transferred {
     pub cpu_last: Cpu,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     seen: Seen,
     out: Sent,
@@ -167,8 +167,8 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     let setup = setup.clone().for_frames(what.size);
     let flow = Flow { to_mac: CARD, ..Flow::default() };
     let receiver = AckReceiver::default();
-    // What a socket holds is bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as many
-    // that wait for its process. The card has no more than the windows let through.
+    // The buffers of a socket are bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as
+    // many that wait for its process. The card has no more than the windows let through.
     let held = usize::from(connections) * 200;
     let (simulation, device) =
         Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;

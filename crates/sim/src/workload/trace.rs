@@ -27,7 +27,7 @@ use std::rc::Rc;
 pub use crate::source::Groups;
 pub use kpps_machine::bus::Background;
 
-/// What is to be recorded.
+/// The machine and the load to record.
 #[derive(Clone, Debug)]
 pub struct Tracing {
     /// Frame size.
@@ -107,7 +107,7 @@ impl Handler<E1000> for Takes {
     }
 }
 
-/// What is read of a port besides the machine's counters.
+/// The readings of a port besides the machine's counters.
 struct Reading {
     sent: u64,
     delivered: u64,

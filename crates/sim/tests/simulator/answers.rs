@@ -66,7 +66,7 @@ fn asks(port: usize) -> Frame {
     arp(ArpOperation::REQUEST, (STATION[port], HOST[port]), ([0; 6], HERE[port]), [0xff; 6])
 }
 
-/// What the router answers alone, at the same times.
+/// The answers of the router alone, at the same times.
 #[derive(Default)]
 struct Wires(Vec<(usize, Frame)>);
 

@@ -86,7 +86,7 @@ const fn case(
 
 const SENDS: Option<Activity> = Some(Activity::Send);
 
-/// What is found, as text: rates, and where the CPU's time goes, at light and full load.
+/// The results, as text: rates, and where the CPU's time goes, at light and full load.
 fn found(choice: &Choice) -> Result<String, String> {
     found_with(choice, choice.setup().map_err(|error| error.to_string())?)
 }
@@ -298,7 +298,7 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
                 }
             }
             let here = format!("{path}: {machine} {driver} {app:?} {activity:?}");
-            // What the driver writes once as the link comes up is no effect of PAUSE frames.
+            // Registers that the driver writes once as the link comes up are no effect of PAUSE frames.
             let at_start = path == "driver.flow_control" && app.is_none();
             if acts && is_refused && !at_start {
                 wrong.insert(format!("acts and is refused: {here}"));
@@ -310,8 +310,8 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What receiving reads is not refused as something of sending, and the other way round: each direction's own
-/// entries act in it.
+/// An entry that receiving reads is not refused as an entry of sending, and the other way round: each
+/// direction's own entries act in it.
 #[test]
 fn a_direction_refuses_the_other_directions_entries() {
     let with = |machine: &str, driver: &str, activity, path: &str, value| Choice {

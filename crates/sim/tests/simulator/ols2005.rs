@@ -48,7 +48,7 @@ fn a_machine_that_sends_fills_the_wire() {
     let share = t.sent_bytes as f64 * 8e-9 / t.seconds / (1460.0 / 1538.0);
     assert!((share - 1.0).abs() < 0.01, "{share} of a gigabit: {t:?}");
     assert_eq!((t.out_again, t.dropped_queue, t.read_bytes), (0, 0, 0));
-    // What the hosts got is what was sent, but for what is on its way.
+    // The hosts got all segments that were sent, except for segments on their way.
     assert!((t.sent_bytes / 1460).abs_diff(t.out) < 4 * 64, "{t:?}");
 }
 
@@ -98,8 +98,8 @@ fn what_is_dropped_is_sent_again_and_everything_arrives_once() {
     assert!(t.dropped > 100, "{t:?}");
     // Some of what was dropped are acknowledgements, which later ones replace.
     assert!(t.sent_again >= t.dropped / 4, "{t:?}");
-    // What processes read is what the senders sent, but for what was lost or sent twice and what is on its
-    // way.
+    // Processes read all segments that the senders sent, except for segments that were lost, sent twice, or
+    // are on their way.
     let (read, sent) = (t.read_bytes / 1460, t.sent - t.sent_again);
     assert!(read.abs_diff(sent) < 32 * 64 + t.dropped, "{read} of {sent}");
 }

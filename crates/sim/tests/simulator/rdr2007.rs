@@ -19,7 +19,7 @@ const PCI_X: &str = "rdr2007";
 /// The clock of a 66 MHz bus in picoseconds, and what a burst of 64 bytes takes of it in clocks.
 const CLOCK_PS: f64 = 15_000.0;
 const BURST_64: f64 = 8.0 + OVERHEAD;
-/// What a transaction takes beside its data, in clocks (`overhead_clocks`).
+/// The clocks of a transaction beside its data (`overhead_clocks`).
 const OVERHEAD: f64 = 10.0;
 
 fn setup(machine: &str, driver: &str) -> Setup {

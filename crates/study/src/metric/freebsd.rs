@@ -66,7 +66,7 @@ struct OfSend {
     /// Bytes of a datagram.
     payload: u16,
     program: Sends,
-    /// What `ttcp-old` sleeps.
+    /// The time that `ttcp-old` sleeps.
     #[serde(default = "sleep_us")]
     sleep_us: u64,
     /// Datagrams a second that `netsend` is to send.
@@ -92,7 +92,7 @@ fn sleep_us() -> u64 {
     1000
 }
 
-/// What a program sends:
+/// The figures of a program that sends:
 ///
 /// - `pps`; `idle`, the share of the time in which the card and its wire had nothing; `interrupts_per_s`,
 ///   `packets_per_interrupt`; `refused` system calls for each successful one;
@@ -272,7 +272,7 @@ enum Receives {
     Netreceive,
 }
 
-/// What fills the smallest frame.
+/// The payload that fills the smallest frame.
 fn least() -> u16 {
     18
 }

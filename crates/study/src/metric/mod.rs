@@ -105,7 +105,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Its values, in a sentence.
     pub about: &'static str,
-    /// What its configuration may have besides machine, chip, driver, set and size.
+    /// The keys of its configuration besides machine, chip, driver, set and size.
     takes: &'static [&'static str],
     take: fn(toml::Table, &Context) -> Result<Values, String>,
 }

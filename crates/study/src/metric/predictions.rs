@@ -1,4 +1,4 @@
-//! What was predicted of a real system before it was measured, and what came out. Nothing is simulated: the
+//! Predictions for a real system before it was measured, and the results. Nothing is simulated: the
 //! predictions are a file that was committed before the measurement (`lab/`), made by a command that makes it
 //! again.
 
@@ -15,9 +15,9 @@ const FILES: [(&str, &str, &str); 1] = [(
 )];
 /// Where the share of the CPU's time is among a point's quantities.
 const CPU_BUSY: usize = 1;
-/// What names a point.
+/// The columns that identify a point.
 const NAMED: [&str; 4] = ["app", "setting", "size", "offered_pps"];
-/// What is predicted of it, and the names of the values here.
+/// The predicted quantities of a point, and the names of the values here.
 const QUANTITIES: [(&str, &str); 3] =
     [("delivered_pps", "delivered"), ("cpu_busy", "cpu"), ("interrupts_per_s", "interrupts")];
 

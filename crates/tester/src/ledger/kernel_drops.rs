@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(losses.possible, expected);
     }
 
-    /// What the sending port's interface was refused and has sent again is in the kernel's record, too.
+    /// Frames that the sending port's interface was refused and has sent again are in the kernel's record,
+    /// too.
     #[test]
     fn drops_at_the_sender_are_no_more_than_it_lacks() {
         let observation = |sent| {

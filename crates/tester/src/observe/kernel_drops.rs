@@ -56,7 +56,7 @@ impl KernelDrops {
         self.0.iter().map(|(drop, frames)| (drop, *frames))
     }
 
-    /// What was dropped since an earlier observation.
+    /// The drops since an earlier observation.
     #[must_use]
     pub fn since(&self, before: Option<&Self>) -> Self {
         let was = |drop: &KernelDrop| before.and_then(|before| before.0.get(drop)).copied().unwrap_or(0);
@@ -117,7 +117,7 @@ mod linux {
             self.drops.as_ref().map_or(Ok(()), |drops| drops.count(trial))
         }
 
-        /// What was dropped so far. `observed` are the other namespaces that are observed.
+        /// The drops so far. `observed` are the other namespaces that are observed.
         pub(in crate::observe) fn read(&self, observed: &BTreeSet<&String>) -> Option<KernelDrops> {
             let drops = self.drops.as_ref().ok()?.read().ok()?;
             let inode =

@@ -132,7 +132,7 @@ pub struct Interface {
 
 #[cfg(target_os = "linux")]
 impl Interface {
-    /// What it is: driver, MTU and queueing disciplines.
+    /// A description: driver, MTU and queueing disciplines.
     fn described(&self) -> String {
         let name = self.driver_name.as_ref().or(self.kind.as_ref());
         let mut words: Vec<_> = name.map(|name| format!("driver {name}")).into_iter().collect();
@@ -166,7 +166,7 @@ pub struct Softnet {
 }
 
 impl Softnet {
-    /// What was counted since an earlier observation.
+    /// The counts since an earlier observation.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         // The kernel's counters have 32 bits for each CPU, and so has their sum.
@@ -186,7 +186,7 @@ pub struct Observation {
     pub namespaces: BTreeMap<Option<String>, Namespace>,
     /// Backlogs of the whole host, if the kernel reports them.
     pub softnet: Option<Softnet>,
-    /// What each CPU has spent its time on since boot.
+    /// The CPU time of each CPU since boot, by use.
     pub cpus: Vec<CpuTimes>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,

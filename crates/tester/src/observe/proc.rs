@@ -108,7 +108,7 @@ fn parse_softnet(text: &str) -> Option<Softnet> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// What each CPU has spent its time on since boot: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
+/// The CPU time of each CPU since boot, by use: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
 pub fn cpus() -> Vec<CpuTimes> {
     parse_cpus(&read_to_string("/proc/stat").unwrap_or_default())
 }

@@ -554,7 +554,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
         let trial = trial(&mut tester, &offer(2000.0, bytes, true));
         came_through(&trial);
         is_clean(&trial);
-        // What is sent to learn the way is forwarded, too.
+        // Frames to learn the way are forwarded, too.
         let seen = forwarded() - before;
         assert!(seen >= trial.received && seen <= trial.received + 1000, "{seen}: {trial:?}");
     }

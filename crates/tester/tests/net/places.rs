@@ -20,7 +20,7 @@ const REPLIES: &str = "ip protocol udp udp sport 9 @th,96,8 & 0x20 == 0";
 struct Meter<'n> {
     net: &'n Net,
     interface: &'static str,
-    /// What the interface had received before.
+    /// The frames that the interface had received before.
     before: u64,
 }
 
@@ -60,7 +60,7 @@ fn received(net: &Net, interface: &str) -> u64 {
     links[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
 }
 
-/// What the first rule of a chain has counted.
+/// The counter of the first rule of a chain.
 pub(super) fn counted(net: &Net, chain: &str) -> u64 {
     let rules = net.output(&format!("nft list {chain}"));
     let (_, rest) = rules.split_once("counter packets ").unwrap_or_else(|| panic!("no counter in {rules}"));
@@ -113,8 +113,8 @@ impl SetUp {
             return None;
         }
         assert!(trial.complete && trial.result.sent > 0, "{trial:?}");
-        // What the tester's own ring had no room for has arrived, too; what a busy CPU's backlog had no room
-        // for has not come to the counter.
+        // Receive overflow of the tester has arrived, too. Frames that a busy CPU's backlog had no room for
+        // have not come to the counter.
         let overflow = trial.result.overflow.unwrap();
         assert_eq!(overflow, own_overflow(&trial), "{trial:#?}");
         let came = trial.result.sent - backlog_of(&trial, &self.place("ra"));
@@ -254,7 +254,7 @@ fn a_nat_in_both_directions() {
 /// interfaces' statistics do so, too, but for the frames by which the tester learns the way.
 fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
-    // What a busy machine's backlog had no room for, and the tester's own ring: 0 nearly always.
+    // Frames that a busy machine's backlog and the tester's own ring had no room for: 0 nearly always.
     let (backlog, overflow) = (backlog_of(&trial, ""), own_overflow(&trial));
     for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
         assert!((way.sent - backlog..=way.sent).contains(&before.frames()), "{trial:#?}");
@@ -359,7 +359,7 @@ fn a_stateful_firewall_in_both_directions() {
     let mut tester = set_up.tester(false);
     tester.flows = FlowPlan { sports: Ports::from(2000, 100), ..FlowPlan::default() };
     replied(&set_up, &mut tester, &offer(2000.0, 64, true));
-    // What is no reply is dropped.
+    // A packet that is no reply is dropped.
     tester.flows.replies = false;
     let outcome = tester.trial(&offer(2000.0, 64, true), &|| true).unwrap();
     assert!(!outcome.learned && outcome.directions[1].arrived.received == 0);

@@ -104,7 +104,7 @@ fn a_policer() {
 struct Throttled {
     set_up: SetUp,
     trial: DetailedTrial,
-    /// What the exit lets through, in frames a second, and how many frames its bucket and queue hold.
+    /// The rate of the exit, in frames a second, and how many frames its bucket and queue hold.
     pps: f64,
     held: f64,
 }
@@ -245,7 +245,7 @@ impl TestPort for Uncounted {
     }
 }
 
-/// What such a port did not receive may have come through: none of it is claimed to be the device's loss.
+/// Frames that such a port did not receive may have come through: none is claimed to be the device's loss.
 #[test]
 fn an_overflow_that_is_not_known() {
     let Some(net) = super::with_bridge() else { return };
@@ -322,7 +322,7 @@ fn a_long_queue_at_the_exit_is_seen_to_grow() {
 }
 
 /// A program of real-time priority that has every CPU for 40 ms in each 200 ms, until it is dropped, for 12 s
-/// at most. What ends its turns has a higher priority: with the same one it would never run.
+/// at most. The program that ends its turns has a higher priority: with the same priority it would never run.
 struct Hog(std::process::Child);
 
 impl Hog {

@@ -102,7 +102,7 @@ fn lost_frames_are_lost_whatever_others_send() {
         let dropped = counted(&net, "chain bridge f c") - before;
         let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Either { .. }));
         assert!(sent > 0 && dropped > 0, "{who}: {sent} sent, {dropped} dropped");
-        // What this machine's own queues had no room for is lost, too.
+        // Frames that this machine's own queues had no room for are lost, too.
         let lost = trial.lost - backlog_of(&trial, "");
         assert!((lost, trial.corrupted) == (dropped, Some(0)) || is_told, "{who}: {dropped}: {trial:#?}");
         // Where the kernel reports its drops, no doubt is left.

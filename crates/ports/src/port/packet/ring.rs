@@ -104,7 +104,7 @@ pub(super) struct Arrived<'r> {
     pub(super) length: usize,
     /// Whether all of it is in the socket's queue, too.
     pub(super) queued: bool,
-    /// What the kernel has merged, and left to be completed.
+    /// How the kernel has merged the frame, and what it has left incomplete.
     pub(super) cut: Cut,
     /// The VLAN tag that the kernel took out, as it was on the wire.
     pub(super) tag: Option<[u8; 4]>,

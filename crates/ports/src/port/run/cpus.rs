@@ -52,7 +52,7 @@ pub(super) fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
     set
 }
 
-/// What is known of the CPUs around an interface.
+/// The CPUs around an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Near {
     /// CPUs of the card's memory node; empty if that is not known.
@@ -130,7 +130,7 @@ fn ranked(allowed: &[usize], near: &Near, load: impl Fn(usize) -> u32) -> Vec<us
     all.into_iter().map(|(_, cpu)| cpu).collect()
 }
 
-/// What each CPU has spent its time on, in ticks (`/proc/stat`): idle, and in all.
+/// The time of each CPU in ticks (`/proc/stat`): idle, and in all.
 fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
     let cpu = |line: &str| {
         // The first line, of all CPUs together, has no number.

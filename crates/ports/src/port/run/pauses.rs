@@ -1,4 +1,4 @@
-//! What kept a sender from its CPU when it could not send in time.
+//! Pauses: the reasons that kept a sender from its CPU when it could not send in time.
 //!
 //! The scheduler counts how long each thread was ready to run without a CPU (`/proc/thread-self/schedstat`,
 //! Documentation/scheduler/sched-stats.rst). A control group counts for how long its quota was used up
@@ -194,8 +194,8 @@ impl Pauses {
         }
     }
 
-    /// What disturbed the sender, which has ended now. `never_sent`: all frames that were due and not sent,
-    /// including frames that became due in a last pause.
+    /// The disturbance of the sender, which has ended now. `never_sent`: all frames that were due and not
+    /// sent, including frames that became due in a last pause.
     pub fn end(mut self, now: Duration, never_sent: u64) -> Disturbance {
         self.given_up = never_sent.saturating_sub(self.given_up_before);
         if self.given_up > 0 {

@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// What to send.
+/// The frames to send.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The rate.
@@ -81,8 +81,8 @@ pub struct Sent {
     pub elapsed: Duration,
     /// The gaps between them, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What kept the sender from its CPU when frames could not be sent in time; `None` if they were not
-    /// paced, or the system does not tell.
+    /// The reasons that kept the sender from its CPU when frames could not be sent in time; `None` if frames
+    /// were not paced, or the system does not report it.
     pub disturbance: Option<Disturbance>,
     /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
     /// is not among the sent ones.
@@ -411,7 +411,8 @@ fn pace<P: Port, W: Watch>(
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {
-            // What became due since is due, too: this thread may have waited until the end for a CPU.
+            // Frames that became due since then are due, too: this thread may have waited until the end for a
+            // CPU.
             let now = until_end(shift.elapsed());
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
             return Ok((due.min(most).max(source.sent + given_up), now));

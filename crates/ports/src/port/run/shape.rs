@@ -146,8 +146,8 @@ impl Timetable {
         Self { times: Some(times), ..Self::new(pps, Shape::Constant) }
     }
 
-    /// Changes the rate to this one, in frames per second, from a time on. What was due before that time
-    /// stays as it was; frames at times of their own stay, too. No later time may have been asked for.
+    /// Changes the rate to this one, in frames per second, from a time on. Frames that were due before that
+    /// time stay as they were, and so do frames at times of their own. No later time may have been asked for.
     pub fn change(&mut self, s: f64, pps: f64) {
         let last = self.pieces.partition_point(|piece| piece.from_s <= s).max(1);
         let before = self.pieces[last - 1].before(s);

@@ -46,11 +46,11 @@ static SHARED: Mutex<Shared> =
     Mutex::new(Shared { order: Order::NONE, ordered: None, threads: 0, taken: Vec::new(), session: None });
 
 thread_local! {
-    /// What this thread has, if it keeps a pace.
+    /// The CPU and priority of this thread, if it keeps a pace.
     static HELD: Cell<Option<Got>> = const { Cell::new(None) };
 }
 
-/// What the threads agree on while there is one of them.
+/// The state that all steady threads share while there is one.
 #[derive(Debug)]
 struct Shared {
     /// The CPUs in the order in which senders take them.
@@ -162,7 +162,7 @@ impl Steady {
         Self { got, is_first: true, before: cpu.map(|_| before), nice }
     }
 
-    /// What this thread got.
+    /// The CPU and priority that this thread got.
     pub fn got(&self) -> Got {
         self.got
     }

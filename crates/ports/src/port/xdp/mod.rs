@@ -133,7 +133,7 @@ pub struct XdpPort {
     pending: usize,
     next_poll: NextPoll,
     epoch: Instant,
-    /// What International Atomic Time is ahead of the time of day, in s: XDP programs know the former only.
+    /// The offset of International Atomic Time from the time of day, in s: XDP programs know only the former.
     tai_ahead_s: u64,
     counters: Counters,
 }

@@ -78,7 +78,7 @@ impl Symbols {
             let of = path.rsplit('/').next().unwrap_or(path).to_owned();
             let bytes = read(path).unwrap_or_default();
             let functions = functions(&bytes, (start, end, offset));
-            // What lies between the functions that have names.
+            // The code between the functions that have names.
             let mut at = start;
             for (from, to, name) in functions.into_iter().chain([(end, end, String::new())]) {
                 if from > at {

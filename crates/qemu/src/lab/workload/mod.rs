@@ -71,7 +71,7 @@ names! {
 }
 
 names! {
-    /// What a driver does with the cards.
+    /// The work of a driver with the cards.
     Work("workload") {
         /// Send as fast as possible, over an open cable.
         Transmit = "transmit",

@@ -145,8 +145,8 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
     assert_eq!(counts(&third), counts(&second));
 }
 
-/// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per
-/// second.
+/// The rate that our driver receives or forwards at a load: by card and workload, the best of its rounds in
+/// frames per second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
         models: Model::OURS.into(),

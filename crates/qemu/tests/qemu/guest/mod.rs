@@ -76,7 +76,7 @@ fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
     format!("{}:{address}", backend.name())
 }
 
-/// What a guest on a busy host may take for anything.
+/// The longest wait for anything of a guest on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `look` finds something.

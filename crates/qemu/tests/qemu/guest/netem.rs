@@ -12,7 +12,7 @@ const PATH: &str = "/bin/ip link add name a type veth peer name pa && /bin/ip li
     /bin/ip link set dev pa master br && /bin/ip link set dev pb master br && \
     for i in a pa pb b br; do /bin/ip link set dev $i up; done";
 
-/// What became of the frames.
+/// The fate of the frames.
 struct Outcome {
     trial: Value,
     /// Frames that netem dropped, as `tc` counts them.

@@ -52,7 +52,7 @@ fn came_through(trial: &Value, bytes_per_s: f64, held: f64, frame_bytes: f64) ->
     least <= came && came <= 1.02 * most
 }
 
-/// What `tc` says that was dropped, in the answer to this command.
+/// The drops that `tc` reports in the answer to this command.
 fn tc_dropped(guest: &mut Guest, command: &str) -> u64 {
     let said = guest.run(command).unwrap();
     let (_, rest) = said.split_once("dropped ").unwrap_or_else(|| panic!("{said}"));

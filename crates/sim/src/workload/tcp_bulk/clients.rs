@@ -21,7 +21,7 @@ pub(super) const FIRST_PORT: u16 = 40_000;
 pub(super) const FIRST_SINK: u16 = 50_000;
 /// The first sequence number of every connection, in both directions.
 pub(super) const FIRST_BYTE: u32 = 1;
-/// What a host's buffer takes of its socket's memory: 2 KiB with its structures.
+/// The share of a host's buffer in its socket's memory: 2 KiB with its structures.
 const BUFFER_BYTES: u32 = 2304;
 /// The memory of a host's socket for received segments: the document's clients have 2.4.20 (its `tcp_rmem`).
 pub(super) const HOST_MEMORY: u32 = 87_380;
@@ -43,12 +43,12 @@ pub(super) struct Hosts {
     pub segment_bytes: u64,
 }
 
-/// What the hosts have counted.
+/// The counts of the hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Segments and acknowledgements that they have put on the wire.
     pub frames: u64,
-    /// What the hosts that send have sent.
+    /// The segments of the sending hosts.
     pub sent: Sent,
     /// Acknowledgements that these got.
     pub acks: u64,
@@ -145,7 +145,7 @@ struct Leaving {
     window: u16,
 }
 
-/// What goes onto the wire next.
+/// The next frame on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     /// A source's segment.
@@ -211,7 +211,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// What they have counted.
+    /// Their counts.
     pub fn seen(&self) -> Seen {
         let sent = self.sources.iter().map(|source| source.connection.sent());
         Seen { sent: sent.fold(Sent::default(), Sent::plus), ..self.seen }

@@ -56,7 +56,7 @@ struct Shared {
     runs_on: Processes,
     flow: Flow,
     params: Params,
-    /// What a segment takes of a socket's memory.
+    /// The bytes of a socket's memory that a segment takes.
     each_bytes: u32,
     checksums: Checksums,
     /// Until when the chipset's engine is copying, if there is one.
@@ -200,7 +200,7 @@ impl Endpoints {
         self.0.strangers.get()
     }
 
-    /// What the machine has sent: segments, of these again, and timers that expired.
+    /// The machine's segments, retransmissions, and expired timers.
     pub fn sent(&self) -> Sent {
         let sent = self.0.outgoing.iter().map(Outgoing::sent);
         sent.fold(Sent::default(), Sent::plus)

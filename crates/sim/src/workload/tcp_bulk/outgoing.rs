@@ -27,10 +27,10 @@ const SPIN_PS: u64 = 50 * NS;
 pub(super) struct Outgoing {
     segment: RefCell<Template>,
     segment_bytes: u64,
-    /// What a segment takes of the socket's memory.
+    /// The bytes of the socket's memory that a segment takes.
     each_bytes: u32,
     connection: RefCell<Sending>,
-    /// What is written and not acknowledged: the end of each segment, and its buffer.
+    /// The segments that are written and not acknowledged: the end of each segment, and its buffer.
     kept: RefCell<VecDeque<(u64, Buf)>>,
     /// The end of what is written.
     written: Cell<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Outgoing {
     memory: Cell<u32>,
     /// Its process waits for memory.
     asleep: Cell<bool>,
-    /// Somebody has its lock. What the softirq gets meanwhile waits in the backlog.
+    /// The socket is locked. Segments that the softirq gets meanwhile wait in the backlog.
     locked: Cell<bool>,
     backlog: RefCell<VecDeque<tcp::Fields>>,
     line: Line,
@@ -68,7 +68,7 @@ impl Outgoing {
         })
     }
 
-    /// What was sent.
+    /// The segments that were sent.
     pub fn sent(&self) -> Sent {
         self.connection.borrow().sent()
     }

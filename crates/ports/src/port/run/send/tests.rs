@@ -19,7 +19,7 @@ struct Mirror {
     counters: Counters,
     /// The times in the tags of what was sent.
     times_ps: BTreeSet<u64>,
-    /// What frames are but for their tags, and how many were not.
+    /// The frames without their tags, and the number of frames that differ.
     template: Vec<u8>,
     damaged: u64,
     missed: u64,
@@ -250,7 +250,8 @@ fn kept_buffers_have_the_frame_written_into_them() {
     }
 }
 
-/// What becomes due while the sender waits for a CPU until the end is due nevertheless, and is a shortfall.
+/// Frames that become due while the sender waits for a CPU until the end are due nevertheless, and count as
+/// generator shortfall.
 #[test]
 fn a_pause_at_the_end_hides_nothing_that_was_due() {
     let mut port = mirror(Duration::ZERO);
@@ -286,7 +287,7 @@ fn a_sender_goes_on_after_its_link_was_down() {
     assert!(port.largest_burst <= 64 + 32, "a burst of {} frames", port.largest_burst);
 }
 
-/// What became due while the sender did not run is not sent at once afterwards, but for 32 frames.
+/// Frames that became due while the sender did not run are not sent at once afterwards, except for 32.
 #[test]
 fn no_burst_follows_a_pause() {
     let mut port = mirror(Duration::ZERO);
