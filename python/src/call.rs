@@ -140,7 +140,7 @@ pub fn call(
     let run = move || {
         let words = words.into_iter().map(OsString::from);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kpps::call(words, &session)));
-        // Nobody is there any more after a second Ctrl-C.
+        // After a second Ctrl-C no thread receives it.
         let _ = over.send(result);
     };
     std::thread::Builder::new().name("kpps".into()).stack_size(8 << 20).spawn(run)?;

@@ -335,7 +335,7 @@ mod alone {
                 }
             }
             assert!(begun >= 1, "no trial begins");
-            // What is left is used to have numbers read that are none of frames.
+            // The remaining bytes hold numbers that are not numbers of frames.
             let swollen = swollen(LONGEST - 1000);
             for session in &mut all {
                 let _ = tokio::time::timeout(PATIENCE, session.works(swollen.clone())).await;
@@ -477,7 +477,7 @@ mod alone {
         stream.write_all(&frame(4, 0, 0, &[])).unwrap();
         stream.write_all(&frame(1, 4, 1, &fields)).unwrap();
         stream.write_all(&frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])).unwrap();
-        // The end of the stream: headers with END_STREAM, or a reset. What comes before is not looked at.
+        // The end of the stream: headers with END_STREAM, or a reset. Earlier frames are ignored.
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let ends = || {
             let mut head = [0; 9];
@@ -606,7 +606,7 @@ fn messages_beyond_the_limit_are_refused() {
     });
 }
 
-/// A connection has few sessions, each of which takes threads.
+/// A connection has few sessions, because each takes threads.
 #[test]
 fn one_connection_does_not_make_threads_without_end() {
     let agent = start(good(), Allowed::ALL);

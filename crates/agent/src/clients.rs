@@ -1,4 +1,4 @@
-//! Who is connected: how many, from where, and whether they have shown who they are.
+//! The connected clients: how many, from where, and whether they have authenticated.
 //!
 //! An unauthenticated client can open idle connections or guess keys. So there are limits: connections in all
 //! and of one address, the time until the first successful call, and failed log-ins of an address.
@@ -146,7 +146,7 @@ impl Clients {
     }
 }
 
-/// Who is behind a connection.
+/// The client of a connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub peer: SocketAddr,
@@ -156,7 +156,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Who makes this call.
+    /// The client that makes this call.
     pub fn of<T>(call: &Request<T>) -> Option<Self> {
         let plain = call.extensions().get::<Self>();
         let behind_tls = || Some(call.extensions().get::<TlsConnectInfo<Self>>()?.get_ref());

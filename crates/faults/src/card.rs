@@ -569,8 +569,8 @@ impl Card {
         }
         match self.stuck {
             Some((register, old, until)) if register == offset && now < until => {
-                // Who changes CTRL then writes it back with the wrong bit. Tags are wrong until the link
-                // is up and the driver sets the bit again.
+                // Software that changes CTRL then writes it back with the wrong bit. Tags are wrong until the
+                // link is up and the driver sets the bit again.
                 if register == self.chip.offset(reg::CTRL) && (old ^ value) & ctrl::VME != 0 {
                     self.check.set_lied(true);
                 }

@@ -742,7 +742,7 @@ impl<'p> World<'p> {
             self.check.note(|| "faults end".to_owned());
             self.ports.iter_mut().for_each(Port::settle);
             self.station.iter_mut().for_each(Station::settle);
-            // Who sends nothing does not see that he cannot.
+            // A port that sends nothing does not see that it cannot send.
             self.connect();
             let now = self.now_ps.get();
             let recovery_ps = if self.mbps() > 10 { RECOVERY_PS } else { SLOW_RECOVERY_PS };

@@ -286,7 +286,7 @@ mod tests {
         max_unexplained: None,
     };
 
-    /// Who watches the whole path may ask for a ledger that closes.
+    /// A user who watches the whole path may ask for a ledger that closes.
     #[test]
     fn what_no_place_accounts_for_has_a_bound() {
         let dropped = [("somewhere".to_owned(), 7)].into();

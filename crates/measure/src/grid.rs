@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
 
-/// The first measurable cell is looked for among this number of cells.
+/// The search for a measurable cell ends after this number of cells.
 const MOST_TRIED: usize = 1000;
 
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.

@@ -37,7 +37,7 @@ pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
 /// The driver's name.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not tell.
+/// There is no such interface, or its driver does not report it.
 pub fn driver(interface: &str) -> io::Result<String> {
     Ok(answers::driver(&Interface::find(interface)?.query(Query::Driver)?))
 }

@@ -328,7 +328,7 @@ pub struct BusTransaction {
     pub clock: f64,
     /// How many clocks it took, begun ones included.
     pub clocks: u64,
-    /// Who had the bus: `cpu`, `card0` and so on, `background`.
+    /// The master of the bus: `cpu`, `card0` and so on, `background`.
     pub master: String,
     /// Its purpose: `rx-data`, `tail-write` and so on.
     pub what: String,

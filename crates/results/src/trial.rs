@@ -384,7 +384,7 @@ mod tests {
             assert_eq!((trial.limit(), trial.is_disturbed()), (limit, is_disturbed), "{packets:?}");
             assert_eq!((trial.sent_share(), trial.running_share()), (0.99, running_share), "{packets:?}");
         }
-        // Who asks for less precision has a measurement.
+        // With a lower precision the same trial is a measurement.
         let allowed = Trial { max_shortfall: Some(0.01), ..of(None) };
         assert!(allowed.is_of_the_device() && allowed.limit().is_none() && allowed.sent_share() == 1.0);
         assert!(!Trial { max_shortfall: Some(0.0), ..of(Some(100)) }.is_of_the_device());

@@ -20,7 +20,7 @@ pub struct Counted {
     pub ip: BTreeMap<String, Counts>,
     /// The CPU time of each CPU, by use.
     pub cpus: Vec<CpuTimes>,
-    /// Whose CPUs they are.
+    /// The hosts of these CPUs.
     pub hosts: Vec<TrialHost>,
     /// Backlogs and polls of all CPUs.
     pub softnet: Counts,

@@ -606,7 +606,7 @@ mod tests {
         }
     }
 
-    /// Where the kernel does not tell what it dropped.
+    /// A kernel that does not report its drops.
     #[test]
     fn what_may_be_of_others_is_not_lost_for_certain() {
         let counters = |at: &mut Interface| {

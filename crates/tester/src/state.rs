@@ -348,7 +348,7 @@ mod tests {
         let then = counts(50_000, 45_010, 4990);
         state.note_lost(then);
         assert_eq!(state.lost(0), 4990);
-        // Nothing comes any more: no later frame shows what is absent.
+        // No more frames arrive: no later frame shows which frames are absent.
         let then = counts(60_000, 45_010, 4990);
         state.note_lost(then);
         assert_eq!(state.lost(0), 14_990);

@@ -350,7 +350,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
             way.sent,
             way.arrived
         );
-        // There is nothing more to be had of it.
+        // The lost agent gives no more results.
         refused(tester.trial(&offer(Load::Pps(2000.0), SHORT), &|| true));
     }
 }

@@ -14,7 +14,7 @@ use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform, Registers};
 
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
-    /// The report bits for a frame of `descriptors` descriptors, the last of which is `index`.
+    /// The report bits for a frame of `descriptors` descriptors; `index` is the last.
     #[inline]
     pub(super) fn report(&mut self, index: usize, descriptors: usize) -> u64 {
         self.unreported += descriptors;

@@ -37,7 +37,7 @@ pub(super) enum Way {
     Transmit,
 }
 
-/// Who has a buffer.
+/// The holder of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// Nobody: it is in the pool.

@@ -191,7 +191,7 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     // Within what is allowed it goes.
     let output = lab.trial("4kpps", "250ms", &token).output().unwrap();
     closes(&document(&output), 1000);
-    // Who has a token meets who wants certificates, and the other way round.
+    // A tester with a token meets an agent that wants certificates, and the other way round.
     let folders = ["lab", "stranger"].map(|name| lab.file(name));
     for folder in &folders {
         assert!(lab.kpps(&["agent", "keys", folder, "10.9.0.1"]).output().unwrap().status.success());

@@ -4,7 +4,7 @@
 use kpps_model::Purpose;
 use std::collections::VecDeque;
 
-/// Who uses the bus.
+/// The user of the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Master {
     /// The bridge, for the CPU.

@@ -315,7 +315,7 @@ fn xdp_floods_leave_buffers_to_send() {
     });
 }
 
-/// Who sleeps wakes up with a frame of any queue, and not without.
+/// A sleeper wakes up with a frame of any queue, and not without a frame.
 #[test]
 fn xdp_wakes_for_each_queue() {
     with_queues(3, || {

@@ -59,8 +59,8 @@ pub(super) fn capture(capture: &Capture) -> String {
     )
 }
 
-/// Whose times of arrival the latencies use, and whether both ports have one clock. `None` without ports:
-/// virtual time has one clock.
+/// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without
+/// ports: virtual time has one clock.
 pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
     let clock = if trial.clocks.is_none() { ", one clock at both ports" } else { "" };
     let by = |by| match by {

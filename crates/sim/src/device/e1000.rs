@@ -202,7 +202,7 @@ pub(crate) struct DriverReading {
     pub spent: Spent,
 }
 
-/// Who does a part of the work of sending.
+/// The performer of a part of the work of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Nobody: the work is left out.
@@ -231,9 +231,9 @@ impl std::str::FromStr for By {
 pub struct Features {
     /// The buffers that it comes in.
     pub pieces: Pieces,
-    /// Who takes the checksum of the datagram or segment.
+    /// The performer of the checksum of the datagram or segment.
     pub checksum: By,
-    /// Who inserts the tag of a VLAN.
+    /// The performer of the insertion of VLAN tags.
     pub vlan: By,
     /// TCP segments that the stack hands over as one, for the card to split (TSO); 1: each by itself.
     pub segments: u16,

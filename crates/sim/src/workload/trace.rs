@@ -48,11 +48,11 @@ pub struct Tracing {
     pub capture: usize,
     /// Another master on the bus.
     pub background: Option<Background>,
-    /// Who takes the frames.
+    /// The consumer of the frames.
     pub consumer: Consumer,
 }
 
-/// Who takes raw frames in the kernel.
+/// The consumer of raw frames in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consumer {
     /// Nobody: the demultiplexer frees them.

@@ -206,7 +206,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
         send(&place, of.payload, program, of.setting.times_ms(), context.go_on)
             .map_err(|error| error.to_string())
     };
-    // Who tries again at once keeps ring and queue full: then the card never waits.
+    // A program that tries again at once keeps ring and queue full: then the card never waits.
     let most = send(Program::NETBLAST)?;
     let sent = send(Program::WAITING)?;
     let mut row: Vec<(String, f64)> = Vec::new();

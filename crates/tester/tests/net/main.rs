@@ -341,7 +341,7 @@ fn a_running_trial_tells_its_counters_over_http() {
                     let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: kpps\r\n\r\n");
                     let mut said = String::new();
                     let heard = asked.and_then(|()| stream.read_to_string(&mut said));
-                    // Who asks too slowly, for want of a CPU, gets no answer.
+                    // A client that asks too slowly, for want of a CPU, gets no answer.
                     if let (Ok(_), Some((_, text))) = (heard, said.split_once("\r\n\r\n")) {
                         over.fetch_or(is_enough(text), Ordering::Relaxed);
                         all.push(text.to_owned());

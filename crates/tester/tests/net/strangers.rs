@@ -1,5 +1,5 @@
-//! Trials beside frames of others, some of which look like the trial's. A rule of the bridge drops every
-//! fifth frame of the trial. Its counter is the truth: it is the number of lost frames, and none is
+//! Trials beside frames of others. Some of these frames look like the trial's. A rule of the bridge drops
+//! every fifth frame of the trial. Its counter is the truth: it is the number of lost frames, and none is
 //! corrupted.
 
 use super::places::{OURS, backlog_of, counted};

@@ -1,4 +1,4 @@
-//! Who may have a card, and how much memory for it.
+//! Permission to use a card, and the memory for it.
 
 use super::{PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_qemu::lab::workload::Backend;
