@@ -30,7 +30,7 @@ pub struct Regs<P: Platform> {
 }
 
 impl<P: Platform> Regs<P> {
-    /// Those of the fixture's card.
+    /// The registers of the fixture's card.
     pub fn of<B: Fixture<Platform = P>>(fixture: &B) -> Self {
         Self { raw: fixture.platform().registers(), chip: fixture.chip() }
     }

@@ -109,8 +109,8 @@ fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
     assert!(first.contains(&"allocate a buffer") && first[0] == "free a buffer", "{first:?}");
     assert!((each(&stock, "allocations") - 1.0).abs() < 0.05, "{stock}");
     assert_eq!(each(&recycled, "allocations"), 0.0);
-    // Those of frame and descriptor, which the card has written. The allocator's are in the cache: a buffer
-    // that was freed just now is taken first.
+    // The misses of frame and descriptor, which the card has written. The allocator's lines are in the cache:
+    // a buffer that was freed just now is taken first.
     assert!(
         (each(&stock, "cache_misses") - each(&recycled, "cache_misses")).abs() < 0.1,
         "{stock} {recycled}"

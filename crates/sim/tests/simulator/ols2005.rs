@@ -58,8 +58,8 @@ fn both_directions_at_once_and_processes_on_the_cpu_of_the_softirqs() {
     let (first, last) = (both(Processes::FirstCpu), both(Processes::LastCpu));
     for t in [&first, &last] {
         let (read, sent) = (t.read_bytes as f64 * 8e-6 / t.seconds, t.sent_bytes as f64 * 8e-6 / t.seconds);
-        // Acknowledgements of the other direction take some of each wire. Those of what goes out wait behind
-        // what comes in.
+        // Acknowledgements of the other direction take some of each wire. Acknowledgements of sent data wait
+        // behind received data.
         assert!((600.0..945.0).contains(&read) && (400.0..945.0).contains(&sent), "{t:?}");
     }
     assert!(first.cpu_last.busy() == 0.0 && first.cpu.thread > 0.1, "{first:?}");

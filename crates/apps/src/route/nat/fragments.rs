@@ -1,5 +1,6 @@
-//! Later fragments, which have no ports: they follow the first fragment of their packet. Those that arrive
-//! before it wait (RFC 4787, REQ-14). The numbers of packets and of waiting fragments are bounded.
+//! Later fragments, which have no ports: they follow the first fragment of their packet. Fragments that
+//! arrive before the first one wait (RFC 4787, REQ-14). The numbers of packets and of waiting fragments are
+//! bounded.
 
 use super::packet::Endpoint;
 use foldhash::fast::RandomState;
