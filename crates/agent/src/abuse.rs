@@ -1,6 +1,6 @@
-//! Clients that speak the protocol and violate it. One
-//! process, over the loopback interface. Nothing here depends on how fast a busy machine is: what must come
-//! is waited for, and what must end ends long before what would happen otherwise.
+//! Clients that speak the protocol and violate it. One process, over the loopback interface. Nothing here
+//! depends on how fast a busy machine is: tests wait for events that must come, and events that must end do
+//! so long before any other end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
-/// How long what must come is waited for.
+/// How long tests wait for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// A trial that goes on for longer than any test.
 const LONG: Duration = Duration::from_secs(600);
@@ -60,7 +60,7 @@ async fn channel(agent: &Agent) -> Channel {
     endpoint.initial_stream_window_size(256).connect().await.unwrap()
 }
 
-/// A session of a tester that does what it likes.
+/// A session of a misbehaving tester.
 struct Session {
     questions: mpsc::Sender<Question>,
     answers: Streaming<Answer>,

@@ -102,7 +102,7 @@ fn frames(templates: &Templates) -> proto::Frames {
     proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner, trial }
 }
 
-/// Cuts what was put together into pieces of these lengths.
+/// Cuts joined bytes into pieces of these lengths.
 fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
     if lengths.len() > FRAMES {
         return Err(format!("{} different frames are too many", lengths.len()));

@@ -33,7 +33,7 @@ fn work() -> Work {
     }
 }
 
-/// Reads bytes as an agent reads what a tester sends, and as a tester reads what an agent sends.
+/// Reads bytes as an agent reads a tester's message, and as a tester reads an agent's.
 pub fn read(bytes: &[u8]) {
     if let Ok(Question { question: Some(Asks::After(after)) }) = Question::decode(bytes) {
         after.ports.into_iter().for_each(|count| drop(convert::counted_port(count)));
@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-/// Whatever an agent says, what is believed of it is finite, and its sums are numbers.
+/// Whatever an agent sends, the believed values are finite, and their sums are numbers.
 pub(crate) fn believed(says: Says) {
     let Ok((task, _)) = convert::task(work()) else { unreachable!("it is a constant") };
     let limits = Limits::of(&task, false);

@@ -234,8 +234,8 @@ fn what_cannot_be_is_left_out_and_the_rest_stays() {
     assert_eq!(seen.directions[0].flows, None);
 }
 
-/// Without the number of frames there is no whole trial: the last report is what is known, and what the other
-/// side counted stays.
+/// Without the number of frames there is no whole trial: the last report is used, and the counts of the other
+/// side stay.
 #[test]
 fn counts_of_frames_that_cannot_be_end_the_trial_and_keep_the_other_side() {
     for (at, lie, what) in [

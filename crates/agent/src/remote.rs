@@ -478,7 +478,7 @@ impl TestPort for RemotePort {
             }
             asks = vec![Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
         };
-        // Its last report is what is known.
+        // Its last report is used.
         state.abandon();
         let (sent, received) = state.so_far(task.at);
         let elapsed = begin.elapsed().min(task.duration);

@@ -57,8 +57,8 @@ struct OpenPort {
     around: Vec<String>,
     known: Known,
     parts: Parts,
-    /// While its tester learns: since when it has asked for no frames, where the tags of those are, and what
-    /// has been received since.
+    /// While its tester learns: the time of its last request for frames, the place of their tags, and the
+    /// frames received since.
     learns: Option<(Instant, Place)>,
     heard: Vec<Vec<u8>>,
 }
@@ -265,7 +265,7 @@ enum Talk {
     Over,
     /// The tester is gone.
     Gone,
-    /// It asks for what it must not.
+    /// The tester asks for something that is not allowed.
     Refused(String),
 }
 

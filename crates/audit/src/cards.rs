@@ -340,7 +340,7 @@ impl Cards {
         }
     }
 
-    /// Ends what a source offers to a card.
+    /// Ends the frames of a source to a card.
     pub fn end_offer(&mut self, index: usize) {
         if let Some(card) = self.cards.get_mut(index) {
             card.source = None;

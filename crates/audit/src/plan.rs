@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Plan {
-    /// Runs all drivers with all workloads. The result has what was measured in any case.
+    /// Runs all drivers with all workloads. In any case the result has the measurements so far.
     ///
     /// # Errors
     /// If a kernel or package cannot be fetched, a profile is wrong, or the guest does not boot. A driver
@@ -268,7 +268,7 @@ impl Plan {
         Ok((params, bus))
     }
 
-    /// Everything that exists of what is asked for.
+    /// The requested combinations that exist.
     fn tasks(&self) -> Vec<Task> {
         let mut tasks = Vec::new();
         for &work in &self.works {
@@ -407,7 +407,7 @@ fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
     new.collect()
 }
 
-/// The row of what was counted.
+/// The row of the counts.
 fn row(task: Task, counts: &Counts, seconds: f64) -> Row {
     let frames = task.frames(counts);
     let each = |count: u64| (count as f64 / frames.max(1) as f64 * 1e6).round() / 1e6;

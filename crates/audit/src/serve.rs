@@ -41,7 +41,7 @@ impl Shared {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what happens by itself until the end.
+    /// Runs timed events until the end.
     fn tick(&self) {
         let mut cards = self.lock();
         while !self.ended.load(std::sync::atomic::Ordering::Relaxed) {

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The device does what the manual says.
+    /// The device behaves as the manual says.
     Pass,
     /// The device does not.
     Fail {
@@ -81,7 +81,7 @@ impl Report {
         counts
     }
 
-    /// Whether it is good, or in words what is not.
+    /// Success, or the failure in words.
     ///
     /// # Errors
     /// The number of cases that failed.

@@ -57,7 +57,7 @@ impl Wait {
         Self { since_ns: fixture.platform().now_ns() }
     }
 
-    /// Advances the fixture by an eighth of what has been waited so far.
+    /// Advances the fixture by an eighth of the time waited so far.
     ///
     /// # Errors
     /// If `what` has been waited for longer than anything takes.

@@ -1,4 +1,4 @@
-//! Errata of the chips, and what a driver does about them.
+//! Errata of the chips, and a driver's remedies.
 //!
 //! Sources: the SDM where named, the 82543GC Specification Update, and the public Intel drivers.
 

@@ -464,7 +464,7 @@ impl Config {
     /// off.
     ///
     /// # Errors
-    /// [`Error::Config`] with the name of the field and what is wrong.
+    /// [`Error::Config`] with the name of the field and the mistake.
     pub fn validate(&self, chip: Chip) -> Result<(), Error> {
         use Invalid as R;
         for (entry, size) in [("rx_ring", self.rx_ring), ("tx_ring", self.tx_ring)] {

@@ -125,7 +125,7 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     extended: bool,
     /// The header buffers, with header split.
     headers: Option<Headers<S>>,
-    /// The last look at the device found it lost; and what the queue had got by then.
+    /// Whether the last examination found the device lost, and the count of frames by then.
     doubted: bool,
     got_seen: u64,
 }
@@ -385,7 +385,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// The tail that gives the device what was filled, and the count of slots until the next one.
+    /// The tail that gives the filled slots to the device, and the count of slots until the next doorbell.
     #[inline]
     fn next_tail(&mut self) -> usize {
         let size = self.ring.size();

@@ -116,7 +116,7 @@ impl Rights {
 pub(crate) struct Buf {
     /// `None` only while it is given back or dropped.
     inner: Option<PoolBuffer>,
-    /// It is about to be sent: what the card gets is a right to read.
+    /// It is about to be sent: the card gets a right to read.
     pub(crate) sends: bool,
     /// The VLAN tag that its frame came with, or should leave with.
     pub(crate) tag: Option<u16>,

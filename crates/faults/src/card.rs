@@ -78,7 +78,7 @@ struct Bus {
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     later: Vec<Later>,
     leaving: Leaving,
-    /// The time of what happens in the card, in ps. The host looks later.
+    /// The time of the events in the card, in ps. The host looks later.
     at_ps: u64,
     dice: Rc<Dice>,
     check: Rc<Check>,
@@ -108,7 +108,7 @@ impl Bus {
         self.later.iter().map(|later| later.at_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Writes what was delayed until now.
+    /// Performs the delayed writes that are due.
     fn catch_up(&mut self) {
         while let Some(at) = self.later.iter().position(|later| later.at_ps <= self.at_ps) {
             let Later { address, bytes, .. } = self.later.swap_remove(at);
@@ -720,7 +720,7 @@ pub(crate) struct Slot {
     card: Rc<RefCell<Card>>,
     memory: Memory,
     rings: Rc<RefCell<Vec<Range<u64>>>>,
-    /// Caches follow what the card writes by themselves.
+    /// Caches are coherent with the card's writes.
     coherent: bool,
     /// The time of a look at a descriptor.
     miss_ps: u64,

@@ -178,7 +178,7 @@ struct Stream {
     proof: (u64, u64),
 }
 
-/// Collects what happens, and the first breach.
+/// Collects events, and the first breach.
 pub(crate) struct Check {
     streams: RefCell<Vec<Stream>>,
     /// Lies may harm frames: set by a lie, cleared before a proof.

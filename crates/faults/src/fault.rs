@@ -20,7 +20,7 @@ pub enum Place {
     Host,
     /// On the cable.
     Wire,
-    /// In what the operator of the machine does.
+    /// In the actions of the machine's operator.
     Operator,
 }
 
@@ -116,7 +116,7 @@ faults! {
     /// The card vanishes for up to 100 ms and comes back as after power-up.
     Removal "surprise removal" Device Loss,
 
-    /// A transfer of the card ends in a master abort: what it wrote is lost.
+    /// A transfer of the card ends in a master abort: its write is lost.
     MasterAbort "master abort" Bus Lies,
     /// The bus does not accept a transfer for up to 5 ms.
     TargetRetry "target retry" Bus Loss,

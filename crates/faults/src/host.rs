@@ -49,7 +49,7 @@ pub(crate) struct Costs {
     /// A burst on the bus, without and per byte.
     pub(crate) burst_ps: u64,
     pub(crate) byte_ps: u64,
-    /// A look at what the card wrote to memory.
+    /// A read of memory that the card wrote.
     pub(crate) miss_ps: u64,
     /// A register read may take twice as long.
     pub(crate) uneven: bool,

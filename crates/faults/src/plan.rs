@@ -107,7 +107,7 @@ pub struct Plan {
     pub sending: Sending,
     /// Buffers of sent frames go straight back into the receive ring.
     pub returns: bool,
-    /// Caches follow what the card writes by themselves.
+    /// Caches are coherent with the card's writes.
     pub coherent: bool,
     /// How buffers lie in memory.
     pub layout: Layout,
@@ -301,7 +301,7 @@ impl Plan {
         self.speed_mbps = [1000, 1000, 1000, 1000, 100, 10][random.usize(..6)];
         self.shares_line = self.level && self.usage.ports() > 1 && random.bool();
         self.sleeps = random.bool();
-        // Each of them may be a tenth, or ten times as much, of what is usual.
+        // Each of them may be a tenth of the usual value, or ten times that value.
         let mut scaled = |ps: &mut u64, least: f64, most: f64| {
             *ps = (*ps as f64 * least * (most / least).powf(random.f64())) as u64;
         };
@@ -338,8 +338,8 @@ impl Plan {
     /// The smallest rings, so that frames of many descriptors keep their pace.
     pub(crate) fn least_rings(&self) -> [u16; 2] {
         let chip = self.chip.min_ring();
-        // Four of the longest frames, and what a full ring holds back: smaller rings lose frames by a short
-        // delay of the driver.
+        // Four of the longest frames, and the slots that a full ring holds back: smaller rings lose frames by
+        // a short delay of the driver.
         let receive = 4 * self.config.max_frame_bytes.div_ceil(self.config.rx_buffer_bytes) + 2;
         let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
         // On PCI-X its errata may split each buffer into four; elsewhere into two.
@@ -359,8 +359,8 @@ impl Plan {
                 (false, true) => BETWEEN_POLLS,
                 (false, false) => 0,
             };
-            // Beside them, frames for which no report was asked, a request for one, and what a full ring
-            // keeps.
+            // Beside them, frames for which no report was asked, a request for a report, and the slots that a
+            // full ring keeps.
             let unreported = if polls { self.config.completion.report_every.min(8) - 1 } else { 0 };
             (at_once * pieces + unreported + 2).next_multiple_of(8)
         };

@@ -318,7 +318,7 @@ impl Port {
         self.interrupt_at = Some(at);
     }
 
-    /// Does what is due. Returns whether the driver ran.
+    /// Performs the due actions. Returns whether the driver ran.
     pub(crate) fn run(&mut self) -> bool {
         let now = self.now();
         if self.retry_at.is_some_and(|at| at <= now) {

@@ -216,7 +216,7 @@ impl Sender {
         self.enqueue(queue, parts.into_iter().rev(), &meta)
     }
 
-    /// Tries to send what cannot be sent: it is refused, and nothing has changed.
+    /// Tries to send impossible frames: they are refused, and nothing has changed.
     fn send_nonsense(&mut self, queue: &mut Queue) {
         let all = Segmentation {
             ip: IP_SUM,

@@ -306,7 +306,7 @@ impl Station {
         own.min(self.retry_at).min(self.start_at).min(self.far.next_ps)
     }
 
-    /// Looks at the interrupt, and at what has come to the far end.
+    /// Checks the interrupt, and the data that has arrived at the far end.
     pub(crate) fn look(&mut self) {
         if !self.far.device.arrived.borrow().is_empty() {
             self.far.next_ps = self.far.next_ps.min(self.now() + US);
@@ -333,7 +333,7 @@ impl Station {
         self.interrupt_at = at;
     }
 
-    /// Does what is due.
+    /// Performs the due actions.
     pub(crate) fn run(&mut self) {
         let now = self.now();
         if self.retry_at <= now {
@@ -438,7 +438,7 @@ impl Station {
         true
     }
 
-    /// Lets the stack do what it can.
+    /// Runs the stack as far as it can go.
     fn poll(&mut self) {
         if !self.look_after() {
             return;

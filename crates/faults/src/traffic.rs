@@ -262,7 +262,7 @@ pub(crate) struct Cable {
     tags: bool,
     /// The longest frame that is allowed, in bytes without FCS.
     longest: usize,
-    /// Frames that are too short have a wrong FCS too, as what is left after a collision has.
+    /// Frames that are too short have a wrong FCS too, like the remains of a collision.
     wrecks: bool,
     /// Frames of a stack, and when the next one comes.
     posted: VecDeque<Vec<u8>>,
@@ -354,7 +354,7 @@ impl Cable {
         self.posted.push_back(frame);
     }
 
-    /// The next frame of the stack, with what happens to it on its way.
+    /// The next frame of the stack, with the faults on its way.
     fn posted(&mut self, now_ps: u64) -> Arrival {
         self.frame = self.posted.pop_front().unwrap_or_default();
         let next = self.posted.front();

@@ -1,4 +1,4 @@
-//! A world: ports, what is made of their frames, time, and what must hold.
+//! A world: ports, the application of their frames, time, and the invariants.
 
 use crate::audit::Audit;
 use crate::buffers::{Buf, Pool};
@@ -433,7 +433,7 @@ impl<'p> World<'p> {
         self.send_out();
     }
 
-    /// Sends what the application wants to send.
+    /// Sends the application's frames.
     fn send_out(&mut self) {
         for (number, port) in self.ports.iter_mut().enumerate() {
             let frames = self.out.iter().filter(|(to, _)| *to == number).count();
@@ -612,8 +612,8 @@ impl<'p> World<'p> {
     }
 
     /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take. To a
-    /// station comes a connection's data beside them, which may be too fast for its bus: what the card has no
-    /// room for may be missing.
+    /// station comes a connection's data beside them, which may be too fast for its bus: frames that the card
+    /// has no room for may be missing.
     fn prove(&mut self) {
         self.check.begin_proof();
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
@@ -718,7 +718,7 @@ impl<'p> World<'p> {
             self.check.breach(Breach::Reset);
         }
         let (burst, gap_ps) = self.plan.burst;
-        // Bursts without faults, and time to send what they left.
+        // Bursts without faults, and time to send the rest.
         self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames / 4);
         self.run(self.now_ps.get() + CALM_PS);
         self.offer(Pace::Silent, 0);
@@ -851,7 +851,7 @@ mod tests {
         world.run_quietly(START_PS);
         world.prove_rate();
         assert_eq!(world.check.first_breach(), None);
-        // 60 interrupts a second, which the driver does not know; a start sets what it wants.
+        // 60 interrupts a second, which the driver does not know; a start sets the driver's own value.
         world.ports[0].card.borrow_mut().poke(reg::ITR, 0xFFFF);
         world.prove_rate();
         let breach = world.check.first_breach().map(|(_, breach)| breach);

@@ -1,4 +1,4 @@
-//! Worlds of faults in which everything holds, and what a run reaches.
+//! Worlds of faults without a breach, and the places that a run reaches.
 
 use kpps_faults::{Fault, Plan, campaign, live, smallest};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! Where the headers of any frame are, and how their fields are changed without harm to checksums.
 //!
 //! Unlike the views of single protocols, this looks past any number of VLAN tags and MPLS labels, at both
-//! versions of IP. It is for frames that somebody else made: captures, templates, what a device sends.
+//! versions of IP. It is for frames of others: captures, templates, a device's frames.
 
 use crate::build::Flow;
 use crate::checksum::{Sum, checksum, updated};

@@ -20,7 +20,7 @@ const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const PORTS: &[&str] = &["packet", "xdp", "udp"];
 /// The devices under test, and the ports that can be at them: a bridge has no addresses for sockets.
 const SYSTEMS: [(&str, &[&str]); 2] = [("bridge", &["packet", "xdp"]), ("router", PORTS)];
-/// The loads, and what the way out carries then, in frames per second, if it is bounded.
+/// The loads, and the rate of the exit at each, in frames per second, if the exit is limited.
 const LOADS: [(&str, Option<u32>); 2] = [("50kpps", None), ("max", Some(25_000))];
 
 /// A device under test between `a` and `b`.

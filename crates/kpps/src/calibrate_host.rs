@@ -1,4 +1,4 @@
-//! `kpps calibrate-host`: what a frame and an interrupt cost on a machine, from curves measured on it.
+//! `kpps calibrate-host`: the costs of a frame and an interrupt on a machine, from curves measured on it.
 
 use crate::error::Failure;
 use crate::output::Outputs;

@@ -57,7 +57,7 @@ fn with_paragraphs(command: Command) -> Command {
     command.after_help(kpps_report::text::paragraphs(&help))
 }
 
-/// The names of a command's subcommands, each with what it does.
+/// The names of a command's subcommands, each with its description.
 fn groups(command: &Command) -> String {
     help::groups(|name| {
         let found = command.get_subcommands().find(|it| it.get_name() == name)?;
@@ -85,8 +85,8 @@ fn render_all(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io:
     Ok(())
 }
 
-/// The manual page of a command: its options by what they are about, its remarks and examples line by line,
-/// and the exit status.
+/// The manual page of a command: its options by topic, its remarks and examples line by line, and the exit
+/// status.
 fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     let man = clap_mangen::Man::new(command.clone());
     let mut text = Vec::new();
@@ -181,7 +181,7 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Runs `kpps completions`: what a shell needs to ask the command itself.
+/// Runs `kpps completions`: prints the code with which a shell asks the command itself.
 pub fn completions(arguments: &CompletionsArguments, session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
     let name = arguments.shell.to_string();

@@ -91,7 +91,7 @@ enum Command {
     Compare(compare::Arguments),
     /// Merge files of --resume into one: the shares of a grid that several machines measured
     Merge(merge::Arguments),
-    /// Find what a frame and an interrupt cost on a machine, from curves measured on it, for the simulator
+    /// Find the costs of a frame and an interrupt on a machine, from curves measured on it, for the simulator
     CalibrateHost(calibrate_host::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]

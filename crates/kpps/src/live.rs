@@ -1,4 +1,4 @@
-//! The live view of a run: when it is shown, and what it reads.
+//! The live view of a run: when it is shown, and its source.
 
 use crate::error::Failure;
 use clap::Args;
@@ -37,7 +37,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Shows a run until what is returned is dropped. `for_machines`: its results are not for people.
+    /// Shows a run until the returned value is dropped. `for_machines`: its results are not for people.
     pub fn view(
         self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Options of where results go, and of what they must keep.
+//! Options for the destinations of results, and for their bounds.
 
 use crate::error::Failure;
 use clap::parser::ValueSource;
@@ -127,7 +127,7 @@ impl Resume {
         Ok(Finished::new(self.open(session)?, &kpps_profiles::program()))
     }
 
-    /// Ends the use of the file; `so_far` is what there is if the user interrupted the run.
+    /// Ends the use of the file; `so_far` names the results so far if the user interrupted the run.
     pub fn end<T>(&self, finished: Finished<T>, session: &Session, so_far: &str) -> Result<(), Failure>
     where
         T: Clone + Serialize,

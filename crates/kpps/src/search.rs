@@ -68,7 +68,8 @@ impl SearchArguments {
         Ok((document, end.and(runner.close())))
     }
 
-    /// Why a measurement ended early, as the command's end; `so_far` is what there is in an interrupted one.
+    /// The reason why a measurement ended early, as the command's end; `so_far` names the results of an
+    /// interrupted one.
     pub fn ended(&self, error: Error, so_far: &str) -> Failure {
         match error {
             Error::Interrupted => {

@@ -190,7 +190,7 @@ impl Target {
         Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
     }
 
-    /// Opens all guests, each with its name, and says what they have in common.
+    /// Opens all guests, each with its name, and returns their common properties.
     #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<kpps_qemu::lab::Guests, Failure> {
         kpps_tester::provenance::begin();

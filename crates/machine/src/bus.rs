@@ -55,7 +55,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a bus can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     #[inline]
     pub fn check(&self) -> Result<(), String> {
         for (name, bytes) in [

@@ -109,7 +109,7 @@ impl Usage {
     }
 }
 
-/// How often the CPUs did what is expensive.
+/// Counts of the CPUs' expensive operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Interrupt handlers entered, those of timers included.
@@ -177,7 +177,7 @@ struct Inner {
     caches: Box<[Cache]>,
 }
 
-/// The cache of a CPU, as far as it is known what it has pushed out.
+/// The cache of a CPU, as a count of the lines that it has fetched since.
 #[derive(Default)]
 struct Cache {
     fetched: Cell<u64>,
@@ -687,8 +687,8 @@ impl Machine {
         seen.now(self);
     }
 
-    /// Whether the CPU's cache has what it touched then: it has not fetched a whole cache of other lines
-    /// since.
+    /// Whether the CPU's cache still has the lines that it touched then: it has not fetched a whole cache of
+    /// other lines since.
     #[inline]
     fn has(&self, seen: &Seen) -> bool {
         let fetched = self.0.caches.get(self.0.cpu.get()).map_or(0, |cache| cache.fetched.get());

@@ -140,7 +140,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether it can be so; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         check(&[
@@ -310,7 +310,7 @@ fn pentium_iii_ps(cycles: u64, cycles_ratio: f64, cycle_ps: u64) -> u64 {
 }
 
 impl Host {
-    /// Whether a host can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         if !(16..=128).contains(&self.cache_line_bytes) || !self.cache_line_bytes.is_power_of_two() {
             return Err(format!("cache_line_bytes = {} is not 16, 32, 64 or 128", self.cache_line_bytes));

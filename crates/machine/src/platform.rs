@@ -76,7 +76,7 @@ impl Platform for Card {
     }
 }
 
-/// Ring memory; touching a descriptor costs what it costs on this host.
+/// Ring memory; touching a descriptor has its cost on this host.
 ///
 /// In memory that is not cached, a look at a descriptor is one read: status, errors, length and checksum are
 /// in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them reads more
@@ -191,8 +191,8 @@ impl Buffer for Buf {
     }
 }
 
-/// How a kernel's allocator keeps free buffers: arrays of each CPU, which return last what was freed first,
-/// an array that the CPUs share, and lists.
+/// How a kernel's allocator keeps free buffers: arrays of each CPU, which return the buffer that was freed
+/// last, an array that the CPUs share, and lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arrays {
@@ -211,7 +211,7 @@ impl Arrays {
     /// An allocator that never moves a buffer.
     pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0, listed: None };
 
-    /// Whether an allocator can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         check(&[
             ("buffers.array", self.array, 0..=1 << 20),

@@ -24,8 +24,8 @@ impl Bounds {
     /// bound; in the simulator a livelock is a result.
     ///
     /// # Errors
-    /// [`Error::Broken`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
-    /// keeps everything and is no valid measurement.
+    /// [`Error::Broken`]: the broken bounds, and by how much, in one line. [`Error::Invalid`] for a trial
+    /// that keeps all bounds and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
         let dead = trial.directions.iter().filter_map(|direction| {
             let Direction { from, to, sent, received, corrupted, .. } = direction;

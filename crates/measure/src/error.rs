@@ -24,7 +24,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same kind of error, with what was measured until then.
+    /// The same kind of error, with the measurements so far.
     #[must_use]
     pub fn with(self, measured: &str) -> Self {
         let more = |what: String| format!("{what}; {measured}");

@@ -112,7 +112,8 @@ fn build() -> &'static str {
     static BUILD: OnceLock<String> = OnceLock::new();
     BUILD.get_or_init(|| {
         let file = mapped(build as fn() -> &'static str as usize).or_else(|| std::env::current_exe().ok());
-        // A program that cannot be read has no name, and finds only what others of that kind have kept.
+        // A program that cannot be read has no name, and finds only results that other such programs have
+        // kept.
         let bytes = file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
         format!("{:08x}-{}", crc32fast::hash(&bytes), bytes.len())
     })

@@ -196,7 +196,7 @@ pub struct Outcome {
 
 /// Machines that measure cells.
 pub trait Engine: Send + Sync {
-    /// Measures the cells with these numbers and hands over what each worker has measured together, until all
+    /// Measures the cells with these numbers and hands over the results of each worker together, until all
     /// are measured or the work is to end. `kept` are the cells that an earlier run has measured.
     ///
     /// # Errors

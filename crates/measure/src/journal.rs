@@ -157,7 +157,7 @@ impl fmt::Display for Merged {
 }
 
 /// Adds to the journal `into` those results of other journals that it does not have. Creates the file if it
-/// does not exist. Returns what was done.
+/// does not exist. Returns the counts of the merge.
 ///
 /// # Errors
 /// A journal cannot be read, or the results cannot be written. Nothing is written if one of `others` is no
@@ -190,7 +190,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
     Ok(Merged { results: known.len(), added: known.len() - had, torn })
 }
 
-/// An error if what is there keeps nothing: a device, a folder.
+/// An error if the path is something that keeps nothing: a device, a folder.
 fn check_kind(path: &Path) -> Result<(), JournalError> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         let error = io::Error::other("it is no file that keeps what is written");
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
     }
 
-    /// Wherever a process is killed while it writes the first lines, what is left is a journal.
+    /// Wherever a process is killed while it writes the first lines, the rest is a journal.
     #[test]
     fn each_beginning_of_a_journal_is_one() {
         let folder = tempfile::tempdir().unwrap();

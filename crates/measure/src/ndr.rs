@@ -308,7 +308,7 @@ mod tests {
         max_time: Duration::from_secs(60),
     };
 
-    /// The search goes up to what is allowed, and says whose limit that is.
+    /// The search goes up to the permitted load, and says whose limit that is.
     #[test]
     fn an_operators_limit_is_the_highest_load() {
         let of = |allowed_pps| {
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!((goal.lower_pps, goal.upper_pps), (Some(5e4), None));
         assert_eq!((goal.limited_by, document.max_pps), (Some(Limit::Operator), 5e4));
         assert_eq!(document.max_allowed_by.as_deref(), Some("h1/packet:eth1"));
-        // A limit above the generator's, and above what was asked for, is none.
+        // A limit above the generator's, and above the requested load, is none.
         let (document, _) = of(5e5).unwrap();
         assert_eq!(document.goals[0].limited_by, Some(Limit::Generator));
         let (document, _) = of(2e6).unwrap();

@@ -100,7 +100,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     proptest! {
-        /// With any load, room and rate, what is found is what is in the queue.
+        /// With any load, room and rate, the growth that is found equals the length of the queue.
         #[test]
         fn the_growth_is_that_of_the_queue(
             serves_pps in 50e3..900e3,
@@ -129,7 +129,7 @@ mod tests {
             |now_ns| if now_ns > 97 * MS { now_ns.max(102 * MS) } else { now_ns },
         ];
         for (rule, open_ns) in rules.into_iter().enumerate() {
-            // A poll serves what has come, at 10 Mpps.
+            // A poll serves the arrived frames, at 10 Mpps.
             let server = Server { serves_pps: 10e6, room: 1 << 20, open_ns };
             assert_eq!(server.offered(600e3, 50 * MS).1, Some(0), "rule {rule}");
         }

@@ -1,6 +1,6 @@
 //! Agents in network namespaces, each a process of its own, with a bridge between their ports. That takes
-//! root; without, these tests say so and pass. They send little, and do not judge what a busy machine does in
-//! time.
+//! root; without, these tests say so and pass. They send little, and do not depend on the speed of a busy
+//! machine.
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::build::{self, Flow};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// The largest difference of median latencies between two processes on a quiet machine.
 const NOISE_NS: u64 = 1000;
 
-/// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
+/// Namespaces of a tester and of two agents with ports `a` and `b`, and their credentials.
 pub struct Lab {
     pub nets: Agents,
     files: tempfile::TempDir,
@@ -171,7 +171,7 @@ fn a_tester() {
     let _ = tester.trial(&offer(2000.0, Duration::from_secs(60)), &|| true);
 }
 
-/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+/// All frames are accounted for: only frames that a busy machine did not send in time are missing.
 fn closes(trial: &DetailedTrial, intended: u64) {
     assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a
-//! busy machine does in time.
+//! A tester and agents in one process, over the loopback interface. They send little, and do not depend on
+//! the speed of a busy machine.
 
 use kpps_agent::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect, keys};
 use kpps_frames::encap::Tags;
@@ -399,7 +399,7 @@ fn only_who_has_a_certificate_of_the_same_authority_is_let_in() {
     drop(by_token);
 }
 
-/// A search across agents goes up to what the first operator allows: half of it for each direction, if both
+/// A search across agents goes up to the limit of the first operator: half of it for each direction, if both
 /// ports are one agent's.
 #[test]
 fn a_search_goes_up_to_what_an_operator_allows() {

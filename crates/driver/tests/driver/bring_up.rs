@@ -361,8 +361,8 @@ fn a_receiver_that_is_off_is_detected_and_a_reset_ends_it() {
     assert_eq!(lost(&mut dev), Err(Error::Gone));
 }
 
-/// Each of these lets a ring wait for ever, or take what the device still owns. One look may come while the
-/// device writes, so two in a row must agree.
+/// Each of these faults lets a ring wait for ever, or take descriptors that the device still owns. An
+/// examination may fall into a write of the device, so two in a row must agree.
 #[test]
 fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));

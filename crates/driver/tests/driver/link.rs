@@ -1,4 +1,4 @@
-//! The link: what is advertised, what the MAC is set to, PAUSE, loopback, and the way to the PHY.
+//! The link: the advertised modes, the MAC's settings, PAUSE, loopback, and the access to the PHY.
 
 use crate::common::*;
 use kpps_datasheet::{Chip, Media, bit, mii, reg};

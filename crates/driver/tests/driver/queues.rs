@@ -26,7 +26,8 @@ fn with(buffers: Buffers, refill: Refill) -> Config {
     Config { buffers, refill, ..small() }
 }
 
-/// The longest frame must find room in what the device has: it completes no group before it has arrived.
+/// The longest frame must find room in the buffers of the device: it completes no group before it has
+/// arrived.
 #[test]
 fn a_group_leaves_the_descriptors_of_the_longest_frame() {
     let refill = Refill { when: RefillWhen::EachFrame, group: 32, aligned: false };

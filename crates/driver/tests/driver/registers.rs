@@ -18,7 +18,7 @@ fn changed(change: Change) -> Config {
 }
 
 /// TCTL (SDM 13.4.33): EN, PSP, a collision threshold of 15 and a distance of 64. TIPG (SDM 13.4.34): the
-/// public drivers' values, IPGT raised by what the gap is longer than 12 bytes. AIFS (SDM 13.4.35): as it is
+/// public drivers' values, with IPGT raised by the bytes of the gap above 12. AIFS (SDM 13.4.35): as it is
 /// set.
 #[test]
 fn the_transmitter() {

@@ -48,7 +48,7 @@ pub(super) enum Holder {
     Device(usize),
 }
 
-/// A ring of the driver, and what is known of each word.
+/// A ring of the driver, and the state of each word.
 pub(super) struct Ring {
     pub(super) words: Words,
     pub(super) range: Range<u64>,

@@ -137,7 +137,7 @@ impl User {
         );
     }
 
-    /// Checks what a call did, and notes the most that any did.
+    /// Checks the work of a call, and records the maxima of all calls.
     fn judge(&mut self, what: &str, bound: Bound) {
         let account = self.world.account();
         assert!(account.waited_ns <= bound.waits_ns && account.reads <= bound.reads, "{what}: {account:?}");

@@ -1,4 +1,4 @@
-//! Ethernet frames of what was captured above another link layer (the link types of tcpdump.org).
+//! Ethernet frames from packets that were captured above another link layer (the link types of tcpdump.org).
 
 use super::record::Record;
 use crate::Mac;

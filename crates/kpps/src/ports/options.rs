@@ -94,7 +94,7 @@ impl PortOptions {
         port::Options { service: self.service(), ring: self.ring, promiscuous }
     }
 
-    /// Refuses what is of cards only, if none of these ports is one.
+    /// Refuses options of cards, if none of these ports is a card.
     pub fn check(&self, specs: &[Spec]) -> Result<(), Failure> {
         let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
         match specs.first() {
@@ -155,8 +155,8 @@ impl RunOptions {
         RunWatch::new(session.clone(), at_most, meter.clone())
     }
 
-    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
-    /// did not fail, and what the ports did.
+    /// Does `work` on open ports. `work` returns its result and how long it took. Returns the result, if it
+    /// did not fail, and the ports' counts.
     pub fn run<T>(
         &self,
         session: &Session,

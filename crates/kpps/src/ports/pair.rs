@@ -1,4 +1,4 @@
-//! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
+//! Two ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
 use super::options::first;
@@ -151,8 +151,7 @@ impl PortPair {
         Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
-    /// An option that was given and that says what is in the headers of frames, beside addresses and VLANs,
-    /// which stations have, too.
+    /// A given option about the headers of frames, other than addresses and VLANs, which stations have, too.
     pub fn shapes(&self) -> Option<&'static str> {
         self.traffic.shapes()
     }

@@ -71,7 +71,7 @@ impl Traffic {
         first(given).or_else(|| self.shapes())
     }
 
-    /// One of them that says what is in headers, beside addresses and flows.
+    /// A given option about headers, other than addresses and flows.
     pub fn shapes(&self) -> Option<&'static str> {
         let given = [
             ("--dscp", self.dscp.is_some()),

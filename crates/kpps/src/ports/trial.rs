@@ -172,7 +172,7 @@ fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure
     let requested_pps =
         arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
-    // The highest load is what the wire carries.
+    // The highest load is the line rate.
     let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
     let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
     let files = arguments.outputs.open(session, "trial")?;

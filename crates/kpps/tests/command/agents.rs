@@ -1,6 +1,6 @@
 //! Agents in network namespaces, with a bridge between their ports, and the command as their tester. That
-//! takes root; without, these tests say so and pass. They send little, and do not judge what a busy machine
-//! does in time.
+//! takes root; without, these tests say so and pass. They send little, and do not depend on the speed of a
+//! busy machine.
 
 use crate::net::is_short_of_cpu;
 use kpps_namespaces::{Agents, Net, Process, in_six_tries, signal};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Namespaces of a tester and of two agents with ports `pa` and `pb`, and what they know each other by.
+/// Namespaces of a tester and of two agents with ports `pa` and `pb`, and their credentials.
 struct Lab {
     nets: Agents,
     files: tempfile::TempDir,
@@ -88,7 +88,7 @@ fn line(output: &Output, code: i32) -> String {
     said
 }
 
-/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+/// All frames are accounted for: only frames that a busy machine did not send in time are missing.
 fn closes(trial: &Value, intended: u64) {
     assert_eq!(
         (&trial["kind"], &trial["complete"], &trial["learned"]),
@@ -188,7 +188,7 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     ];
     let said = line(&lab.kpps(&[&words[..], &token].concat()).output().unwrap(), 2);
     assert!(said.contains("agent 10.9.0.1: packet:m is not among the allowed ports: packet:pa"), "{said}");
-    // Within what is allowed it goes.
+    // Within the limits it works.
     let output = lab.trial("4kpps", "250ms", &token).output().unwrap();
     closes(&document(&output), 1000);
     // A tester with a token meets an agent that wants certificates, and the other way round.

@@ -37,7 +37,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["ndr", "--driver", "kpps,rdr"], "one driver"),
         (&["ndr", "--testbed", "known:700kpps", "--set", "driver.rx_ring=80"], "--set is for the simulator"),
         (&["trial", "--ports", "sim:morris2000,packet:a", "--load", "1kpps"], "sim:morris2000"),
-        // A list ends with its word: what follows is the port.
+        // A list ends with its word: the next word is the port.
         (&["send", "--encap", "vlan:7", "eth0"], "`eth0` is not a port"),
         (&["send", "--encap", "vlan:7,vlan:8", "packet:a"], "is no encapsulation"),
         (&["trial", "--ports", "packet:a,packet:b", "--load", "1", "--vlan", "7,8,9"], "--vlan: at most 2"),

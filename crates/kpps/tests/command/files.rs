@@ -69,7 +69,7 @@ fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// All signals by which users and shells end programs keep what was measured; the kernel has none to kill.
+/// All signals by which users and shells end programs keep the measurements; the kernel has none to kill.
 #[test]
 fn whatever_ends_it_what_was_measured_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn devices_are_written() {
         let output = kpps(folder.path(), &format!("{CURVE} --{flag} /dev/null"));
         assert!(output.status.success(), "{flag}: {output:?}");
     }
-    // Standard output in a file: what is printed and what is written follow each other.
+    // Standard output in a file: printed text and written documents follow each other.
     let out = fs::File::create(folder.path().join("out")).unwrap();
     let words = format!("{CURVE} --results /dev/stdout");
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));
@@ -214,7 +214,7 @@ fn a_journal_on_a_full_disk_loses_no_result() {
         let document = document(&output);
         assert_eq!(document["complete"], true, "{words}");
         let found = document.pointer(results).unwrap().as_array().unwrap().len();
-        // With room again, what was kept is found, and the rest is measured.
+        // With room again, the kept results are found, and the rest is measured.
         let again = kpps(folder.path(), &words);
         assert!(again.status.success(), "{words}: {again:?}");
         let whole = fs::read_to_string(folder.path().join("kept")).unwrap();

@@ -1,5 +1,5 @@
-//! Bad command lines and bad files, over all commands. Each ends soon with exit code 2 and one line that says
-//! what is wrong. Nothing is printed, and no file is changed.
+//! Bad command lines and bad files, over all commands. Each ends soon with exit code 2 and one line that
+//! names the mistake. Nothing is printed, and no file is changed.
 
 use kpps_measure::journal::Journal;
 use std::collections::BTreeMap;
@@ -206,7 +206,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --set driver.rx_ring=inf", "rx_ring: found inf, allowed is a whole number"),
     ("curve --set machine.drivers=kpps", "machine.drivers cannot be set: give --driver"),
     ("profile --machine ols2005 --set driver.rx_ring=16", "driver preset 'intel-5.7.6'"),
-    // Entries of profiles: where, what was found, what is allowed.
+    // Entries of profiles: the entry, the value found, the allowed values.
     ("curve --set driver.rx_low=third", "rx_low: found \"third\", allowed are half, quarter, eighth"),
     ("curve --set driver.transmit_tail=1", "transmit_tail: found 1, allowed are each-frame, each-poll"),
     (

@@ -175,7 +175,7 @@ fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
     assert!(takes_screen(&all) && results.exists());
 }
 
-/// A closed window or a lost connection ends the run, too, and what was measured is kept.
+/// A closed window or a lost connection ends the run, too, and the measurements are kept.
 #[test]
 fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
     let here = tempfile::tempdir().unwrap();

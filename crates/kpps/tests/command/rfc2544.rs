@@ -1,4 +1,4 @@
-//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: what is found, and that a run
+//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: their results, and that a run
 //! goes on where another ended.
 
 use assert_cmd::Command;

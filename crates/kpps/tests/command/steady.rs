@@ -68,7 +68,7 @@ fn the_ndr_is_sustained_whatever_the_rings_hold() {
     }
 }
 
-/// The best cell of a grid is called by the rate that is sustained, not by what a ring holds at the end.
+/// The best cell of a grid is chosen by its sustained rate, not by the frames that a ring holds at the end.
 #[test]
 fn the_best_cell_of_a_grid_is_sustained() {
     let machine =

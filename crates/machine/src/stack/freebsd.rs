@@ -47,7 +47,7 @@ pub struct Params {
     pub socket_queue: usize,
     /// The rules of polling(4), for devices that are polled.
     pub polling: Polling,
-    /// Switching to an interrupt thread and back; 0 where handlers run on the stack of what they interrupt.
+    /// Switching to an interrupt thread and back; 0 where handlers run on the stack of the interrupted code.
     pub interrupt_thread_cycles: u64,
     /// A clock interrupt with its time-outs.
     pub clock_cycles: u64,
@@ -82,7 +82,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         self.buffers.check()?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;

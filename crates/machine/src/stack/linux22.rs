@@ -69,7 +69,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         self.buffers.check()?;

@@ -1,11 +1,11 @@
 //! Linux 2.4 and 2.6: NAPI, the receive softirq, transmit queues; several cards, several CPUs.
 //!
 //! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it. The receive softirq
-//! polls the devices of the list in turn: each for its weight, all together for a budget; what is left then
-//! goes to a thread (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a
-//! device. The softirq gives a frame to the [`Handler`], which consumes it or names the device by which it
-//! leaves. A device's transmit queue stops when the driver refuses a frame, and goes on when the driver has
-//! completed some.
+//! polls the devices of the list in turn: each for its weight, all together for a budget; the rest then goes
+//! to a thread (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device.
+//! The softirq gives a frame to the [`Handler`], which consumes it or names the device by which it leaves. A
+//! device's transmit queue stops when the driver refuses a frame, and goes on when the driver has completed
+//! some.
 
 mod port;
 mod softirq;
@@ -85,15 +85,15 @@ pub struct Params {
     pub udp_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
-    /// Of these, what the softirq does for a segment that it leaves to a process that is in `recv`: the
-    /// prequeue. Without it the softirq does all. `None`: the kernel has no prequeue.
+    /// The part of these for a segment that the softirq leaves to a process in `recv`: the prequeue. Without
+    /// it the softirq does all. `None`: the kernel has no prequeue.
     #[serde(default)]
     pub prequeue_cycles: Option<u64>,
     /// Making a segment or an acknowledgement and sending it as far as the transmit queue.
     pub tcp_ack_cycles: u64,
     /// Waking a process.
     pub wake_cycles: u64,
-    /// From one process to another, with what it finds cold.
+    /// From one process to another, including its cold cache lines.
     pub switch_cycles: u64,
     /// `recv`: into the kernel, to the socket, and back.
     pub receive_call_cycles: u64,
@@ -124,7 +124,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         self.buffers.check()?;
         check(&[

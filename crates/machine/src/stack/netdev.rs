@@ -78,7 +78,7 @@ pub trait Netdev: 'static {
     }
 }
 
-/// A frame that gives its buffer back when it is dropped: the stack does not know what a frame is made of.
+/// A frame that gives its buffer back when it is dropped: the stack does not know the type of a frame.
 pub trait IntoBuffer<B> {
     /// The buffer.
     fn into_buffer(self) -> B;

@@ -73,7 +73,7 @@ pub struct Connection<B> {
     /// Acknowledgements that are sent at once: at first, so that a new connection's window grows, and after a
     /// segment that had come before or lay outside the window (`tcp_enter_quickack_mode`).
     quick: u32,
-    /// The most memory that it may hold, and what it holds, in bytes.
+    /// The most memory that it may hold, and the memory that it holds, in bytes.
     most: u32,
     memory: u32,
     queue: VecDeque<Kept<B>>,
@@ -186,7 +186,7 @@ impl<B> Connection<B> {
         self.quick = self.quick.max((self.window / (2 * self.segment)).clamp(2, 16));
     }
 
-    /// Where a sequence number is in all that was ever sent: nearest to what is expected.
+    /// The position of a sequence number in the whole stream: nearest to the expected one.
     fn place(&self, sequence: u32) -> u64 {
         self.next.wrapping_add_signed((sequence.wrapping_sub(self.next as u32) as i32).into())
     }

@@ -316,7 +316,7 @@ mod tests {
             (of(2000, None, 0, 0), None, None),
             (of(2000, None, 50, 0), Some(false), None),
             (of(2000, None, 5000, 0), Some(false), Some(false)),
-            // A disturbance: what was sent was carried.
+            // A disturbance: the sent frames were carried.
             (of(80, Some(80), 0, 0), Some(true), Some(true)),
             (of(80, Some(80), 5000, 0), Some(false), Some(false)),
             // Queues that grew: by more than the bounds may be apart, or by little.

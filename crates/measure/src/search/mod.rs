@@ -621,9 +621,9 @@ mod tests {
             }
         }
 
-        /// On a busy host almost every trial is disturbed: pauses cost frames, and around them the load is
-        /// what it should be. A device loses what is above its rate then. Both bounds are true, and as close
-        /// as the pauses allow.
+        /// On a busy host almost every trial is disturbed: pauses cost frames, and around them the load is as
+        /// requested. A device loses the frames above its rate then. Both bounds are true, and as close as
+        /// the pauses allow.
         #[test]
         fn a_busy_host_does_not_hide_the_device(pps in 2e3..200e3, seed in 0_u64..1000) {
             let mut search = Search::new(vec![Goal::NDR, Goal::PDR], 1000.0, LINE);

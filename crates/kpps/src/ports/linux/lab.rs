@@ -1,5 +1,5 @@
-//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: what they
-//! do to our model of a card.
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: their
+//! accesses to our model of a card.
 
 use crate::error::Failure;
 use crate::output::{Outputs, Resume};
@@ -183,7 +183,7 @@ pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failur
 }
 
 /// Measures in guests, with a line on the screen meanwhile, and publishes the results. An interrupted run
-/// says what is `kept`.
+/// says which results are `kept`.
 fn measure<D: Forms>(
     outputs: &Outputs,
     session: &Session,

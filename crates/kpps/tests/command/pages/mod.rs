@@ -80,7 +80,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
     pages.iter().map(|page| page.with_extension("html")).collect()
 }
 
-/// A lab as QEMU measures it, with what is hard to show: long names, a profile with many functions.
+/// A lab as QEMU measures it, with data that are hard to show: long names, a profile with many functions.
 fn lab() -> Lab {
     let row = |workload: &str, driver: &str, backend: &str, each: f64| Row {
         workload: workload.into(),

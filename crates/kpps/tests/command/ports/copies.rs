@@ -118,11 +118,11 @@ fn what_an_app_missed_is_lost_there() {
     };
     let missed = at("ra kpps missed");
     assert!(missed > 1000, "{trial:#}");
-    // Messages of address resolution may be among what the interfaces counted.
+    // The interfaces' counters may include messages of address resolution.
     assert!(lost.abs_diff(missed + at("rb kpps full")) < 20, "{lost}: {trial:#}");
 }
 
-/// A sniffer beside a router of the kernel: what the kernel drops is lost, with its place.
+/// A sniffer beside a router of the kernel: packets that the kernel drops are lost, with their place.
 #[test]
 fn a_sniffer_takes_no_place_away() {
     let Some((ends, router)) = Net::with_router() else { return };

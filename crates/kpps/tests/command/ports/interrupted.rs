@@ -1,4 +1,4 @@
-//! Searches that end before their time: what was measured is on disk, and the next run goes on from there.
+//! Searches that end before their time: their measurements are on disk, and the next run goes on from there.
 
 use crate::net::{Net, document, stop};
 use kpps_namespaces::in_six_tries;

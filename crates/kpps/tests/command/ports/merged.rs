@@ -12,8 +12,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// Has the kernel merge the frames that come to an interface, and count at its ingress hook what it hands
-/// on: superpackets. It waits for more to be merged for longer than the time between two bursts. Its peer
+/// Has the kernel merge the frames that come to an interface, and counts the superpackets that it hands on,
+/// at its ingress hook. It waits for more to be merged for longer than the time between two bursts. Its peer
 /// must not offer to cut, or a veth does not merge.
 fn merge_at(net: &Net, [from, interface]: [&str; 2], how: &str) {
     let line = format!(
@@ -166,7 +166,7 @@ fn a_dropped_superpacket_is_all_of_its_frames() {
         let handed_on = handed_on(&net, "pa");
         assert_eq!(trial["directions"][0]["corrupted"], 0, "{trial}");
         assert!(of("lost") > 0, "{trial}");
-        // A kernel that does not say what it drops leaves them unexplained.
+        // A kernel that does not report its drops leaves them unexplained.
         let ledger = &trial["ledger"];
         let places = ledger["dropped"].as_object().unwrap();
         let all: u64 = places.values().map(|frames| frames.as_u64().unwrap()).sum();

@@ -44,8 +44,8 @@ fn signal(name: &str, process: u32) {
     assert!(kill.unwrap().success());
 }
 
-/// Floods a router, first while it stands still, so that its ring overflows. Returns what it says, and what
-/// came out.
+/// Floods a router, first while it stands still, so that its ring overflows. Returns its output, and the
+/// frames that came out.
 fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value; 2]> {
     let net = Net::new(&[("a", "p"), ("q", "b")])?;
     let before = ["p", "q"].map(|interface| packets(&net, interface, "rx_packets"));

@@ -177,7 +177,7 @@ fn kept_results_of_another_system_are_not_used() {
         let point = &before["cells"][1]["point"];
         point["loss_ratio"] == 0.0 && point["shortfall"] == 0
     });
-    // The bridge gives up half of what comes: nothing of it is in the interfaces' settings.
+    // The bridge drops half of the frames: nothing in the interfaces' settings shows it.
     net.run(&["nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0 ; }"]);
     net.run(&["nft", "add rule bridge t c numgen inc mod 2 0 drop"]);
     let kept = fs::read(here.join("kept.jsonl")).unwrap();

@@ -1,5 +1,5 @@
-//! Captures that are hard to replay: each frame is sent once or counted as shortfall, and what cannot be sent
-//! is refused before the first frame.
+//! Captures that are hard to replay: each frame is sent once or counted as generator shortfall, and a frame
+//! that cannot be sent is refused before the first frame.
 
 use crate::net::{End, Middle, Net, document};
 use kpps_namespaces::{in_six_tries, signal};
@@ -108,8 +108,7 @@ fn a_frame_that_is_too_long_is_refused_by_its_number() {
     assert_eq!((net.sent("b") - before.1, &sent["load"]["shortfall"]), (2, &0.into()), "{sent}");
 }
 
-/// Frames with short snapshots, of another link layer, compressed, and cut off: what is sent says what
-/// changed.
+/// Frames with short snapshots, of another link layer, compressed, and cut off: the result names the changes.
 #[test]
 fn what_changes_in_a_capture_is_said() {
     let Some(net) = Net::new(&[("a", "b")]) else { return };

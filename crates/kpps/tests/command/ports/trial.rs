@@ -103,7 +103,7 @@ fn the_user_chooses_the_cpus() {
     assert_eq!(shared["directions"][0]["gaps"]["cpu"], Value::Null, "{shared}");
 }
 
-/// A result says what it is of: when, where, by which command, and on what.
+/// A result has its provenance: when, where, by which command, and on which system.
 #[test]
 fn a_result_says_what_it_is_of() {
     let Some(net) = Net::bridge() else { return };

@@ -129,8 +129,8 @@ fn a_link_that_changes_makes_a_trial_invalid() {
     });
 }
 
-/// The sender's own link goes down and comes up again: what was due meanwhile is generator shortfall and no
-/// loss, the sender goes on at its rate afterwards, and the result says why it is invalid.
+/// The sender's own link goes down and comes up again: frames that were due meanwhile are generator shortfall
+/// and no loss, the sender goes on at its rate afterwards, and the result says why it is invalid.
 #[test]
 fn a_sender_whose_link_was_down_goes_on() {
     let Some(net) = Net::bridge() else { return };

@@ -166,7 +166,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     }
 }
 
-/// `idle_poll`: what the CPU does when there is nothing to do.
+/// `idle_poll`: polling by an idle CPU.
 pub(super) fn spawn_idle_poll<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Thread, move |machine| {

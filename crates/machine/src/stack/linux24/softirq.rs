@@ -48,7 +48,7 @@ impl<F> PerCpu<F> {
         !self.list.borrow().is_empty() || !self.output.borrow().is_empty()
     }
 
-    /// Makes sure that what is pending will be done.
+    /// Makes sure that pending work will be done.
     fn raise(&self, machine: &Machine) {
         if let (false, Some(softirq)) = (self.active.get() || self.deferred.get(), self.softirq.get()) {
             machine.wake(softirq);

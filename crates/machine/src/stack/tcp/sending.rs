@@ -48,7 +48,7 @@ impl Sent {
 pub struct Sending {
     /// Payload of a segment, in bytes.
     segment: u64,
-    /// The end of what the process has written.
+    /// The end of the bytes that the process has written.
     written: u64,
     acked: u64,
     next: u64,
