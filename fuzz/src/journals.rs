@@ -1,5 +1,5 @@
-//! Journals of kept results with arbitrary contents: what is kept afterwards, or merged from others, is there
-//! when the journal is opened again.
+//! Journals of kept results with arbitrary contents: results that are kept afterwards, or merged from others,
+//! exist when the journal is opened again.
 
 use kpps_measure::journal::{Journal, merge};
 use serde::de::IgnoredAny;

@@ -118,8 +118,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Runs the command with these words. The first is its name. `progress(done, of, doing)` is called while it
-/// runs, with the number of trials that have ended, of how many, and what is measured now; an error that it
-/// raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
+/// runs, with the number of trials that have ended, the number of all trials, and the present measurement; an
+/// error that it raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
 #[pyfunction]
 #[pyo3(signature = (words, progress = None, engine = None))]
 pub fn call(
@@ -168,7 +168,7 @@ pub fn call(
                 interrupted = true;
                 policy::interrupt_all(py)?;
             }
-            // After Ctrl-C, wherever it came, the run's own end says so, and brings what was measured.
+            // After Ctrl-C, wherever it came, the run's own end says so, and brings the measurements.
             raised = Some(error).filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py));
         }
     };

@@ -177,7 +177,7 @@ struct Inner {
     caches: Box<[Cache]>,
 }
 
-/// The cache of a CPU, as a count of the lines that it has fetched since.
+/// The cache of a CPU, as a count of fetched lines, which shows whether earlier lines were evicted.
 #[derive(Default)]
 struct Cache {
     fetched: Cell<u64>,

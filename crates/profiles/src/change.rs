@@ -70,7 +70,7 @@ impl Profile {
     ///
     /// # Errors
     /// If a constant to scale does not exist or is no number, or if a path leads into a value that is no
-    /// table. A constant to set need not be there: profiles leave out what has a default.
+    /// table. A constant to set need not exist: profiles leave out constants with a default.
     pub fn changed(mut self, changes: &[Change]) -> Result<Self, Error> {
         let concerned: Vec<_> = changes.iter().filter(|change| change.concerns(&self)).collect();
         for change in concerned {

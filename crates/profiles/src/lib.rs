@@ -99,7 +99,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a profile cannot be used. Each message says what is wrong, where, and what to do.
+/// Why a profile cannot be used. Each message names the mistake, its place, and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no built-in profile of this name.
@@ -125,7 +125,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A profile does not say what it must.
+    /// A profile lacks a required entry, or has a wrong one.
     #[error("{kind} profile '{name}': {problem}")]
     Bad {
         /// The kind of profile.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Registers that are accessed less often for a frame are only counted.
 const SHOWN_PER_FRAME: f64 = 0.01;
 
-/// A line for each driver at each workload, the registers, and what the manual forbids.
+/// A line for each driver at each workload, the registers, and the breaches of the manual.
 pub fn screen(audit: &Audit) -> String {
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu), cards: our model of the {} on {}{}\n\

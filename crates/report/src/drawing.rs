@@ -123,7 +123,7 @@ impl Axes<'_> {
         points.into_iter().filter_map(|point| self.at(point)).enumerate().map(step).collect()
     }
 
-    /// Numbers along both with lines to follow them, and what they are of.
+    /// Numbers along both with lines to follow them, and their labels.
     fn drawn(&self) -> Markup {
         let low = HEIGHT - BOTTOM;
         let mut across: Vec<(f64, f64)> =
@@ -152,8 +152,8 @@ impl Axes<'_> {
     }
 }
 
-/// A figure with its title, what is drawn and a list of names, and its values in a table. Its note says what
-/// there is to know before one looks.
+/// A figure with its title, drawing and list of names, and its values in a table. Its note is for the reader
+/// before the figure.
 fn frame(figure: &Figure, note: &str, drawing: &Markup, names: &Markup) -> Markup {
     markup! {
         h2 { (figure.title) }
@@ -242,10 +242,10 @@ pub(crate) fn lines_on(figure: &Figure, note: &str, across: Axis, up: Axis) -> M
     frame(figure, note, &drawing, &names)
 }
 
-/// The size of a number beside what a document states, in the largest type.
+/// The size of a number beside a document's statement, in the largest type.
 const NUMBER: (f64, f64) = (26.0, 24.0);
 
-/// The numbers of what a document states, with their places: at a line's end, or beside a level's beginning,
+/// The numbers of a document's statements, with their places: at a line's end, or beside a level's beginning,
 /// and where none of the others stands.
 fn numbers(axes: &Axes<'_>, figure: &Figure, stated: &[Vec<(f64, f64)>]) -> Vec<(usize, (f64, f64))> {
     let mut placed: Vec<(usize, (f64, f64))> = Vec::new();

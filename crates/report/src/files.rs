@@ -208,9 +208,9 @@ impl Files {
         self.attached.push((file, contents));
     }
 
-    /// Prints what is asked for: JSON, comma-separated values, or the screen with `notes` about the run. Then
-    /// writes the files and names them. It prints first, so that results are not lost if a file cannot be
-    /// written. A document in which nothing was measured replaces no file.
+    /// Prints the requested form: JSON, comma-separated values, or the screen with `notes` about the run.
+    /// Then writes the files and names them. It prints first, so that results are not lost if a file cannot
+    /// be written. A document in which nothing was measured replaces no file.
     ///
     /// # Errors
     /// A file or standard output cannot be written. The others have been.

@@ -47,7 +47,7 @@ impl<'a> Node<'a> {
         root
     }
 
-    /// The boxes of what it calls, within a box of its own share.
+    /// The boxes of the functions that it calls, within a box of its own share.
     fn within(&self) -> Markup {
         let mut calls: Vec<_> = self.calls.iter().filter(|(_, node)| node.share >= LEAST_SHARE).collect();
         calls.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));

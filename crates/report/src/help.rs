@@ -127,7 +127,7 @@ pub fn groups(about: impl Fn(&str) -> Option<String>) -> String {
     text
 }
 
-/// The help of `--size`: its own text, and what all commands have in common. `mix`: it also takes mixes, and
+/// The help of `--size`: its own text, and the text that all commands share. `mix`: it also takes mixes, and
 /// whether it takes one value only. `varies`: its default depends on the app.
 pub fn size(mut help: String, mix: Option<bool>, varies: bool) -> String {
     if let Some(one) = mix {

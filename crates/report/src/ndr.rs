@@ -10,9 +10,9 @@ use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The search as one self-contained HTML page without script: what was found, delivered against offered load,
-/// loss by place, latency and CPU time over the load, the environment, and every trial.
-/// Light and dark follow the reader's system.
+/// The search as one self-contained HTML page without script: the result, delivered against offered load,
+/// loss by place, latency and CPU time over the load, the environment, and every trial. Light and dark follow
+/// the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
     let body = markup! {
@@ -200,7 +200,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
 }
 
 /// The axis of the loads, and a note on loads outside of the axis. A search begins at the highest load, which
-/// may be far above what the system delivers: loads up to twice that are drawn.
+/// may be far above the system's rate: loads up to twice that are drawn.
 fn across(search: &Ndr) -> (Axis, String) {
     let directions = if search.bidirectional { 2.0 } else { 1.0 };
     let best = search.trials.iter().map(|trial| trial.delivered_pps / directions).fold(0.0, f64::max);
@@ -480,7 +480,7 @@ mod tests {
         // Three points on each of two lines, and none without latency.
         assert_eq!(text.matches("r=\"2.6\"").count(), 6);
         assert!(!text.contains("<script") && !text.contains("CPU time"));
-        // With what is known of places and CPUs.
+        // With the losses by place and the CPU time.
         let ledger = Ledger { sent: 950, shortfall: 50, delivered: 850, ..Ledger::default() };
         search.trials[0].ledger =
             Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger }.closed();

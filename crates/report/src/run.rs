@@ -1,4 +1,4 @@
-//! Runs of ports on the screen: what a port received and sent, and what it lost.
+//! Runs of ports on the screen: received, sent and lost frames of each port.
 
 use crate::format::{bits, in_kpps, rate};
 use kpps_results::calibration::{Gaps, SenderPriority};

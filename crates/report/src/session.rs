@@ -65,7 +65,7 @@ impl Session {
         files::tell_caller(self.caller.as_deref(), line);
     }
 
-    /// Shows a run until what is returned is dropped: in this form, or by the caller.
+    /// Shows a run until the returned value is dropped: in this form, or by the caller.
     pub fn view(&self, progress: Progress, source: Box<dyn Source>, show: Show) -> View {
         let at_exit = self.at_exit;
         match &self.caller {

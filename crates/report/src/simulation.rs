@@ -67,7 +67,7 @@ pub fn transmit(document: &Transmit) -> String {
     text
 }
 
-/// Where CPU time goes, by function and level, and what each frame costs.
+/// Where CPU time goes, by function and level, and the cost of each frame.
 pub fn profile(document: &Profile) -> String {
     let mut text = String::new();
     let on = &document.environment;

@@ -44,7 +44,7 @@ struct Seen<'a> {
 fn seen<'a>(name: &'a str, series: &'a Series, cpu: bool) -> Option<Seen<'a>> {
     let last = series.points.last()?;
     let peak = series.peak()?;
-    // While queues grow, what is delivered is not sustained.
+    // While queues grow, the delivered rate is not sustained.
     let keeps_up = |p: &Trial| {
         p.is_steady() && p.loss_ratio <= KEEPS_UP_LOSS && p.sustained_pps() >= HOLDS * p.offered_pps
     };
@@ -101,7 +101,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         });
         return [format!("Nothing was measured{why}."), "There is nothing to explain.".to_owned()];
     }
-    // The best first: by shape, and by what is left at the highest load.
+    // The best first: by shape, and by the rate at the highest load.
     seen.sort_by(|a, b| {
         let best_first = |s: &Seen| -s.last.sustained_pps();
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(first, "Offered up to 0.02 kpps (under 1 % of line rate, 64-byte frames), a keeps up.");
     }
 
-    /// A ring that takes in what is not sustained makes no load lossless.
+    /// A ring that takes in an unsustained load does not make it lossless.
     #[test]
     fn one_whose_queues_grow_does_not_keep_up() {
         let grows = |name| {
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(held, "a holds 490 but for a dip to 90 at 600 kpps.");
         let low = first(&[(300, 300), (400, 131), (600, 15), (700, 32), (1488, 32)]);
         assert_eq!(low, "in receive livelock, a falls from 300 to 32 after a dip to 15 at 600.");
-        // The end of a fall is no dip, and neither is what a measurement leaves uncertain.
+        // The end of a fall is no dip, and neither is a difference within the uncertainty of a measurement.
         assert!(!first(&[(300, 300), (600, 15), (1488, 15)]).contains("dip"));
         assert!(!first(&[(300, 300), (600, 0), (900, 5), (1488, 0)]).contains("dip"));
         assert!(!first(&[(300, 300), (600, 280), (1488, 300)]).contains("dip"));

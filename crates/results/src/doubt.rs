@@ -11,8 +11,8 @@ pub const LINK_CHANGES: &str = "carrier_changes";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Doubt {
-    /// The generator could not send its frames in time: its shortfall is above 0.1 % of what was due, or
-    /// above what was allowed.
+    /// The generator could not send its frames in time: its shortfall is above 0.1 % of the due frames, or
+    /// above the allowed share.
     Generator,
     /// The same, because something else had the generator's CPU.
     Disturbed {
@@ -21,7 +21,8 @@ pub enum Doubt {
         /// How many frames the generator could not send in time.
         frames: u64,
     },
-    /// The tester could not take in what came: its receive overflow, or what may be that, is above 0.1 %.
+    /// The tester could not take in all frames: its receive overflow, or its possible overflow, is above 0.1
+    /// %.
     Receiver,
     /// The link of an interface on the path went down or came up while frames were sent.
     LinkChanged {
@@ -40,7 +41,7 @@ pub enum Doubt {
         /// Which, with the host.
         values: String,
     },
-    /// Queues grew while it was measured: the load is above what is sustained.
+    /// Queues grew during the measurement: the load is above the sustained rate.
     QueuesGrew {
         /// By how many frames.
         frames: u64,

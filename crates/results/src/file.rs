@@ -18,7 +18,8 @@ pub struct WholeFile {
 enum Target {
     /// The file at this path, which no symbolic link is. It is replaced.
     File(PathBuf),
-    /// Nothing that could be replaced: a device, a pipe, or what is standard output or standard error.
+    /// A target that cannot be replaced: a device, a pipe, or the file behind standard output or standard
+    /// error.
     Stream(File),
 }
 
@@ -96,8 +97,8 @@ impl Target {
     }
 }
 
-/// If what was found is standard output or standard error, that open stream: replacing the file would lose
-/// what is printed there. It shares their position, so that neither overwrites the other.
+/// The open stream, if the target is standard output or standard error: replacing the file would lose the
+/// output. It shares their position, so that neither overwrites the other.
 #[cfg(unix)]
 fn own_stream(found: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! The document of `kpps calibrate-host`: what a frame and an interrupt cost on a machine that was measured.
+//! The document of `kpps calibrate-host`: the costs of a frame and an interrupt on a measured machine.
 
 use crate::Schema;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub struct HostCalibration {
     /// work, and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
     /// Null if no curve observed the CPU.
     pub background: Option<f64>,
-    /// The measured points, and what the simulator makes of them with these constants.
+    /// The measured points, and the simulated values with these constants.
     pub points: Vec<CalibratedPoint>,
     /// The median of the points' relative errors, without their signs.
     pub median_error: Option<f64>,

@@ -186,7 +186,7 @@ pub struct Function {
     pub name: String,
     /// The kernel, a module, a program or a library; null if there is no file at its addresses.
     pub of: Option<String>,
-    /// Its share of the instructions, without those of what it calls.
+    /// Its share of the instructions, without its callees.
     pub share: f64,
     /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of
     /// the stretches.
@@ -200,7 +200,7 @@ pub struct Function {
 pub struct Stack {
     /// Functions, outermost first.
     pub functions: Vec<String>,
-    /// The share of the last one, without those of what it calls.
+    /// The share of the last function, without its callees.
     pub share: f64,
 }
 

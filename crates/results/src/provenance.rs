@@ -38,7 +38,7 @@ pub struct Gateway {
     pub mac: Option<String>,
 }
 
-/// A document with what it is of.
+/// A document with its provenance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published<D> {
     /// The document.

@@ -116,7 +116,7 @@ pub struct PortRun {
     pub register_writes: Option<u64>,
     /// Tail writes, which are among the register writes.
     pub doorbells: Option<u64>,
-    /// Descriptors written only to learn what has been sent.
+    /// Descriptors written only to request a report of sent frames.
     pub report_requests: Option<u64>,
     /// System calls for frames.
     pub system_calls: u64,

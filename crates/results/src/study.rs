@@ -41,9 +41,9 @@ pub struct Claim {
     pub id: String,
     /// The claim, in our words.
     pub says: String,
-    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup":
-    /// a fact about the configuration; "wish": what the document asks for; "kept-back": the result was not
-    /// known when it was first predicted.
+    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a
+    /// fact about the configuration; "wish": a feature that the document asks for; "kept-back": the result
+    /// was not known when it was first predicted.
     pub kind: String,
     /// The expected result.
     pub expected: String,

@@ -31,8 +31,8 @@ pub struct Trial {
     /// absent where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// The largest share of what was due that the tester may keep from a measurement, if another than the
-    /// usual one was asked for: 0 to 1.
+    /// The largest permitted share of the tester's own losses in the due packets, if another than the usual
+    /// one was asked for: 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_shortfall: Option<f64>,
     /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
@@ -46,7 +46,7 @@ pub struct Trial {
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
-    /// Packets by which queues on the path grew in the measured time: the load is above what is sustained,
+    /// Packets by which queues on the path grew in the measured time: the load is above the sustained rate,
     /// and in a longer time they are lost. 0 if the queues were steady; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_growth: Option<u64>,
@@ -108,8 +108,8 @@ impl Trial {
         Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
-    /// The same with what disturbed the generator, if that was observed, and with the largest share of what
-    /// was due that the tester may keep from a measurement; `None` for the usual one.
+    /// The same with the disturbance of the generator, if it was observed, and with the largest permitted
+    /// share of the tester's own losses in the due packets; `None` for the usual one.
     #[must_use]
     pub fn with_disturbance(self, disturbance: Option<Disturbance>, max_shortfall: Option<f64>) -> Self {
         Self { disturbance, max_shortfall, ..self }
@@ -127,7 +127,7 @@ impl Trial {
         Self { cpu_busy: Some(cpu.busy()), cpu: Some(cpu), ..self }
     }
 
-    /// The same with what a driver did to take `taken` packets: interrupts, register reads and writes, and
+    /// The same with the work of a driver for `taken` packets: interrupts, register reads and writes, and
     /// allocations of packet buffers, each `None` if it was not counted.
     #[must_use]
     pub fn with_driver(self, taken: u64, interrupts: Option<u64>, registers: Option<[u64; 2]>) -> Self {
@@ -200,7 +200,7 @@ impl Trial {
     }
 
     /// Whether the tester did its part well enough for this to be a measurement of the device under test:
-    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or what was asked for.
+    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or the requested share.
     pub fn is_of_the_device(&self) -> bool {
         self.is_enough(self.shortfall)
     }
@@ -285,8 +285,8 @@ impl Trial {
 
 /// With at most this loss ratio a system keeps up with its load: a last packet may be late.
 pub const KEEPS_UP_LOSS: f64 = 0.001;
-/// The largest share of what was due that the tester may keep from a measurement of the device under test, if
-/// no other was asked for.
+/// The largest permitted share of the tester's own losses in the due packets of a measurement of the device
+/// under test, if no other was asked for.
 pub const TESTER_RATIO: f64 = 0.001;
 
 /// The part of the tester that limits a measurement.

@@ -194,7 +194,7 @@ impl Choice {
         self.app.map_or(Size::MIN, Forwarder::least_size)
     }
 
-    /// The highest load in frames per second: what one wire carries, or with an app two.
+    /// The highest load in frames per second: the line rate of one wire, or of two with an app.
     pub fn line_rate_pps(&self, size: Size) -> f64 {
         match self.app {
             Some(_) if !self.one_way => line_pps(size),
@@ -238,7 +238,7 @@ impl Choice {
     /// Refuses a constant that none of the machines has which these axes make of the choice.
     ///
     /// # Errors
-    /// The constant, and what is wrong with it.
+    /// The constant, and its mistake.
     pub fn check_constants(&self, axes: &[Axis]) -> Result<(), String> {
         let is_constant = |axis: &&Axis| axis.parameter.contains('.');
         let is_part = |axis: &&Axis| ["app", "machine", "chip", "driver"].contains(&axis.parameter.as_str());
@@ -327,7 +327,7 @@ impl Choice {
         })
     }
 
-    /// A testbed for each of these driver presets, and what they have in common.
+    /// A testbed for each of these driver presets, and their common properties.
     ///
     /// # Errors
     /// If a profile is missing or wrong.
@@ -368,7 +368,7 @@ impl Choice {
 }
 
 impl Setup {
-    /// The names of its parts, by what they are.
+    /// The names of its parts, by kind.
     pub fn parts(&self) -> BTreeMap<String, String> {
         let driver = format!("{}: {}", self.driver, self.driver_description);
         let parts = [

@@ -1,4 +1,4 @@
-//! The documents of what the simulator measures beside curves.
+//! The documents of the simulator's measurements other than curves.
 
 use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};

@@ -1,8 +1,8 @@
 //! The experiment that every workload goes through: check the load, warm up, measure, drain.
 //!
-//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and says what
-//! it reads besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`]
-//! and reads all of them at the same two instants; the [`Interval`] between is what the results are made of.
+//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and has its own
+//! readings besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`]
+//! and reads all of them at the same two instants; the results are made from the [`Interval`] between them.
 
 use crate::device::e1000::DriverReading;
 use crate::per_frame::PerFrame;
@@ -93,7 +93,7 @@ pub(crate) struct Interval<R> {
 }
 
 impl Simulation {
-    /// Reads all counters; `own` is what the workload has read.
+    /// Reads all counters; `own` has the workload's readings.
     pub fn snapshot<R>(&self, own: R) -> Snapshot<R> {
         let machine = self.machine();
         let drivers = self.drivers();

@@ -74,7 +74,7 @@ const COMPARED: &[&str] = &[
 ];
 
 impl MachineProfile {
-    /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.
+    /// The machine's profile, and its contents. Refuses a change of its drivers: a list cannot be set.
     fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
         if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") {
             return Err(SetupError::Mismatch("machine.drivers cannot be set: give --driver".into()));
@@ -425,7 +425,7 @@ impl Setup {
         f64::from(self.config.service.reserved()) / 100.0
     }
 
-    /// Refuses frames that are longer than what was set as the longest.
+    /// Refuses frames that are longer than the set maximum.
     ///
     /// # Errors
     /// Both lengths.

@@ -42,7 +42,7 @@ impl Drop for Simulation {
     }
 }
 
-/// A card to plug in, and what is at the far end of its wire.
+/// A card to plug in, and the far end of its wire.
 pub(crate) type PluggedCard = (kpps_model::Params, Box<dyn Receiver>);
 
 impl Simulation {

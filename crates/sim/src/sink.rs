@@ -1,4 +1,4 @@
-//! Where frames end: what arrives is compared with what was sent, counted and timed.
+//! The end of frames: arrived frames are compared with the sent ones, counted and timed.
 
 use kpps_frames::tag;
 use kpps_machine::NS;

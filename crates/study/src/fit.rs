@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const POINTS: usize = 9;
 /// Values in a later round.
 pub const FINER: usize = 7;
-/// Later rounds, at most: each divides what is left by three.
+/// Later rounds, at most: each divides the remaining range by three.
 pub const ROUNDS: usize = 8;
 /// Turns of constants that share a claim, at most.
 pub const SWEEPS: usize = 4;

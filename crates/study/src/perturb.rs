@@ -22,7 +22,7 @@ pub struct Nudge {
 }
 
 impl Nudge {
-    /// The same for a document, with what it changed.
+    /// The same for a document, with the changed verdicts.
     fn published(&self, changed: &[ChangedVerdict]) -> MovedConstant {
         let change = &self.change;
         MovedConstant {

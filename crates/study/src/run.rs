@@ -261,7 +261,7 @@ fn hits(claim: &Claim, values: &BTreeMap<String, f64>) -> Result<Vec<bool>, Stri
 /// For each predicted result of a claim, whether the values that were predicted blind are right.
 ///
 /// # Errors
-/// If a condition is malformed, or uses what was not predicted.
+/// If a condition is malformed, or uses a value that was not predicted.
 pub fn judge_blind(claim: &Claim) -> Result<Vec<bool>, String> {
     hits(claim, &claim.blind.iter().map(|(name, v)| (name.clone(), *v)).collect())
 }

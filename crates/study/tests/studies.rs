@@ -1,4 +1,4 @@
-//! Every study: its file makes sense, its verdicts and figures are as they were, and what must hold does.
+//! Every study: its file makes sense, its verdicts and figures are as they were, and its invariants hold.
 #![allow(clippy::unwrap_used)]
 
 use kpps_measure::Finished;
@@ -64,8 +64,8 @@ const IDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and what
-/// they hold, and one whose bus is full before its CPU is.
+/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and their
+/// contents, and a machine whose bus is full before its CPU is.
 const MACHINES: [i64; 7] = [21, 42, 44, 58, 62, 83, 94];
 
 /// The blind predictions, by study and claim: results of the document, and how many of them were hit. It is a
@@ -120,7 +120,7 @@ fn ols2005() {
     missed(&claims, &["O17", "O18", "O19", "O20"]);
 }
 
-/// The second CPU brings a bridge more than what it costs.
+/// The second CPU brings a bridge more than it costs.
 #[test]
 fn lunz2003() {
     let claims = judged("lunz2003");

@@ -267,7 +267,7 @@ pub struct Follower {
     before: Reading,
     /// The origin of times, by the clock of this process.
     epoch_ns: u64,
-    /// When it was read lately, in ns since the epoch, and what it had gained.
+    /// The times of its last readings, in ns since the epoch, and its gains then.
     read: VecDeque<(f64, f64)>,
     gain: Gain,
     next_ns: f64,
@@ -292,7 +292,7 @@ impl Follower {
         Clock::here().now_ns() as f64 - self.epoch_ns as f64 >= self.next_ns
     }
 
-    /// Adds a reading, if there is one. Returns what the clock gains from now on.
+    /// Adds a reading, if there is one. Returns the clock's gain from now on.
     pub fn read(&mut self, reading: Option<&Reading>) -> Gain {
         self.next_ns = match reading {
             Some(reading) => self.add(reading),
@@ -384,7 +384,7 @@ impl Clocks {
         follows.then(|| Follower::new(self.before[at].clone(), self.epoch_ns))
     }
 
-    /// Adds what has followed the clock of an end.
+    /// Adds the follower of the clock of an end.
     pub fn followed(&mut self, at: usize, follower: Option<Follower>) {
         self.followed[at] = follower;
     }

@@ -49,7 +49,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
     let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
-    // A load that changes, or that is what the port takes, is none to sustain.
+    // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
     let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
     let growth = outcome.directions.iter().map(|direction| direction.queue_growth).sum();
     let trial = trial

@@ -76,7 +76,7 @@ pub enum Error {
     /// An agent cannot be reached, or refuses.
     #[error("{0}")]
     Agent(String),
-    /// The load is above what the link carries.
+    /// The load is above the line rate.
     #[error("a load of {offered_pps:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
     AboveLineRate {
         /// Frames per second that were asked for.

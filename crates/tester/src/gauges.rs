@@ -44,7 +44,7 @@ impl Running {
     }
 }
 
-/// The load of a trial, and what it may be changed to.
+/// The load of a trial, and the permitted new loads.
 pub(crate) struct LiveRate {
     /// The load that was asked for, in frames per second.
     pub pps: f64,

@@ -21,8 +21,8 @@ const REWRITTEN_IPV6: [(usize, u8); 5] = [(0, 0xf0), (1, 0), (2, 0), (3, 0), (7,
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
 
-/// Forgets what is rewritten on the way, in the change of a header of IPv4: type of service, identification,
-/// TTL, checksum and addresses. Returns whether the addresses differed.
+/// Removes fields that are rewritten on the way from the change of an IPv4 header: type of service,
+/// identification, TTL, checksum and addresses. Returns whether the addresses differed.
 #[inline]
 fn forget_rewritten(header: &mut [u8; ipv4::HEADER_BYTES]) -> bool {
     let is_nat = header[12..] != [0; 8];

@@ -258,8 +258,8 @@ pub(crate) fn resolve(
     Ok(to)
 }
 
-/// Takes what has come since the paths were learned, and answers questions: what waits in a port's queue
-/// leaves less room for the frames of the trial.
+/// Takes the frames that have come since the paths were learned, and answers questions: frames that wait in a
+/// port's queue leave less room for the frames of the trial.
 pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
     let places = &Places::default();
     receive_and_answer(ports, (ends, places), &mut [None; 2], &mut |_, _, _| false).map(drop)

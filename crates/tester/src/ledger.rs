@@ -18,8 +18,8 @@
 //!   used only where no port of the tester is.
 //!
 //! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody
-//! else wants it. So what they count there explains what is missing only if all of it may be missing. An app
-//! of kpps reports its own losses at such a socket (`kpps_ports::told`).
+//! else wants it. So their counts there explain missing frames only if all of the counted frames may be
+//! missing. An app of kpps reports its own losses at such a socket (`kpps_ports::told`).
 //!
 //! Counters of queues, backlogs and IP also count frames of others. Where the kernel reports which frames of
 //! the trial it dropped ([`kernel_drops`]), its report counts: see [`Accounts`].
@@ -34,7 +34,7 @@ use std::fmt;
 /// Counters of frames lost on reception. `rx_over_errors` and `rx_fifo_errors` are among the others.
 const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
 /// Also frames for other stations. They count in other namespaces than the tester's: in its own a port
-/// receives everything, and what a bridge floods there is for others.
+/// receives everything, and frames that a bridge floods there are for others.
 const FOR_OTHERS: &str = "rx_otherhost_dropped";
 /// Counters of frames lost on transmission.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
@@ -83,7 +83,7 @@ pub struct Accounts {
     pub excess: BTreeMap<String, u64>,
 }
 
-/// A counter of lost frames, and what it counted.
+/// A counter of lost frames, and its count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     /// The interface with its namespace; the namespace for IP; or the port.
@@ -190,7 +190,7 @@ impl Between<'_> {
         self.port.is_none_or(|port| port.receives)
     }
     /// Frames that came to a veth and that the tester's packet socket there did not see. The kernel also
-    /// drops what the socket has seen: frames of a type that it does not know, as MPLS.
+    /// drops frames that the socket has seen: frames of a type that it does not know, as MPLS.
     fn unseen(&self) -> Option<u64> {
         let port = self.port.filter(|port| port.port.starts_with("packet:"))?;
         let seen = port.taken? + port.missed?;
@@ -407,7 +407,7 @@ fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(Strin
         let passed = peer.qdiscs(false).map(|it| it.packets.saturating_sub(before(it)));
         passed.sum::<u64>().max(peer.count("tx_packets"))
     });
-    // If it is not known what the port missed, those may be among what it missed.
+    // If the port's misses are not known, those frames may be among them.
     let ended = port.taken? + port.missed? + port.errors?;
     let later = one.count("rx_packets").max(passed_on).saturating_sub(ended);
     (later > 0).then(|| (port.port.clone(), later))
@@ -425,7 +425,8 @@ fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, 
     }
     places.push((&far, Counter::Backlog, in_backlog));
     let is_netem = one.qdiscs(false).any(|qdisc| qdisc.kind == "netem");
-    // Refused frames were sent again: what a port sent and its interface did not is lost here, and no more.
+    // Refused frames were sent again: frames that a port sent and its interface did not are lost here, and no
+    // others.
     let mut lost = match one.port.and_then(|port| port.sent) {
         Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
         _ => u64::MAX,
@@ -514,7 +515,8 @@ mod tests {
         assert_eq!(dropped(&after, 100, 2), [("b backlog".to_owned(), 7), ("packet:b missed".to_owned(), 2)]);
     }
 
-    /// A port whose misses are not known explains nothing, and neither does what was not seen before.
+    /// A port whose misses are not known explains nothing, and neither does an interface that was not seen
+    /// before.
     #[test]
     fn what_was_not_counted_explains_nothing() {
         let mut after = observation();
@@ -587,7 +589,7 @@ mod tests {
         }
     }
 
-    /// Only of a veth is it known what the port's socket should have seen.
+    /// Only for a veth it is known which frames the port's socket should have seen.
     #[test]
     fn what_the_port_missed_came_to_its_interface() {
         let mut ports = ports(100, 2);

@@ -1,4 +1,4 @@
-//! Runs as people watch them: what the live view reads of ports and of this host, and what ends a run.
+//! Runs as people watch them: the live view's readings of ports and of this host, and the end of a run.
 
 use crate::{Gauges, observe};
 use kpps_ports::Spec;

@@ -376,7 +376,7 @@ impl Counting {
         Ok(())
     }
 
-    /// Counts what has arrived without tags, which tell when it was sent.
+    /// Counts frames that have arrived without tags. Tags have the times of sending.
     fn arrive(&mut self, incoming: Option<&Incoming>) {
         if let (Some(line), Some(Incoming::Recognised(recognised))) = (&mut self.line, incoming) {
             let arrived = recognised.received();
@@ -630,7 +630,7 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// Observes these interfaces, what is around them, and these places.
+    /// Observes these interfaces, their surroundings, and these places.
     ///
     /// # Errors
     /// [`Error::Observe`].

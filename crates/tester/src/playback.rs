@@ -184,7 +184,7 @@ impl Playback {
         Ok(playback)
     }
 
-    /// Takes frames one by one. Only what is sent of them stays in memory.
+    /// Takes frames one by one. Only the frames to send stay in memory.
     fn of(
         path: &Path,
         mut captured: impl Iterator<Item = Result<Captured, CaptureError>>,

@@ -187,8 +187,9 @@ impl TrialState {
         Reported { shortfall, missed, absent, p50_ns, p99_ns }
     }
 
-    /// Records what is lost by now of the frames that each end had sent a while ago. Frames that came since
-    /// then hide some of them in the sums of sent and received frames, but not in what was `absent` then.
+    /// Records the losses so far among the frames that each end had sent a while ago. Frames that came since
+    /// then hide some losses in the sums of sent and received frames, but not in the frames that were
+    /// `absent` then.
     pub(crate) fn note_lost(&self, before: [SoFar; 2]) {
         for (from, before) in before.into_iter().enumerate() {
             let now = self.reported(1 - from);
@@ -229,7 +230,7 @@ impl TrialState {
         Some(f64::from_bits(self.rate.load(Ordering::Relaxed))).filter(|&pps| pps > 0.0)
     }
 
-    /// Records what the clock of an end gains on that of this process.
+    /// Records the gain of the clock of an end on the clock of this process.
     pub fn reads_clock(&self, at: usize, gain: Gain) {
         let mut gains = self.gains.lock().unwrap_or_else(PoisonError::into_inner);
         gains[0][at] = Some(gain);
@@ -239,7 +240,7 @@ impl TrialState {
         self.gains_changed.fetch_add(1, Ordering::Release);
     }
 
-    /// Records what the clock of an end gains on that of the other end, in its own time.
+    /// Records the gain of the clock of an end on the clock of the other end, in its own time.
     pub fn gains(&self, at: usize, gain: Gain) {
         self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1][at] = Some(gain);
         self.gains_changed.fetch_add(1, Ordering::Release);
@@ -382,7 +383,7 @@ mod orders {
         });
     }
 
-    /// A receiver that sees the end of sending compares what it has with what was sent: of both ends.
+    /// A receiver that sees the end of sending compares its frames with the sent frames of both ends.
     #[test]
     fn who_sees_the_end_sees_what_was_sent() {
         in_each_order(2, &[|state| state.has_sent(0, 10), |state| state.has_sent(1, 20)], |state| {

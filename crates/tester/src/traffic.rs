@@ -9,7 +9,7 @@ use kpps_frames::{Encap, Look, Mac, Mix, Size, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Addresses, UDP ports and the number of flows; what is `None` has a default.
+/// Addresses, UDP ports and the number of flows; a value that is `None` has a default.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Source addresses, by default one of the benchmark network.

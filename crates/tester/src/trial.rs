@@ -142,7 +142,7 @@ pub struct Outcome {
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.
     pub clocks: Option<kpps_results::detail::Clocks>,
-    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
     /// How many times it was repeated, because something had disturbed the trial before.
     pub retries: u32,
@@ -176,7 +176,7 @@ pub struct Tester {
     pub flows: FlowPlan,
     /// The limit of the senders, in frames per second, if that is known: a changed rate is not above it.
     pub ceiling_pps: Option<f64>,
-    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
     /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
     /// it is short.
@@ -207,7 +207,7 @@ pub struct Address {
 }
 
 impl Tester {
-    /// With these open ports of this process and their addresses. Observes what is around them and at
+    /// A tester with these open ports of this process and their addresses. It observes their surroundings and
     /// `places`.
     ///
     /// # Errors
@@ -671,7 +671,7 @@ impl Tester {
             let rate_changes = std::mem::take(&mut results[from].rate_changes);
             let disturbance = results[from].disturbance.take();
             let intended = match expected {
-                // Only the sender knows what was due at which moment.
+                // Only the sender knows which frames were due at which moment.
                 _ if !rate_changes.is_empty() => intended.max(sent),
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
@@ -783,7 +783,7 @@ impl Tester {
         }
     }
 
-    /// The load of an offer, and what it may be changed to.
+    /// The load of an offer, and the permitted new loads.
     fn rate(&self, offer: &Offer) -> Option<LiveRate> {
         let Load::Pps(pps) = offer.load else { return None };
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());

@@ -1,4 +1,4 @@
-//! The cache of downloads and of what is made of them.
+//! The cache of downloads and of files made from them.
 //!
 //! It is `$KPPS_LAB_CACHE`, or `kpps/lab` in `$XDG_CACHE_HOME` or `~/.cache`. Finished entries have their
 //! final name, unfinished ones a temporary name, so that an interrupted run leaves nothing that looks

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const MARK: u8 = 1;
 /// How many bytes of the last output an error quotes.
 const TAIL: usize = 600;
-/// How many bytes of output are kept: what a kernel prints as it stops.
+/// How many bytes of output are kept: the last words of a kernel as it stops.
 const KEPT: usize = 16 << 10;
 /// Words in the first line of such output: an oops has a number.
 const STOPS: [&str; 4] = ["BUG: ", "kernel BUG at", "[#1]", "Kernel panic"];
@@ -73,8 +73,8 @@ impl Console {
         Ok(Output { text: String::from_utf8_lossy(&text).into_owned(), code })
     }
 
-    /// Waits for `begin` with `end` after it. Returns what was heard before `begin`, and what is between the
-    /// two; both are forgotten. `what` is what an error says that was awaited.
+    /// Waits for `begin` with `end` after it. Returns the output before `begin`, and the output between the
+    /// two; both are removed. An error names the awaited event as `what`.
     fn until(
         &mut self,
         begin: &str,

@@ -83,7 +83,7 @@ pub fn module_parameters(bytes: &[u8]) -> object::Result<BTreeMap<String, bool>>
         .collect())
 }
 
-/// A program without what it does not need to run: the debug information behind its last segment.
+/// A program without the parts that it does not need to run: the debug information behind its last segment.
 pub fn without_debug(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = FileHeader64::<LittleEndian>::parse(&*bytes).and_then(|header| {
         let endian = header.endian()?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A failure in the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An argument names something that does not exist. The text lists what does.
+    /// An argument names something that does not exist. The text lists the existing names.
     #[error("{0}")]
     Input(String),
     /// A program that the lab needs is missing.

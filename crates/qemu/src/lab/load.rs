@@ -236,7 +236,8 @@ impl Sender {
     }
 }
 
-/// Whether `frame` is `sent` but for the addresses of stations, what a router changes, and the tag.
+/// Whether `frame` equals `sent`, except for the addresses of stations, the fields that a router changes, and
+/// the tag.
 fn unchanged(frame: &[u8], sent: &[u8]) -> bool {
     // Type; IP up to the time to live; addresses and UDP; behind the tag.
     let same = [12..22, 26..tag::OFFSET, tag::OFFSET + tag::BYTES..sent.len()];

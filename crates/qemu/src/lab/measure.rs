@@ -201,7 +201,7 @@ impl Measured {
         }
     }
 
-    /// Takes off what the source of frames costs each time that it takes the CPU.
+    /// Subtracts the cost of the source of frames for each time that it takes the CPU.
     fn take_off(&mut self, cost: Cost, sent: Sent) {
         let refills_per_frame = sent.refills as f64 / sent.frames.max(1) as f64;
         for sample in &mut self.samples {
@@ -226,7 +226,7 @@ fn profiled(guest: &mut Guest) -> Result<Executed> {
     symbols.add_process(&maps, |path| std::fs::read(guest.host_file(path)?).ok());
     let logs: Result<Vec<_>> = (0..STRETCHES)
         .map(|_| {
-            // Not of the guest's time, so that stretches do not keep step with what it does at regular times.
+            // Not of the guest's time, so that stretches do not keep step with the guest's periodic work.
             std::thread::sleep(APART);
             guest.executed(EXECUTED)
         })

@@ -59,7 +59,7 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
         .args(["-machine", "q35,sata=off,smbus=off,usb=off,hpet=off"]);
     if options.clock == Clock::Instructions {
         // One nanosecond of the guest's time for each of its instructions, and no waiting while it is idle.
-        // The date and what is random are the same in every boot.
+        // The date and random values are the same in every boot.
         qemu.args(["-icount", "shift=0,sleep=off", "-rtc", "base=2000-01-01,clock=vm", "-seed", "1"]);
     }
     let monitor = qemu.monitor()?;
@@ -137,8 +137,8 @@ fn add_paced(qemu: &mut Launch, paced: Paced) {
             ),
         ]);
     }
-    // So that the source does not wait: what the card under test does not take in time is queued by QEMU, up
-    // to 10,000 frames.
+    // So that the source does not wait: QEMU queues frames that the card under test does not take in time, up
+    // to 10,000.
     add_sink(qemu, hub.into());
 }
 

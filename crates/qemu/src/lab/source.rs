@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const OUT: &str = "/tmp/source.out";
 const LOG: &str = "/tmp/source.log";
-/// The longest time between two refills: half of what all queues together last at any rate.
+/// The longest time between two refills: half of the time that all queues together last at any rate.
 const REFILL_US: u64 = 10_000;
 /// The same while the source runs alone, how long that is watched, and after which time.
 const ALONE_REFILL_US: u64 = 1000;
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-/// Reads what the source prints at its end: "frames 1000, starved 0, refills 7, cpu_ns 1234".
+/// Reads the last line of the source: "frames 1000, starved 0, refills 7, cpu_ns 1234".
 fn sent(text: &str) -> Option<Sent> {
     let numbers: Vec<u64> =
         text.lines().next()?.split(", ").filter_map(|part| part.split_once(' ')?.1.parse().ok()).collect();

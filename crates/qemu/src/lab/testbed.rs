@@ -1,4 +1,4 @@
-//! A guest as a testbed: a load is offered, a driver in the guest takes what it can.
+//! A guest as a testbed: a load is offered, and a driver in the guest takes as many frames as it can.
 //!
 //! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does:
 //! cards whose period is that of the PC. Loads that are known in advance and that are multiples of one rate

@@ -89,7 +89,7 @@ impl Userland {
         // A testpmd with static libraries has its drivers within it.
         let mut dpdk_drivers = Vec::new();
         for driver in DRIVERS.into_iter().chain(OTHER_DRIVERS).filter(|_| !names.is_empty()) {
-            // The shortest one is what the others are called by: ".so.24", not ".so.24.0".
+            // The others refer to the shortest name: ".so.24", not ".so.24.0".
             match names.iter().filter(|name| name.starts_with(driver)).min_by_key(|name| name.len()) {
                 Some(found) => dpdk_drivers.push(found.clone()),
                 None if OTHER_DRIVERS.contains(&driver) => {}

@@ -14,7 +14,7 @@ const GRID_CSS: &str = include_str!("../../assets/grid.css");
 /// The most cells that are listed beside the maps; the rest is in the maps, and in JSON and CSV.
 const LISTED: usize = 2000;
 
-/// The grid as one self-contained HTML page without script: maps of what was delivered and lost, of latency,
+/// The grid as one self-contained HTML page without script: maps of delivered and lost frames, of latency,
 /// CPU time and interrupts as far as they were observed, where each cell says its numbers, and a table.
 pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;

@@ -83,7 +83,7 @@ pub fn table(lab: &Lab) -> String {
     text
 }
 
-/// The functions of a profile, those with the most instructions first, and what the others have together.
+/// The functions of a profile, the largest number of instructions first, and the sum of the others.
 fn where_to(profile: &Profile) -> String {
     let Profile { device, workload, driver, backend, instructions, stretches, functions, .. } = profile;
     let mut text = format!(

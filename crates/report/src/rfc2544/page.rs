@@ -10,8 +10,8 @@ use kpps_results::rfc2544::{Rfc2544, SizeTests, Sizes, Times};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
 
-/// The searches at all frame sizes as one self-contained HTML page without script: what was found at each
-/// size, as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
+/// The searches at all frame sizes as one self-contained HTML page without script: the results at each size,
+/// as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
 /// reader's system.
 pub fn sizes(sizes: &Sizes) -> String {
     let first = sizes.sizes.first();

@@ -177,7 +177,8 @@ mod tests {
     use kpps_results::rfc2544::SizeTests;
     use kpps_results::{Limit, Trial};
 
-    /// The tester's limit is no rate of the device under test, and what was not sent or not taken in no loss.
+    /// The tester's limit is no rate of the device under test, and generator shortfall and receive overflow
+    /// are no loss.
     #[test]
     fn the_testers_limits_are_said() {
         let limited = SearchGoal {

@@ -119,8 +119,8 @@ fn figures(claim: &Claim) -> Markup {
     }
 }
 
-/// All studies of a document on one page: how much of the evidence was reproduced, what was predicted, what
-/// was missed and why, and what is no evidence.
+/// All studies of a document on one page: how much of the evidence was reproduced, the predictions, the
+/// missed claims with their reasons, and the claims that are no evidence.
 pub fn overview(study: &Study) -> String {
     let claims: Vec<&Claim> = study.claims.iter().collect();
     let of = |name: &str, is_evidence| {

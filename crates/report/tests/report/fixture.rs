@@ -9,7 +9,7 @@ fn fixture() -> Curve {
     Curve::from_json(include_str!("fixtures/livelock.json")).unwrap()
 }
 
-/// Compares a committed file with what it should hold; `UPDATE=1` rewrites it instead.
+/// Compares a committed file with the expected contents; `UPDATE=1` rewrites it instead.
 fn current(path: &Path, text: &str) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -478,7 +478,7 @@ impl E1000 {
         Some(Frame::made(buffer, bytes.len() as u16))
     }
 
-    /// Charges what the CPU does with a frame's bytes before the driver has it.
+    /// Charges the CPU's work on a frame's bytes before the driver has the frame.
     fn prepare(&self, bytes: usize) {
         let host = self.machine.host();
         let copied =
@@ -589,7 +589,7 @@ impl E1000 {
         })
     }
 
-    /// Updates what the driver reports, at the end of a turn.
+    /// Updates the driver's reported state, at the end of a turn.
     fn note(&self, error: Option<Error>) {
         if let Ok(rx) = self.rx.try_borrow() {
             let counters = rx.counters();

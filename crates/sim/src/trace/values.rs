@@ -48,7 +48,7 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
         ("missed", port.missed as f64),
         ("sent", port.sent as f64),
         ("delivered", port.delivered as f64),
-        // Sent, less what the card has stored or still has.
+        // Sent frames, less the frames that the card has stored or still has.
         ("lost", port.sent as f64 - (in_card(&after) - in_card(&before))),
         ("bus_busy", trace.bus_busy()),
         ("bus_mb_per_s", trace.bus_mb_per_s()),

@@ -1,5 +1,5 @@
 //! An app between the two ports of a tester, full duplex: a bridge, a router, a NAT. Each frame that comes
-//! out of the other port is compared with what must come out.
+//! out of the other port is compared with the expected frame.
 
 use crate::app::{Forwarder, Forwards};
 use crate::device::e1000::E1000;
@@ -232,7 +232,7 @@ impl Running {
 type Assembled = (Simulation, Running);
 
 impl Forwarding {
-    /// Builds the machine: `far` receives what comes out of each port, and `connections` have been made.
+    /// Builds the machine: `far` receives the frames of each port, and `connections` have been made.
     fn assemble(
         &self,
         size: Size,

@@ -1,9 +1,9 @@
-//! A UDP datagram in one frame or in several fragments, received by a bare card, and what a stack has to sum
-//! itself to check it.
+//! A UDP datagram in one frame or in several fragments, received by a bare card, and the bytes that a stack
+//! has to sum itself to check it.
 //!
 //! The card checks UDP checksums of whole packets (SDM table 3-5). Of each frame, fragments among them, it
 //! reports the packet checksum: the complement of the sum from RXCSUM.PCSS on (SDM 3.2.9). From the IP header
-//! on, that is the sum of what the frame has of the datagram, because the sum of a right IP header is zero in
+//! on, that is the sum of the frame's part of the datagram, because the sum of a right IP header is zero in
 //! one's complement, and padding adds nothing. So the sums of all fragments make that of the datagram. Cards
 //! after the 82547 report the sum of the IP payload alone, and Intel's driver hands it to the stack
 //! (`e1000_rx_checksum`, public source): the same number.

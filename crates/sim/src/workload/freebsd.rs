@@ -79,7 +79,7 @@ pub struct Sent {
     /// Refused system calls for each successful one.
     pub refused: f64,
     /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching
-    /// to what was woken.
+    /// to woken threads.
     pub wasted: f64,
     /// The limit of the driver's transmit queue in frames, and the frames that it still held a millisecond
     /// after the last one was sent. `None` for a rate-limited NIC.

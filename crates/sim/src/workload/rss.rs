@@ -183,7 +183,7 @@ fn frames(what: &Scaling) -> Result<Vec<Vec<u8>>, TrialError> {
     (0..what.flows).map(frame).collect()
 }
 
-/// `Counter -> Discard` on every CPU, after what they share.
+/// `Counter -> Discard` on every CPU, after the shared part.
 struct End {
     elements_ps: u64,
     shared: Option<Lock<u64>>,

@@ -2,7 +2,7 @@
 //! round; or both.
 //!
 //! The first CPU takes the card's interrupts and runs the softirqs. Processes run on that CPU or on the last
-//! one. The senders are closed loops: what they offer depends on what is acknowledged, and on what is lost.
+//! one. The senders are closed loops: their load depends on acknowledgements and on losses.
 
 mod clients;
 mod endpoints;

@@ -58,7 +58,7 @@ pub enum Consumer {
     /// Nobody: the demultiplexer frees them.
     #[default]
     Nobody,
-    /// A packet socket, and a process on another CPU that reads it: what it has read is delivered.
+    /// A packet socket, and a process on another CPU that reads it: frames that it has read are delivered.
     PacketSocket,
 }
 
@@ -118,7 +118,7 @@ struct Reading {
 /// The longest trace in µs: its log would be full long before.
 const MOST_US: u64 = 10_000_000;
 
-/// Sets the machine up, loads its ports and records what happens.
+/// Sets the machine up, loads its ports and records the events.
 pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<Trace, TrialError> {
     check_load(what.offered_pps, rate::line_rate_pps(rate::GIGABIT, what.size), "line rate")?;
     if !(1..=8).contains(&what.ports) {

@@ -81,7 +81,7 @@ fn frames(features: &Features, size: Size) -> Result<(Vec<u8>, Right), TrialErro
     let flow = Flow { vlan, ..Flow::default() };
     let impossible = |e: kpps_frames::Error| TrialError::Load(format!("no such frames: {e}"));
     let ethernet = ethernet::HEADER_BYTES + if vlan.is_some() { ethernet::VLAN_BYTES } else { 0 };
-    // The sum over what is in no header of the segment or datagram, as the card wants it.
+    // The sum over the pseudo-header of the segment or datagram, as the card wants it.
     let pseudo = |protocol, length: usize| {
         Sum::pseudo_header(flow.from.0, flow.to.0, protocol, length as u16).folded().to_be_bytes()
     };
@@ -118,7 +118,7 @@ fn frames(features: &Features, size: Size) -> Result<(Vec<u8>, Right), TrialErro
     Ok((frame, right))
 }
 
-/// Whether chip and host can do that; an error says what they cannot.
+/// Checks that chip and host support the features; the error names a missing one.
 fn check(setup: &Setup, features: &Features) -> Result<(), TrialError> {
     let (chip, host) = (setup.card.chip, &setup.host_params);
     let by_cpu = features.checksum == By::Cpu || features.vlan == By::Cpu;

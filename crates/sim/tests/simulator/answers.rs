@@ -1,5 +1,5 @@
-//! The messages of routers in the simulator: ARP, echoes, ICMP errors. It is byte by byte what the
-//! same app says alone, and what etherparse reads.
+//! The messages of routers in the simulator: ARP, echoes, ICMP errors. They are byte by byte the messages of
+//! the same app alone, and etherparse reads them.
 
 use etherparse::{
     ArpHardwareId, ArpOperation, ArpPacket, EtherType, IcmpEchoHeader, Icmpv4Type, NetSlice, PacketBuilder,

@@ -290,7 +290,7 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
                 changed.set.push((path.clone(), other));
                 is_refused |= changed.setup().is_err_and(|why| why.to_string().contains("has no effect"));
                 let changes = kpps_sim::choice::changes(&changed.set).unwrap();
-                // Without the check of what has an effect.
+                // Without the check for settings without an effect.
                 let Ok(setup) = Setup::changed(machine, None, driver, &changes) else { continue };
                 acts |= found_with(&changed, setup).is_ok_and(|found| found != plain);
                 if acts {

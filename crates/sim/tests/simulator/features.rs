@@ -1,4 +1,4 @@
-//! Features of driver and card, each a switch, and that it does to the counts what it is for.
+//! Features of driver and card. Each is a switch with the intended effect on the counts.
 
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;

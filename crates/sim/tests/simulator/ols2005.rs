@@ -96,7 +96,7 @@ fn what_is_dropped_is_sent_again_and_everything_arrives_once() {
     let what = TcpBulk { connections: 32, sending: 32, processes, duration_ms: 300, ..bulk(1518) };
     let t = run(&what, &[("driver.rx_ring", 80), ("driver.rx_fifo_kb", 8)]);
     assert!(t.dropped > 100, "{t:?}");
-    // Some of what was dropped are acknowledgements, which later ones replace.
+    // Some of the dropped frames are acknowledgements, which later ones replace.
     assert!(t.sent_again >= t.dropped / 4, "{t:?}");
     // Processes read all segments that the senders sent, except for segments that were lost, sent twice, or
     // are on their way.

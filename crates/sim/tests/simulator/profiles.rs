@@ -1,4 +1,4 @@
-//! The profiles as data: they fit each other, and nothing was fitted on what may not be fitted on.
+//! The profiles as data: they fit each other, and no constant was fitted on claims that are kept back.
 
 use kpps_profiles::{Kind, Profile, names};
 use kpps_sim::{RateLimitedSetup, Setup, SetupError};

@@ -16,7 +16,7 @@ const RECYCLING: &str = "rdr";
 const PCI: &str = "rdr2007-pci";
 const PCI_X: &str = "rdr2007";
 
-/// The clock of a 66 MHz bus in picoseconds, and what a burst of 64 bytes takes of it in clocks.
+/// The clock of a 66 MHz bus in picoseconds, and the clocks of a burst of 64 bytes.
 const CLOCK_PS: f64 = 15_000.0;
 const BURST_64: f64 = 8.0 + OVERHEAD;
 /// The clocks of a transaction beside its data (`overhead_clocks`).

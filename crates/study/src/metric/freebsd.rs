@@ -187,7 +187,7 @@ struct OfSender {
     setting: Setting,
     payload: u16,
     seed: u64,
-    /// Constants, and what they may be.
+    /// Constants, and their permitted values.
     random: toml::Table,
 }
 
@@ -393,7 +393,7 @@ mod tests {
         let quiet = at(2e4, "em-1.7.35", process);
         assert!((of(&quiet, "pps") - 2e4).abs() < 50.0, "{quiet:?}");
         assert!(of(&quiet, "dropped_socket_pps") + of(&quiet, "dropped_input_pps") == 0.0, "{quiet:?}");
-        // Above what the kernel itself can do, interrupt threads leave nothing.
+        // Above the kernel's own capacity, interrupt threads leave nothing.
         let flooded = at(1.2e6, "em-1.7.35", process);
         assert!(of(&flooded, "pps") < 0.1 * of(&at(1.2e6, "em-1.7.35", ""), "taken_pps"), "{flooded:?}");
         // polling(4) reserves half of the time.

@@ -61,7 +61,8 @@ mod tests {
         let quiet = at(5e4, "driver = 'intel-5.7.6'");
         assert!((quiet("pps") - 5e4).abs() < 500.0, "{}", quiet("pps"));
         assert!(quiet("dropped_socket_pps") == 0.0 && quiet("dropped_backlog_pps") == 0.0);
-        // With a CPU of its own it gets what the softirq hands up; NAPI takes no more than it can.
+        // With a CPU of its own it gets all datagrams that the softirq hands up; NAPI takes no more than it
+        // can handle.
         let flooded = at(8e5, "driver = 'intel-5.7.6'");
         assert!((1e5..6e5).contains(&flooded("pps")), "{}", flooded("pps"));
         let missing = flooded("taken_pps") - flooded("dropped_socket_pps") - flooded("pps");

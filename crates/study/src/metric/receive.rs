@@ -37,7 +37,7 @@ pub(super) fn trials(
     Ok(profiled.into_iter().map(|at| at.trial).collect())
 }
 
-/// The trials, with what a frame cost.
+/// The trials, with the cost of a frame.
 fn profiled(
     setup: &Setup,
     setting: &Setting,

@@ -8,9 +8,9 @@
 //! Behind a packet socket, which got the frame before, a drop may be one of a copy: neither counter nor
 //! record is certain there.
 //!
-//! Two things are possible, but not certain: what a counter has beyond the record (an old kernel does not
-//! record each drop), and what the record has beyond the counters (the dropped packet may be a copy of a
-//! frame that arrives).
+//! Two losses are possible, but not certain: frames that a counter has beyond the record (an old kernel does
+//! not record each drop), and frames that the record has beyond the counters (the dropped packet may be a
+//! copy of a frame that arrives).
 
 use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
 use crate::observe::{Interface, KernelDrop, KernelDrops, Observation};
@@ -35,7 +35,7 @@ const IP: [(&str, &str); 10] = [
     ("IPReversePathFilter", "IP_RPFILTER"),
 ];
 
-/// Whether the counter counts what the kernel dropped there. `ports` are those of the tester by interface.
+/// Whether the counter counts the kernel's drops there. `ports` are those of the tester by interface.
 fn counts(known: &Known, drop: &KernelDrop, ports: &BTreeMap<&str, &str>) -> bool {
     let reason = drop.reason.as_str();
     let function = drop.function.as_deref().unwrap_or_default();

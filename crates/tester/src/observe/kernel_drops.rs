@@ -84,8 +84,8 @@ mod linux {
     #[derive(Clone, Debug)]
     pub(in crate::observe) struct Counter {
         drops: Result<Arc<Drops>, String>,
-        /// Whether both ports are here. If not, another port may be on this host, in another namespace: what
-        /// the kernel drops there after the port has received it must not count.
+        /// Whether both ports are here. If not, another port may be on this host, in another namespace:
+        /// frames that the kernel drops there after the port has received them must not count.
         everywhere: bool,
         /// Whether only test frames are counted, which are recognised by their tags. If not, packets of other
         /// hosts that happen to be namespaces of this system must not count.

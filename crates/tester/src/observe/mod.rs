@@ -252,8 +252,8 @@ impl ObservedPlaces {
 
 #[cfg(target_os = "linux")]
 impl ObservedPlaces {
-    /// Observes these places, and what is found around the tester's own interfaces in its namespace: the
-    /// other ends of veths, their bridges, and the bridges' other ports.
+    /// Observes these places, and the interfaces around the tester's own in its namespace: the other ends of
+    /// veths, their bridges, and the bridges' other ports.
     ///
     /// # Errors
     /// A place that does not exist, or the reason why nothing can be observed.
@@ -394,7 +394,7 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
     all.iter().filter(|it| found.contains(&it.index)).map(|it| it.name.clone()).collect()
 }
 
-/// Reads bytes as what the kernel answers, and as its files: an entry for a fuzz target.
+/// Reads bytes as answers of the kernel, and as its files: an entry for a fuzz target.
 #[cfg(all(any(feature = "fuzzing", test), target_os = "linux"))]
 pub fn read_anything(bytes: &[u8]) {
     netlink::read(bytes);

@@ -21,8 +21,8 @@ const IP_DROPS: [(&str, &str); 11] = [
     ("TcpExt", "IPReversePathFilter"),
 ];
 
-/// Counters of `/proc/net/stat/nf_conntrack` for packets that connection tracking drops, and what they mean.
-/// The first one is of packets of new connections for which the table has no room.
+/// Counters of `/proc/net/stat/nf_conntrack` for packets that connection tracking drops, and their meaning.
+/// The first counts packets of new connections for which the table has no room.
 pub(crate) const CONNTRACK: [(&str, &str); 2] =
     [("drop", "conntrack table full"), ("insert_failed", "conntrack insert failed")];
 

@@ -1,6 +1,6 @@
-//! Trials over veths, through the kernel's bridge and its router. That takes root; without, these
-//! tests say so and pass. They send little, and do not judge what a busy machine sends in time: the counts
-//! must agree whatever it does.
+//! Trials over veths, through the kernel's bridge and its router. That takes root; without, these tests say
+//! so and pass. They send little, and do not depend on the speed of a busy machine: the counts must agree in
+//! any case.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -161,7 +161,7 @@ fn a_series_has_every_frame_in_its_interval() {
     }
 }
 
-/// A rate that is changed in the middle: what is due fits both rates, and nothing is lost by the change,
+/// A rate that is changed in the middle: the due frames fit both rates, and the change loses no frame,
 /// whatever the shape of the load.
 #[test]
 fn a_rate_may_change_while_frames_are_sent() {
@@ -264,7 +264,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     assert_eq!(way.intended, way.sent + way.shortfall());
 }
 
-/// A rate goes up to what is possible, and a load without a rate, or with a number of frames, stays.
+/// A rate goes up to the limit, and a load without a rate, or with a number of frames, stays.
 #[test]
 fn a_rate_changes_only_as_far_as_is_possible() {
     let Some(_net) = with_bridge() else { return };
@@ -705,7 +705,7 @@ fn a_router_in_another_namespace() {
         is_clean(&trial);
         assert!(trial.interfaces.contains_key(&format!("{name}/rb")));
     }
-    // A router that does not know the way drops what comes.
+    // A router without a route drops all frames.
     router.run("ip route add blackhole 198.19.0.2/32");
     let offer = offer(4000.0, 64, false);
     let outcome = tester.trial(&offer, &|| true).unwrap();
@@ -747,7 +747,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
             );
             assert!(direction.sizes[0].sent.abs_diff(2 * direction.sizes[1].sent) <= 4, "{direction:?}");
         }
-        // 556 bytes and what is between frames, but for whole frames that were not sent.
+        // 556 bytes and the gaps between frames, except for whole frames that were not sent.
         let (sent, frames) = (trial.sent_bps, trial.result.sent_pps);
         assert!((sent.l2 - frames * 556.0 * 8.0).abs() < 50.0, "{sent:?}");
         assert!((sent.l1 - sent.l2 - frames * 160.0).abs() < 50.0, "{sent:?}");
@@ -849,8 +849,8 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         (trial.sent, trial.ledger.dropped.get("pb tbf").copied().unwrap_or(0))
     };
     assert_eq!(burst(50).1, 0);
-    // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the
-    // CPUs for 20 ms.
+    // Of the frames sent in 100 ms, 2000 can go on, 126 more at most; another 400 if others have the CPUs for
+    // 20 ms.
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     in_six_tries("the queue is emptied in time, and loses nothing after the overload", || {
@@ -916,7 +916,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
         let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
         let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
         let all = lost(&outcome.counted.accounts.explaining(u64::MAX).0);
-        // At the end it is what the trial says.
+        // At the end it equals the trial's value.
         let (elapsed, at_last, came) = gauges.so_far().unwrap();
         assert_eq!((at_last, came), (sent, received));
         assert!(elapsed >= offer.duration, "{elapsed:?}");

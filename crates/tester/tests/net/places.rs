@@ -1,6 +1,6 @@
 //! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a firewall, a route to
 //! nowhere. Set-ups that limit the rate are in `rates`. The kernel's packet filter counts the frames of the
-//! trial before and behind each, and these counts are the truth: what was sent, what arrived, and that every
+//! trial before and behind each, and these counts are the truth: for sent and arrived frames, and that every
 //! lost frame has its place.
 
 use super::{offer, tester, tester_of};
@@ -219,7 +219,7 @@ fn a_throttled_exit_with_other_traffic() {
 #[test]
 fn a_queue_that_still_holds_frames_at_the_end() {
     let Some(set_up) = SetUp::new() else { return };
-    // 2000 frames a second go on, and the queue holds what has come in a second.
+    // 2000 frames a second go on, and the queue holds the arrivals of a second.
     if !set_up.router.can("tc qdisc add dev rb root tbf rate 1mbit burst 1600 limit 500000") {
         return skip::lacks("the queueing discipline tbf");
     }
@@ -325,7 +325,7 @@ fn a_nat_that_translates_each_flow_in_both_directions() {
     }
 }
 
-/// Nothing of what a NAT and a marking router rewrite is damage, though each flow is rewritten in its own way
+/// Fields that a NAT and a marking router rewrite are no damage, though each flow is rewritten in its own way
 /// and some frames otherwise than the rest of their flow.
 #[test]
 fn flows_that_are_each_rewritten_in_another_way() {

@@ -1,5 +1,5 @@
 //! Ordinary set-ups that dictate a rate: a throttled exit, which iperf3, trafgen and ifpps measure, too, and
-//! a policer; and a port that does not count what it misses.
+//! a policer; and a port that does not count its misses.
 
 use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
@@ -47,8 +47,8 @@ fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) -> bool {
     is_close
 }
 
-/// The rate is tbf's, which counts bytes without the FCS; and what it does not carry is lost there, to the
-/// frame. Both exits carry about 10,000 frames a second. A machine so busy that it sends less loses nothing.
+/// The rate is tbf's, which counts bytes without the FCS. All frames above it are lost there, to the frame.
+/// Both exits carry about 10,000 frames a second. A machine so busy that it sends less loses nothing.
 #[test]
 fn a_throttled_exit() {
     let Some(set_up) = SetUp::new() else { return };
@@ -74,7 +74,7 @@ fn is_as_throttled(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<bool> {
     let lost = trial.lost - backlog_of(&trial, "");
     let place = set_up.place("rb tbf");
     assert_eq!(dropped(&trial), Vec::from_iter((lost > 0).then_some((&*place, lost))), "{trial:#?}");
-    // The router's own ARP may be among what the queue drops.
+    // The queue may also drop the router's own ARP messages.
     let counted = super::dropped_by_qdisc(&set_up.router, "rb");
     assert!((lost..=lost + 3).contains(&counted), "{counted}: {trial:#?}");
     set_up.router.run("tc qdisc del dev rb root");
@@ -215,7 +215,7 @@ fn trafgen_through_the_same_exit() {
     });
 }
 
-/// A port that does not count what it misses, as a UDP socket of another system than Linux.
+/// A port that does not count its misses, as a UDP socket of another system than Linux.
 struct Uncounted(LocalPort);
 
 impl TestPort for Uncounted {
@@ -291,8 +291,8 @@ fn an_overflow_that_is_not_known() {
     });
 }
 
-/// A queue that is long enough for a whole trial loses nothing in it. Its backlog, as tc counts it, is what
-/// the trial says that queues grew by; behind a load that the exit carries nothing grows.
+/// A queue that is long enough for a whole trial loses nothing in it. Its backlog, as tc counts it, equals
+/// the trial's growth of queues; with a load that the exit carries nothing grows.
 #[test]
 fn a_long_queue_at_the_exit_is_seen_to_grow() {
     let Some(set_up) = SetUp::new() else { return };

@@ -31,7 +31,7 @@ pub(crate) struct Symbols {
     all: Vec<Symbol>,
 }
 
-/// The number of what no function has.
+/// The place of code that belongs to no function.
 const UNKNOWN: Place = Place(u32::MAX);
 
 impl Symbols {
@@ -109,7 +109,7 @@ impl Symbols {
         }
     }
 
-    /// A function's name, and what it is of.
+    /// A function's name, and the program or module that has it.
     pub(crate) fn name(&self, place: Place) -> (String, Option<String>) {
         let found = self.all.get(place.0 as usize);
         found.map_or_else(|| ("(unknown)".into(), None), |it| (it.name.clone(), Some(it.of.clone())))

@@ -149,7 +149,8 @@ pub(super) fn start(
 
 impl Stored {
     /// Counts from now on. Reading the register of a card of Intel's clears it, and its driver reads it every
-    /// two seconds and sums up. The other cards count nothing, but their drivers count what they take.
+    /// two seconds and sums up. The other cards count nothing, but their drivers count the frames that they
+    /// take.
     fn of(guest: &mut Guest, model: Model, interface: &str) -> Result<Self> {
         let (command, word) = match model.has_statistics() {
             true => (format!("/bin/ethtool -S {interface}"), " rx_packets:"),

@@ -145,7 +145,7 @@ impl Settings {
         guest.load(module, parameters.trim())
     }
 
-    /// Sets what is not of the module, on `interface`.
+    /// Sets the settings that are not of the module, on `interface`.
     ///
     /// # Errors
     /// If the kernel has no such setting or refuses the value.

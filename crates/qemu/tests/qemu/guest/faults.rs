@@ -136,7 +136,7 @@ fn after_kill_9_the_next_start_works_and_nothing_is_left() {
 fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
-        // QEMU's e1000 is deaf for a second after it was set up; what was sent before waits.
+        // QEMU's e1000 receives nothing for a second after its setup; frames sent before wait.
         let load = load(guest, PPS);
         ours.moves(guest);
         guest.run("killall -STOP kpps").unwrap();

@@ -108,9 +108,9 @@ fn the_interval_has_99_runs_of_100() {
     assert!(!is_share(11, 10, 0.5));
 }
 
-/// Measures until a share is what it should be, three times at most: of honest ones one in a hundred is
-/// outside its interval, and three in a row are once in a million times. `counted` is of one trial: how many,
-/// of how many, and the share.
+/// Measures until a share is in its interval, three times at most: one in a hundred honest shares is outside,
+/// and three in a row have a probability of one in a million. `counted` has for one trial the number, the
+/// total, and the share.
 fn measure(guest: &mut Guest, netem: &str, load: &str, counted: impl Fn(&Outcome) -> (u64, u64, f64)) {
     let mut seen = Vec::new();
     for _ in 0..3 {

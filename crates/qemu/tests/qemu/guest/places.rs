@@ -90,7 +90,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
         guest.run("/bin/tc -n r qdisc del dev ra ingress").unwrap();
         let here = dropped(&policed, "r/ra ingress");
         assert!((here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
-        // A policer counts what is behind the Ethernet header.
+        // A policer counts the bytes behind the Ethernet header.
         here > count(&policed["sent"]) / 4 && came_through(&policed, 25_000.0, 3000.0, 46.0)
     });
 

@@ -1,8 +1,8 @@
 //! The hosts behind a switch, on one gigabit wire: some always have more to send, others receive.
 //!
-//! Each needs some time for a segment, and some more from what it hears to what it sends because of that. The
-//! switch's queue is unbounded: windows bound it. Hosts that receive have the kernel's TCP, with processes
-//! that read at once.
+//! Each needs some time for a segment, and some more from a received segment to the segment that it sends in
+//! response. The switch's queue is unbounded: windows bound it. Hosts that receive have the kernel's TCP,
+//! with processes that read at once.
 
 use super::{LATER_PS, Parsed, parsed};
 use crate::source::slot_ps;
@@ -35,7 +35,7 @@ const CHECKSUM_AT: usize = TCP_AT + 16;
 pub(super) struct Hosts {
     /// The least time from one segment of a connection to its next.
     pub segment_ps: u64,
-    /// From a frame's last bit to the first bit of what a host sends because of it.
+    /// From a frame's last bit to the first bit of a host's response.
     pub delay_ps: u64,
     /// A slot on the wire for a data frame.
     pub slot_ps: u64,
@@ -166,7 +166,7 @@ pub(super) struct Clients {
     coming: VecDeque<(u64, usize, tcp::Fields)>,
     /// Acknowledgements on their way out of the hosts, in order.
     leaving: VecDeque<Leaving>,
-    /// When the next frame starts on the wire, and what it is.
+    /// When the next frame starts on the wire, and its kind.
     chosen: Option<(u64, Next)>,
     seen: Seen,
 }

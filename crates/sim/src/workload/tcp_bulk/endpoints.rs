@@ -29,7 +29,7 @@ struct Socket {
     due_ps: Cell<Option<u64>>,
     /// Its process sleeps.
     asleep: Cell<bool>,
-    /// Somebody has its lock: its process, or a softirq that processes what the process was to.
+    /// The socket is locked: by its process, or by a softirq that does the work of the process.
     locked: Cell<bool>,
     /// Its lock, queue and state, which softirq and process share.
     line: Line,
@@ -347,7 +347,7 @@ impl Shared {
         back
     }
 
-    /// TCP takes what the softirq has left (`tcp_prequeue_process`, `__release_sock`).
+    /// TCP takes the segments that the softirq has left (`tcp_prequeue_process`, `__release_sock`).
     fn run_prequeue(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
         loop {

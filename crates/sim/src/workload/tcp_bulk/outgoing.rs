@@ -32,7 +32,7 @@ pub(super) struct Outgoing {
     connection: RefCell<Sending>,
     /// The segments that are written and not acknowledged: the end of each segment, and its buffer.
     kept: RefCell<VecDeque<(u64, Buf)>>,
-    /// The end of what is written.
+    /// The end of the written bytes.
     written: Cell<u64>,
     /// The memory that it takes.
     memory: Cell<u32>,
@@ -107,7 +107,7 @@ impl Outgoing {
         true
     }
 
-    /// Sends what the windows allow (`tcp_write_xmit`).
+    /// Sends the segments that the windows allow (`tcp_write_xmit`).
     fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) {
         while self.connection.borrow().may_send() > 0 {
             machine.spend_cycles(Function::TcpAck, params.tcp_ack_cycles);
@@ -143,8 +143,8 @@ impl Outgoing {
         machine.own(&self.line, params.socket_lines);
     }
 
-    /// Takes what has come meanwhile (`release_sock`), and gives the lock back. True: a process that waited
-    /// for memory can go on.
+    /// Takes the segments that have come meanwhile (`release_sock`), and releases the lock. True: a process
+    /// that waited for memory can go on.
     fn release(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) -> bool {
         loop {
             let Some(fields) = self.backlog.borrow_mut().pop_front() else { break };
