@@ -43,7 +43,7 @@ impl Run {
     ) {
         let outcomes = cells.into_iter().zip(keys).zip(trials).zip(problems);
         let outcomes = outcomes.map(|(((cell, key), trial), problem)| (cell, key, trial, problem)).collect();
-        // If nobody takes them, the run is over.
+        // If no receiver takes them, the run is over.
         let _ = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).send(Some(outcomes));
     }
 

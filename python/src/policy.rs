@@ -113,7 +113,7 @@ impl InPython {
                 }
             }
         };
-        // Without a thread nobody answers, and the first question says so.
+        // Without a thread there is no answer, and the first question reports that.
         let _ = std::thread::Builder::new().name("policy".into()).spawn(serve);
         Self { name, asks, answers, interrupt }
     }

@@ -56,7 +56,7 @@ fn start(security: Security, allowed: Allowed) -> Agent {
 
 async fn channel(agent: &Agent) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{}", agent.address())).unwrap();
-    // Few answers that nobody reads fit into it.
+    // Only a few unread answers fit into it.
     endpoint.initial_stream_window_size(256).connect().await.unwrap()
 }
 
@@ -194,7 +194,7 @@ mod alone {
     /// Its threads: its own, and three for each session in a trial.
     const THREADS: u64 = 4 + 3 * 32;
 
-    /// The process: another test starts it. It ends when nobody holds its input.
+    /// The process: another test starts it. It ends when its input is closed.
     #[test]
     #[ignore = "another test starts it"]
     fn an_agent_alone() {
@@ -488,7 +488,7 @@ mod alone {
             Some((head[3], head[3] == 3 || head[3] == 7 || head[3] == 1 && head[4] & 1 != 0))
         };
         let mut ends = std::iter::repeat_with(ends);
-        // Half of it comes, as fast as it is taken.
+        // Half of it is sent, as fast as it is taken.
         let end = ends.find_map(|frame| match frame {
             Some((_, false)) => None,
             Some((kind, true)) => Some(Some(kind)),
@@ -759,7 +759,7 @@ fn what_is_not_allowed_is_neither_sent_to_nor_told_of() {
     });
 }
 
-/// Numbers that no tester sends are errors in words: no thread panics, none sleeps for years, and the port
+/// Numbers that no tester sends give an error message: no thread panics, none sleeps for years, and the port
 /// can be used afterwards.
 #[test]
 fn numbers_beyond_all_measure_are_refused_or_harmless() {

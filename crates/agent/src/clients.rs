@@ -323,7 +323,7 @@ mod tests {
         for _ in 0..MAX_FAILURES {
             assert_eq!(bad.log_in(fails).unwrap_err().message(), "wrong token");
         }
-        // Right or wrong: it is not looked at.
+        // The token is not checked, be it right or wrong.
         let said = bad.log_in(|| panic!("checked")).unwrap_err();
         assert!(said.message().starts_with("too many failed log-ins from this address"), "{said}");
         // Not even over another connection, but other addresses are let in.

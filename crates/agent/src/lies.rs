@@ -74,7 +74,7 @@ fn honest() -> Agent {
     Agent::start(listen, rules, security(), Clock::here().clone(), |line| eprintln!("{line}")).unwrap()
 }
 
-/// A liar, as long as the runtime is there.
+/// A liar, as long as the runtime exists.
 fn liar(runtime: &Runtime, honest: SocketAddr, lie: Lie) -> SocketAddr {
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

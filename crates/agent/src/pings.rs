@@ -150,7 +150,7 @@ mod tests {
         let pings = ask(&socket, &known.cookie, PINGS).unwrap();
         assert!(pings.len() > 10, "{}", pings.len());
         let reading = Reading::best_of(clock.id(), "udp", &pings).unwrap();
-        // Both clocks are this host's, so the truth is known, but for the time between two readings.
+        // Both clocks are this host's, so the truth is known, except for the time between two readings.
         let (before, there, after) = (Clock::here().now_ns(), clock.now_ns(), Clock::here().now_ns());
         let truth = there as i64 - ((before + after) / 2) as i64;
         let wrong = reading.ahead_ns.abs_diff(truth);

@@ -172,8 +172,8 @@ impl OpenPort {
         self.port.receive(place, &mut sink).map_err(|e| e.to_string())
     }
 
-    /// The tester's next question; `None` if it has gone. Between trials it may think for as long as it is
-    /// connected.
+    /// The tester's next question; `None` if it has gone. Between trials it may be silent for as long as it
+    /// is connected.
     fn next(&mut self, tester: &mut Tester<'_>) -> Option<Question> {
         while self.learns.is_some_and(|(since, _)| since.elapsed() < LEARNS) {
             if let Some(message) = within(LOOK, tester.questions.message()) {

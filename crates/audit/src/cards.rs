@@ -352,7 +352,7 @@ impl Cards {
         self.cards.get(index).is_some_and(|card| card.source.is_some())
     }
 
-    /// Gives every frame that a card sends to `sink`, or to nobody.
+    /// Gives every frame that a card sends to `sink`, or drops it.
     pub fn watch(&mut self, index: usize, sink: Option<Sink>) {
         if let Some(card) = self.cards.get_mut(index) {
             card.sink = sink;
@@ -393,7 +393,7 @@ impl Cards {
     }
 
     /// Writes to a card's space at `offset`. Writes of registers that are not of 32 bits do nothing (SDM
-    /// 13.2), but for those of 64 bits, which are two.
+    /// 13.2), except for writes of 64 bits, which are two.
     pub fn write(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, from: &[u8]) {
         self.advance(now_ps);
         let Some(card) = self.cards.get_mut(index) else { return };

@@ -181,7 +181,7 @@ impl Server {
             let mut connection = Connection { shared: server.shared.clone(), index };
             let serve = move || {
                 let server = vfio_user::Server::from_owned_fd(listener, true, interrupts(), regions());
-                // QEMU tells why it ends; here nobody waits for it.
+                // QEMU itself reports why it ends; this thread does not wait for it.
                 let _ = server.run(&mut connection);
             };
             server.threads.push(std::thread::Builder::new().name(format!("card {index}")).spawn(serve)?);

@@ -10,7 +10,7 @@ const LEAST: u64 = 60;
 const MOST: u64 = 1514;
 /// The most frames under way. More would be a test of how much a driver queues.
 const UNDER_WAY: u64 = 128;
-/// Source and destination address, and a type that nobody has (local experimental, IEEE 802).
+/// Source and destination address, and an unused type (local experimental, IEEE 802).
 const HEADER_BYTES: usize = 14;
 const TYPE: [u8; 2] = [0x88, 0xB5];
 

@@ -163,8 +163,8 @@ impl<'b, B: Fixture> Rig<'b, B> {
         }
     }
 
-    /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and
-    /// frames sent to it meanwhile are not counted normally.
+    /// Waits until a frame from the wire arrives. A device may receive nothing for a while after a write of
+    /// RCTL, and frames sent to it meanwhile are not counted normally.
     pub fn await_reception(&mut self) -> Result<(), Failure> {
         self.fixture.inject(&plain([0xff; 6], PEER, 60, 0))?;
         self.received().map(drop)
@@ -286,8 +286,8 @@ impl<'b, B: Fixture> Rig<'b, B> {
         })
     }
 
-    /// Turns loopback on and waits until frames come back. A device may be deaf at first, and loses looped
-    /// frames then.
+    /// Turns loopback on and waits until frames come back. A device may receive nothing at first, and loses
+    /// looped frames then.
     pub fn loop_back(&mut self, mode: Loopback) -> Result<(), Failure> {
         self.control.set_loopback(mode)?;
         let frame = plain([0xff; 6], PEER, 60, 0);

@@ -113,7 +113,7 @@ const fn is_least_gap(bytes: &u16) -> bool {
 /// The largest reserve of CPU time for other work, in percent: the rest must suffice to receive frames.
 pub(crate) const MOST_RESERVED: u8 = 90;
 
-/// When the driver looks at the device. Module [`service`](crate::service) implements these.
+/// When the driver examines the device. Module [`service`](crate::service) implements these policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",

@@ -453,7 +453,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// (something else reset it). The queue would wait for ever, or take descriptors that the device still
     /// owns.
     ///
-    /// Two to four register reads, and one to three looks at each descriptor. A write-back under way may look
+    /// Two to four register reads, and one to three reads of each descriptor. A write-back under way may look
     /// the same; see [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
     pub fn is_out_of_step(&self) -> bool {
         let regs = &self.bell.regs;

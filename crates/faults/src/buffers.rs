@@ -336,7 +336,7 @@ impl Pool {
         self.handle = self.handle.clone();
     }
 
-    /// Buffers that are missing from the pool although nobody holds them.
+    /// Buffers that are missing from the pool although no party holds them.
     pub(crate) fn missing(&self) -> usize {
         self.handle.count().abs_diff(self.handle.available())
     }

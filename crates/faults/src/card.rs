@@ -722,7 +722,7 @@ pub(crate) struct Slot {
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     /// Caches are coherent with the card's writes.
     coherent: bool,
-    /// The time of a look at a descriptor.
+    /// The time of a read of a descriptor.
     miss_ps: u64,
     dice: Rc<Dice>,
     pub(crate) now_ps: Rc<Cell<u64>>,

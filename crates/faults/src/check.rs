@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// Something that must not happen did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// A frame came that nobody sent.
+    /// A frame arrived that was not sent.
     NotSent,
     /// A frame came twice.
     Twice,

@@ -53,7 +53,7 @@ fn demand(port: &Port, good: bool, what: &'static str) {
     }
 }
 
-/// A frame that nobody waits for.
+/// A frame that no receiver expects.
 fn frame(port: &mut Port) -> Option<(Buf, u16)> {
     let mut buffer = port.pool.take()?;
     let bytes = buffer.bytes_mut().get_mut(..60)?;
@@ -220,7 +220,7 @@ fn step(port: &mut Port, hears: bool) {
         let well = lost(port) == Some(false);
         demand(port, well, "about a receiver that is well");
     }
-    // Frames that nobody has taken yet are no sign of it. (A port without frames in the proof may have a
+    // Frames that were not taken yet are no sign of it. (A port without frames in the proof may have a
     // receiver that stands still: only frames show that.)
     for _ in 0..if hears { 2 } else { 0 } {
         let gap_ps = 10 * US;

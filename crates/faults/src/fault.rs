@@ -65,7 +65,7 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The host never hears of an interrupt.
+    /// An interrupt does not reach the host.
     InterruptLost "interrupt lost" Device Loss,
     /// An interrupt without a cause, as from another device on the same line.
     InterruptSpurious "interrupt without cause" Device Loss,

@@ -570,7 +570,7 @@ impl Port {
         self.drop_unread();
     }
 
-    /// Frames that were handed over and that nobody will take: the rings were emptied.
+    /// Frames that were handed over and that will not be taken: the rings were emptied.
     fn drop_unread(&mut self) {
         let handed_over = self.card.borrow().handed_over();
         self.dropped = handed_over.saturating_sub(self.got());

@@ -41,8 +41,8 @@ impl Superpacket {
         (self.headers.end - self.payload).div_ceil(self.each).max(1)
     }
 
-    /// Writes the frame of this number, counted from 0, as it is on the wire, but without padding. Returns
-    /// its bytes; `None` if there is no such frame, or it does not fit.
+    /// Writes the frame with this number, counted from 0, in its form on the wire, but without padding.
+    /// Returns its bytes; `None` if there is no such frame, or it does not fit.
     pub fn write(&self, packet: &[u8], number: usize, into: &mut [u8]) -> Option<usize> {
         let Self { headers, payload, each } = *self;
         let count = self.frames();

@@ -46,7 +46,7 @@ const CHECKSUM_BEFORE: usize = 2;
 /// The bit of a stream whose frames go from the second port to the first.
 pub const BACK: u16 = 1 << 15;
 
-/// The contents of a test tag but for the trial, which all frames of a [`Place`] share.
+/// The contents of a test tag without the trial, which all frames of a [`Place`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The stream; each stream has its own sequence. Streams of the direction back have the bit [`BACK`].

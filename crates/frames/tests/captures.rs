@@ -354,7 +354,7 @@ fn ours(path: &Path) -> (Vec<Captured>, Option<CaptureError>) {
     (frames, None)
 }
 
-/// Whether the programs are there.
+/// Whether the programs are installed.
 fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let found =

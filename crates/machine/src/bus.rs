@@ -280,7 +280,7 @@ impl Bus {
         }
     }
 
-    /// A register read by the CPU, begun at `now_ps`: returns when the answer is there.
+    /// A register read by the CPU, begun at `now_ps`: returns when the answer has arrived.
     #[inline]
     pub fn register_read(&mut self, now_ps: u64, offset: u32) -> u64 {
         self.register(now_ps, What::RegisterRead, offset) + self.params.register_read_ps

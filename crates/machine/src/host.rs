@@ -101,7 +101,7 @@ pub struct Work {
     pub fill_cycles: u64,
     /// The kernel's instructions to enter an interrupt handler and to leave it, beside the CPU's own.
     pub interrupt_cycles: u64,
-    /// Cache lines of code and data that an interrupt touches, and that were pushed out if the last one is
+    /// Cache lines of code and data that an interrupt touches, and that were evicted if the last interrupt is
     /// long ago.
     pub interrupt_lines: u32,
     /// Taking a packet buffer and its structure from the CPU's array, and setting the structure up.

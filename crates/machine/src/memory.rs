@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(other.as_slice(), [7; 64]);
     }
 
-    /// A size that wraps must not lead to memory that somebody has.
+    /// A size that wraps must not lead to memory that is in use.
     #[test]
     fn allocations_never_overlap() {
         let memory = Memory::new(8192, 32);

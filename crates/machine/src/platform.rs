@@ -78,9 +78,9 @@ impl Platform for Card {
 
 /// Ring memory; touching a descriptor has its cost on this host.
 ///
-/// In memory that is not cached, a look at a descriptor is one read: status, errors, length and checksum are
-/// in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them reads more
-/// often. Filling a descriptor is two writes.
+/// In memory that is not cached, an examination of a descriptor is one read: status, errors, length and
+/// checksum are in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them
+/// reads more often. Filling a descriptor is two writes.
 pub struct Ring {
     words: Words,
     machine: Machine,

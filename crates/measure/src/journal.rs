@@ -257,7 +257,7 @@ impl<T> Journal<T> {
     /// Writes a result to the file.
     ///
     /// # Errors
-    /// [`JournalError::Write`]. Later results may be written all the same.
+    /// [`JournalError::Write`]. Later results may be written nevertheless.
     pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError>
     where
         T: Serialize,

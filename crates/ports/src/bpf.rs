@@ -107,7 +107,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         absent(unsafe { bpf(MAP_LOOKUP_ELEM, &element) }).map(|found| found.map(|_| value))
     }
 
-    /// Removes an entry, if it is there.
+    /// Removes an entry, if it exists.
     pub(crate) fn remove(&self, key: [u8; K]) -> io::Result<()> {
         let element = self.element(&raw const key, 0);
         // SAFETY: as in `put`, without a value.

@@ -98,8 +98,8 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Room for an answer whose length is the kernel's choice. Behind it is memory that nobody may write: there a
-/// longer answer ends, with an error.
+/// Room for an answer whose length is the kernel's choice. Behind it is memory that cannot be written: a
+/// longer answer ends there, with an error.
 struct Room {
     map: MmapRaw,
     bytes: usize,

@@ -226,7 +226,7 @@ impl Source {
         for (index, card) in (0..).zip(&mut self.cards) {
             card.offered = PLACES;
             card.offer();
-            // Its turn is exact only if nobody else gets the CPU before.
+            // Its turn is exact only if no other thread gets the CPU before.
             while since.elapsed() < apart * index {
                 std::hint::spin_loop();
             }

@@ -1,7 +1,7 @@
 //! The host's end of a cable: QEMU's `stream` network backend, frames with their length (4 bytes,
 //! big-endian) before them.
 //!
-//! No call blocks, but for [`Wire::wait`]. Frames from QEMU must be read all the time: a QEMU that cannot
+//! No call blocks, except for [`Wire::wait`]. Frames from QEMU must be read all the time: a QEMU that cannot
 //! deliver a frame stops the card, in both directions.
 
 use crate::{Error, Result};

@@ -306,12 +306,12 @@ pub(crate) fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
     caller.map_or_else(|| tell(line), |caller| caller.is_told(line));
 }
 
-/// Prints a line to standard error. If that is gone, as a closed terminal is, nobody reads it.
+/// Prints a line to standard error. If standard error is gone, like a closed terminal, the line is lost.
 pub fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{}", in_one_line(line));
 }
 
-/// The most characters of a line that somebody is to read.
+/// The most characters of a line for people.
 const LONGEST: usize = 2000;
 
 /// A line as it is fit for a terminal, whatever names and values it quotes: control characters are escaped,

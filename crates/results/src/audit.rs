@@ -39,7 +39,7 @@ pub struct Audit {
     pub load_pps: Option<f64>,
     /// Settings of drivers, and what else was not as usual.
     pub settings: Vec<String>,
-    /// Whether all requested rows are there.
+    /// Whether all requested rows exist.
     pub complete: bool,
     /// The drivers.
     pub rows: Vec<Row>,

@@ -75,8 +75,8 @@ pub struct Gaps {
     /// The CPU that the sending thread had for itself; absent if it shared one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Whether the sending thread ran before ordinary programs, of its session and of others; absent if
-    /// nobody tried.
+    /// Whether the sending thread ran before ordinary programs, of its session and of others; absent if that
+    /// was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<SenderPriority>,
 }

@@ -299,8 +299,8 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
-    /// The changes of the load while frames were sent, if somebody changed it. Before the first one it was
-    /// the requested load.
+    /// The changes of the load while frames were sent, if it was changed. Before the first change it was the
+    /// requested load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_changes: Vec<RateChange>,
     /// The results of each interval in turn, if they were asked for.

@@ -47,7 +47,7 @@ pub enum Doubt {
         frames: u64,
     },
     /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
-    /// nobody reads.
+    /// are not read.
     Unexplained {
         /// How many.
         frames: u64,

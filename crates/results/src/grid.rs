@@ -78,7 +78,7 @@ pub struct Grid {
     pub axes: Vec<Axis>,
     /// The measured cells; the last axis varies fastest.
     pub cells: Vec<Cell>,
-    /// Whether every cell is there; false after an interruption.
+    /// Whether every cell exists; false after an interruption.
     pub complete: bool,
 }
 

@@ -77,7 +77,7 @@ pub struct Lab {
     /// Other settings. Without any, Linux's drivers have their defaults: rings of
     /// 256.
     pub settings: Vec<String>,
-    /// Whether all requested rows are there.
+    /// Whether all requested rows exist.
     pub complete: bool,
     /// Measurements that an earlier run has kept: their guests were booted then.
     #[serde(default, skip_serializing_if = "is_zero")]

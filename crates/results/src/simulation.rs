@@ -70,7 +70,7 @@ pub struct Transmit {
     pub environment: SimulatedEnvironment,
     /// The drivers.
     pub rows: Vec<TransmitRow>,
-    /// Whether every driver is there; false after an interruption.
+    /// Whether every driver has a result; false after an interruption.
     pub complete: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Scale {
     pub stops_at_cpus: Option<usize>,
     /// The limit and its reason, in a sentence.
     pub summary: String,
-    /// Whether every number of CPUs is there; false after an interruption.
+    /// Whether every number of CPUs has a result; false after an interruption.
     pub complete: bool,
 }
 

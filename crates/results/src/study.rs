@@ -207,7 +207,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The studies they are from.
     pub articles: Vec<Article>,
-    /// Whether all requested claims are there; false after an interruption.
+    /// Whether all requested claims exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -252,7 +252,7 @@ pub struct Perturbation {
     pub rows: Vec<MovedConstant>,
     /// Changes that were requested.
     pub requested: usize,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -337,7 +337,7 @@ pub struct Fit {
     pub profiles_hash: String,
     /// The constants.
     pub rows: Vec<FittedConstant>,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -382,7 +382,7 @@ pub struct CrossValidation {
     pub rows: Vec<PredictedClaim>,
     /// The median of their errors; null without a claim.
     pub median_error: Option<f64>,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 

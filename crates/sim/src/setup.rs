@@ -39,8 +39,8 @@ const MOST_BYTES: &str = "max_frame_bytes";
 /// The source of an own profile's value without another.
 const OWN: &str = "own";
 
-/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, are there
-/// for whichever card is put in.
+/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, apply to
+/// any card.
 fn own_entries(machine: &Profile) -> Vec<Change> {
     let is_own = |constant: &&Constant| constant.name == "cpus" && constant.source == OWN;
     let own = machine.constants().iter().filter(is_own);

@@ -140,7 +140,7 @@ impl TesterPort {
 /// The far end of a tester's wire: expects the frames of one stream, each once.
 pub(crate) struct TesterReceiver {
     port: Rc<TesterPort>,
-    /// The frames that must come out, but for their tags: flows that take turns.
+    /// The frames that must come out, without their tags: flows that take turns.
     flows: Vec<Vec<u8>>,
     stream: u16,
     /// One bit for each sequence number that has come.

@@ -20,7 +20,8 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
             true => Vec::new(),
             false => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
         },
-        // A claim about a map measures the same, so the map is there if only the claim was asked for.
+        // A claim about a map makes the same measurements, so the document has the map if only the claim was
+        // asked for.
         maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
     };
     report::Study {

@@ -331,8 +331,8 @@ impl Follower {
         next_ns
     }
 
-    /// How far off the line is by a reading, in ns. Until then it was not further off, but for the error of
-    /// the reading.
+    /// How far off the line is by a reading, in ns. Until then it was not further off, except for the error
+    /// of the reading.
     fn check(&mut self, reading: &Reading) -> u64 {
         let at_ns = reading.at_ns as f64 - self.epoch_ns as f64;
         let gained_ns = reading.ahead_ns.saturating_sub(self.before.ahead_ns) as f64;

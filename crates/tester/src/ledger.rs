@@ -17,8 +17,8 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 //!
-//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody
-//! else wants it. So their counts there explain missing frames only if all of the counted frames may be
+//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if no other
+//! socket wants it. So their counts there explain missing frames only if all of the counted frames may be
 //! missing. An app of kpps reports its own losses at such a socket (`kpps_ports::told`).
 //!
 //! Counters of queues, backlogs and IP also count frames of others. Where the kernel reports which frames of

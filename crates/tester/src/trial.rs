@@ -355,7 +355,7 @@ impl Tester {
         Ok((0..flows.count).map(|n| flows.nth(n, macs, None)).collect())
     }
 
-    /// How frames from one end look at the end `at`.
+    /// The form of frames from one end at the end `at`.
     fn look(&self, from: usize, at: usize) -> Look<'_> {
         self.look_at(from, at, self.flows.packet.as_deref())
     }
@@ -600,7 +600,7 @@ impl Tester {
             });
         }
         for site in &mut self.sites {
-            // In a user's own packet the tag is not where the observation of the kernel looks for it.
+            // In a user's own packet the tag is at another place than the kernel's observation expects.
             let known = offer.replay.is_none() && self.flows.packet.is_none();
             site.host.before(known.then_some(trial))?;
         }

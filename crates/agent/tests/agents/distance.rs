@@ -171,7 +171,7 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     lab.nets.tester.enter();
     let _agents = lab.agents(["token"; 2]);
     let there = ["10.9.0.1", "10.9.0.2"];
-    // On a busy machine a trial may be over before the network is there again.
+    // On a busy machine a trial may be over before the network works again.
     let survives = |cut: usize| {
         // The rules of an earlier try.
         lab.nets.agents[cut].can("nft delete table inet cut");

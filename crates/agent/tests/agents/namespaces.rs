@@ -415,8 +415,8 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
             });
             let outcome = match tester.trial(offer, &|| true) {
                 Ok(outcome) => outcome,
-                // An agent that does not answer for 3 s is given up. It may have been stopped for nearly as
-                // long: nothing else excuses that.
+                // The tester abandons an agent that does not answer for 3 s. The agent may have been stopped
+                // for nearly as long, and nothing else explains a longer silence.
                 Err(error) => {
                     let stopped = stall.join().unwrap();
                     assert!(stopped > Duration::from_secs(2), "{error}, and was stopped for {stopped:?}");

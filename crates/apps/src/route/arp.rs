@@ -314,7 +314,7 @@ mod tests {
         for n in 0..NEIGHBOURS {
             learn(&mut arp, n, n as u64);
         }
-        // All are heard of too recently.
+        // All entries are too recent.
         learn(&mut arp, NEIGHBOURS, FORGET_NS - 1);
         assert!(!knows(&mut arp, NEIGHBOURS, FORGET_NS - 1));
         assert!(!holds(&mut arp, NEIGHBOURS, FORGET_NS - 1));

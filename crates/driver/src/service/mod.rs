@@ -1,4 +1,4 @@
-//! Services: when to look at the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
+//! Services: when to examine the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
 //!
 //! Each service takes its parts of the device by `&mut`; the caller does the locking. No service waits, and
 //! only [`SelfPacing`] reads the clock. `new` makes the machine for a [`Service`](crate::config::Service).

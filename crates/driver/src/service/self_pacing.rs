@@ -18,15 +18,15 @@
 //!
 //! **How much CPU time to leave to others.** A configured share, the reserve. After a poll, others are owed
 //! time in proportion to what the poll took. The next poll waits that long, or until the CPU is idle
-//! ([`NextPoll::Yield`]), so a reserve that nobody needs costs nothing. The same clock readings give the time
-//! spent on frames, on the fixed cost of polls, and on idle polls ([`SelfPacing::spent`]). The time to get to
-//! a poll is measured by how late it begins.
+//! ([`NextPoll::Yield`]), so an unused reserve costs nothing. The same clock readings give the time spent on
+//! frames, on the fixed cost of polls, and on idle polls ([`SelfPacing::spent`]). The time to get to a poll
+//! is measured by how late it begins.
 //!
-//! **How to wait for sent frames.** Not by polling, because nobody waits for a free buffer as for a frame.
-//! This needs a caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]).
-//! After an idle window without a received frame the driver sleeps with receive interrupts on and transmit
-//! interrupts off. It wakes up about when the next [`BATCH`] is reported: after three quarters of the last
-//! interval, and a quarter later if that was too early. This ends when nothing was sent for an idle window.
+//! **How to wait for sent frames.** Not by polling, because a free buffer is less urgent than a frame. This
+//! needs a caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]). After an
+//! idle window without a received frame the driver sleeps with receive interrupts on and transmit interrupts
+//! off. It wakes up about when the next [`BATCH`] is reported: after three quarters of the last interval, and
+//! a quarter later if that was too early. This ends when nothing was sent for an idle window.
 //!
 //! **When the device reports received frames.** At once while its interrupt wakes the driver. While polls
 //! find several frames, RDTR lets the device gather a cache line of descriptors before it writes them back.

@@ -196,8 +196,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.progress()
     }
 
-    /// The progress of the queue. It looks at each report that was not reclaimed yet: a user may reclaim
-    /// late.
+    /// The progress of the queue. It reads each report that was not reclaimed yet: a user may reclaim late.
     pub fn progress(&self) -> Progress {
         let known = self.ring.distance(self.clean, self.tail_written);
         let (mut done, mut waiting) = (self.done, false);

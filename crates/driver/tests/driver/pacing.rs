@@ -309,7 +309,7 @@ fn others_get_the_reserve_for_polls_and_interrupts() {
             let left_ns = host.due_ns.unwrap() - host.now();
             // A sixty-fourth more, for the time that the clock readings miss.
             assert!((owed_ns..=owed_ns + owed_ns / 50).contains(&left_ns), "{left_ns} of {owed_ns}");
-            // A reserve that nobody needs costs nothing.
+            // An unused reserve costs nothing.
             assert_eq!(matches!(next, NextPoll::Yield(_)), reserve > 0, "{next:?}");
             host.pass(left_ns);
         }

@@ -392,7 +392,7 @@ fn a_part_too_short_for_what_is_cut_off_is_nonsense() {
     assert_eq!(dev.rx.counters().nonsense, 3, "1 and 1, 2 and 1, 1 and 2 bytes");
 }
 
-/// A budget without a limit ends with the frames that are there.
+/// A budget without a limit ends with the frames that have arrived.
 #[test]
 fn any_budget_is_allowed() {
     for (buffers, refill) in policies() {

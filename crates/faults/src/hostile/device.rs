@@ -1,8 +1,8 @@
 //! The device and the memory that it shares with the driver.
 //!
 //! The device is honest, an 8254x of the model or the stand-in for the 82574L, until its patience ends. Then
-//! it lies once, as the input says, and is patient again. It gets a turn at each register access, each look
-//! at memory and each wait, so nothing that the driver does is between two of its turns.
+//! it lies once, as the input says, and is patient again. It gets a turn at each register access, each read
+//! of memory and each wait, so nothing that the driver does is between two of its turns.
 
 use super::express::Express;
 use super::input::Input;
@@ -73,7 +73,7 @@ enum Card {
 /// The device's action at its turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The driver looks at a word of a ring.
+    /// The driver reads a word of a ring.
     Look { ring: u64, word: usize },
     /// Anything else but a register read.
     Other,
@@ -83,7 +83,7 @@ enum Turn {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Habit {
     None,
-    /// Each descriptor that the driver looks at has this second word.
+    /// Each descriptor that the driver reads has this second word.
     Done(u64),
     /// Each has these bits in the second word.
     Bits(u64),
@@ -270,7 +270,7 @@ impl World {
         self.turn(Turn::Other);
     }
 
-    /// The driver looks at bytes of a ring.
+    /// The driver reads bytes of a ring.
     pub(super) fn look(&self, ring: &Ring, bytes: Range<usize>) {
         assert!(bytes.end <= ring.words.as_slice().len() * 8, "the driver looks behind the end of a ring");
         let word = bytes.start / 8;
@@ -297,7 +297,7 @@ impl World {
         self.turn(Turn::Other);
     }
 
-    /// The driver shows a buffer to the device, or looks at one.
+    /// The driver gives a buffer to the device, or reads one.
     pub(super) fn buffer(&self, buffer: usize, bytes: usize, shown: bool) {
         assert!(bytes <= BUFFER_BYTES, "{bytes} bytes of a buffer of {BUFFER_BYTES}");
         let holder = &self.holders[buffer];
@@ -586,7 +586,7 @@ impl World {
         };
         let kind = input.u8() % 16;
         match (kind, found) {
-            // The very descriptor that the driver looks at.
+            // The very descriptor that the driver reads.
             (0..=4, Some((ring, word))) => self.spoil(&ring, word + 1, self.any_word(&ring)),
             (5, Some((ring, word))) => {
                 self.spoil(&ring, word, input.u64());

@@ -11,8 +11,8 @@
 //! - A call ends. It waits for at most 200 ms and reads at most 5,000 registers; a start or a reset waits for
 //!   2 s and reads 50,000. A packet path does not wait and reads none.
 //! - Every address that the driver writes into a descriptor lies in a buffer that it has shown to the device,
-//!   with all the bytes that the device may use. The receiver is turned on with a ring that is there, and no
-//!   ring is freed while the device has it.
+//!   with all the bytes that the device may use. The receiver is turned on with an existing ring, and no ring
+//!   is freed while the device has it.
 //! - A word of a ring is written only where it is shown to the device, and no byte is read behind the end of
 //!   a ring or a buffer.
 //! - What the consumer gets makes sense: parts in order, within their buffers, none longer than configured.

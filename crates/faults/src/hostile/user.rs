@@ -74,7 +74,7 @@ enum Partial {
     Unknown,
 }
 
-/// The services that look at the device.
+/// The services that examine the device.
 struct Services {
     interrupts: InterruptLoop,
     napi: Napi,

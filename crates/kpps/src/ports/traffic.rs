@@ -1,4 +1,4 @@
-//! Options of what frames look like: their addresses, ports and flows.
+//! Options for the form of frames: their addresses, ports and flows.
 
 use super::options::first;
 use crate::error::Failure;

@@ -159,7 +159,7 @@ impl End {
         panic!("{what} does not come");
     }
 
-    /// All frames that are there.
+    /// All frames that have arrived.
     pub fn drain(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let keep = |frame: Frame| {
@@ -170,14 +170,14 @@ impl End {
         frames
     }
 
-    /// Nothing is there that was not asked for.
+    /// The answer has nothing that was not asked for.
     pub fn is_silent(&mut self) -> bool {
         std::thread::sleep(Duration::from_millis(100));
         self.0.receive(32, |frame| Some(frame.buffer)).unwrap() == 0
     }
 }
 
-/// Someone between two ends of cables, on a thread of his own.
+/// A program between two ends of cables, on a thread of its own.
 pub struct Middle<T> {
     doing: Arc<AtomicBool>,
     thread: JoinHandle<T>,
@@ -234,7 +234,7 @@ pub fn stop(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Whether the tester itself was too slow on this machine: the result is there, and no measurement.
+/// Whether the tester itself was too slow on this machine: there is a result, but it is no measurement.
 pub fn is_short_of_cpu(output: &Output) -> bool {
     output.status.code() == Some(3) && says_short_of_cpu(&String::from_utf8_lossy(&output.stderr))
 }

@@ -233,7 +233,7 @@ fn what_was_kept_is_not_measured_again() {
     keep_changed(&|line| line.replacen("\",\"", "\",\"other ", 1));
     assert_eq!(kpps(&here, &arguments).stdout, first.stdout);
 
-    // A number that somebody changed in the file is no measurement.
+    // A number that was changed in the file is no measurement.
     let changed = lines.replace(&told, "\"pps\":123.0");
     std::fs::write(&path, &changed).unwrap();
     let output = kpps(&here, &arguments);

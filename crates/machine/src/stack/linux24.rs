@@ -76,7 +76,7 @@ pub struct Params {
     pub vlan_cycles: u64,
     /// Connection tracking and translation: one packet of a connection that is known.
     pub nat_cycles: u64,
-    /// A packet socket looks at a frame: the list of those who want all frames, the filter, the socket's
+    /// A packet socket examines a frame: the list of protocols that want all frames, the filter, the socket's
     /// memory.
     pub packet_check_cycles: u64,
     /// A packet socket queues a frame: its clone, its source address, the socket's queue.

@@ -126,7 +126,7 @@ impl Goal {
         self.confirm_s > 0.0 && trial.seconds >= self.confirm_s * (1.0 - SLACK)
     }
 
-    /// Whether these trials make a load a lower bound but for a trial that confirms it.
+    /// Whether these trials make a load a lower bound that lacks only a confirming trial.
     pub(super) fn wants_confirmation<'t>(&self, trials: impl Iterator<Item = &'t Trial> + Clone) -> bool {
         self.needs_confirmation()
             && self.confirmed_by(trials.clone()) == Confirmation::Open

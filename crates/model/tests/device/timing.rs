@@ -318,7 +318,7 @@ fn transmit_is_serial_fetch_read_engine() {
     for (i, r) in reads.iter().enumerate() {
         assert_eq!(r.requested, first + i as u64 * (160 * NS + engine));
     }
-    // Each frame leaves 72 byte times after its data is there.
+    // Each frame leaves 72 byte times after the arrival of its data.
     for (r, (left, _)) in reads.iter().zip(&b.m.sent) {
         assert_eq!(*left, r.end + 72 * 8 * NS);
     }

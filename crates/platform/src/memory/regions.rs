@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(buffer.bytes(), other.bytes());
     }
 
-    /// The driver looks at a ring while the device writes it, on another thread. Miri finds a data race.
+    /// The driver reads a ring while the device writes it, on another thread. Miri finds a data race.
     #[test]
     fn a_device_writes_a_ring_while_the_driver_reads_it() {
         let memory = Memory::private(2 << 20).unwrap();

@@ -1,7 +1,7 @@
 //! Our driver on a card as a port.
 //!
 //! The service schedules polls. It is asked at every [`Port::receive`], once a burst. While it sleeps, a
-//! program that runs anyway (because another port is busy) polls the rings all the same, which costs a load
+//! program that runs anyway (because another port is busy) polls the rings nevertheless, which costs a load
 //! from memory; only [`wait`](super::wait()) waits for the interrupt. An interrupt is handled in this order:
 //! read ICR and mask (the driver), so that the card deasserts its line; unmask the line, which the kernel had
 //! masked; poll.

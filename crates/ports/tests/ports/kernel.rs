@@ -307,7 +307,7 @@ fn xdp_floods_leave_buffers_to_send() {
             while far.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
         }
         // The kernel has 3 × 2048 at one end, a queue's for each port at the other, and those to send. The
-        // rest is free, but for what lies in the stacks of other handles.
+        // rest is free, except for buffers in the stacks of other handles.
         let mut pool = far.pool().clone();
         let rest = pool.count() - 6 * 2048 - 4 * 512;
         let free: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
@@ -431,7 +431,7 @@ fn stamps_are_of_the_arrival(kinds: [&'static str; 2]) {
     });
 }
 
-/// Sends a frame and does not look for it.
+/// Sends a frame and does not wait for it.
 fn send_one(near: &mut AnyPort, bytes: &[u8]) {
     let mut buffer = near.pool().take().unwrap();
     buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);

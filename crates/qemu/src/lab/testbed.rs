@@ -268,7 +268,7 @@ impl GuestTestbed {
         let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
         let running = workload::start(&mut guest, *model, *driver, *backend, *work, &self.settings)?;
-        // QEMU's e1000 is deaf at first: no trial is to pay for that.
+        // QEMU's e1000 receives nothing at first: that must not affect a trial.
         if self.clock == Clock::Instructions {
             guest.wait(DEAF)?;
         } else {

@@ -1,11 +1,12 @@
 //! Service policies that a program brings along, to try an idea or to teach. A policy decides when the driver
-//! looks at its card; the driver does the rest. Its driver is a preset with another service.
+//! examines its card; the driver does the rest. Its driver is a preset with another service.
 
 use kpps_profiles::{Kind, Profile};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// When to look at the card. One is made for each card. An error ends the trial with its text.
+/// A decision when to examine the card. One object is made for each card. An error ends the trial with its
+/// text.
 pub trait ServicePolicy {
     /// The card has interrupted. True: mask its interrupts and poll. False: leave the frames where they are
     /// until the next interrupt.

@@ -44,7 +44,7 @@ pub struct Checked {
     pub helped: usize,
     /// Bytes of UDP header and payload that the stack summed.
     pub summed_bytes: usize,
-    /// Whether the stack took the datagram as right, as it is.
+    /// Whether the stack accepted the datagram, which is right.
     pub accepted: bool,
     /// Copies of it with one bit of the payload wrong.
     pub damaged: usize,

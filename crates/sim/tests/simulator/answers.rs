@@ -201,7 +201,7 @@ fn converses(app: Forwarder, driver: &str) {
     );
     let (port, late) = left[9].last().unwrap();
     assert_eq!((port, &late[..6]), (&1, &STATION[1][..]));
-    // A host that never answers is asked again, and given up.
+    // A host that never answers is asked again, and then abandoned.
     let given_up = left[10..].iter().flatten().filter(|(port, _)| *port == 0);
     let given_up: Vec<_> = given_up.map(|(port, frame)| untagged(app, *port, frame)).collect();
     let [error] = &given_up[..] else { panic!("{app}: {given_up:02x?}") };

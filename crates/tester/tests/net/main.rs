@@ -93,7 +93,7 @@ fn is_clean(trial: &DetailedTrial) {
     );
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
-    // Packet sockets have the kernel's times; nobody sets the clock here.
+    // Packet sockets have the kernel's times; the clock is not set here.
     let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
     assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
 }
@@ -143,7 +143,7 @@ fn a_series_has_every_frame_in_its_interval() {
             let seconds: f64 = way.series.iter().map(|it| it.seconds).sum();
             assert!((last.from_s + last.seconds - seconds).abs() < 1e-5, "{way:?}");
             if trial.complete {
-                // Five, but for a sender that begins or ends late.
+                // Five, except for a sender that begins or ends late.
                 assert!(way.series.len() >= 5 && seconds > 0.99, "{way:?}");
                 // Frames that are due until then, in s from the sender's beginning.
                 let due = |at_s: f64| 2000.0 * at_s.min(1.0) + 2000.0 * (at_s.min(1.0) - 0.5).max(0.0);
@@ -560,8 +560,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
     }
 }
 
-/// A packet of somebody else's passes a router in many flows, and its checksums are right: a filter drops
-/// others.
+/// A user's packet passes a router in many flows, and its checksums are right: a filter drops others.
 #[test]
 fn a_packet_of_ones_own_passes_a_router() {
     let Some((ends, router)) = Net::with_router() else { return };

@@ -251,7 +251,7 @@ fn a_nat_in_both_directions() {
 }
 
 /// A trial in both directions that agrees with the counters before and behind the device under test. The
-/// interfaces' statistics do so, too, but for the frames by which the tester learns the way.
+/// interfaces' statistics agree, too, except for the frames by which the tester learns the way.
 fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
     // Frames that a busy machine's backlog and the tester's own ring had no room for: 0 nearly always.

@@ -282,7 +282,7 @@ fn an_overflow_that_is_not_known() {
     in_six_tries("more is sent than goes out", || {
         let before = super::dropped_by_qdisc(&net, "pb");
         let lossy = trial(&mut tester);
-        // The queue's counter has its place all the same.
+        // The queue's counter has its place nevertheless.
         let dropped = lossy.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
         assert_eq!(dropped, super::dropped_by_qdisc(&net, "pb") - before, "{lossy:#?}");
         let is_known = lossy.result.limit().is_some() && !lossy.result.is_of_the_device();

@@ -98,7 +98,7 @@ frame are register accesses by name, bursts for descriptors and data, interrupts
 manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
 The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
-    /// The chip's profile (`kpps list chips`), but for the 82542
+    /// The chip's profile (`kpps list chips`), except for the 82542
     #[arg(long, default_value = "82540em")]
     chip: String,
     /// The bus's profile (`kpps list buses`)

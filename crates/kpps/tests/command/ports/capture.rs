@@ -53,7 +53,7 @@ fn trial(net: &Net, file: &Path, more: &[&str]) -> Value {
 /// How often something was done to the frames of each stream, and a frame that is held back.
 type Done = (HashMap<u32, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
 
-/// A frame of nobody's.
+/// A frame of no trial.
 fn stray() -> Vec<u8> {
     [&[0xff; 6][..], &[2, 9, 9, 9, 9, 9], &[0x88, 0xb5], &[7; 46]].concat()
 }

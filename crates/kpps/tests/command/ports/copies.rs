@@ -55,7 +55,7 @@ fn trial(ends: &Net, router: &Net, words: &str) -> Output {
     kpps(ends, &format!("{trial} --watch {}/ {words}", router.name())).output().unwrap()
 }
 
-/// The places of loss, but for those of a busy machine.
+/// The places of loss, without those of a busy machine.
 fn places(trial: &Value) -> Vec<(String, u64)> {
     let dropped = trial["ledger"]["dropped"].as_object().unwrap();
     let all = dropped.iter().map(|(place, frames)| (place.clone(), frames.as_u64().unwrap()));

@@ -165,7 +165,7 @@ fn what_changes_in_a_capture_is_said() {
     );
 }
 
-/// A file of 20 GB that is empty but for its beginning takes neither memory nor time.
+/// A file of 20 GB with nothing but a beginning takes neither memory nor time.
 #[test]
 fn a_file_with_a_hole_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();

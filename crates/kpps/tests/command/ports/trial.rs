@@ -121,7 +121,7 @@ fn a_result_says_what_it_is_of() {
     assert!(page.contains("bridge 7") && page.contains(of["time"].as_str().unwrap()));
 }
 
-/// The device under test lets nothing through: the result is there, and the exit code is 1.
+/// The device under test lets nothing through: there is a result, and the exit code is 1.
 #[test]
 fn total_loss_is_exit_code_1() {
     let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };

@@ -194,8 +194,8 @@ mod tests {
         clock_read_ps: 0,
     };
 
-    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it
-    /// looked at the status.
+    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it read
+    /// the status.
     fn tick(state: &State, at_ps: u64, each_ps: u64) -> (usize, bool) {
         assert!(state.clock());
         let (mut frames, mut status, mut now) = (0, false, at_ps);

@@ -83,8 +83,8 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 impl Socket<Departures> {
     /// Sends frames of up to `longest` bytes through an interface. They pass its default queue, but not a
-    /// `discipline` that somebody has set up (netem, a shaper). If the kernel `cuts` messages, they do not
-    /// pass the queue, either.
+    /// `discipline` that an administrator has set up (netem, a shaper). If the kernel `cuts` messages, they
+    /// do not pass the queue, either.
     pub(super) fn sending(
         interface: &Interface,
         discipline: &str,

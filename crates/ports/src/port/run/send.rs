@@ -155,8 +155,8 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends at most `most` frames that are equal but for their tags. Unless each is to be written as a
-    /// whole, the frame is in the buffers already ([`prepare`]).
+    /// Sends at most `most` frames that differ only in their tags. Unless each is to be written as a whole,
+    /// the frame is in the buffers already ([`prepare`]).
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, rewrite, .. } = self;

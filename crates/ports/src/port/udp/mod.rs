@@ -151,7 +151,7 @@ impl UdpPort {
     }
 }
 
-/// Nothing is there yet, or an earlier datagram was refused, which says nothing of the next one.
+/// No datagram has arrived yet, or an earlier datagram was refused, which says nothing about the next one.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | ConnectionReset)

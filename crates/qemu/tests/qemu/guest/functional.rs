@@ -106,7 +106,7 @@ fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> St
         ))
         .unwrap();
     guest.run("while ! grep -q seconds /tmp/lines && [ ! -e /tmp/code ]; do usleep 10000; done").unwrap();
-    // QEMU's e1000 is deaf for a second after it was set up.
+    // QEMU's e1000 receives nothing for a second after its setup.
     guest.run("sleep 1.2").unwrap();
     let sent =
         guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), PATIENCE).unwrap();
