@@ -44,7 +44,7 @@ pub enum Cable {
 pub enum Next {
     /// A frame, which is in the buffer.
     Frame,
-    /// None for now.
+    /// No frame for now.
     Later,
     /// No frame follows.
     End,

@@ -16,7 +16,8 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 const STEP_NS: u64 = 100_000;
 /// The longest step of waiting, in ns.
 const LONGEST_STEP_NS: u64 = 10_000_000;
-/// The time within which every fixture delivers frames and interrupts, in ns. Later ones do not come.
+/// The time within which every fixture delivers frames and interrupts, in ns. A frame or an interrupt that
+/// has not come by then does not come.
 pub const QUIET_NS: u64 = 5_000_000;
 /// Buffers of a fixture: enough for two full rings, and those held by a case and by the handles of the pool.
 const BUFFERS: usize = 1024;

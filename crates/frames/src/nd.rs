@@ -45,7 +45,7 @@ pub struct Message {
     pub source: Ipv6Addr,
     /// The packet's destination.
     pub destination: Ipv6Addr,
-    /// The address whose station the message is about.
+    /// The address whose station address the message is about.
     pub target: Ipv6Addr,
     /// The sender's station address, of a solicitation; the target's, of an advertisement.
     pub mac: Option<Mac>,

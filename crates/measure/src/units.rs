@@ -299,7 +299,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// A time of `s` seconds, calculated from numbers and rates of the user.
 ///
 /// # Errors
-/// No trial lasts that long, or `s` is not a time.
+/// No trial lasts for `s` seconds, or `s` is not a time.
 pub fn seconds(s: f64) -> Result<Duration, String> {
     match (0.0..=LONGEST_S).contains(&s) {
         true => Ok(Duration::from_secs_f64(s)),

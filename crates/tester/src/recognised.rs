@@ -201,7 +201,7 @@ pub struct Recognised {
 }
 
 impl Recognised {
-    /// For `count` sent frames of these classes.
+    /// A receiver of `count` sent frames of these classes.
     pub fn new(classes: Arc<Classes>, count: u64) -> Self {
         Self {
             arrived: vec![0; classes.classes.len()],

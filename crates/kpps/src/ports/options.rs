@@ -106,8 +106,8 @@ impl PortOptions {
         }
     }
 
-    /// These options for a port on this host, beside a port on another host. If the other port is a card,
-    /// options of cards may be meant for it alone.
+    /// These options for a port on this host, beside a port on another host. If the other port is a card, the
+    /// options of cards are left out: they may be meant for it alone.
     pub fn beside(&self, other: &Spec) -> Self {
         let is_card = matches!(other, Spec::Card(..));
         let (ring, service) = (self.ring.filter(|_| !is_card), self.service.filter(|_| !is_card));

@@ -171,7 +171,7 @@ impl Paced {
         good.iter().find(|paced| lasts_s(paced) >= RESERVE_S).or(good.last()).copied()
     }
 
-    /// The number of cards whose joint rate comes closest to `rate`.
+    /// The subset of the cards whose joint rate comes closest to `rate`.
     pub(crate) fn at(self, rate: Rate) -> Self {
         let Rate::Pps(pps) = rate else { return self };
         let cards = (pps * f64::from(self.period_ns) / 1e9).round() as u32;

@@ -50,7 +50,7 @@ pub struct GuestSpec {
     pub kernel: String,
     /// The card.
     pub model: Model,
-    /// The owner of the driver.
+    /// Its driver.
     pub driver: Driver,
     /// How it reaches its card.
     pub backend: Backend,

@@ -202,10 +202,10 @@ pub(crate) struct DriverReading {
     pub spent: Spent,
 }
 
-/// The performer of a part of the work of sending.
+/// The part of the system that does a piece of the work of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Nobody: the work is left out.
+    /// None: the work is left out.
     #[default]
     Nobody,
     /// The host's CPU.
@@ -231,9 +231,9 @@ impl std::str::FromStr for By {
 pub struct Features {
     /// The buffers that it comes in.
     pub pieces: Pieces,
-    /// The performer of the checksum of the datagram or segment.
+    /// The part that computes the checksum of the datagram or segment.
     pub checksum: By,
-    /// The performer of the insertion of VLAN tags.
+    /// The part that inserts VLAN tags.
     pub vlan: By,
     /// TCP segments that the stack hands over as one, for the card to split (TSO); 1: each by itself.
     pub segments: u16,
