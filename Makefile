@@ -19,9 +19,9 @@ export KPPS_SKIPPED = $(TARGET)/skipped
 # Each of our crates is checked by clippy before it is compiled.
 WITH_CLIPPY = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/with-clippy.sh
 
-# Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time, and
-# so does what only computes, at a lower priority. Of the others run twice as many at a time as there are
-# processors: those on ports and agents wait, too.
+# Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time. The
+# tests of `test-built` only compute, and run beside them at a lower priority. The other tests run with two
+# threads for each processor, because tests on ports and agents wait, too.
 test: install-build-tools install-test-tools install-lab install-python formatting
 	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
 	$(WITH_CLIPPY) cargo test --workspace --no-run
@@ -35,12 +35,13 @@ test: install-build-tools install-test-tools install-lab install-python formatti
 		test -z "$$failed"
 	@tests/skipped.sh
 
-# Runs tests of all crates: how many at a time, which. All of them run, also after one fails.
+# Runs tests of all crates. Arguments: the number of threads, and the choice of tests. All tests run, also
+# after a failure.
 run-tests = RUST_TEST_THREADS=$(1) $(WITH_CLIPPY) cargo test --workspace --no-fail-fast $(2)
 
 # The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
 # writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
-# nobody has tried before, the package can be installed, and the command compiles for other systems.
+# were not tried before, the package can be installed, and the command compiles for other systems.
 test-built:
 	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
 		{ echo "the simulator alone, without a warning: $$said"; exit 1; }
@@ -59,7 +60,7 @@ machines: install-build-tools
 	cargo build --release --package kpps
 	tests/random-machines.sh $(TARGET)/release/kpps
 
-# Ten minutes of worlds of faults that nobody has tried before.
+# Ten minutes of worlds of faults that were not tried before.
 faults: install-build-tools
 	cargo build --release --package kpps --no-default-features --features faults
 	tests/faults.sh $(TARGET)/release/kpps 600s
@@ -92,7 +93,7 @@ deb: install-build-tools
 wheel: install-build-tools install-python
 	$(TARGET)/python/bin/uv build --quiet --wheel --out-dir $(TARGET)/dist python
 
-# What Python adds to the command: the size of the wheel, a call, engines for many small cells.
+# The overheads of Python over the command: the size of the wheel, a call, engines for many small cells.
 overheads: wheel
 	cargo build --release --package kpps
 	rm -rf $(TARGET)/overheads
@@ -124,9 +125,9 @@ lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps-netstack --examples
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
 
-# What has `unsafe`, rings that are shared with the kernel (over plain memory), and the driver, under Miri: it
-# finds undefined behaviour. What takes it minutes is left out: limits of queues over virtual time, starts of
-# all chips, and tests of the driver that fill rings many times.
+# Code with `unsafe`, rings that are shared with the kernel (over plain memory), and the driver, under Miri:
+# it finds undefined behaviour. Tests that take it minutes are left out: limits of queues over virtual time,
+# starts of all chips, and tests of the driver that fill rings many times.
 miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 8
 miri: install-build-tools
@@ -183,7 +184,7 @@ fit: install-build-tools
 protocol: install-build-tools
 	cargo run --quiet --manifest-path crates/agent/generate/Cargo.toml
 
-# What `test` checks without running anything, but for the build of the simulator alone.
+# The checks of `test` that run nothing, except for the build of the simulator alone.
 lint: formatting other-systems
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo clippy --package kpps-fuzz --features libfuzzer -- --deny warnings
@@ -191,6 +192,7 @@ lint: formatting other-systems
 formatting:
 	cargo fmt --all --check
 	tests/comment-width.sh
+	tests/plain-english.sh
 
 # UDP sockets, trials on them and agents must not assume Linux: the command is checked for other systems,
 # without a warning. Rust's libraries for them come by rustup; C is not compiled (`true`), as nothing is

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs each fuzz target (or those named) for so many seconds, 10 unless told: fuzz/run.sh [SECONDS [TARGET…]]
+# Runs each fuzz target, or the named ones, for SECONDS, 10 by default: fuzz/run.sh [SECONDS [TARGET…]]
 #
-# Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. What was found
-# interesting is kept in fuzz/corpus, and `cargo test --package kpps-fuzz` repeats it; an input that fails is
+# Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. Interesting inputs
+# are kept in fuzz/corpus, and `cargo test --package kpps-fuzz` repeats it; an input that fails is
 # written to fuzz/artifacts. Targets start from what the tests have: parsers from the malformed frames,
 # readers of documents from profiles and results (apps has the frames built in).
 #

@@ -40,13 +40,13 @@ pub(crate) fn branch(number: usize) {
     }
 }
 """
-# What is not code: comments, strings, characters.
+# Text that is not code: comments, strings, characters.
 NO_CODE = re.compile(r"""//[^\n]*|b?"(?:[^"\\]|\\.)*"|b?'(?:[^'\\\n]|\\[^\n][^'\n]*)'""", re.S)
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def code_of(text):
-    """The text with spaces for everything that is not code, nor of a function that can be told apart."""
+    """The text with spaces for everything that is not code, nor of a function that can be distinguished."""
     def blank(found):
         return re.sub(r"[^\n]", " ", found.group())
 

@@ -30,13 +30,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 TREE = TARGET / "mutants-tree"
 BUILD = TARGET / "mutants-build"
-# A mutant that never ends is killed after the processor time that all programs take without a mutant, so many times
-# over and this many seconds, however busy the machine is; and one that waits for itself, when none of its threads
-# has run or wanted to run for so long.
+# A mutant that never ends is killed after CPU_TIMES the processor time of all programs without a mutant, and
+# CPU_MORE_S seconds, however busy the machine is. A mutant that waits for itself is killed when none of its threads
+# has run or wanted to run for LONGEST_WAIT_S.
 CPU_TIMES = 10
 CPU_MORE_S = 5
 LONGEST_WAIT_S = 30
-# What a test program says of a test that failed. The other tests need not end then.
+# The output of a test program about a test that failed. The other tests need not end then.
 FAILED = b"... FAILED\n"
 # Comments and attributes above a function, which belong to it.
 ABOVE = re.compile(r"(\s*(//|#).*\n)*")

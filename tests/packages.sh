@@ -4,7 +4,7 @@
 set -euo pipefail
 kpps=$(realpath "$1")
 cd "$(dirname "$0")/.."
-# The development build is large, and nobody keeps its package.
+# The development build is large, and its package is not kept.
 export DPKG_DEB_COMPRESSOR_TYPE=gzip DPKG_DEB_COMPRESSOR_LEVEL=1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -39,7 +39,7 @@ test -s "$root$(sed -n 's/^EnvironmentFile=//p' "$unit")"
 if command -v systemd-analyze > /dev/null; then
     systemd-analyze verify --root "$root" kpps-agent.service 2>&1 | grep kpps-agent && exit 1
 fi
-# What the image's recipe copies and runs is there, and what it does not need stays out.
+# Files that the image's recipe copies and runs exist, and files that it does not need stay out.
 grep -q '^COPY . .$' packaging/Containerfile
 for program in $(grep -o 'packaging/[a-z.]*sh' packaging/Containerfile); do test -x "$program"; done
 grep -qx target .dockerignore

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks a crate with clippy, without a warning, and compiles it: cargo calls this instead of the compiler
-# (RUSTC_WORKSPACE_WRAPPER). `cargo clippy` would have to read all libraries once more; this uses those that
-# were compiled. Clippy's own compiler is not used to compile: it leaves out checks of pointers.
+# (RUSTC_WORKSPACE_WRAPPER). `cargo clippy` would have to read all libraries once more; this uses the
+# compiled libraries. Clippy's own compiler is not used to compile: it leaves out checks of pointers.
 # usage: tests/with-clippy.sh RUSTC ARGUMENT…
 set -euo pipefail
 rustc=$1

@@ -235,7 +235,7 @@ enum Step {
     },
 }
 
-/// What is drawn from the bytes.
+/// The input that is drawn from the bytes.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     steps: Vec<Step>,

@@ -1,4 +1,4 @@
-//! What stands in command lines, and the expressions of studies, from arbitrary text.
+//! Values of command lines, and expressions of studies, from arbitrary text.
 
 use kpps_measure::units::{self, Loads, Rate};
 use kpps_ports::{RoutedSpec, Spec};

@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) {
         templates.tag().write(&mut frame, tag).expect("room for a tag");
         frame
     };
-    // Each piece says what comes next: a good frame, a changed copy of one, or anything.
+    // Each piece chooses the next frame: a good frame, a changed copy of one, or anything.
     let (mut rest, mut sent) = (bytes, 0u64);
     while let [what, more @ ..] = rest {
         let (piece, later) = more.split_at(more.len().min(usize::from(*what >> 2)));

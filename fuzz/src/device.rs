@@ -75,7 +75,7 @@ enum Step {
     },
 }
 
-/// What is drawn from the bytes.
+/// The input that is drawn from the bytes.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     chip: u8,

@@ -1,11 +1,11 @@
-//! Journals of kept results with arbitrary contents: what is kept afterwards, or merged from others, is there
-//! when the journal is opened again.
+//! Journals of kept results with arbitrary contents: results that are kept afterwards, or merged from others,
+//! exist when the journal is opened again.
 
 use kpps_measure::journal::{Journal, merge};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
-/// What stands between two journals. No journal has it, as it is no UTF-8.
+/// The separator of two journals. No journal has it, as it is no UTF-8.
 const BETWEEN: u8 = 0xff;
 
 /// Opens, extends and merges journals with these contents: the first as it is, the others with a right

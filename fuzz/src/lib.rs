@@ -1,7 +1,7 @@
 //! The fuzz targets: what reads something that others wrote, on arbitrary bytes. Each target panics if a
 //! promise is broken.
 //!
-//! `fuzz/run.sh` lets libFuzzer look for bytes that reach something new, and a test repeats what it found.
+//! `fuzz/run.sh` lets libFuzzer look for bytes that reach something new, and a test repeats its findings.
 
 mod apps;
 mod arguments;
@@ -16,7 +16,7 @@ mod systems;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Does with bytes what a target does.
+/// Runs a target on bytes.
 pub type Target = fn(&[u8]);
 
 /// The targets by name. The inputs of each are in the folder of this name in `fuzz/corpus`.
@@ -33,7 +33,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("systems", systems::run),
 ];
 
-/// Runs a target on what is drawn from the bytes, if they are enough.
+/// Runs a target on the input that is drawn from the bytes, if they are enough.
 fn drawn<'b, T: Arbitrary<'b>>(bytes: &'b [u8], run: fn(T)) {
     if let Ok(input) = T::arbitrary_take_rest(Unstructured::new(bytes)) {
         run(input);

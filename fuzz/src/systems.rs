@@ -1,6 +1,6 @@
-//! What the kernel, guests and QEMU tell, from arbitrary bytes.
+//! Readers of reports of the kernel, of guests and of QEMU, with arbitrary bytes.
 
-/// Reads bytes as what each system tells.
+/// Reads bytes as a report of each system.
 pub fn run(bytes: &[u8]) {
     kpps_ports::fuzzing::read(bytes);
     kpps_tester::observe::read_anything(bytes);

@@ -1,4 +1,4 @@
-//! What the fuzzer found: inputs that each reached something new.
+//! The fuzzer's corpus: inputs that each reached something new.
 
 use kpps_fuzz::{TARGETS, Target};
 use std::path::Path;

@@ -1,4 +1,4 @@
-"""What calls and engines cost beyond the work, in CPU time, which does not depend on how busy the machine is.
+"""The cost of calls and engines beyond the work, in CPU time, which does not depend on how busy the machine is.
 
     make overheads
 
@@ -48,7 +48,7 @@ def loads(cells: int) -> str:
 
 
 def worker_us() -> float:
-    """What a worker spends on a cell, in us of CPU."""
+    """The time of a worker for a cell, in us of CPU."""
     words = ["kpps", "grid", *(f"--{name}={value}" for name, value in SETTINGS.items()), f"--vary=load={loads(1000)}"]
     before = time.process_time()
     grids.measure(words, list(range(1000)))

@@ -114,7 +114,7 @@ class Parameter:
         raise InputError(f"{self.name}= cannot be of type {kind}: {self.allowed()}")
 
     def allowed(self) -> str:
-        """What it takes, in words."""
+        """The values that it takes, in words."""
         if self.choices:
             return "it is one of " + ", ".join(self.choices)
         return f"it is {self.value}" if self.value else "it is True or False"
@@ -231,7 +231,7 @@ def bar():
 
 
 def run(words: list[str], progress=None, engine=None):
-    """Runs the command with these words, of which the first is its name. Returns its result, or the text that
+    """Runs the command with these words. The first is its name. Returns its result, or the text that
     it prints if it has none. `engine` measures the cells of a grid.
 
     Raises:

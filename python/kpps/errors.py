@@ -34,7 +34,7 @@ class CheckFailed(Error):
 
 
 class InvalidMeasurement(Error):
-    """What was measured is no valid measurement of the device under test. The command's exit code is 3."""
+    """The result is no valid measurement of the device under test. The command's exit code is 3."""
 
     exit_code = 3
 
@@ -66,7 +66,7 @@ def whole(name: str, value, least: int, most: int) -> int:
 
 
 def failed(error: BaseException) -> Error:
-    """What another library raised, as an error of one line."""
+    """An error of another library, as an error of one line."""
     return error if isinstance(error, Error) else Error(line_of(error))
 
 
@@ -77,6 +77,6 @@ def end(error: Error) -> typing.NoReturn:
 
 
 def line_of(error: BaseException) -> str:
-    """What an error of another library says, in one line."""
+    """The message of an error of another library, in one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}{': ' + text[0] if text else ''}"

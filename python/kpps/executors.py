@@ -43,7 +43,7 @@ class Dask(concurrent.futures.Executor):
         def ended(task):
             try:
                 future.set_result(task.result())
-            except BaseException as error:  # noqa: BLE001: whatever it is, the engine tells it
+            except BaseException as error:  # noqa: BLE001: whatever it is, the engine reports it
                 future.set_exception(error)
 
         task.add_done_callback(ended)

@@ -75,9 +75,9 @@ class Chunks:
         return self.known
 
     def run(self, items: list, take, give_up, goes_on=lambda: True) -> None:
-        """Has all items worked on. `take(items, rows)` takes what comes back, in any order. `give_up(item, why)`
-        is told of an item whose worker was lost again and again."""
-        # Chunks that were lost, with how often, come before the items that nobody has had yet.
+        """Has all items worked on. `take(items, rows)` takes the results, in any order. `give_up(item, why)`
+        gets an item whose worker was lost again and again."""
+        # Lost chunks, with the number of losses, come before the items that no worker has had yet.
         lost: deque[tuple[list, int]] = deque()
         at, under_way = 0, {}
         try:
@@ -218,7 +218,7 @@ class Store:
     only. Several grids with the same axes may be in it: the column `key` has all settings of a cell.
     """
 
-    # Rows are written when there are so many, or after so long.
+    # Rows are written when there are ROWS of them, or after SECONDS.
     ROWS, SECONDS = 20_000, 30.0
 
     def __init__(self, url):
@@ -269,7 +269,7 @@ class Store:
         return _kpps.keep(journal, *(list(column) for column in zip(*there))) if there else 0
 
     def add(self, rows) -> None:
-        """Adds rows, of which those that are there already are left out."""
+        """Adds rows. Rows that exist already are left out."""
         import pyarrow
 
         table = pyarrow.table(rows)
@@ -324,14 +324,14 @@ def _checksum(text: bytes) -> str:
 
 
 def joined(tables: list):
-    """One pyarrow.Table of several. What one of them has no column for is null there."""
+    """One pyarrow.Table of several. A column that one of them does not have is null there."""
     import pyarrow
 
     return pyarrow.concat_tables(tables, promote_options="permissive")
 
 
 def table_of(rows: list[dict]):
-    """A pyarrow.Table of rows, of which not all have the same fields."""
+    """A pyarrow.Table of rows, which may have different fields."""
     import pyarrow
 
     names = dict.fromkeys(name for row in rows for name in row)

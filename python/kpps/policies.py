@@ -11,7 +11,7 @@ from types import CellType, CodeType
 from . import _kpps
 from .errors import InputError
 
-# Python's own modules, all of which it tells since 3.10.
+# Python's own modules. Since 3.10 Python lists all of them.
 _STANDARD = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
 
 
@@ -84,7 +84,7 @@ class Policy:
         return True
 
     def on_poll(self, received: int, reclaimed: int, now_us: float) -> float | None:
-        """A poll received so many frames and gave back so many sent ones.
+        """A poll received `received` frames and reaped `reclaimed` sent frames.
 
         Returns:
             the time until the next poll in us, 0 for one at once; None for interrupts

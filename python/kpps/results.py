@@ -62,7 +62,7 @@ class Record:
         return f"{type(self).__name__}({inner})"
 
     def describe(self, name: str) -> str:
-        """What a field is, with its unit: from the schema of the documents."""
+        """The description of a field, with its unit: from the schema of the documents."""
         found = [
             definition["properties"][name]["description"]
             for definition in _definitions()
@@ -160,7 +160,7 @@ class Result(Record):
 
 
 class _Frozen:
-    """What a call has brought, after its way through a pickle."""
+    """The result of a call, after its way through a pickle."""
 
     def __init__(self, rows, **fields):
         self.rows = _Rows(rows)

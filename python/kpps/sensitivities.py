@@ -54,7 +54,7 @@ class Sensitivity:
 
 def sensitivity(study: str, *, constants=None, share: float = 0.1, method: str = "morris", samples: int = 4, seed: int = 1,
                 claim=None, progress=None):
-    """Measures a study again and again with constants moved, and tells how much each matters.
+    """Measures a study again and again with constants moved, and reports how much each matters.
 
     Args:
         study: its name
@@ -108,7 +108,7 @@ def sensitivity(study: str, *, constants=None, share: float = 0.1, method: str =
     for name in names:
         measured = numpy.array([it[name] for it in found], dtype=float)
         if numpy.ptp(measured) == 0:
-            # Nothing moves it: the effects are 0, and there is no variance of which indices would be shares.
+            # No constant changes it: the effects are 0, and indices would be shares of a variance of 0.
             keys, index = (("mu_star", "sigma"), 0.0) if method == "morris" else (("S1", "ST"), math.nan)
             indices[name] = {key: [index] * len(constants) for key in keys}
         elif method == "morris":

@@ -1,4 +1,4 @@
-"""What campaigns and sensitivities need of a study."""
+"""The parts of a study that campaigns and sensitivities use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ struct Taken {
     page: Option<String>,
 }
 
-/// What the command says while it runs.
+/// The messages of the command while it runs.
 #[derive(Default)]
 struct State {
     taken: Option<Taken>,
@@ -74,7 +74,7 @@ impl Caller for Host {
     }
 }
 
-/// What a call has brought.
+/// The result of a call.
 #[derive(Default)]
 #[pyclass(frozen, get_all, module = "kpps._kpps")]
 pub struct Called {
@@ -86,7 +86,7 @@ pub struct Called {
     rows: Option<Py<Batch>>,
     /// Its first page, if it is not too long.
     page: Option<String>,
-    /// What was printed beside documents.
+    /// The text that was printed beside documents.
     text: String,
     /// Lines that users must know.
     messages: Vec<String>,
@@ -117,9 +117,9 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     format!("kpps has a defect: {}", text.unwrap_or("it panicked"))
 }
 
-/// Runs the command with these words, of which the first is its name. `progress(done, of, doing)` is called
-/// while it runs, with the number of trials that have ended, of how many, and what is measured now; an error
-/// that it raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
+/// Runs the command with these words. The first is its name. `progress(done, of, doing)` is called while it
+/// runs, with the number of trials that have ended, the number of all trials, and the present measurement; an
+/// error that it raises ends the run, as does Ctrl-C. `engine` measures the cells of a grid.
 #[pyfunction]
 #[pyo3(signature = (words, progress = None, engine = None))]
 pub fn call(
@@ -140,7 +140,7 @@ pub fn call(
     let run = move || {
         let words = words.into_iter().map(OsString::from);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kpps::call(words, &session)));
-        // Nobody is there any more after a second Ctrl-C.
+        // After a second Ctrl-C no thread receives it.
         let _ = over.send(result);
     };
     std::thread::Builder::new().name("kpps".into()).stack_size(8 << 20).spawn(run)?;
@@ -168,7 +168,7 @@ pub fn call(
                 interrupted = true;
                 policy::interrupt_all(py)?;
             }
-            // After Ctrl-C, wherever it came, the run's own end says so, and brings what was measured.
+            // After Ctrl-C, wherever it came, the run's own end says so, and brings the measurements.
             raised = Some(error).filter(|error| !error.is_instance_of::<PyKeyboardInterrupt>(py));
         }
     };

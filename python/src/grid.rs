@@ -1,7 +1,7 @@
-//! Grids whose cells are measured by what Python offers: processes, clusters.
+//! Grids whose cells are measured by engines of Python: processes, clusters.
 //!
-//! The command plans the cells, finds those that an earlier run has kept, writes the journal and makes the
-//! document. Python only hands cells to its workers and brings the outcomes.
+//! The command plans the cells, finds the cells that an earlier run has kept, writes the journal and makes
+//! the document. Python only hands cells to its workers and brings the outcomes.
 
 use crate::call::{Host, in_python as failed};
 use crate::rows::{Batch, in_python};
@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A function of Python that measures cells: it is called with the batch of those that are kept, the numbers
-/// of the others, and a [`Run`].
+/// A function of Python that measures cells: it is called with the batch of kept cells, the numbers of the
+/// others, and a [`Run`].
 pub struct InPython(pub Py<PyAny>);
 
-/// What an engine has of the run.
+/// An engine's view of the run.
 #[pyclass(frozen, module = "kpps._kpps")]
 pub struct Run {
     outcomes: Mutex<Sender<Option<Vec<Told>>>>,
@@ -43,7 +43,7 @@ impl Run {
     ) {
         let outcomes = cells.into_iter().zip(keys).zip(trials).zip(problems);
         let outcomes = outcomes.map(|(((cell, key), trial), problem)| (cell, key, trial, problem)).collect();
-        // If nobody takes them, the run is over.
+        // If no receiver takes them, the run is over.
         let _ = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).send(Some(outcomes));
     }
 
@@ -128,8 +128,8 @@ pub fn cells(py: Python<'_>, words: Vec<String>, numbers: Vec<usize>) -> PyResul
     measured.map_err(failed)?.map_err(|error| in_python(&error))
 }
 
-/// Adds results to a journal of grids, which is made if missing: those whose key it does not have. Returns
-/// how many were added.
+/// Adds results to a journal of grids: those whose key it does not have. Creates the journal if it does not
+/// exist. Returns how many were added.
 #[pyfunction]
 pub fn keep(py: Python<'_>, journal: PathBuf, keys: Vec<String>, trials: Vec<String>) -> PyResult<usize> {
     py.detach(|| {

@@ -44,11 +44,11 @@ impl Interrupt {
     }
 }
 
-/// Those of all policies.
+/// The interrupts of all policies.
 static INTERRUPTS: Mutex<Vec<Weak<Interrupt>>> = Mutex::new(Vec::new());
 
-/// After Ctrl-C: nobody waits for a policy any more, and one that computes is interrupted as a main program
-/// is.
+/// After Ctrl-C: the run no longer waits for a policy, and a policy that computes is interrupted as a main
+/// program is.
 pub fn interrupt_all(py: Python<'_>) -> PyResult<()> {
     let all: Vec<_> = {
         let all = INTERRUPTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,13 +67,13 @@ pub fn interrupt_all(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// What is asked.
+/// A question to a policy.
 enum Ask {
     Interrupt { now_ns: u64 },
     Poll { received: usize, reclaimed: usize, now_ns: u64 },
 }
 
-/// What is answered.
+/// The policy's answer.
 enum Answer {
     Polls(bool),
     Next(Next),
@@ -113,7 +113,7 @@ impl InPython {
                 }
             }
         };
-        // Without a thread nobody answers, and the first question says so.
+        // Without a thread there is no answer, and the first question reports that.
         let _ = std::thread::Builder::new().name("policy".into()).spawn(serve);
         Self { name, asks, answers, interrupt }
     }

@@ -24,7 +24,7 @@ def command():
     return run
 
 
-# A grid of which each cell takes milliseconds.
+# A grid whose cells take milliseconds.
 SMALL = {"driver": "intel-5.7.6", "duration": "2ms", "size": 64}
 
 

@@ -539,7 +539,7 @@ def test_the_job_of_kubernetes_has_each_share_once():
     spec = yaml.safe_load(path.read_text())["spec"]
     container = spec["template"]["spec"]["containers"][0]
     words = [*container["command"], *container["args"]]
-    # In place of the command, one that shows its words.
+    # In place of the command, `echo` prints its words.
     words[-1] = words[-1].replace("exec kpps", "exec echo")
     shares = []
     for pod in range(spec["completions"]):

@@ -94,14 +94,14 @@ def gap_us():
 
 
 class Spaced(Napi):
-    """Polls at the distance that a function of this module tells."""
+    """Polls at the distance that a function of this module returns."""
 
     def on_poll(self, received, reclaimed, now_us):
         return gap_us() if received else None
 
 
 def key(policy):
-    """What the results of a policy are kept by."""
+    """The key of the results of a policy."""
     from kpps.policies import _texts
 
     return list(_texts(policy, set()))

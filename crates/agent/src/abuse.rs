@@ -1,6 +1,6 @@
-//! Clients that speak the protocol and violate it. One
-//! process, over the loopback interface. Nothing here depends on how fast a busy machine is: what must come
-//! is waited for, and what must end ends long before what would happen otherwise.
+//! Clients that speak the protocol and violate it. One process, over the loopback interface. Nothing here
+//! depends on how fast a busy machine is: tests wait for events that must come, and events that must end do
+//! so long before any other end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
-/// How long what must come is waited for.
+/// How long tests wait for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// A trial that goes on for longer than any test.
 const LONG: Duration = Duration::from_secs(600);
@@ -56,11 +56,11 @@ fn start(security: Security, allowed: Allowed) -> Agent {
 
 async fn channel(agent: &Agent) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{}", agent.address())).unwrap();
-    // Few answers that nobody reads fit into it.
+    // Only a few unread answers fit into it.
     endpoint.initial_stream_window_size(256).connect().await.unwrap()
 }
 
-/// A session of a tester that does what it likes.
+/// A session of a misbehaving tester.
 struct Session {
     questions: mpsc::Sender<Question>,
     answers: Streaming<Answer>,
@@ -82,7 +82,7 @@ impl Session {
         self.questions.send(Question { question: Some(asks) }).await.is_ok()
     }
 
-    /// The answer; `None` if there is none any more.
+    /// The answer; `None` if no more answers follow.
     async fn asks(&mut self, asks: Asks) -> Option<Says> {
         self.says(asks).await;
         let answer = tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("no answer");
@@ -194,7 +194,7 @@ mod alone {
     /// Its threads: its own, and three for each session in a trial.
     const THREADS: u64 = 4 + 3 * 32;
 
-    /// The process: another test starts it. It ends when nobody holds its input.
+    /// The process: another test starts it. It ends when its input is closed.
     #[test]
     #[ignore = "another test starts it"]
     fn an_agent_alone() {
@@ -281,8 +281,8 @@ mod alone {
         work
     }
 
-    /// Work with so many flows of one size, whose frames are all zeros: little to tell, and much to keep of
-    /// each.
+    /// Work with `count` flows of one size, whose frames are all zeros: a short message that makes the agent
+    /// keep much for each flow.
     fn flows(count: u32) -> proto::Work {
         let frames = proto::Frames {
             head_bytes: vec![0; count as usize],
@@ -335,7 +335,7 @@ mod alone {
                 }
             }
             assert!(begun >= 1, "no trial begins");
-            // What is left is used to have numbers read that are none of frames.
+            // The remaining bytes hold numbers that are not numbers of frames.
             let swollen = swollen(LONGEST - 1000);
             for session in &mut all {
                 let _ = tokio::time::timeout(PATIENCE, session.works(swollen.clone())).await;
@@ -399,7 +399,7 @@ mod alone {
             assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
             let taken = agent.takes_in(window);
             assert!(taken < most, "a session without a trial: {taken:?}");
-            // A load of one frame a second, which is renewed, and then one that is not.
+            // A load of one frame a second, which is renewed, and then a load that is not.
             assert!(matches!(session.works(work(1.0)).await, Some(Says::Progress(_))));
             session.asks(Asks::Update(UPDATE)).await;
             let taken = agent.takes_in(window);
@@ -414,8 +414,8 @@ mod alone {
         });
     }
 
-    /// A thousand connections from many addresses: those that are too many are closed at once, and a tester
-    /// is let in as soon as the silent ones are closed.
+    /// A thousand connections from many addresses: connections beyond the limit are closed at once, and a
+    /// tester is let in as soon as the silent connections are closed.
     #[test]
     fn a_thousand_connections_take_bounded_memory_and_lock_nobody_out() {
         let agent = Alone::start();
@@ -430,7 +430,7 @@ mod alone {
             });
             stream.set_nonblocking(true).unwrap();
             open.push(stream);
-            // One that is closed frees its descriptor here, too.
+            // A closed connection frees its descriptor here, too.
             open.retain(|stream| !matches!(stream.peek(&mut [0]), Ok(0)));
         }
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", agent.process.id())).unwrap().count();
@@ -477,7 +477,7 @@ mod alone {
         stream.write_all(&frame(4, 0, 0, &[])).unwrap();
         stream.write_all(&frame(1, 4, 1, &fields)).unwrap();
         stream.write_all(&frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])).unwrap();
-        // The end of the stream: headers with END_STREAM, or a reset. What comes before is not looked at.
+        // The end of the stream: headers with END_STREAM, or a reset. Earlier frames are ignored.
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let ends = || {
             let mut head = [0; 9];
@@ -488,7 +488,7 @@ mod alone {
             Some((head[3], head[3] == 3 || head[3] == 7 || head[3] == 1 && head[4] & 1 != 0))
         };
         let mut ends = std::iter::repeat_with(ends);
-        // Half of it comes, as fast as it is taken.
+        // Half of it is sent, as fast as it is taken.
         let end = ends.find_map(|frame| match frame {
             Some((_, false)) => None,
             Some((kind, true)) => Some(Some(kind)),
@@ -499,8 +499,8 @@ mod alone {
     }
 }
 
-/// It answers pings, which the library does by itself, and tells that it is there, but takes no answer. Then
-/// it no longer tells, either.
+/// The tester answers pings, which the library does by itself, and renews its lease, but takes no answer.
+/// Then it no longer renews the lease, either.
 #[test]
 fn who_takes_no_answer_cannot_keep_an_agent_sending() {
     let agent = start(good(), Allowed::ALL);
@@ -528,7 +528,7 @@ fn who_takes_no_answer_cannot_keep_an_agent_sending() {
     }
 }
 
-/// What an agent has not looked at stays where it comes from.
+/// Questions that an agent has not read stay in the sender's queue.
 #[test]
 fn questions_do_not_pile_up() {
     let agent = start(good(), Allowed::ALL);
@@ -574,7 +574,7 @@ fn who_floods_before_a_log_in_is_cut_off() {
     let update = b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01";
     for (number, frame) in [&priority[..], ping, update].into_iter().enumerate() {
         let from = [127, 8, 0, number as u8 + 1];
-        // What the system's buffers hold goes, too.
+        // Bytes in the system's buffers are sent, too.
         let bytes = floods(&agent, from, frame).unwrap();
         assert!(bytes < 16 << 20, "{bytes} bytes were taken");
         assert!(floods(&agent, from, frame).map_or(true, |bytes| bytes < 16 << 20));
@@ -606,7 +606,7 @@ fn messages_beyond_the_limit_are_refused() {
     });
 }
 
-/// A connection has few sessions, each of which takes threads.
+/// A connection has few sessions, because each takes threads.
 #[test]
 fn one_connection_does_not_make_threads_without_end() {
     let agent = start(good(), Allowed::ALL);
@@ -717,7 +717,8 @@ fn the_highest_load_is_that_of_all_ports() {
     });
 }
 
-/// A load that is changed so often that the last change has no effect would be another one than is known.
+/// A load whose changes are too many for the last one to take effect would differ from the load that is
+/// reported.
 #[test]
 fn a_load_is_not_changed_without_end() {
     let agent = start(good(), Allowed::ALL);
@@ -758,7 +759,7 @@ fn what_is_not_allowed_is_neither_sent_to_nor_told_of() {
     });
 }
 
-/// Numbers that no tester sends are errors in words: no thread panics, none sleeps for years, and the port
+/// Numbers that no tester sends give an error message: no thread panics, none sleeps for years, and the port
 /// can be used afterwards.
 #[test]
 fn numbers_beyond_all_measure_are_refused_or_harmless() {

@@ -21,8 +21,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Sessions at once: each has a port and some threads. And those of one connection; a tester has a connection
-/// for each.
+/// The most sessions at once: each has a port and some threads. The most sessions of one connection: a tester
+/// opens a connection for each session.
 const SESSIONS: usize = 32;
 const OF_ONE: u32 = 2;
 
@@ -48,7 +48,7 @@ impl Agent {
         let listener = TcpListener::bind(listen).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        // The same number, so that one firewall rule is enough; another one if it is in use.
+        // The same port number, so that one firewall rule is enough; another number if it is in use.
         let socket =
             UdpSocket::bind(address).or_else(|_| UdpSocket::bind((address.ip(), 0))).map_err(cannot)?;
         let responder = Responder::start(socket, clock.clone()).map_err(cannot)?;
@@ -88,7 +88,8 @@ impl Agent {
         self.address
     }
 
-    /// The address at which it listens, and a restriction to testers of this host, in words.
+    /// The address at which it listens, in words. If only testers on this host can reach it, the text says
+    /// so.
     pub fn place(&self) -> String {
         let address = self.address;
         match address.ip().is_loopback() {

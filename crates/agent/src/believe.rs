@@ -1,5 +1,5 @@
-//! What an agent says, checked before a tester uses it. A value that cannot be is left out and named, and the
-//! rest stays.
+//! Checks the values from an agent before a tester uses them. An impossible value is left out and named, and
+//! the rest stays.
 //!
 //! No sum of values that are let in is too large to be a number, and none of them means anything else than
 //! itself.
@@ -22,7 +22,8 @@ const FRAMES: u64 = 1 << 48;
 const CHANGE: u64 = 1 << 56;
 /// A trial may take this much longer than its time: an agent may be busy, or cut off for a while.
 const LONGER: Duration = Duration::from_secs(60);
-/// What a load may send more than its rate says: chance decides, and learning frames may be among them.
+/// The factor by which a load may exceed its rate: frames are sent at random times, and learning frames may
+/// be among them.
 const MORE: f64 = 1.5;
 const FEW: u64 = 4096;
 /// More VLAN tags than a frame has.
@@ -32,7 +33,7 @@ const NAMES: usize = 1 << 14;
 const TEXT: usize = 500;
 const CPUS: usize = 1 << 13;
 const NAMED: usize = 8;
-/// More frames than are kept with anomalies, and more different latencies than are told apart.
+/// More frames than an agent keeps with anomalies, and more distinct latencies than it distinguishes.
 const KEPT: usize = 10_000;
 const LATENCIES: usize = 1 << 17;
 
@@ -106,7 +107,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Of a port's part in a trial, whose load may have been `changed` under way.
+    /// The limits for a port's part in a trial. The load may have been `changed` under way.
     pub fn of(task: &Task, changed: bool) -> Self {
         let length = task.duration.saturating_add(task.drain).saturating_add(LONGER);
         let came = (FASTEST_PPS * length.as_secs_f64()) as u64;
@@ -139,8 +140,8 @@ pub(crate) fn progress(said: proto::Progress, limits: &Limits, last: (u64, u64))
     }
 }
 
-/// A port's results, and why they are none of a whole trial, if they are not: the port failed, or the number
-/// of frames cannot be. Then the `last` report tells how many were sent and received.
+/// A port's results. If they do not cover a whole trial, the reason: the port failed, or the number of frames
+/// is impossible. Then the `last` report has the numbers of sent and received frames.
 pub(crate) fn done(
     said: proto::Done,
     task: &Task,
@@ -289,7 +290,7 @@ pub(crate) fn done(
     (done, trouble)
 }
 
-/// Whether a sender of so many frames that were due can have been disturbed like this.
+/// Whether a sender with `intended` frames due can have been disturbed like this.
 fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> bool {
     let can_be = |pause: &proto::Pause| {
         pause.at_ns <= limits.ns
@@ -309,7 +310,6 @@ fn pause(said: proto::Pause) -> Pause {
     Pause { at_ns: said.at_ns, lasted_ns: said.lasted_ns, cpu: said.cpu, by }
 }
 
-/// Whether gaps of so many frames can be these.
 /// Why frames arrived in another way than they should.
 fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
     let ids = |ids: &[u32]| ids.iter().map(|&id| u16::try_from(id).ok().filter(|id| *id < 4096)).collect();
@@ -326,6 +326,7 @@ fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
     }
 }
 
+/// Whether a sender of `sent` frames can have seen these gaps.
 fn are_gaps(gaps: &proto::Gaps, sent: u64, limits: &Limits) -> bool {
     let times = [gaps.p50_ns, gaps.p99_ns, gaps.p999_ns, gaps.max_ns];
     gaps.intended_ns.is_none_or(|ns| ns > 0.0 && ns <= limits.ns as f64)
@@ -389,7 +390,7 @@ fn recorded(said: &proto::Latency) -> Latency {
     latency
 }
 
-/// What a host counted.
+/// The counters of a host.
 pub(crate) fn counted(said: proto::Counted) -> Counted {
     let mut judge = Judge::default();
     let accounts = Accounts {
@@ -443,7 +444,7 @@ fn is_cpu(cpu: &proto::CpuTimes) -> bool {
 /// A port that is open.
 ///
 /// # Errors
-/// What cannot be and is needed, in words.
+/// A value that is impossible and needed, in words.
 pub(crate) fn opened(said: proto::OpenedPort) -> Result<proto::OpenedPort, String> {
     let max_load_pps = said.max_load_pps;
     if max_load_pps.is_nan() || max_load_pps <= 0.0 {

@@ -1,4 +1,4 @@
-//! Who is connected: how many, from where, and whether they have shown who they are.
+//! The connected clients: how many, from where, and whether they have authenticated.
 //!
 //! An unauthenticated client can open idle connections or guess keys. So there are limits: connections in all
 //! and of one address, the time until the first successful call, and failed log-ins of an address.
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often a reached limit is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is known of an address.
+/// The state of an address.
 #[derive(Default)]
 struct Address {
     connections: usize,
@@ -146,7 +146,7 @@ impl Clients {
     }
 }
 
-/// Who is behind a connection.
+/// The client of a connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub peer: SocketAddr,
@@ -156,7 +156,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Who makes this call.
+    /// The client that makes this call.
     pub fn of<T>(call: &Request<T>) -> Option<Self> {
         let plain = call.extensions().get::<Self>();
         let behind_tls = || Some(call.extensions().get::<TlsConnectInfo<Self>>()?.get_ref());
@@ -260,7 +260,7 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// Accepts connections until nobody takes them any more.
+/// Accepts connections until their receiver is gone.
 pub(crate) async fn accept(
     listener: TcpListener,
     clients: Arc<Clients>,
@@ -323,12 +323,12 @@ mod tests {
         for _ in 0..MAX_FAILURES {
             assert_eq!(bad.log_in(fails).unwrap_err().message(), "wrong token");
         }
-        // Right or wrong: it is not looked at.
+        // The token is not checked, be it right or wrong.
         let said = bad.log_in(|| panic!("checked")).unwrap_err();
         assert!(said.message().starts_with("too many failed log-ins from this address"), "{said}");
         // Not even over another connection, but other addresses are let in.
         assert!(client("10.0.0.1:10").log_in(|| Ok(())).is_err() && other.log_in(|| Ok(())).is_ok());
-        // They count in a row: one that is right begins anew.
+        // Only failures in a row count: a login with the right token resets the count.
         for _ in 0..4 * MAX_FAILURES {
             assert_eq!(other.log_in(fails).unwrap_err().message(), "wrong token");
             assert!(other.log_in(|| Ok(())).is_ok());

@@ -85,7 +85,7 @@ pub(crate) fn work(task: &Task, senders: usize) -> proto::Work {
     }
 }
 
-/// VLAN tags, as far as there may be so many.
+/// VLAN tags. Tags beyond the largest number that a frame may have are left out.
 fn tags(words: &[u32]) -> Tags {
     let mut tags = Tags::default();
     for (tag, word) in tags.0.iter_mut().zip(words) {
@@ -102,7 +102,7 @@ fn frames(templates: &Templates) -> proto::Frames {
     proto::Frames { heads, head_bytes, bytes, order, flows, balanced_at, inner, trial }
 }
 
-/// Cuts what was put together into pieces of these lengths.
+/// Cuts joined bytes into pieces of these lengths.
 fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
     if lengths.len() > FRAMES {
         return Err(format!("{} different frames are too many", lengths.len()));
@@ -191,7 +191,7 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
     Ok((task, work.senders.clamp(1, 2) as usize))
 }
 
-/// A load of so many frames per second.
+/// A load of `pps` frames per second.
 pub(crate) fn load(pps: f64) -> Result<Load, String> {
     match (SLOWEST_PPS..=FASTEST_PPS).contains(&pps) {
         true => Ok(Load::Pps(pps)),

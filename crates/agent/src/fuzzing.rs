@@ -8,7 +8,7 @@ use crate::proto::{self, Answer, Question, Work};
 use kpps_tester::Counted;
 use prost::Message;
 
-/// What a port is asked to do in a trial whose results are read.
+/// The task of a port in a trial whose results are read.
 fn work() -> Work {
     let frames = || {
         Some(proto::Frames {
@@ -33,7 +33,7 @@ fn work() -> Work {
     }
 }
 
-/// Reads bytes as an agent reads what a tester sends, and as a tester reads what an agent sends.
+/// Reads bytes as an agent reads a tester's message, and as a tester reads an agent's.
 pub fn read(bytes: &[u8]) {
     if let Ok(Question { question: Some(Asks::After(after)) }) = Question::decode(bytes) {
         after.ports.into_iter().for_each(|count| drop(convert::counted_port(count)));
@@ -41,7 +41,7 @@ pub fn read(bytes: &[u8]) {
     if let Ok(work) = Work::decode(bytes)
         && let Ok((task, senders)) = convert::task(work)
     {
-        // What is understood is told on in the same way.
+        // A task that was understood is encoded to a message with the same meaning.
         let again = convert::work(&task, senders);
         assert!(convert::task(again).is_ok_and(|(again, _)| again.at == task.at));
     }
@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-/// Whatever an agent says, what is believed of it is finite, and its sums are numbers.
+/// Whatever an agent sends, the believed values are finite, and their sums are numbers.
 pub(crate) fn believed(says: Says) {
     let Ok((task, _)) = convert::task(work()) else { unreachable!("it is a constant") };
     let limits = Limits::of(&task, false);

@@ -36,7 +36,7 @@ pub fn make(folder: &Path, agents: &[String]) -> Result<Vec<PathBuf>, Error> {
     if let Some(bad) = agents.iter().find(|name| name.is_empty() || name.contains(is_bad)) {
         return Err(Error(format!("'{bad}' is not a host name")));
     }
-    // Their files are there already, and a file system may take both cases for the same.
+    // Their files exist already, and a file system may ignore case.
     let is_taken = |name: &&String| [AUTHORITY, TESTER].iter().any(|taken| name.eq_ignore_ascii_case(taken));
     if let Some(taken) = agents.iter().find(is_taken) {
         return Err(Error(format!(

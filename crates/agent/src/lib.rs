@@ -47,8 +47,8 @@ pub use remote::{Host, PORT, connect};
 pub use rules::{Kind, Network, Rules, TEST_NETWORKS};
 pub use security::{Security, Token, exposed};
 
-/// What talks to the other side. A busy host must not delay it: silence of [`LEASE`](session::LEASE) ends a
-/// trial.
+/// The threads that talk to the other side. A busy host must not delay them: silence of
+/// [`LEASE`](session::LEASE) ends a trial.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     // Tokio panics where the system has no thread to give.
     let has_threads = std::thread::Builder::new().spawn(|| ())?.join();

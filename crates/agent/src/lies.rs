@@ -27,7 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
-/// What becomes of an honest answer.
+/// The change of an honest answer.
 type Lie = Arc<Mutex<dyn FnMut(&mut Says) + Send>>;
 
 struct Liar {
@@ -74,7 +74,7 @@ fn honest() -> Agent {
     Agent::start(listen, rules, security(), Clock::here().clone(), |line| eprintln!("{line}")).unwrap()
 }
 
-/// A liar, as long as the runtime is there.
+/// A liar, as long as the runtime exists.
 fn liar(runtime: &Runtime, honest: SocketAddr, lie: Lie) -> SocketAddr {
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -167,7 +167,7 @@ fn in_counted(change: fn(&mut proto::Counted)) -> impl FnMut(&mut Says) + Send +
     }
 }
 
-/// What was left out, in words.
+/// The values that were left out, in words.
 fn left_out(trial: &DetailedTrial) -> Vec<&str> {
     let each = trial.doubts.iter().filter_map(|doubt| match doubt {
         Doubt::Unbelievable { values } => Some(values.as_str()),
@@ -234,8 +234,8 @@ fn what_cannot_be_is_left_out_and_the_rest_stays() {
     assert_eq!(seen.directions[0].flows, None);
 }
 
-/// Without the number of frames there is no whole trial: the last report is what is known, and what the other
-/// side counted stays.
+/// Without the number of frames there is no whole trial: the last report is used, and the counts of the other
+/// side stay.
 #[test]
 fn counts_of_frames_that_cannot_be_end_the_trial_and_keep_the_other_side() {
     for (at, lie, what) in [

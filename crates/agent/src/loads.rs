@@ -1,4 +1,4 @@
-//! The ports in use, and what they may send: the operator's highest load is that of all ports together.
+//! The ports in use, and their permitted load: the operator's highest load is that of all ports together.
 
 use kpps_ports::port::run::{Load, Shape};
 use kpps_tester::Allowed;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(said, "2.0 kpps beside the 3.0 kpps of other ports: at most 5.0 kpps are allowed in all");
         assert!(b.sends(Load::Pps(10.0), Shape::Ramp(4000.0, SECOND), SECOND).is_err());
         sends(&b, 2000.0).unwrap();
-        // A change is in place of what was; a refused one changes nothing.
+        // A change replaces the previous load; a refused change changes nothing.
         assert!(sends(&a, 3001.0).is_err());
         sends(&a, 2000.0).unwrap();
         sends(&b, 3000.0).unwrap();

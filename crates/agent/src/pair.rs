@@ -6,14 +6,14 @@ use kpps_ports::port::{AnyPort, Options};
 use kpps_tester::observe::Place;
 use kpps_tester::{LocalHost, LocalPort, Site, TestPort, interface};
 
-/// Two ports, and what the hosts are that they belong to.
+/// Two ports, and the hosts that they belong to.
 pub type Pair = ([Box<dyn TestPort>; 2], Vec<Site>);
 
 /// Opens the ports of other hosts, beside `here`, the open port of this host if one of them is. `places` are
 /// observed on this host.
 ///
 /// # Errors
-/// An agent cannot be had or refuses, or this host cannot be observed.
+/// An agent cannot be reached or refuses, or this host cannot be observed.
 pub fn pair(
     specs: &[Spec; 2],
     hosts: [Option<&Host>; 2],

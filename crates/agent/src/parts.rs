@@ -1,5 +1,6 @@
-//! What a trial is to do, in parts: with all frames of a load it is long, and it needs several times as much
-//! memory while it is read. So an agent limits what all sessions have sent it together, before it reads any.
+//! The task of a trial, in parts. With all frames of a load the task is long, and decoding needs several
+//! times as much memory. So an agent limits the bytes that all sessions together have sent, before it decodes
+//! any.
 
 use crate::proto;
 use crate::proto::question::Question as Asks;
@@ -13,10 +14,10 @@ pub(crate) const QUESTION: usize = 64 << 10;
 const PART: usize = 32 << 10;
 /// The longest work: a hundred thousand flows of several sizes, in both directions.
 pub(crate) const LONGEST: usize = 64 << 20;
-/// What all trials under way may take together.
+/// The most bytes of all trials under way together.
 const ALL: usize = 2 * LONGEST;
 
-/// A task split into messages, followed by the one that starts it and gets the reply.
+/// A task split into messages, followed by the message that starts it and gets the reply.
 pub(crate) fn split(work: &proto::Work) -> Vec<Asks> {
     let bytes = work.encode_to_vec();
     let parts = bytes.chunks(PART).map(|part| Asks::Part(part.to_vec()));
@@ -57,7 +58,7 @@ pub(crate) struct Share {
 }
 
 impl Parts {
-    /// Takes a part in. One that is too much makes the trial impossible.
+    /// Adds a part. A part beyond the limits makes the trial impossible.
     pub fn add(&mut self, part: &[u8], memory: &Memory) {
         if self.refused.is_some() {
             return;

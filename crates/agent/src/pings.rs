@@ -86,7 +86,8 @@ fn respond(socket: &UdpSocket, clock: &Clock, cookies: &Weak<Cookies>) {
     }
 }
 
-/// Reads the remote clock by so many questions over a connected socket. Empty if no datagrams come through.
+/// Reads the remote clock with `questions` datagrams over a connected socket. Empty if no datagrams come
+/// through.
 pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Result<Vec<Ping>> {
     let clock = Clock::here();
     let begin = Instant::now();
@@ -149,7 +150,7 @@ mod tests {
         let pings = ask(&socket, &known.cookie, PINGS).unwrap();
         assert!(pings.len() > 10, "{}", pings.len());
         let reading = Reading::best_of(clock.id(), "udp", &pings).unwrap();
-        // Both clocks are this host's, so the truth is known, but for the time between two readings.
+        // Both clocks are this host's, so the truth is known, except for the time between two readings.
         let (before, there, after) = (Clock::here().now_ns(), clock.now_ns(), Clock::here().now_ns());
         let truth = there as i64 - ((before + after) / 2) as i64;
         let wrong = reading.ahead_ns.abs_diff(truth);

@@ -244,7 +244,7 @@ impl Drop for Conversation {
 }
 
 impl Conversation {
-    /// Asks something, all parts of which but the last are not answered.
+    /// Sends a question in parts. Only the last part is answered.
     fn ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Trouble> {
         if self.lost.is_none() {
             match self.try_ask(asks, patience) {
@@ -317,7 +317,7 @@ impl RemotePort {
         }
     }
 
-    /// Reads the agent's clock by so many datagrams, if they come through.
+    /// Reads the agent's clock with `pings` datagrams, if they come through.
     fn read_by_datagrams(&self, pings: u64) -> Option<Reading> {
         let (socket, cookie) = self.clock.as_ref()?;
         Reading::best_of(&self.clock_id, "udp", &pings::ask(socket, cookie, pings).ok()?)
@@ -462,7 +462,7 @@ impl TestPort for RemotePort {
             let (other_sent, rate_pps) = (state.sent(1 - task.at), state.rate_pps());
             let is_new = rate_pps != rate_changes.last().map(|last| last.offered_pps);
             if let Some((table, offered_pps)) = timetable.as_mut().zip(rate_pps.filter(|_| is_new)) {
-                // About then: the agent tells the moment in its results.
+                // An approximate time: the agent's results have the exact one.
                 let at_s = begin.elapsed().as_secs_f64();
                 table.change(at_s, offered_pps);
                 rate_changes.push(RateChange { at_s, offered_pps });
@@ -478,7 +478,7 @@ impl TestPort for RemotePort {
             }
             asks = vec![Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
         };
-        // Its last report is what is known.
+        // Its last report is used.
         state.abandon();
         let (sent, received) = state.so_far(task.at);
         let elapsed = begin.elapsed().min(task.duration);

@@ -83,11 +83,11 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The port to open for one that a tester names, if that may be used. The name of a destination is looked
-    /// up here, once: what is checked is what is opened.
+    /// The port to open for a port that a tester names, if the tester may use it. The name of a destination
+    /// is looked up here, once, so that the checked address is the address that is opened.
     ///
     /// # Errors
-    /// What is allowed, in words.
+    /// The message says what is allowed.
     pub fn admit(&self, spec: &Spec) -> Result<Spec, String> {
         let is_named = |kind: &Kind| matches!(kind, Kind::One(one) if one.includes(spec));
         if self.ports.iter().any(is_named) {

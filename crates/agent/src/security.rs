@@ -90,7 +90,7 @@ impl Security {
         Ok(Self::Tls { authority: Certificate::from_pem(read(authority)?), identity })
     }
 
-    /// What the agent demands of its clients, with certificates.
+    /// The agent's TLS configuration, which checks its clients; with certificates.
     pub(crate) fn server(&self) -> Option<ServerTlsConfig> {
         match self {
             Self::Token(_) => None,
@@ -100,7 +100,7 @@ impl Security {
         }
     }
 
-    /// What a client demands of the agent with this name, with certificates.
+    /// A client's TLS configuration, which checks the agent with this name; with certificates.
     pub(crate) fn client(&self, name: &str) -> Option<ClientTlsConfig> {
         match self {
             Self::Token(_) => None,

@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tonic::{Status, Streaming};
 
-/// A tester that was silent for this long during a trial is gone, and so is one that takes no answer for so
-/// long; an agent likewise. A connection may be cut off for three seconds: TCP then waits for about as long
-/// as it has waited already until it tries again, because its timer doubles each time (RFC 6298, 5.5).
+/// A tester that sends nothing, or takes no answer, for this long during a trial is gone. The same holds for
+/// an agent. A connection may be cut off for three seconds: TCP then waits for about as long as it has waited
+/// already until it tries again, because its timer doubles each time (RFC 6298, 5.5).
 pub(crate) const LEASE: Duration = Duration::from_secs(7);
 /// The longest time between the request for a trial and its start. Until then its port stays reserved.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
@@ -57,8 +57,8 @@ struct OpenPort {
     around: Vec<String>,
     known: Known,
     parts: Parts,
-    /// While its tester learns: since when it has asked for no frames, where the tags of those are, and what
-    /// has been received since.
+    /// While its tester learns: the time of its last request for frames, the place of their tags, and the
+    /// frames received since.
     learns: Option<(Instant, Place)>,
     heard: Vec<Vec<u8>>,
 }
@@ -149,7 +149,7 @@ impl OpenPort {
             self.learns = Some((Instant::now(), convert::place(relay.balanced_at, relay.trial)?));
             self.hear()?;
             if relay.trial == 0 {
-                // The other port may send in the trial before this one is told that it begins.
+                // The other port may send in the trial before its tester asks this port to begin.
                 self.learns = None;
             }
             return Ok(proto::Relayed { received: std::mem::take(&mut self.heard), ..relayed });
@@ -172,22 +172,22 @@ impl OpenPort {
         self.port.receive(place, &mut sink).map_err(|e| e.to_string())
     }
 
-    /// The tester's next question; `None` if it has gone. Between trials it may think for as long as it is
-    /// connected.
+    /// The tester's next question; `None` if it has gone. Between trials it may be silent for as long as it
+    /// is connected.
     fn next(&mut self, tester: &mut Tester<'_>) -> Option<Question> {
         while self.learns.is_some_and(|(since, _)| since.elapsed() < LEARNS) {
             if let Some(message) = within(LOOK, tester.questions.message()) {
                 return message.ok()?;
             }
-            // The next question tells of a failure.
+            // The next question reports a failure.
             let _ = self.hear();
         }
         (self.learns, self.heard) = (None, Vec::new());
         tester.asks(Duration::MAX)
     }
 
-    /// What a trial asks for, and how many ports send in it, if the rules allow it. From then on its load is
-    /// the port's.
+    /// The task of a trial, and its state for the number of its senders, if the rules allow it. From then on
+    /// its load is the port's.
     fn accept(&self, work: proto::Work) -> Result<(Task, TrialState), String> {
         let (task, senders) = convert::task(work)?;
         let from_now = self.shared.clock.now_ns().abs_diff(task.epoch_ns);
@@ -219,7 +219,7 @@ impl OpenPort {
         says.is_some_and(|says| tester.hears(says))
     }
 
-    /// Runs a trial. Returns what its tester is told at the end; `None` if it is gone.
+    /// Runs a trial. Returns the last message to its tester; `None` if the tester is gone.
     fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<Says> {
         let progress = || {
             let (sent, received, sent_all) = state.progress(task.at);
@@ -265,12 +265,12 @@ enum Talk {
     Over,
     /// The tester is gone.
     Gone,
-    /// It asks for what it must not.
+    /// The tester asks for something that is not allowed.
     Refused(String),
 }
 
-/// Hears the tester and tells it the progress until the trial is over. The trial ends when `renew` is
-/// dropped.
+/// Receives the tester's messages and reports the progress to it until the trial is over. The trial ends when
+/// `renew` is dropped.
 fn talk(
     task: &Task,
     state: &TrialState,
@@ -328,7 +328,7 @@ pub(crate) struct Tester<'c> {
 }
 
 impl Tester<'_> {
-    /// Its next question; `None` if it has gone or asks nothing for so long.
+    /// The tester's next question; `None` if the tester has gone or asks nothing within `patience`.
     fn asks(&mut self, patience: Duration) -> Option<Question> {
         within(patience, self.questions.message())?.ok()?
     }

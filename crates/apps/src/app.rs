@@ -16,7 +16,7 @@ impl Resize for Vec<u8> {
 
 /// The outputs of an [`App`].
 pub trait Outputs<F> {
-    /// Takes a frame that leaves by `port`. The port counts what happens to it afterwards.
+    /// Takes a frame that leaves by `port`. The port counts its further fate.
     fn send(&mut self, port: usize, frame: F);
     /// Makes a new frame of these bytes; `None` without a large enough buffer.
     fn make(&mut self, bytes: &[u8]) -> Option<F>;
@@ -29,8 +29,8 @@ pub trait App<F> {
     /// Takes a frame that arrived at port `from` at `now_ns`. Returns it if it ends here, so that the caller
     /// can reuse its buffer.
     fn push(&mut self, from: usize, frame: F, now_ns: u64, out: &mut impl Outputs<F>) -> Option<F>;
-    /// Says to the stations on its links what they should know. Call it once, when the ports can send. Where
-    /// all stations are configured, as in a simulator, it need not be called.
+    /// Announces its addresses to the stations on its links. Call it once, when the ports can send. Where all
+    /// stations are configured, as in a simulator, it need not be called.
     fn start(&mut self, now_ns: u64, out: &mut impl Outputs<F>) {
         let _ = (now_ns, out);
     }

@@ -43,7 +43,7 @@ pub struct EtherSwitch {
 }
 
 impl EtherSwitch {
-    /// A bridge of so many ports with an empty table.
+    /// A bridge of `ports` ports with an empty table.
     pub fn new(ports: usize) -> Self {
         Self::with_table(ports, STATIONS, AGE_NS)
     }

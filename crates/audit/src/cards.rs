@@ -39,14 +39,14 @@ pub enum Cable {
     To(usize),
 }
 
-/// What a source has.
+/// The next frame of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A frame, which is in the buffer.
     Frame,
-    /// None for now.
+    /// No frame for now.
     Later,
-    /// None any more.
+    /// No frame follows.
     End,
 }
 
@@ -55,7 +55,7 @@ pub type Offer = Box<dyn FnMut(&mut Vec<u8>) -> Next + Send>;
 /// Takes each frame that a card sent.
 pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
-/// What was done to cards, and what they did, since they exist.
+/// Counts of accesses to cards, and of the cards' actions, since their creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads of registers, by name.
@@ -79,7 +79,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What happened since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// What is around a model: bus, memory and wire.
+/// The environment of a model: bus, memory and wire.
 struct Around {
     memory: Memory,
     bus: Bus,
@@ -167,7 +167,7 @@ struct Card {
     wire_free_ps: u64,
     /// QEMU's end of the interrupt line.
     trigger: Option<File>,
-    /// The line's level that QEMU was told.
+    /// The line's level that QEMU was sent last.
     line: bool,
 }
 
@@ -185,7 +185,7 @@ impl Card {
         self.nic.write(now_ps, offset, value, &mut self.around);
     }
 
-    /// Tells QEMU of a risen line.
+    /// Signals a risen line to QEMU.
     fn tell(&mut self) {
         let line = self.nic.interrupt_line() && self.config.interrupts();
         if line && !self.line {
@@ -340,7 +340,7 @@ impl Cards {
         }
     }
 
-    /// Ends what a source offers to a card.
+    /// Ends the frames of a source to a card.
     pub fn end_offer(&mut self, index: usize) {
         if let Some(card) = self.cards.get_mut(index) {
             card.source = None;
@@ -352,7 +352,7 @@ impl Cards {
         self.cards.get(index).is_some_and(|card| card.source.is_some())
     }
 
-    /// Gives every frame that a card sends to `sink`, or to nobody.
+    /// Gives every frame that a card sends to `sink`, or drops it.
     pub fn watch(&mut self, index: usize, sink: Option<Sink>) {
         if let Some(card) = self.cards.get_mut(index) {
             card.sink = sink;
@@ -361,7 +361,7 @@ impl Cards {
 
     // ---- What a guest does ----
 
-    /// Reads a card's space at `offset`. What is not there is 0.
+    /// Reads a card's space at `offset`. Bytes that do not exist are 0.
     pub fn read(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, into: &mut [u8]) {
         self.advance(now_ps);
         into.fill(0);
@@ -393,7 +393,7 @@ impl Cards {
     }
 
     /// Writes to a card's space at `offset`. Writes of registers that are not of 32 bits do nothing (SDM
-    /// 13.2), but for those of 64 bits, which are two.
+    /// 13.2), except for writes of 64 bits, which are two.
     pub fn write(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, from: &[u8]) {
         self.advance(now_ps);
         let Some(card) = self.cards.get_mut(index) else { return };
@@ -453,7 +453,7 @@ impl Cards {
         }
     }
 
-    /// The guest has seen the interrupt: if the line is still up, it is told again.
+    /// The guest has seen the interrupt. If the line is still asserted, the guest gets the interrupt again.
     pub fn unmask_interrupt(&mut self, index: usize, now_ps: u64) {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index)

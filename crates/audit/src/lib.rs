@@ -1,17 +1,18 @@
 //! The 8254x model as a card of a guest: what an unmodified driver does to it, for each frame.
 //!
 //! A stock kernel boots in QEMU, and its cards are models in this process, which QEMU reaches by the
-//! vfio-user protocol. The guest's driver cannot tell. Here every access to a register, every burst on the
-//! bus and every breach of the manual is counted.
+//! vfio-user protocol. The guest's driver cannot distinguish them from a card. Here every access to a
+//! register, every burst on the bus and every breach of the manual is counted.
 //!
 //! - [`Cards`]: models on their cables, as a state machine without threads and without QEMU. Of one card:
-//!   [`pci`], its configuration space; [`memory`], the guest's memory; [`rules`], what a driver must not do.
+//!   [`pci`], its configuration space; [`memory`], the guest's memory; [`rules`], the prohibitions for
+//!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
 //! - [`Plan`]: drivers and workloads in turns; the document [`kpps_results::audit::Audit`].
 //!
 //! **Time is not synchronised.** The cards live by the host's clock, and the guest runs as fast as the host
-//! emulates it. Counts for each frame are valid at the load that is told beside them; rates, losses and
-//! latencies would be those of the emulation, and none is given.
+//! emulates it. Counts for each frame are valid at the load that is reported beside them. Rates, losses and
+//! latencies would be those of the emulation, so none is reported.
 //!
 //! ```
 //! use kpps_audit::{Access, Cable, Cards};

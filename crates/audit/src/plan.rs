@@ -24,7 +24,7 @@ const FIRST: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(200);
 /// How long no frame may come until a bridge is considered empty.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often the cards are looked at.
+/// The interval at which the cards are polled.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a count of frames may take without a frame.
 const STALLED: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ const LONG_RING: u16 = 2048;
 /// The Linux driver of all chips that are modelled.
 const MODULE: Model = Model::E1000;
 
-/// What to do.
+/// The plan of an audit.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kernel's name, or the folder that it is in.
@@ -52,7 +52,7 @@ pub struct Plan {
     pub rate: Rate,
     /// How long is counted.
     pub duration: Duration,
-    /// Count so many frames instead.
+    /// The number of frames to count instead.
     pub count: Option<u64>,
     /// Settings of drivers.
     pub settings: Settings,
@@ -102,7 +102,7 @@ impl FromStr for Bound {
 }
 
 impl Bound {
-    /// What exceeds the bound, in a line. A quantity that no row has exceeds every bound.
+    /// The quantities that exceed their bounds, in a line. A quantity that no row has exceeds every bound.
     pub fn exceeded(&self, audit: &Audit) -> Option<String> {
         let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
         if seen.is_empty() {
@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Plan {
-    /// Runs all drivers with all workloads. The result has what was measured in any case.
+    /// Runs all drivers with all workloads. In any case the result has the measurements so far.
     ///
     /// # Errors
     /// If a kernel or package cannot be fetched, a profile is wrong, or the guest does not boot. A driver
@@ -268,7 +268,7 @@ impl Plan {
         Ok((params, bus))
     }
 
-    /// Everything that exists of what is asked for.
+    /// The requested combinations that exist.
     fn tasks(&self) -> Vec<Task> {
         let mut tasks = Vec::new();
         for &work in &self.works {
@@ -371,7 +371,7 @@ impl Plan {
             if task.frames(&now) > task.frames(&last) {
                 (last, progress) = (now.clone(), Instant::now());
             }
-            // What was lost never comes.
+            // Lost frames never arrive.
             if is_enough || progress.elapsed() > STALLED {
                 return Ok((now.since(&from), since.elapsed().as_secs_f64()));
             }
@@ -391,7 +391,7 @@ fn until_quiet(numbered: &Numbered) {
     }
 }
 
-/// What was broken since `before`.
+/// The breaches since `before`.
 fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
     let new = after.into_iter().filter_map(|it| {
         let old = before.iter().find(|old| (old.rule, &old.register) == (it.rule, &it.register));
@@ -407,7 +407,7 @@ fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
     new.collect()
 }
 
-/// The row of what was counted.
+/// The row of the counts.
 fn row(task: Task, counts: &Counts, seconds: f64) -> Row {
     let frames = task.frames(counts);
     let each = |count: u64| (count as f64 / frames.max(1) as f64 * 1e6).round() / 1e6;

@@ -1,4 +1,4 @@
-//! What the manual tells drivers not to do, as far as it can be seen from outside.
+//! The manual's prohibitions for drivers, as far as a breach is visible from outside.
 
 use kpps_datasheet::bit::{ctrl, rctl, tctl};
 use kpps_datasheet::reg;
@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What was done, for people.
+    /// A description of the breach, for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::ReservedBits => "reserved bits written as 1",
@@ -130,7 +130,7 @@ impl Rules {
         }
     }
 
-    /// Everything that was broken so far, and `aborts` bursts to memory that is not there.
+    /// All breaches so far, including `aborts` bursts to memory that does not exist.
     pub(crate) fn broken(&self, aborts: u64) -> Vec<Breach> {
         let of_registers = self.broken.iter().map(|(&(rule, offset), &(count, value))| Breach {
             rule,

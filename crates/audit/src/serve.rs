@@ -23,7 +23,7 @@ use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion
 /// The longest that the clock sleeps.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// What all threads share.
+/// The state that all threads share.
 struct Shared {
     cards: Mutex<Cards>,
     /// Something may happen earlier than the clock thinks.
@@ -41,7 +41,7 @@ impl Shared {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what happens by itself until the end.
+    /// Runs timed events until the end.
     fn tick(&self) {
         let mut cards = self.lock();
         while !self.ended.load(std::sync::atomic::Ordering::Relaxed) {
@@ -181,7 +181,7 @@ impl Server {
             let mut connection = Connection { shared: server.shared.clone(), index };
             let serve = move || {
                 let server = vfio_user::Server::from_owned_fd(listener, true, interrupts(), regions());
-                // QEMU tells why it ends; here nobody waits for it.
+                // QEMU itself reports why it ends; this thread does not wait for it.
                 let _ = server.run(&mut connection);
             };
             server.threads.push(std::thread::Builder::new().name(format!("card {index}")).spawn(serve)?);

@@ -10,17 +10,17 @@ const LEAST: u64 = 60;
 const MOST: u64 = 1514;
 /// The most frames under way. More would be a test of how much a driver queues.
 const UNDER_WAY: u64 = 128;
-/// Source and destination address, and a type that nobody has (local experimental, IEEE 802).
+/// Source and destination address, and an unused type (local experimental, IEEE 802).
 const HEADER_BYTES: usize = 14;
 const TYPE: [u8; 2] = [0x88, 0xB5];
 
-/// What became of numbered frames.
+/// The fate of numbered frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     offered: u64,
-    /// The numbers of those that have not come back.
+    /// The numbers of frames that have not come back.
     missing: BTreeSet<u64>,
-    /// The number after the greatest that has come back, changed or not: what follows is under way.
+    /// The number after the greatest that has come back, changed or not: later frames are under way.
     seen: u64,
     /// The number after the greatest that has come back whole.
     next: u64,

@@ -125,7 +125,7 @@ fn ping_and_tcp_between_two_of_our_cards() {
             let told = run(&format!("/bin/ip netns exec a ping -c 50 -i 0.01 -s {bytes} -W 5 198.18.0.2"));
             assert!(told.contains(" 0% packet loss"), "{chip}, {bytes} B: {told}");
         }
-        // 32 MiB each way: what one side sends is what the other has.
+        // 32 MiB each way: each side receives the bytes that the other sends.
         run("head -c 33554432 /dev/urandom > /tmp/data");
         let there = "/bin/ip netns exec b nc -l -p 7 > /tmp/there < /tmp/data & sleep 1; \
              /bin/ip netns exec a nc 198.18.0.2 7 < /tmp/data > /tmp/back; wait";

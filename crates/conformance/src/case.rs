@@ -54,7 +54,7 @@ impl From<kpps_platform::OutOfMemory> for Failure {
 /// The result of a case that did not fail.
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// The device does what the manual says.
+    /// The device behaves as the manual says.
     Pass,
     /// The device departs from the manual in this known way.
     Departs(&'static Departure),

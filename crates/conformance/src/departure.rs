@@ -6,7 +6,7 @@ use kpps_datasheet::Chip;
 /// A known difference between a device and the manual.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// What the device does.
+    /// The device's behaviour.
     pub what: &'static str,
     /// The reason.
     pub reason: &'static str,
@@ -34,7 +34,7 @@ departures! {
         "QEMU does not implement them; writes are lost",
         "SDM 13.4.46, 13.4.41, 13.4.47, 13.4.34, 13.4.23, 13.4.12, 13.4.32"
     }
-    /// The card is deaf after a write of RCTL.
+    /// The card receives nothing for a while after a write of RCTL.
     DEAF_AFTER_RCTL {
         "nothing is received for 1 s after a write of RCTL",
         "QEMU waits so that guests with interrupts still masked are not flooded",

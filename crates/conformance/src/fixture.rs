@@ -1,4 +1,4 @@
-//! What the suite runs on: a card, a platform for its driver, the far end of its cable, and time.
+//! The environment of the suite: a card, a platform for its driver, the far end of its cable, and time.
 
 use crate::{Departure, Failure};
 use kpps_datasheet::Chip;
@@ -31,7 +31,8 @@ pub trait Fixture {
 
     /// Sends `frame`, without FCS, to the card, in order and as fast as wire and device allow.
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure>;
-    /// As [`inject`](Self::inject), but without waiting for a device that is known to be deaf for a while.
+    /// As [`inject`](Self::inject), but without waiting for a device that is known to receive nothing for a
+    /// while.
     fn inject_at_once(&mut self, frame: &[u8]) -> Result<(), Failure> {
         self.inject(frame)
     }

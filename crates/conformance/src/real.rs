@@ -29,8 +29,8 @@ const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a device with [`departure::DEAF_AFTER_RCTL`] is deaf: one second of QEMU, and a margin between
-/// its clock and the guest's.
+/// How long a device with [`departure::DEAF_AFTER_RCTL`] receives nothing: one second of QEMU, and a margin
+/// between its clock and the guest's.
 const DEAF: Duration = Duration::from_millis(1020);
 /// How late a busy host may be, in ns.
 const SLACK_NS: u64 = 40_000_000;
@@ -163,7 +163,8 @@ impl RealFixture {
     }
 }
 
-/// The platform of the driver. It remembers the last write of RCTL, after which some devices are deaf.
+/// The platform of the driver. It remembers the last write of RCTL, after which some devices receive nothing
+/// for a while.
 #[derive(Clone, Debug)]
 pub struct RealPlace {
     place: Place,

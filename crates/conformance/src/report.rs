@@ -7,16 +7,16 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The device does what the manual says.
+    /// The device behaves as the manual says.
     Pass,
     /// The device does not.
     Fail {
-        /// What was wrong.
+        /// The reason of the failure.
         reason: String,
     },
     /// The device departs from the manual in a known way, which was checked.
     Departure {
-        /// What the device does.
+        /// The device's behaviour.
         what: String,
         /// The reason.
         reason: String,
@@ -81,7 +81,7 @@ impl Report {
         counts
     }
 
-    /// Whether it is good, or in words what is not.
+    /// Success, or the failure in words.
     ///
     /// # Errors
     /// The number of cases that failed.

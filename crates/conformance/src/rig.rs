@@ -16,8 +16,8 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 const STEP_NS: u64 = 100_000;
 /// The longest step of waiting, in ns.
 const LONGEST_STEP_NS: u64 = 10_000_000;
-/// The time within which every fixture delivers frames and interrupts, in ns. What has not come by then does
-/// not come.
+/// The time within which every fixture delivers frames and interrupts, in ns. A frame or an interrupt that
+/// has not come by then does not come.
 pub const QUIET_NS: u64 = 5_000_000;
 /// Buffers of a fixture: enough for two full rings, and those held by a case and by the handles of the pool.
 const BUFFERS: usize = 1024;
@@ -31,7 +31,7 @@ pub struct Regs<P: Platform> {
 }
 
 impl<P: Platform> Regs<P> {
-    /// Those of the fixture's card.
+    /// The registers of the fixture's card.
     pub fn of<B: Fixture<Platform = P>>(fixture: &B) -> Self {
         Self { raw: fixture.platform().registers(), chip: fixture.chip() }
     }
@@ -58,7 +58,7 @@ impl Wait {
         Self { since_ns: fixture.platform().now_ns() }
     }
 
-    /// Advances the fixture by an eighth of what has been waited so far.
+    /// Advances the fixture by an eighth of the time waited so far.
     ///
     /// # Errors
     /// If `what` has been waited for longer than anything takes.
@@ -164,8 +164,8 @@ impl<'b, B: Fixture> Rig<'b, B> {
         }
     }
 
-    /// Waits until a frame from the wire arrives. A device may be deaf for a while after a write of RCTL, and
-    /// frames sent to it meanwhile are not counted normally.
+    /// Waits until a frame from the wire arrives. A device may receive nothing for a while after a write of
+    /// RCTL, and frames sent to it meanwhile are not counted normally.
     pub fn await_reception(&mut self) -> Result<(), Failure> {
         self.fixture.inject(&plain([0xff; 6], PEER, 60, 0))?;
         self.received().map(drop)
@@ -287,8 +287,8 @@ impl<'b, B: Fixture> Rig<'b, B> {
         })
     }
 
-    /// Turns loopback on and waits until frames come back. A device may be deaf at first, and loses looped
-    /// frames then.
+    /// Turns loopback on and waits until frames come back. A device may receive nothing at first, and loses
+    /// looped frames then.
     pub fn loop_back(&mut self, mode: Loopback) -> Result<(), Failure> {
         self.control.set_loopback(mode)?;
         let frame = plain([0xff; 6], PEER, 60, 0);

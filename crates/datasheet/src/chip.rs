@@ -254,7 +254,7 @@ impl Chip {
         (12 + ipgt as u32).saturating_sub(self.tipg(media).ipgt as u32)
     }
 
-    /// What to beware of.
+    /// The chip's errata.
     pub const fn errata(self) -> &'static [Erratum] {
         use Erratum::*;
         match self {

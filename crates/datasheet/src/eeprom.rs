@@ -22,7 +22,7 @@ pub const VENDOR_ID: u8 = 0x0E;
 pub const INIT_CONTROL_2: u8 = 0x0F;
 /// The word that completes the checksum (SDM 5.6.35).
 pub const CHECKSUM: u8 = 0x3F;
-/// What words 00h–3Fh add up to (SDM 5.6.35).
+/// The sum of words 00h–3Fh (SDM 5.6.35).
 pub const SUM: u16 = 0xBABA;
 /// Words under the check sum.
 pub const SUMMED_WORDS: usize = 0x40;

@@ -1,4 +1,4 @@
-//! Errata of the chips, and what a driver does about them.
+//! Errata of the chips, and a driver's remedies.
 //!
 //! Sources: the SDM where named, the 82543GC Specification Update, and the public Intel drivers.
 
@@ -22,7 +22,7 @@ pub enum Erratum {
     TbiAccept,
     /// On PCI-X no transmit buffer may end on an evenly aligned dword: such a buffer must be split.
     DwordEndPcix,
-    /// A write of one MTA register can disturb its predecessor: write that one again.
+    /// A write of one MTA register can disturb its predecessor: write the predecessor again.
     MulticastWrite,
     /// A device reset through a 64-bit memory write is not acknowledged: the public drivers reset
     /// through I/O space. A 32-bit write as [`Registers::write`] makes is not affected.

@@ -72,7 +72,7 @@ pub mod eerd {
 
 /// EEPROM control (beside [`eecd`](crate::bit::eecd)).
 pub mod eecd {
-    /// What is to be loaded after a reset has been.
+    /// The settings to load after a reset have been loaded.
     pub const AUTO_RD: u32 = 1 << 9;
 }
 

@@ -36,7 +36,7 @@ table! {
     MPC 0x4010 32 82542;
     /// Frames sent after one collision (SDM 13.7.6).
     SCC 0x4014 32 82542;
-    /// Frames given up after 16 collisions (SDM 13.7.7).
+    /// Frames abandoned after 16 collisions (SDM 13.7.7).
     ECOL 0x4018 32 82542;
     /// Frames sent after several collisions (SDM 13.7.8).
     MCC 0x401C 32 82542;

@@ -1,4 +1,5 @@
-//! Receives frames with the driver on QEMU's e1000 card: the whole of what other software needs to use it.
+//! Receives frames with the driver on QEMU's e1000 card: the complete code that other software needs to use
+//! it.
 //!
 //!     cargo run -p kpps-driver --example receive [FRAMES]
 //!

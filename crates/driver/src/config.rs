@@ -113,7 +113,7 @@ const fn is_least_gap(bytes: &u16) -> bool {
 /// The largest reserve of CPU time for other work, in percent: the rest must suffice to receive frames.
 pub(crate) const MOST_RESERVED: u8 = 90;
 
-/// When the driver looks at the device. Module [`service`](crate::service) implements these.
+/// When the driver examines the device. Module [`service`](crate::service) implements these policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -464,7 +464,7 @@ impl Config {
     /// off.
     ///
     /// # Errors
-    /// [`Error::Config`] with the name of the field and what is wrong.
+    /// [`Error::Config`] with the name of the field and the mistake.
     pub fn validate(&self, chip: Chip) -> Result<(), Error> {
         use Invalid as R;
         for (entry, size) in [("rx_ring", self.rx_ring), ("tx_ring", self.tx_ring)] {

@@ -41,7 +41,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What is wrong with an entry of a configuration: its name, the value found, and what is allowed.
+/// The mistake in an entry of a configuration: the entry's name, the value found, and the allowed values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -62,7 +62,7 @@ pub enum Invalid {
         entry: &'static str,
         /// Its value.
         found: u32,
-        /// What it must be a multiple of.
+        /// The value must be a multiple of this.
         of: u32,
     },
     /// Another rule; the text names the entry and the rule.

@@ -8,7 +8,7 @@
 //!   the two queue pairs of the 82574.
 //! - A packet path reads no register. A burst costs at most one tail write in each direction, an empty burst
 //!   none ([`RxQueue::receive`], [`TxQueue::flush`]).
-//! - [`service`] decides when to look at the device: interrupt loop, NAPI, polling, self-pacing.
+//! - [`service`] decides when to examine the device: interrupt loop, NAPI, polling, self-pacing.
 //! - [`config::Moderation`] sets the timers that delay interrupts: RDTR, RADV, TIDV, TADV and ITR.
 //!
 //! The driver trusts nothing that the device writes: each descriptor has a private shadow, each length is

@@ -26,8 +26,8 @@ impl<R: Registers> Regs<R> {
     pub(crate) fn write(&self, register: u32, value: u32) {
         self.raw.write(self.chip.offset(register), value);
     }
-    /// Reads a register that never holds all ones. A device is gone if a second look at it and at STATUS says
-    /// so, too: a single read may fail.
+    /// Reads a register that never holds all ones. A device is gone if a second read of it and a read of
+    /// STATUS return all ones, too: a single read may fail.
     #[inline]
     pub(crate) fn get(&self, register: u32) -> Result<u32, Error> {
         match self.read(register) {

@@ -27,7 +27,7 @@ use kpps_datasheet::{Chip, desc, reg};
 use kpps_platform::{Buffer, BufferSource, Platform, Registers};
 use split::Headers;
 
-/// What a receive queue has counted since it was made.
+/// The counters of a receive queue since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
     /// Good frames given to the consumer.
@@ -50,8 +50,8 @@ pub struct RxCounters {
     pub doorbells: u64,
 }
 
-/// How often a queue is looked at while frames arrive, before it is found in step. With one look, frames in
-/// step with the watchdog would excuse it each time.
+/// Examinations of a queue while frames arrive, before the queue counts as in step with the device. With a
+/// single examination, frames that arrive in step with the watchdog would excuse the queue each time.
 const LOOKS: usize = 3;
 
 /// A group that is never complete: one tail write at the end of each burst.
@@ -125,7 +125,7 @@ pub struct RxQueue<P: Platform, S: BufferSource> {
     extended: bool,
     /// The header buffers, with header split.
     headers: Option<Headers<S>>,
-    /// The last look at the device found it lost; and what the queue had got by then.
+    /// Whether the last examination found the device lost, and the count of frames by then.
     doubted: bool,
     got_seen: u64,
 }
@@ -385,7 +385,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         }
     }
 
-    /// The tail that gives the device what was filled, and the count of slots until the next one.
+    /// The tail that gives the filled slots to the device, and the count of slots until the next doorbell.
     #[inline]
     fn next_tail(&mut self) -> usize {
         let size = self.ring.size();
@@ -453,7 +453,7 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
     /// (something else reset it). The queue would wait for ever, or take descriptors that the device still
     /// owns.
     ///
-    /// Two to four register reads, and one to three looks at each descriptor. A write-back under way may look
+    /// Two to four register reads, and one to three reads of each descriptor. A write-back under way may look
     /// the same; see [`Control::has_lost_receiver`](crate::Control::has_lost_receiver).
     pub fn is_out_of_step(&self) -> bool {
         let regs = &self.bell.regs;

@@ -1,7 +1,7 @@
 //! The transmit queue.
 //!
 //! The queue never reads a register. [`TxQueue::flush`] writes the tail once for all queued frames. This file
-//! turns frames into descriptors; `report.rs` has what happens to them afterwards.
+//! turns frames into descriptors; `report.rs` handles their completion.
 
 use crate::{
     config::{Config, Delay},

@@ -1,5 +1,5 @@
-//! What the driver hands over to the card with each write of a tail: descriptors that this chip can take, and
-//! requests for reports as configured.
+//! Checks the descriptors that the driver hands over with each doorbell: this chip must be able to take them,
+//! and requests for reports must be as configured.
 
 use crate::buffers::Rights;
 use crate::check::{Breach, Check};
@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 /// The longest first descriptor of a frame on PCI-X, with that erratum, in bytes.
 const FIRST_BYTES: u32 = 2015;
-/// The last descriptor of a segmented frame has so many bytes at most, with that erratum: 4, or what would
-/// leave less than that.
+/// The longest last descriptor of a segmented frame, with that erratum: 4 bytes, or a length that would leave
+/// fewer than 4.
 const SENTINEL_BYTES: u32 = 8;
 /// The longest piece that may end anywhere on PCI-X.
 const SHORT_BYTES: u32 = 4;
@@ -86,7 +86,7 @@ impl Audit {
         }
     }
 
-    /// Descriptors since the last one that asks for a report.
+    /// Descriptors since the last descriptor that asks for a report.
     pub(crate) fn unreported(&self) -> usize {
         self.unreported
     }
@@ -115,7 +115,7 @@ impl Audit {
         }
     }
 
-    /// It reports so often from now on.
+    /// The driver asks for a report of each `every` descriptors from now on.
     pub(crate) fn set_report_every(&mut self, every: u16) {
         self.report_every = every.into();
     }

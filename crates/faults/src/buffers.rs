@@ -1,5 +1,5 @@
-//! Packet buffers of which each use is checked: who has one, and what the card may do with it. The pool under
-//! them is the one that real cards have.
+//! Packet buffers with a check of each use: who owns a buffer, and what the card may do with it. The pool
+//! under them is the pool that real cards use.
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
@@ -20,7 +20,7 @@ fn crosses(buffer: &PoolBuffer, bytes: usize) -> bool {
 /// Handles of pools with fewer buffers keep none.
 const SMALL_POOL: usize = 512;
 
-/// What the card may do with a buffer.
+/// The card's right to access a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     /// Nothing: it is in the pool.
@@ -66,13 +66,13 @@ impl Rights {
         self.at(address).is_some()
     }
 
-    /// Whether the card may write so many bytes there.
+    /// Whether the card may write `bytes` bytes at `address`.
     pub(crate) fn may_write(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         matches!(right.get(), Right::Write(most) if offset + bytes <= most.into())
     }
 
-    /// Whether the card may read so many bytes there.
+    /// Whether the card may read `bytes` bytes at `address`.
     pub(crate) fn may_read(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         matches!(right.get(), Right::Read(most) if offset + bytes <= most.into())
@@ -116,17 +116,17 @@ impl Rights {
 pub(crate) struct Buf {
     /// `None` only while it is given back or dropped.
     inner: Option<PoolBuffer>,
-    /// It is about to be sent: what the card gets is a right to read.
+    /// It is about to be sent: the card gets a right to read.
     pub(crate) sends: bool,
     /// The VLAN tag that its frame came with, or should leave with.
     pub(crate) tag: Option<u16>,
-    /// So many bytes of it are visible to the CPU.
+    /// The bytes of the buffer that are visible to the CPU.
     visible: Cell<usize>,
     shared: Rc<Shared>,
 }
 
 impl Buf {
-    /// Whether the driver has made so many bytes visible to the CPU.
+    /// Whether the driver has made `bytes` bytes visible to the CPU.
     pub(crate) fn shows(&self, bytes: usize) -> bool {
         self.right() == Some(Right::Taken) && bytes <= self.visible.get()
     }
@@ -180,16 +180,16 @@ impl Drop for Buf {
 
 struct Shared {
     rights: Rc<Rights>,
-    /// Buffers that somebody has.
+    /// Buffers that are outside of the pool.
     outside: Cell<usize>,
     dice: Rc<Dice>,
     check: Rc<Check>,
     now_ps: Rc<Cell<u64>>,
-    /// No buffer is given out before this time, or while so many are outside.
+    /// The pool gives out no buffer before `none_until_ps`, or while `most_outside` buffers are outside.
     none_until_ps: Cell<u64>,
     most_outside: Cell<usize>,
     layout: Layout,
-    /// Bytes of a receive buffer that may not cross 64 KiB: those that do are left aside, but for a few.
+    /// Bytes of a receive buffer that may not cross 64 KiB. Most buffers that cross it are set aside.
     uncrossed_bytes: Option<usize>,
     aside: RefCell<Vec<PoolBuffer>>,
     random: RefCell<Rng>,
@@ -336,7 +336,7 @@ impl Pool {
         self.handle = self.handle.clone();
     }
 
-    /// Buffers that are missing from the pool although nobody holds them.
+    /// Buffers that are missing from the pool although no party holds them.
     pub(crate) fn missing(&self) -> usize {
         self.handle.count().abs_diff(self.handle.available())
     }

@@ -20,13 +20,13 @@ struct Sum {
     /// The number of the last one, from 0 on.
     last: u64,
     document: Faults,
-    /// Those that failed, by their numbers.
+    /// The worlds that failed, by their numbers.
     outcomes: Vec<(u64, Outcome)>,
 }
 
-/// Lives through so many worlds, from the one with seed `first` on, on all cores and as long as `go_on` says,
-/// but at least one on each core; `ended` is told how many have ended. After the highest seed comes 0. Then
-/// the first failures are made smaller, one after the other, while `shrinks` is true.
+/// Runs `worlds` worlds, from the one with seed `first` on, on all cores, while `go_on` returns true, but at
+/// least one on each core. `ended` receives the number of worlds that have ended. After the highest seed
+/// comes 0. Then the first failures are made smaller, one after the other, while `shrinks` is true.
 pub fn campaign(
     first: u64,
     worlds: u64,

@@ -78,7 +78,7 @@ struct Bus {
     rings: Rc<RefCell<Vec<Range<u64>>>>,
     later: Vec<Later>,
     leaving: Leaving,
-    /// The time of what happens in the card, in ps. The host looks later.
+    /// The time of the events in the card, in ps. The host looks later.
     at_ps: u64,
     dice: Rc<Dice>,
     check: Rc<Check>,
@@ -108,7 +108,7 @@ impl Bus {
         self.later.iter().map(|later| later.at_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Writes what was delayed until now.
+    /// Performs the delayed writes that are due.
     fn catch_up(&mut self) {
         while let Some(at) = self.later.iter().position(|later| later.at_ps <= self.at_ps) {
             let Later { address, bytes, .. } = self.later.swap_remove(at);
@@ -258,7 +258,7 @@ pub(crate) struct Card {
     address: [u8; 6],
     /// When a removed card comes back; all reads return ones until then.
     back_ps: Option<u64>,
-    /// All reads return ones until then; or until they are told not to.
+    /// All reads return ones until this time, or until the world ends that state earlier.
     ones_until_ps: u64,
     gone: bool,
     /// A register that returns the same value until then.
@@ -279,7 +279,7 @@ pub(crate) struct Card {
     now_ps: Rc<Cell<u64>>,
 }
 
-/// What a card is made of.
+/// The parts of a card.
 pub(crate) struct Parts<'p> {
     pub(crate) plan: &'p Plan,
     pub(crate) audit: Audit,
@@ -350,7 +350,7 @@ impl Card {
         self.nic.set_partner_speed(now_ps, mbps);
     }
 
-    /// The speed of the link in Mb/s; of one that is down, that which it will have.
+    /// The speed of the link in Mb/s; while the link is down, the speed that it will have.
     pub(crate) fn mbps(&self) -> u16 {
         match self.params.media {
             Media::Copper => self.nic.link_mbps().unwrap_or(self.partner_mbps),
@@ -376,7 +376,7 @@ impl Card {
         }
     }
 
-    /// What happens at this time, which is that of [`next_ps`](Self::next_ps).
+    /// Performs the events of this time, which is the time of [`next_ps`](Self::next_ps).
     fn happen(&mut self, at_ps: u64) {
         self.bus.at_ps = at_ps;
         self.bus.catch_up();
@@ -569,8 +569,8 @@ impl Card {
         }
         match self.stuck {
             Some((register, old, until)) if register == offset && now < until => {
-                // Who changes CTRL then writes it back with the wrong bit. Tags are wrong until the link
-                // is up and the driver sets the bit again.
+                // Software that changes CTRL then writes it back with the wrong bit. Tags are wrong until the
+                // link is up and the driver sets the bit again.
                 if register == self.chip.offset(reg::CTRL) && (old ^ value) & ctrl::VME != 0 {
                     self.check.set_lied(true);
                 }
@@ -653,7 +653,7 @@ impl Registers for Window {
     }
 }
 
-/// What is wrong with a ring's memory.
+/// The mistake in a ring's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Misfit {
     Nothing,
@@ -667,7 +667,7 @@ enum Misfit {
 pub(crate) struct RingMemory {
     words: memory::RingMemory,
     misfit: Misfit,
-    /// What the CPU has of it in its cache, where caches do not follow the card by themselves.
+    /// The CPU's cached copy of the memory, where caches are not coherent with the card.
     cache: Option<Box<[AtomicU64]>>,
     slot: Slot,
 }
@@ -714,15 +714,15 @@ impl Drop for RingMemory {
     }
 }
 
-/// What a driver needs of its environment: the slot of a card.
+/// A driver's environment: the slot of a card.
 #[derive(Clone)]
 pub(crate) struct Slot {
     card: Rc<RefCell<Card>>,
     memory: Memory,
     rings: Rc<RefCell<Vec<Range<u64>>>>,
-    /// Caches follow what the card writes by themselves.
+    /// Caches are coherent with the card's writes.
     coherent: bool,
-    /// The time of a look at a descriptor.
+    /// The time of a read of a descriptor.
     miss_ps: u64,
     dice: Rc<Dice>,
     pub(crate) now_ps: Rc<Cell<u64>>,

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! The invariants, which must hold whatever happens.
 
 use kpps_driver::Refusal;
 use std::cell::{Cell, RefCell};
@@ -9,13 +9,13 @@ use std::rc::Rc;
 /// Something that must not happen did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// A frame came that nobody sent.
+    /// A frame arrived that was not sent.
     NotSent,
     /// A frame came twice.
     Twice,
     /// A frame came with other contents than were sent.
     Changed,
-    /// A buffer was given out while somebody had it, or came back twice.
+    /// A buffer was given out while it was in use, or came back twice.
     BufferTwice,
     /// Buffers were lost, or came from nowhere.
     Buffers {
@@ -46,10 +46,10 @@ pub enum Breach {
     DriverLedger {
         /// Frames that the card says it handed over.
         card: u64,
-        /// Frames that the driver says it got, and those that a reset dropped.
+        /// Frames that the driver counts as received, and frames that a reset dropped.
         driver: u64,
     },
-    /// A counter of the driver says something else than its user has seen.
+    /// A counter of the driver contradicts what its user has seen.
     DriverCounters(&'static str),
     /// The driver's answer to a question about a quiet device is wrong.
     Exam(&'static str),
@@ -61,16 +61,16 @@ pub enum Breach {
     Parts,
     /// A frame was delivered before its bytes were made visible to the CPU.
     NotVisible,
-    /// What the driver says of a frame's checksum, tag or hash is not so.
+    /// The driver's verdict on a frame's checksum, tag or hash is wrong.
     Verdict,
     /// The driver keeps more descriptors from the card than it says.
     HeldBack {
-        /// So many.
+        /// The descriptors that it keeps.
         held: usize,
-        /// The most that it says.
+        /// The most that it promises to keep.
         most: usize,
     },
-    /// The driver handed over a descriptor that the chip cannot take, or not as it was told to.
+    /// The driver handed over a descriptor that the chip cannot take, or that does not match the request.
     Descriptor(&'static str),
     /// A device was reset though nothing was wrong with it.
     Reset,
@@ -87,9 +87,9 @@ pub enum Breach {
     },
     /// After the last fault fewer frames/s get through than after a fresh start.
     Slower {
-        /// So many frames/s arrived under full load.
+        /// Frames/s that arrived under full load.
         recovered_pps: u64,
-        /// So many of the same load after a fresh start.
+        /// Frames/s of the same load that arrived after a fresh start.
         fresh_pps: u64,
     },
     /// After the last fault a new connection of a station did not carry its bytes there and back.
@@ -178,7 +178,7 @@ struct Stream {
     proof: (u64, u64),
 }
 
-/// Collects what happens, and the first breach.
+/// Collects events, and the first breach.
 pub(crate) struct Check {
     streams: RefCell<Vec<Stream>>,
     /// Lies may harm frames: set by a lie, cleared before a proof.

@@ -25,7 +25,7 @@ const LONGEST_BYTES: u16 = 16_288;
 /// Time for the link to come up.
 const LINK_NS: u64 = 3_000_000_000;
 
-/// Asks about a port on which nothing happens any more; it may have heard frames just before.
+/// Examines a port without traffic; it may have received frames just before.
 pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
     if port.device.is_none() {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
     let in_order = port.pool.is_in_order();
     demand(port, in_order, "about a pool of buffers");
     step(port, hears);
-    // Nobody knows whether the transmitter of a device that sends nothing works.
+    // If a device sends nothing, it is unknown whether its transmitter works.
     let Some(device) = &mut port.device else { return };
     let started = device.reset().is_ok();
     port.slot.wait_ns(LINK_NS);
@@ -53,7 +53,7 @@ fn demand(port: &Port, good: bool, what: &'static str) {
     }
 }
 
-/// A frame that nobody waits for.
+/// A frame that no receiver expects.
 fn frame(port: &mut Port) -> Option<(Buf, u16)> {
     let mut buffer = port.pool.take()?;
     let bytes = buffer.bytes_mut().get_mut(..60)?;
@@ -94,7 +94,7 @@ fn sending(port: &mut Port) {
     demand(port, good, "about a frame that is sent");
 }
 
-/// A queue that is polled asks for a report only when it is told to, or in the second poll without a frame.
+/// A polled queue asks for a report only on request, or in the second poll without a frame.
 fn asking(port: &mut Port, plan: &Plan) {
     // An interrupt loop does not poll, and the audit demands that it asks with each tail write.
     if matches!(plan.config.service, Service::InterruptLoop { .. }) {
@@ -132,8 +132,8 @@ fn asking(port: &mut Port, plan: &Plan) {
     demand(port, good, "about a queue that is not polled");
 }
 
-/// A buffer that was sent can be sent again, by chips that send each buffer with one descriptor; of those
-/// that were sent, as many as are asked for. A frame may fill its buffer, but not be longer.
+/// A sent buffer can be sent again, by chips that send each buffer with one descriptor, and any number of
+/// them. A frame may fill its buffer, but not be longer.
 fn again(port: &mut Port, plan: &Plan) {
     let (Some((first, bytes)), Some((second, _))) = (frame(port), frame(port)) else { return };
     let longest = second.capacity().min(LONGEST_BYTES.into()) as u16;
@@ -220,7 +220,7 @@ fn step(port: &mut Port, hears: bool) {
         let well = lost(port) == Some(false);
         demand(port, well, "about a receiver that is well");
     }
-    // Frames that nobody has taken yet are no sign of it. (A port without frames in the proof may have a
+    // Frames that were not taken yet are no sign of it. (A port without frames in the proof may have a
     // receiver that stands still: only frames show that.)
     for _ in 0..if hears { 2 } else { 0 } {
         let gap_ps = 10 * US;

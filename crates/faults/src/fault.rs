@@ -20,16 +20,16 @@ pub enum Place {
     Host,
     /// On the cable.
     Wire,
-    /// In what the operator of the machine does.
+    /// In the actions of the machine's operator.
     Operator,
 }
 
-/// What a fault may do to frames, besides losing and delaying them.
+/// The harm that a fault may do to frames, besides loss and delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
     /// Nothing: every frame arrives once and unchanged, or is lost.
     Loss,
-    /// The card tells untruths about memory. Until the next proof, frames may come twice, with wrong
+    /// The card writes false information into memory. Until the next proof, frames may come twice, with wrong
     /// contents, or into memory that the driver has taken back.
     Lies,
 }
@@ -56,7 +56,7 @@ macro_rules! faults {
                 match self { $(Self::$name => Place::$place,)+ }
             }
 
-            /// What it may do to frames.
+            /// The harm that it may do to frames.
             pub const fn harm(self) -> Harm {
                 match self { $(Self::$name => Harm::$harm,)+ }
             }
@@ -65,7 +65,7 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The host never hears of an interrupt.
+    /// An interrupt does not reach the host.
     InterruptLost "interrupt lost" Device Loss,
     /// An interrupt without a cause, as from another device on the same line.
     InterruptSpurious "interrupt without cause" Device Loss,
@@ -116,7 +116,7 @@ faults! {
     /// The card vanishes for up to 100 ms and comes back as after power-up.
     Removal "surprise removal" Device Loss,
 
-    /// A transfer of the card ends in a master abort: what it wrote is lost.
+    /// A transfer of the card ends in a master abort: its write is lost.
     MasterAbort "master abort" Bus Lies,
     /// The bus does not accept a transfer for up to 5 ms.
     TargetRetry "target retry" Bus Loss,
@@ -220,7 +220,7 @@ pub(crate) struct Dice {
 }
 
 impl Dice {
-    /// Dice for `seed`. At most `most` faults happen; `check` is told of each.
+    /// Dice for `seed`. At most `most` faults happen; each is reported to `check`.
     pub(crate) fn new(seed: u64, rarity: [u32; Fault::COUNT], most: u64, check: &Rc<Check>) -> Self {
         let random = (0..Fault::COUNT as u64).map(|kind| Rng::with_seed(seed ^ (kind + 1) << 32)).collect();
         Self {

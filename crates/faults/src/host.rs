@@ -1,4 +1,4 @@
-//! What the host of a world is like: its buffers, and what its bus and memory cost.
+//! The host of a world: its buffers, and the costs of its bus and memory.
 
 /// How buffers lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Layout {
 /// Bytes of a buffer; of a large one.
 const BUFFER_BYTES: usize = 2048;
 const LARGE_BYTES: usize = 18 << 10;
-/// The other kind of buffers: the end of chunks of this size, behind so many bytes of headroom.
+/// The other kind of buffers: the end of a chunk of `CHUNK_BYTES`, behind `HEADROOM_BYTES` of headroom.
 const CHUNK_BYTES: usize = 4096;
 pub(crate) const HEADROOM_BYTES: usize = 1024;
 
@@ -40,7 +40,7 @@ impl Layout {
     }
 }
 
-/// What the parts of a host cost, in ps.
+/// The costs of the parts of a host, in ps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     /// A register read, and a write.
@@ -49,7 +49,7 @@ pub(crate) struct Costs {
     /// A burst on the bus, without and per byte.
     pub(crate) burst_ps: u64,
     pub(crate) byte_ps: u64,
-    /// A look at what the card wrote to memory.
+    /// A read of memory that the card wrote.
     pub(crate) miss_ps: u64,
     /// A register read may take twice as long.
     pub(crate) uneven: bool,

@@ -6,7 +6,7 @@ use kpps_driver::Control;
 use kpps_driver::config::Itr;
 use kpps_machine::MS;
 
-/// What disturbs a driver besides its card. Times in ps.
+/// Disturbances of a driver other than its card. Times in ps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Disturbed {
     /// The driver gets no processor until then.

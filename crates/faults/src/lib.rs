@@ -1,4 +1,5 @@
-//! Driver, card model and applications under faults that a seed decides, and what must hold whatever happens.
+//! Driver, card model and applications under faults that a seed decides, and the invariants that must hold
+//! whatever happens.
 //!
 //! A [`Plan`] is a world drawn from a seed: chip, driver, use, traffic, and how often each kind of
 //! [`Fault`] happens. [`live`] runs it in virtual time: the driver on the model of the card, the model behind

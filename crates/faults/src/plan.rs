@@ -24,7 +24,7 @@ const BETWEEN_POLLS: u16 = 6;
 const IN_A_PAUSE: u16 = 22;
 pub(crate) const SMALL_RING: u16 = 128;
 
-/// What the driver's user does with frames.
+/// The user's way to handle frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
     /// Receives frames.
@@ -99,15 +99,15 @@ pub struct Plan {
     pub chip: Chip,
     /// The driver's configuration.
     pub config: Config,
-    /// What it is used for.
+    /// The driver's use.
     pub usage: Use,
-    /// The interrupt is a level that is looked at again, as on PCI; otherwise a message for each rise.
+    /// The interrupt is a level that is sampled again, as on PCI; otherwise a message for each rise.
     pub level: bool,
     /// How it sends.
     pub sending: Sending,
     /// Buffers of sent frames go straight back into the receive ring.
     pub returns: bool,
-    /// Caches follow what the card writes by themselves.
+    /// Caches are coherent with the card's writes.
     pub coherent: bool,
     /// How buffers lie in memory.
     pub layout: Layout,
@@ -117,9 +117,9 @@ pub struct Plan {
     pub buffers: usize,
     /// Two of three frames have a VLAN tag.
     pub tagged: bool,
-    /// The card stores frames with a wrong FCS, though it was not told to.
+    /// The card stores frames with a wrong FCS, though its registers do not ask for that.
     pub stores_bad: bool,
-    /// Some frames go to a multicast address, which the driver is told.
+    /// Some frames go to a multicast address, which the driver is configured to receive.
     pub groups: bool,
     /// The time of autonegotiation, in ps.
     pub(crate) link_ps: u64,
@@ -165,7 +165,7 @@ impl Plan {
             }
         };
         let mut rarity = [0; Fault::COUNT];
-        // Of all worlds, one in eight has all kinds; the others have each with a probability of their own.
+        // One world in eight has all kinds. The others have each kind with a probability of their own.
         let share = [8, 1, 2, 3, 4, 5, 6, 7][random.usize(..8)];
         for (&fault, rarity) in Fault::ALL.iter().zip(&mut rarity) {
             if random.u32(..8) < share {
@@ -223,8 +223,8 @@ impl Plan {
             .with_links_and_costs(&mut random)
     }
 
-    /// How frames lie in memory, and how they are sent. What came later is drawn last, so that all else is as
-    /// it was before.
+    /// The layout of frames in memory, and how they are sent. Later additions are drawn last, so that the
+    /// rest of a world stays as it was before.
     fn with_memory_and_sizes(mut self, random: &mut Rng) -> Self {
         self.sending = Sending::ALL[random.usize(..Sending::ALL.len())];
         (self.returns, self.coherent) = (random.bool(), random.bool());
@@ -244,7 +244,8 @@ impl Plan {
         self
     }
 
-    /// Large frames, frames with tags, to groups, as long as is allowed, and those that just fill a buffer.
+    /// Large frames, frames with tags, frames to groups, frames of the greatest length, and frames that just
+    /// fill a buffer.
     fn with_kinds_of_frames(mut self, random: &mut Rng) -> Self {
         let only_here = matches!(self.usage, Use::Receive | Use::Echo);
         if random.u8(..8) == 0 {
@@ -300,7 +301,7 @@ impl Plan {
         self.speed_mbps = [1000, 1000, 1000, 1000, 100, 10][random.usize(..6)];
         self.shares_line = self.level && self.usage.ports() > 1 && random.bool();
         self.sleeps = random.bool();
-        // Each of them may be a tenth, or ten times as much, of what is usual.
+        // Each of them may be a tenth of the usual value, or ten times that value.
         let mut scaled = |ps: &mut u64, least: f64, most: f64| {
             *ps = (*ps as f64 * least * (most / least).powf(random.f64())) as u64;
         };
@@ -337,8 +338,8 @@ impl Plan {
     /// The smallest rings, so that frames of many descriptors keep their pace.
     pub(crate) fn least_rings(&self) -> [u16; 2] {
         let chip = self.chip.min_ring();
-        // Four of the longest frames, and what a full ring holds back: smaller rings lose frames by a short
-        // delay of the driver.
+        // Four of the longest frames, and the slots that a full ring holds back: smaller rings lose frames by
+        // a short delay of the driver.
         let receive = 4 * self.config.max_frame_bytes.div_ceil(self.config.rx_buffer_bytes) + 2;
         let parts = matches!(self.sending, Sending::Parts | Sending::Segments);
         // On PCI-X its errata may split each buffer into four; elsewhere into two.
@@ -352,14 +353,14 @@ impl Plan {
         } else {
             let forwards = matches!(self.usage, Use::Echo | Use::Bridge | Use::Route | Use::Nat);
             let polls = matches!(self.config.service, Service::Polling { .. });
-            // What comes for another port is sent all at once after a pause.
+            // Frames for another port are sent all at once after a pause.
             let at_once = match (forwards, polls) {
                 (true, _) => IN_A_PAUSE,
                 (false, true) => BETWEEN_POLLS,
                 (false, false) => 0,
             };
-            // Beside them, frames for which no report was asked, a request for one, and what a full ring
-            // keeps.
+            // Beside them, frames for which no report was asked, a request for a report, and the slots that a
+            // full ring keeps.
             let unreported = if polls { self.config.completion.report_every.min(8) - 1 } else { 0 };
             (at_once * pieces + unreported + 2).next_multiple_of(8)
         };

@@ -58,7 +58,7 @@ impl Runner {
     }
 }
 
-/// What was reached in the driver, and what watchdog and operator did.
+/// Places reached in the driver, and actions of watchdog and operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// Starts of a device, the first included.
@@ -113,7 +113,7 @@ impl Reached {
     }
 }
 
-/// What driver and user have counted.
+/// The counts of driver and user.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     /// Descriptors, and whole frames with their bytes.
@@ -164,12 +164,12 @@ pub(crate) struct Port {
     start_at: Option<u64>,
     disturbed: Disturbed,
     edges: u64,
-    /// Descriptors taken from all receive queues so far; frames that former drivers counted; and those that
+    /// Descriptors taken from all receive queues so far; frames that former drivers counted; and frames that
     /// resets dropped.
     taken: u64,
     got_before: u64,
     dropped: u64,
-    /// What had been counted when the device was last started.
+    /// The counts at the last start of the device.
     begun: Counted,
     /// Buffers of sent frames go straight back into the receive ring.
     returns: bool,
@@ -318,7 +318,7 @@ impl Port {
         self.interrupt_at = Some(at);
     }
 
-    /// Does what is due. Returns whether the driver ran.
+    /// Performs the due actions. Returns whether the driver ran.
     pub(crate) fn run(&mut self) -> bool {
         let now = self.now();
         if self.retry_at.is_some_and(|at| at <= now) {
@@ -365,7 +365,7 @@ impl Port {
         }
     }
 
-    /// What follows a start or a reset that succeeded.
+    /// Begins anew after a successful start or reset.
     fn begin(&mut self) {
         self.runner = Runner::new(&self.config.service, self.sleeps);
         (self.interrupt_at, self.poll_at, self.pause_ps) = (None, None, PAUSE_PS);
@@ -385,7 +385,7 @@ impl Port {
         self.look();
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     fn counted(&mut self) -> Counted {
         let Some(device) = &mut self.device else { return Counted::default() };
         let unfit = device.rx.source_mut().unfit();
@@ -442,7 +442,7 @@ impl Port {
             let (now, begun) = (&now.writes[which], &begun.writes[which]);
             std::array::from_fn::<_, 4, _>(|of| now[of] - begun[of])
         };
-        // What was queued and not handed over is not seen yet.
+        // Frames that were queued and not handed over are not seen yet.
         let (seen, counted) = (since(0), since(1));
         if seen[..2] != counted[..2] || seen[2] > counted[2] || seen[3] != counted[3] {
             wrong("tail writes, contexts, and requests for a report");
@@ -503,8 +503,7 @@ impl Port {
         count
     }
 
-    /// Takes some of the buffers of sent frames back before the service does: at most so many as were asked
-    /// for.
+    /// Takes some buffers of sent frames back before the service does: at most as many as were asked for.
     fn reclaim_some(&mut self) {
         let Some(Device { tx, .. }) = self.device.as_mut() else { return };
         let most = self.random.usize(..8);
@@ -571,7 +570,7 @@ impl Port {
         self.drop_unread();
     }
 
-    /// Frames that were handed over and that nobody will take: the rings were emptied.
+    /// Frames that were handed over and that will not be taken: the rings were emptied.
     fn drop_unread(&mut self) {
         let handed_over = self.card.borrow().handed_over();
         self.dropped = handed_over.saturating_sub(self.got());
@@ -662,7 +661,8 @@ impl Port {
             Runner::Pacing(service) => service.interrupt(control).map(|poll| poll.then_some(US)),
             Runner::Polling(_) => Ok(None),
         };
-        // The interrupt of another device, or one that is known: its line is its own affair.
+        // The interrupt of another device, or an interrupt that is handled already: the driver must not write
+        // a register for it.
         if !looked && matches!(result, Ok(None)) && self.card.borrow().writes != writes {
             self.check.breach(Breach::DriverCounters("a register written though nothing was to do"));
         }
@@ -687,8 +687,8 @@ impl Port {
         self.look();
     }
 
-    /// What is known before the driver is asked to receive: empty slots, tail writes, and descriptors that
-    /// the card has written back.
+    /// The state before the driver is asked to receive: empty slots, tail writes, and descriptors that the
+    /// card has written back.
     fn before(&self) -> Before {
         let device = self.device.as_ref();
         Before {
@@ -699,8 +699,8 @@ impl Port {
         }
     }
 
-    /// The driver was asked to receive at most `most` and has taken so many: all that there were, if it
-    /// could. If there was nothing to do, it has not touched the card.
+    /// Checks a receive call with a limit of `most` descriptors, which took `taken`: all that there were,
+    /// within the limit. If there was nothing to do, the driver has not touched the card.
     fn received(&mut self, before: Before, taken: usize, most: usize) {
         self.taken += taken as u64;
         let Some(Device { rx, .. }) = &mut self.device else { return };
@@ -832,7 +832,8 @@ impl Port {
             self.all_multicast = self.dice.below(OtherFilters, 2) == 1;
             control.set_all_multicast(self.all_multicast);
             control.set_promiscuous(self.config.promiscuous);
-            // What fails here says why in the driver's next call; a chip without tags refuses their filter.
+            // A failure here shows up as an error of the driver's next call; a chip without tags refuses
+            // their filter.
             let _ = control.set_vlans(Some(&[5, 7]));
             let _ = control.set_vlans(None);
             let _ = control.set_unicast(3, Some([2, 0, 0, 0, 0, 0x77]));
@@ -856,7 +857,7 @@ impl Port {
         self.sink.inexact.set(judges.then_some(!open));
     }
 
-    /// Frames that the card handed over, and those that the driver or a reset has taken.
+    /// Frames that the card handed over, and frames that the driver or a reset has taken.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
@@ -896,19 +897,20 @@ pub(crate) fn got(counters: &RxCounters) -> u64 {
     counters.frames + counters.frame_errors + counters.nonsense
 }
 
-/// Whether a driver that took so many descriptors may have got so many frames, good or not, of a card that
-/// wrote at most `unended` descriptors without the end of a frame: a part of a longer one, or, after its head
-/// has jumped, a null descriptor (SDM 3.2.5.2). What follows, up to the next end, is the same frame.
+/// Whether a driver may have got `got` frames, good or not, from `taken` descriptors. The card wrote at most
+/// `unended` descriptors without the end of a frame. Such a descriptor holds a part of a longer frame, or,
+/// after the head has jumped, it is a null descriptor (SDM 3.2.5.2). The descriptors after it, up to the next
+/// end, belong to the same frame.
 fn explains(taken: u64, got: u64, unended: u64) -> bool {
     got <= taken && taken - got <= unended
 }
 
-/// How often a slot stayed empty, for want of a buffer or of one that the device can use.
+/// How often a slot stayed empty, for want of a buffer, or of a buffer that the device can use.
 fn unfilled(counters: &RxCounters) -> u64 {
     counters.no_buffer + counters.unfit_buffers
 }
 
-/// What is done with received frames while the driver runs.
+/// Handles received frames while the driver runs.
 pub(crate) struct Sink {
     /// Frames for the application, with their bytes.
     pub(crate) kept: Vec<(Buf, u16)>,
@@ -920,7 +922,8 @@ pub(crate) struct Sink {
     checksums: bool,
     /// The card takes VLAN tags out.
     tags: bool,
-    /// Frames of at most so many bytes are copied, unless there is no buffer; and frames that were.
+    /// The longest frame that is copied, in bytes, unless there is no buffer; and the frames that were
+    /// copied.
     copybreak: u16,
     copied: u64,
     /// How often there was no buffer until now.
@@ -980,7 +983,8 @@ impl Sink {
         Some(frame.buffer)
     }
 
-    /// What the driver says of a frame: known with its last part, whose bytes are these.
+    /// Judges the driver's verdicts on a frame, which are known with its last part; `bytes` are those of that
+    /// part.
     fn judge(&self, frame: &Received<Buf>, bytes: &[u8]) {
         let (ip, transport) = (frame.ip_checksum(), frame.transport_checksum());
         let right = if frame.last {
@@ -1044,7 +1048,7 @@ mod tests {
     #[test]
     fn only_descriptors_without_an_end_are_not_counted_by_themselves() {
         assert!(explains(59, 59, 0));
-        // A null descriptor and the frame after it: one that makes no sense (seed 700012391).
+        // A null descriptor and the frame after it form one nonsensical frame (seed 700012391).
         assert!(explains(60, 59, 1));
         assert!(!explains(60, 59, 0) && !explains(60, 58, 1) && !explains(59, 60, 1));
     }

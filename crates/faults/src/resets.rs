@@ -1,5 +1,5 @@
-//! Resets at every fill of the rings, at the end of a world: what is in a ring at a reset is neither lost nor
-//! used twice, and nothing is believed that the card has forgotten.
+//! Resets at every fill of the rings, at the end of a world: buffers in a ring at a reset are neither lost
+//! nor used twice, and the driver does not rely on state that the card has lost.
 
 use crate::buffers::{Buf, Pool};
 use crate::card::{Leaving, Slot};
@@ -43,7 +43,8 @@ fn demand(port: &Port, good: bool, what: &'static str) {
     }
 }
 
-/// How many more to take or to queue before the next reset, of a ring of `size` of which `fill` are in use.
+/// How many more frames to take or to queue before the next reset, in a ring of `size` slots with `fill` in
+/// use.
 fn step(size: usize, fill: usize) -> usize {
     if fill < EDGE || size - fill < EDGE { 1 } else { (size / FILLS).clamp(1, size - fill) }
 }
@@ -108,7 +109,7 @@ fn receiving(port: &mut Port) {
         if filled == 0 {
             break;
         }
-        // The ring turns, so that what it has goes around its end.
+        // The ring turns, so that its contents wrap around its end.
         let turns = number..number + (number % 3).min(filled as u64);
         let takes = turns.end..turns.end + step(size, filled).min(filled) as u64;
         number = takes.end;
@@ -150,7 +151,7 @@ fn queue(tx: &mut TxQueue<Slot, Pool>, pool: &mut Pool, frame: &[u8], inserts: b
 }
 
 /// Buffers of a transmit ring come back at each reset, and the first frame after it is as right as the last
-/// one before: the card gets again what it has forgotten.
+/// one before: the card gets its lost state again.
 fn sending(port: &mut Port, plan: &Plan) {
     let frame = leaving();
     let letters: Rc<RefCell<VecDeque<Vec<u8>>>> = Rc::default();

@@ -21,7 +21,7 @@ const LEAST_BYTES: u64 = 60;
 const MOST_BYTES: u16 = 16_288;
 /// The most frames that are sent as one, in segments.
 const SEGMENTS: u64 = 16;
-/// The longest frame without segmentation that [`Sender::send_nonsense`] makes has so many parts.
+/// Parts of the longest frame without segmentation that [`Sender::send_nonsense`] makes.
 const NONSENSE_PARTS: usize = 9;
 /// Where the headers begin, and their checksum fields.
 const IP: usize = 14;
@@ -29,7 +29,7 @@ const UDP: usize = IP + ipv4::HEADER_BYTES;
 const IP_SUM: Sum = Sum { start: IP as u8, field: IP as u8 + 10, end: UDP as u16 - 1 };
 const UDP_SUM: Sum = Sum { start: UDP as u8, field: UDP as u8 + 6, end: 0 };
 
-/// What should have been counted.
+/// The counts that are expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) frames: u64,
@@ -81,8 +81,8 @@ impl Sender {
         self.check.breach(Breach::DriverCounters(what));
     }
 
-    /// The most descriptors that so many parts of a frame may need, whose sum is `bytes` and of which none
-    /// may be longer than `limit`.
+    /// The most descriptors that a frame in `parts` parts may need. The parts have `bytes` bytes together,
+    /// and a descriptor has at most `limit`.
     fn most_descriptors(&self, parts: usize, bytes: u32, limit: u32) -> usize {
         let has = |erratum| self.chip.has(erratum);
         let crossing = if has(Erratum::No64KCrossing) { 2 } else { 1 };
@@ -91,7 +91,7 @@ impl Sender {
         (parts * crossing + (bytes / limit) as usize + first) * ends
     }
 
-    /// The most descriptors that a frame in so many parts may need.
+    /// The most descriptors that a frame in `parts` parts may need.
     fn most_of(&self, parts: usize, meta: &TxMeta) -> usize {
         match meta.offload {
             Offload::None => self.most_descriptors(parts, 0, 1),
@@ -151,7 +151,8 @@ impl Sender {
         sent.is_ok()
     }
 
-    /// Queues as many frames as there is room for. Returns how many; those that were not drawn are left.
+    /// Queues as many frames as there is room for. Returns how many. Frames that were not drawn stay in
+    /// `frames`.
     fn send_burst(&mut self, queue: &mut Queue, frames: &mut impl Iterator<Item = (Buf, u16)>) -> u64 {
         let drawn = Cell::new((0, 0, 0));
         let mut fragments = iter::from_fn(|| {
@@ -215,7 +216,7 @@ impl Sender {
         self.enqueue(queue, parts.into_iter().rev(), &meta)
     }
 
-    /// Tries to send what cannot be sent: it is refused, and nothing has changed.
+    /// Tries to send impossible frames: they are refused, and nothing has changed.
     fn send_nonsense(&mut self, queue: &mut Queue) {
         let all = Segmentation {
             ip: IP_SUM,
@@ -237,7 +238,7 @@ impl Sender {
         // of the FIFO stay free.
         let longest = Segmentation { payload_bytes: desc::DATA_MAX_BYTES, ..all };
         let widest = Segmentation { mss: (self.fifo_bytes - 80 - PAYLOAD as u32) as u16, ..longest };
-        // What is wrong with some is seen only while the parts are drawn: after the question for room.
+        // Some mistakes are seen only while the parts are drawn: after the question for room.
         let (parts, meta, late): (&[u16], _, _) = match self.random.u8(..15) {
             0 => (&[], plain, false),
             1 => (&[60, 0], plain, true),
@@ -448,7 +449,7 @@ impl Sender {
         if sent + unfit != asked || sent > most || unfit > 1 {
             self.wrong("frames sent again");
         }
-        // Each other frame has got the buffer of one that was sent.
+        // Each other frame has got the buffer of a sent frame.
         if self.pool.outside() + unfit as usize != before.0 || queue.free() < before.1 {
             self.wrong("buffers of frames sent again");
         }
@@ -486,8 +487,8 @@ fn put_pseudo_header(frame: &mut [u8], length: u16) -> Option<()> {
     Some(())
 }
 
-/// The sum of a UDP datagram of this length, in a frame of so many bytes. It ends with the datagram: what
-/// follows in the frame does not count (RFC 768).
+/// The sum of a UDP datagram of `length` bytes, in a frame of `bytes` bytes. It ends with the datagram: the
+/// rest of the frame does not count (RFC 768).
 fn datagram_sum(length: u16, bytes: u16) -> Sum {
     let end = (UDP as u16).saturating_add(length.max(udp::HEADER_BYTES as u16));
     Sum { end: if end < bytes { end - 1 } else { 0 }, ..UDP_SUM }

@@ -230,7 +230,7 @@ pub(crate) struct Station {
     /// The driver is started then; the operator starts the stopped device then.
     retry_at: u64,
     start_at: u64,
-    /// What the card and the driver counted when the driver was started.
+    /// The counts of card and driver at the driver's start.
     begun: [u64; 4],
     /// Frames that former drivers got, and that the rings lost.
     got_before: u64,
@@ -306,7 +306,7 @@ impl Station {
         own.min(self.retry_at).min(self.start_at).min(self.far.next_ps)
     }
 
-    /// Looks at the interrupt, and at what has come to the far end.
+    /// Checks the interrupt, and the data that has arrived at the far end.
     pub(crate) fn look(&mut self) {
         if !self.far.device.arrived.borrow().is_empty() {
             self.far.next_ps = self.far.next_ps.min(self.now() + US);
@@ -333,7 +333,7 @@ impl Station {
         self.interrupt_at = at;
     }
 
-    /// Does what is due.
+    /// Performs the due actions.
     pub(crate) fn run(&mut self) {
         let now = self.now();
         if self.retry_at <= now {
@@ -438,7 +438,7 @@ impl Station {
         true
     }
 
-    /// Lets the stack do what it can.
+    /// Runs the stack as far as it can go.
     fn poll(&mut self) {
         if !self.look_after() {
             return;
@@ -494,7 +494,7 @@ impl Station {
         [rx, tx, own_rx.doorbells, own_tx.doorbells]
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn checks(&self) {
         if !self.card.borrow().closes() {
             self.check.breach(Breach::CardLedger);
@@ -550,7 +550,7 @@ impl Station {
         self.look();
     }
 
-    /// Frames that the card handed over, and those that the driver or a reset has taken.
+    /// Frames that the card handed over, and frames that the driver or a reset has taken.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
@@ -586,7 +586,7 @@ impl Station {
         self.far.connect(self.now());
     }
 
-    /// The far end ends the connection: nothing moves any more.
+    /// The far end ends the connection: no more data is sent.
     pub(crate) fn hang_up(&mut self) {
         self.far.hang_up(self.now());
     }
@@ -616,7 +616,7 @@ fn echo(socket: &mut tcp::Socket<'_>) -> bool {
     moved
 }
 
-/// Takes datagrams, each of which must be one that was sent. Returns whether there was one.
+/// Takes datagrams, and checks that each was sent. Returns whether there was one.
 fn discard(socket: &mut udp::Socket<'_>, check: &Check) -> bool {
     let mut any = false;
     while let Ok((payload, _)) = socket.recv() {

@@ -13,7 +13,7 @@ use kpps_frames::{Size, ipv4};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A rush has so many frames.
+/// Frames of a rush.
 const RUSH_FRAMES: u64 = 1000;
 
 /// The time of a frame on a cable, in ps.
@@ -32,13 +32,13 @@ const VLAN_TYPE: [u8; 2] = [0x81, 0];
 const TYPE: usize = 12;
 /// A protocol of IPv4 for experiments (RFC 3692).
 const OTHER_PROTOCOL: u8 = 253;
-/// A frame that is longer than allowed is so by at most so many bytes.
+/// The most bytes by which a frame that is too long exceeds the limit.
 pub(crate) const TOO_LONG_BYTES: usize = 2500;
 /// A byte at 1 Mb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
 const BYTE_PS: u64 = 8_000_000;
 const AROUND_BYTES: u64 = 24;
 
-/// A frame of so many bytes without FCS to send; also a short one, that the driver pads.
+/// A frame of `bytes` bytes without FCS to send. It may be a short one, which the driver pads.
 pub(crate) fn template(bytes: u16) -> Vec<u8> {
     let mut frame = udp_test(&Flow::default(), Size::without_fcs(bytes.max(60))).unwrap_or_default();
     if bytes < 60 {
@@ -118,7 +118,7 @@ fn mixed(number: u64, stream: usize) -> u64 {
     (number ^ (stream as u64 + 1) << 56).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
 
-/// What frames look like where they arrive.
+/// The form of frames where they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looks {
     /// Their IPv4 header must be good.
@@ -127,8 +127,8 @@ pub(crate) struct Looks {
     pub(crate) tagged: bool,
 }
 
-/// A frame has arrived where it should: it is checked against what was sent. PAUSE frames are ignored: a card
-/// that was not told to obey them receives them.
+/// Checks a frame that has arrived where it should against the sent frame. PAUSE frames are ignored: a card
+/// that is not configured to obey them receives them.
 pub(crate) fn arrived(check: &Check, frame: &[u8], looks: Looks) {
     if frame.get(TYPE..TYPE + 2) == Some(&PAUSE_TYPE) {
         return;
@@ -223,11 +223,11 @@ pub(crate) enum Pace {
     Silent,
     /// Bursts of at most `burst` frames at line rate; the next one begins `gap_ps` after the last bit.
     Bursts { burst: u16, gap_ps: u64 },
-    /// One frame every so many ps.
+    /// One frame every `gap_ps`.
     Every { gap_ps: u64 },
 }
 
-/// What comes out of the cable.
+/// The event at the end of the cable.
 pub(crate) enum Arrival {
     /// A frame with a good FCS.
     Good,
@@ -262,7 +262,7 @@ pub(crate) struct Cable {
     tags: bool,
     /// The longest frame that is allowed, in bytes without FCS.
     longest: usize,
-    /// Frames that are too short have a wrong FCS too, as what is left after a collision has.
+    /// Frames that are too short have a wrong FCS too, like the remains of a collision.
     wrecks: bool,
     /// Frames of a stack, and when the next one comes.
     posted: VecDeque<Vec<u8>>,
@@ -354,7 +354,7 @@ impl Cable {
         self.posted.push_back(frame);
     }
 
-    /// The next frame of the stack, with what happens to it on its way.
+    /// The next frame of the stack, with the faults on its way.
     fn posted(&mut self, now_ps: u64) -> Arrival {
         self.frame = self.posted.pop_front().unwrap_or_default();
         let next = self.posted.front();
@@ -382,8 +382,8 @@ impl Cable {
         self.next_ps = self.next_ps.min(now_ps);
     }
 
-    /// What happens at `now_ps`, the time of [`next_ps`](Self::next_ps), on a cable of this speed; the frame
-    /// is [`bytes`](Self::bytes).
+    /// Performs the event at `now_ps`, the time of [`next_ps`](Self::next_ps), on a cable of this speed; the
+    /// frame is [`bytes`](Self::bytes).
     pub(crate) fn happen(&mut self, now_ps: u64, mbps: u16) -> Arrival {
         self.mbps = mbps;
         if self.plug_ps.is_some_and(|plug_ps| plug_ps <= now_ps) {

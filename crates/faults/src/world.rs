@@ -1,4 +1,4 @@
-//! A world: ports, what is made of their frames, time, and what must hold.
+//! A world: ports, the application of their frames, time, and the invariants.
 
 use crate::audit::Audit;
 use crate::buffers::{Buf, Pool};
@@ -41,13 +41,13 @@ pub const SLOW_RECOVERY_PS: u64 = 50_000 * MS;
 const PROOF_FRAMES: u64 = 200;
 const PROOF_GAP_PS: u64 = 100 * US;
 const PROOF_END_PS: u64 = 2500 * MS;
-/// The rate under full load is measured over so many frames, in steps of so much time, and for at most so
-/// long on a link of 1 Gb/s.
+/// The rate under full load is measured over [`RATE_FRAMES`] frames, in steps of [`RATE_STEP_PS`], and for at
+/// most [`RATE_MOST_PS`] on a link of 1 Gb/s.
 const RATE_FRAMES: u64 = 3000;
 const RATE_STEP_PS: u64 = 5 * MS;
 const RATE_MOST_PS: u64 = 100 * MS;
-/// After a fresh start some moderation lets more frames through at first than later: the least of so many
-/// measurements counts, unless one before it is good enough.
+/// After a fresh start some moderation lets more frames through at first than later. The least of this number
+/// of measurements counts, unless an earlier one is good enough.
 const FRESH_WINDOWS: u32 = 64;
 /// A start, with the link, takes less than this.
 const START_PS: u64 = 5000 * MS;
@@ -57,7 +57,7 @@ const UNLOAD_PS: u64 = 2000 * MS;
 const HANG_UP_PS: u64 = 200 * MS;
 /// The frames that come meanwhile, how far apart.
 const TRICKLE_GAP_PS: u64 = 20 * MS;
-/// So much happens at the same time at most.
+/// The most steps at one moment of simulated time.
 const STEPS: u32 = 100_000;
 /// The memory of a world.
 const MEMORY_BYTES: usize = 32 << 20;
@@ -77,10 +77,10 @@ fn is_full_rate(recovered_pps: u64, fresh_pps: u64) -> bool {
     recovered_pps >= fresh_pps.div_ceil(2)
 }
 
-/// What came of a world.
+/// The outcome of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What must not happen did: when, in virtual ps, and what.
+    /// The breach, if there was one: its time in virtual ps, and its kind.
     pub breach: Option<(u64, Breach)>,
     /// Frames that were offered to the ports or by their senders.
     pub offered: u64,
@@ -92,7 +92,7 @@ pub struct Outcome {
     pub ps: u64,
     /// How often each kind of fault happened.
     pub fired: [u64; Fault::COUNT],
-    /// What was reached in the driver of each port, and what watchdog and operator did.
+    /// Places reached in the driver of each port, and actions of watchdog and operator.
     pub reached: Vec<Reached>,
     /// The last events, if they were asked for.
     pub events: Vec<String>,
@@ -145,7 +145,7 @@ impl Outputs<Frame> for Out<'_> {
     }
 }
 
-/// What is made of received frames.
+/// The application for received frames.
 enum Program {
     Receive,
     Send,
@@ -408,7 +408,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What the application does with the frames that a port received.
+    /// Gives the frames that a port received to the application.
     fn use_frames(&mut self, from: usize) {
         let now_ns = self.now_ps.get() / 1000;
         let mut received = std::mem::take(&mut self.ports[from].sink.kept);
@@ -433,7 +433,7 @@ impl<'p> World<'p> {
         self.send_out();
     }
 
-    /// Sends what the application wants to send.
+    /// Sends the application's frames.
     fn send_out(&mut self) {
         for (number, port) in self.ports.iter_mut().enumerate() {
             let frames = self.out.iter().filter(|(to, _)| *to == number).count();
@@ -520,7 +520,7 @@ impl<'p> World<'p> {
         self.cards().map(|card| card.borrow().mbps()).min().unwrap_or(1000)
     }
 
-    /// What must hold after each step.
+    /// Checks the invariants after each step.
     fn step_checks(&mut self, which: usize) {
         let port = &mut self.ports[which];
         port.check_counters();
@@ -533,8 +533,8 @@ impl<'p> World<'p> {
         self.check_owners();
     }
 
-    /// Each buffer has one owner: outside of the pool are those that the driver has given to a ring, and
-    /// those of the application. In a receive ring each has a slot of its own.
+    /// Each buffer has one owner. The buffers outside of the pool are in a ring of the driver, or belong to
+    /// the application. In a receive ring each buffer has a slot of its own.
     fn check_owners(&self) {
         let [receiving, sending] = self.pool.rights().in_rings();
         let devices = || self.ports.iter().filter_map(|port| port.device.as_ref());
@@ -564,7 +564,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What must hold when all is quiet.
+    /// Checks the invariants of quiet times.
     fn quiet_checks(&mut self) {
         for port in &mut self.ports {
             let Some(device) = &mut port.device else { continue };
@@ -612,8 +612,8 @@ impl<'p> World<'p> {
     }
 
     /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take. To a
-    /// station comes a connection's data beside them, which may be too fast for its bus: what the card has no
-    /// room for may be missing.
+    /// station comes a connection's data beside them, which may be too fast for its bus: frames that the card
+    /// has no room for may be missing.
     fn prove(&mut self) {
         self.check.begin_proof();
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
@@ -718,7 +718,7 @@ impl<'p> World<'p> {
             self.check.breach(Breach::Reset);
         }
         let (burst, gap_ps) = self.plan.burst;
-        // Bursts without faults, and time to send what they left.
+        // Bursts without faults, and time to send the rest.
         self.offer(Pace::Bursts { burst, gap_ps }, self.plan.frames / 4);
         self.run(self.now_ps.get() + CALM_PS);
         self.offer(Pace::Silent, 0);
@@ -736,13 +736,13 @@ impl<'p> World<'p> {
             while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
                 self.run(self.now_ps.get() + MS);
             }
-            // What was not offered in this time is not offered at all.
+            // Frames that were not offered in this time are not offered at all.
             self.offer(Pace::Silent, 0);
             self.dice.activate(false);
             self.check.note(|| "faults end".to_owned());
             self.ports.iter_mut().for_each(Port::settle);
             self.station.iter_mut().for_each(Station::settle);
-            // Who sends nothing does not see that he cannot.
+            // A port that sends nothing does not see that it cannot send.
             self.connect();
             let now = self.now_ps.get();
             let recovery_ps = if self.mbps() > 10 { RECOVERY_PS } else { SLOW_RECOVERY_PS };
@@ -851,7 +851,7 @@ mod tests {
         world.run_quietly(START_PS);
         world.prove_rate();
         assert_eq!(world.check.first_breach(), None);
-        // 60 interrupts a second, which the driver does not know; a start sets what it wants.
+        // 60 interrupts a second, which the driver does not know; a start sets the driver's own value.
         world.ports[0].card.borrow_mut().poke(reg::ITR, 0xFFFF);
         world.prove_rate();
         let breach = world.check.first_breach().map(|(_, breach)| breach);

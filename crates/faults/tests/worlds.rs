@@ -1,4 +1,4 @@
-//! Worlds of faults in which everything holds, and what a run reaches.
+//! Worlds of faults without a breach, and the places that a run reaches.
 
 use kpps_faults::{Fault, Plan, campaign, live, smallest};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -95,8 +95,8 @@ fn a_world_without_a_failure_is_not_made_smaller() {
     assert_eq!(smallest(&plan).to_string(), plan.to_string());
 }
 
-/// What decides about a mutant (`tests/mutants.py`) or a planted defect (`tests/planted.sh`): it is found
-/// when something does not hold in one of these worlds. One after the other, so that most cost a second.
+/// Decides about a mutant (`tests/mutants.py`) or a planted defect (`tests/planted.sh`): it is found when an
+/// invariant is broken in one of these worlds. One after the other, so that most cost a second.
 #[test]
 #[ignore = "what the test of two hundred worlds does, for `make mutants`"]
 fn no_world_fails() {

@@ -8,7 +8,7 @@ pub const MESSAGE_BYTES: usize = 28;
 /// Hardware type Ethernet, protocol type IPv4, address lengths 6 and 4.
 const PREAMBLE: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// What a message does.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// It asks for the station address of its target.

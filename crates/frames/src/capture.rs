@@ -1,9 +1,9 @@
 //! Reads capture files: classic pcap as tcpdump does, pcapng as Wireshark does, compressed or not. Frames
 //! come one by one, and one at a time is in memory.
 //!
-//! What lies above another link layer becomes an Ethernet frame where that is possible: IP packets alone
-//! (`RAW`), those of loopback interfaces (`NULL`, `LOOP`), and cooked captures of all interfaces (`SLL`,
-//! `SLL2`). Their new addresses are those of test frames.
+//! A packet of another link layer becomes an Ethernet frame where that is possible: IP packets alone (`RAW`),
+//! those of loopback interfaces (`NULL`, `LOOP`), and cooked captures of all interfaces (`SLL`, `SLL2`).
+//! Their new addresses are those of test frames.
 
 mod blocks;
 mod classic;
@@ -42,7 +42,7 @@ pub enum CaptureError {
     Ends(u64),
     /// It cannot be read at the frame of this number.
     Unreadable(u64, io::Error),
-    /// What it has at the frame of this number makes no sense.
+    /// The data at the frame of this number make no sense.
     Broken(u64, String),
     /// The frame of this number cannot be made an Ethernet frame.
     NotEthernet(u64, String),

@@ -1,5 +1,5 @@
-//! What stands before the IP packet of a test frame beside its Ethernet header: VLAN tags, MPLS labels,
-//! VXLAN.
+//! The encapsulation of a test frame: the layers between its Ethernet header and its IP packet. VLAN tags,
+//! MPLS labels, VXLAN.
 //!
 //! As text the layers are joined by `+`, the outermost first: `vlan:7`, `qinq:100+vlan:7`, `mpls:16+mpls:17`,
 //! `vlan:7+vxlan:5/192.0.2.1/192.0.2.2`. A number may be a range, over which flows take turns: `vlan:1-100`.

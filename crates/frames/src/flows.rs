@@ -141,7 +141,7 @@ impl FromStr for Numbers {
     }
 }
 
-/// The first and the last value of `FIRST-LAST`; of a single value twice that one.
+/// The first and the last value of `FIRST-LAST`; a single value twice.
 fn ends<T: FromStr>(range: &str) -> Option<[T; 2]> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     Some([first.trim().parse().ok()?, last.trim().parse().ok()?])

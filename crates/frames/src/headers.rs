@@ -1,7 +1,7 @@
 //! Where the headers of any frame are, and how their fields are changed without harm to checksums.
 //!
 //! Unlike the views of single protocols, this looks past any number of VLAN tags and MPLS labels, at both
-//! versions of IP. It is for frames that somebody else made: captures, templates, what a device sends.
+//! versions of IP. It is for frames of others: captures, templates, a device's frames.
 
 use crate::build::Flow;
 use crate::checksum::{Sum, checksum, updated};
@@ -87,12 +87,12 @@ fn packet(frame: &[u8]) -> Option<(bool, usize)> {
 }
 
 impl Headers {
-    /// Those of a frame; `None` if it has no complete IP packet.
+    /// The headers of a frame; `None` if it has no complete IP packet.
     pub fn of(frame: &[u8]) -> Option<Self> {
         Self::of_part(frame, frame.len())
     }
 
-    /// Those of a frame of `bytes` bytes, of which at least the headers are in `beginning`.
+    /// The headers of a frame of `bytes` bytes; `beginning` holds at least the headers.
     pub(crate) fn of_part(beginning: &[u8], bytes: usize) -> Option<Self> {
         let (is_ipv6, ip) = packet(beginning)?;
         let packet = beginning.get(ip..)?;
@@ -272,7 +272,7 @@ pub fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     Some([address(at)?, address(at + bytes)?])
 }
 
-/// Fields of a frame, of which each that is `None` stays as it is.
+/// Fields to set in a frame. A field that is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Source station.
@@ -386,7 +386,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// UDP over both versions of IP with a checksum, and TCP, behind so many VLAN tags.
+    /// UDP over both versions of IP with a checksum, and TCP, behind `tags` VLAN tags.
     fn frames(tags: usize) -> Vec<Vec<u8>> {
         let flow = Flow::default();
         let six = |last| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);

@@ -107,7 +107,7 @@ impl Mix {
             .collect()
     }
 
-    /// The mix with each size so many bytes larger, as behind a switch that adds or removes a tag.
+    /// The mix with each size larger by `by` bytes, as behind a switch that adds or removes a tag.
     #[must_use]
     pub fn resized(&self, by: i16) -> Self {
         let resize = |size: Size| Size::without_fcs(size.bytes_without_fcs().saturating_add_signed(by));

@@ -24,12 +24,12 @@ const OPTION_BYTES: usize = 8;
 /// A message that passed a router is not valid: it must have all hops left (RFC 4861, 7.1).
 const HOPS: u8 = 255;
 
-/// What a message does.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It asks for the station address of its target.
     Solicitation,
-    /// It tells the station address of its target, which replaces one that is known.
+    /// It has the station address of its target, which replaces a known address.
     Advertisement {
         /// Whether it answers a solicitation.
         solicited: bool,
@@ -45,7 +45,7 @@ pub struct Message {
     pub source: Ipv6Addr,
     /// The packet's destination.
     pub destination: Ipv6Addr,
-    /// Whose station address it is about.
+    /// The address whose station address the message is about.
     pub target: Ipv6Addr,
     /// The sender's station address, of a solicitation; the target's, of an advertisement.
     pub mac: Option<Mac>,
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(answer.answer(asker), None, "an advertisement is not answered");
     }
 
-    /// What Linux sends before it uses an address, with the nonce of RFC 7527.
+    /// Linux sends such a probe before it uses an address, with the nonce of RFC 7527.
     #[test]
     fn a_probe_for_a_duplicate_address_is_answered_to_all() {
         let (asked, other): (_, Ipv6Addr) = (Mac([2, 0, 0, 0, 0, 2]), "2001:2::12:3456".parse().unwrap());

@@ -16,7 +16,7 @@ impl<W: Write> Writer<W> {
     /// Starts a capture: writes its header. The bytes are the same on every machine.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn new(out: W) -> Result<Self, PcapError> {
         let header = PcapHeader {
             snaplen: SNAP_BYTES,
@@ -31,7 +31,7 @@ impl<W: Write> Writer<W> {
     /// Adds a frame (without FCS), captured `at_ns` after the start.
     ///
     /// # Errors
-    /// Those of the output, or a frame above 65,535 bytes.
+    /// Errors of the output, or a frame above 65,535 bytes.
     pub fn write(&mut self, at_ns: u64, frame: &[u8]) -> Result<(), PcapError> {
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         self.0.write_packet(&PcapPacket::new(Duration::from_nanos(at_ns), length, frame)).map(drop)

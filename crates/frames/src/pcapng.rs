@@ -22,7 +22,7 @@ impl<W: Write> Writer<W> {
     /// Starts a capture: writes its header, and the interfaces by name.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn new(out: W, interfaces: &[&str]) -> Result<Self, PcapError> {
         let mut writer = PcapNgWriter::with_endianness(out, Endianness::Little)?;
         for name in interfaces {
@@ -40,7 +40,7 @@ impl<W: Write> Writer<W> {
     /// Adds a frame (without FCS) of the `interface`-th interface with its time since 1970 and a comment.
     ///
     /// # Errors
-    /// Those of the output, or an unknown interface.
+    /// Errors of the output, or an unknown interface.
     pub fn write(&mut self, interface: u32, at: Duration, frame: &[u8], why: &str) -> Result<(), PcapError> {
         let block = EnhancedPacketBlock {
             interface_id: interface,

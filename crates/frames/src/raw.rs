@@ -1,4 +1,4 @@
-//! A test frame made of somebody else's packet: a frame of a capture, or bytes in hexadecimal.
+//! A test frame made from a user's packet: a frame of a capture, or bytes in hexadecimal.
 
 use crate::headers::{Headers, payload_type};
 use crate::{Size, field, ipv4, tag};

@@ -26,8 +26,8 @@ impl Size {
         Self { bytes_without_fcs: bytes }
     }
 
-    /// A frame of `bytes` bytes, of which the last 4 are the FCS, as in "64-byte frames".
-    /// Below 4 it is an empty frame.
+    /// A frame of `bytes` bytes including the FCS of 4 bytes, as in "64-byte frames". Below 4 it is an empty
+    /// frame.
     pub const fn with_fcs(bytes: u16) -> Self {
         Self { bytes_without_fcs: bytes.saturating_sub(Self::FCS_BYTES) }
     }

@@ -7,7 +7,7 @@ use crate::{field, ipv4, tcp, udp};
 /// Where TCP has its sequence number and its flags.
 const SEQUENCE: usize = 4;
 const FLAGS: usize = 13;
-/// Flags that only the last segment has, and the one that only the first has (RFC 3168, 6.1.2).
+/// Flags that only the last segment has, and the flag that only the first has (RFC 3168, 6.1.2).
 const LAST_ONLY: u8 = tcp::FIN | tcp::PSH;
 const CWR: u8 = 0x80;
 
@@ -22,8 +22,8 @@ pub struct Superpacket {
 }
 
 impl Superpacket {
-    /// Of a packet of `bytes` bytes, of which at least the headers are in `beginning`, with `each` bytes of
-    /// payload in a frame. `None` if it cannot be cut: it is not TCP or UDP, or it is a fragment.
+    /// The segments of a packet of `bytes` bytes, with `each` bytes of payload in a frame; `beginning` holds
+    /// at least the headers. `None` if the packet cannot be cut: it is not TCP or UDP, or it is a fragment.
     pub fn of(beginning: &[u8], bytes: usize, each: usize) -> Option<Self> {
         let headers = Headers::of_part(beginning, bytes)?;
         let is_known = matches!(headers.protocol, ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP);
@@ -41,8 +41,8 @@ impl Superpacket {
         (self.headers.end - self.payload).div_ceil(self.each).max(1)
     }
 
-    /// Writes the frame of this number, counted from 0, as it is on the wire, but without padding. Returns
-    /// its bytes; `None` if there is no such frame, or it does not fit.
+    /// Writes the frame with this number, counted from 0, in its form on the wire, but without padding.
+    /// Returns its bytes; `None` if there is no such frame, or it does not fit.
     pub fn write(&self, packet: &[u8], number: usize, into: &mut [u8]) -> Option<usize> {
         let Self { headers, payload, each } = *self;
         let count = self.frames();
@@ -144,7 +144,7 @@ mod tests {
         chunks.iter().enumerate().map(|(number, chunk)| frame(number, chunk)).collect()
     }
 
-    /// What a kernel makes of them.
+    /// The superpacket that a kernel makes of these frames.
     fn merged(frames: &[Vec<u8>]) -> Vec<u8> {
         let headers = Headers::of(&frames[0]).unwrap();
         let start = headers.payload(&frames[0]);

@@ -7,9 +7,9 @@
 //!  | trial | stream | sequence | sent_ps | check |    big-endian
 //! ```
 //!
-//! The trial is a random number, 0 outside of trials. Two testers on one network so tell their frames apart,
-//! as does a tester that still gets frames of its last trial. The highest bit of the stream is the direction
-//! ([`BACK`]).
+//! The trial is a random number, 0 outside of trials. It distinguishes the frames of two testers on one
+//! network, and the frames of a tester's last trial, which may still arrive. The highest bit of the stream is
+//! the direction ([`BACK`]).
 //!
 //! The sequence number has 36 bits, which wrap after 77 minutes at 14.88 million frames a second, and the
 //! time has the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest: it takes
@@ -21,7 +21,7 @@
 //! headers, so a routed or translated frame keeps its tag.
 //!
 //! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
-//! can check it, so a tag of another trial is known from a damaged one ([`Place::read_any`]). Random or
+//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`Place::read_any`]). Random or
 //! damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the frame. Zeros
 //! are no tag.
 //!
@@ -46,16 +46,16 @@ const CHECKSUM_BEFORE: usize = 2;
 /// The bit of a stream whose frames go from the second port to the first.
 pub const BACK: u16 = 1 << 15;
 
-/// The contents of a test tag but for the trial, which all frames of a [`Place`] share.
+/// The contents of a test tag without the trial, which all frames of a [`Place`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The stream; each has its own sequence. Those of the direction back have the bit [`BACK`].
+    /// The stream; each stream has its own sequence. Streams of the direction back have the bit [`BACK`].
     pub stream: u16,
     /// The frame's place in its stream, from 0. The lower 36 bits are written: of a tag that was read,
-    /// [`sequence_near`](Self::sequence_near) tells the whole number.
+    /// [`sequence_near`](Self::sequence_near) returns the whole number.
     pub sequence: u64,
     /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits
-    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) tells the whole time.
+    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) returns the whole time.
     pub sent_ps: u64,
 }
 
@@ -148,8 +148,8 @@ pub const fn trial(random: u64) -> u32 {
     (random % ((1 << TRIAL_BITS) - 1)) as u32 + 1
 }
 
-/// Whether the tag that begins these bytes, damaged or cut off, is one of this trial and stream: of the bytes
-/// that tell these at most one differs, and at least three are there.
+/// Whether these bytes begin with a tag of this trial and stream, damaged or cut off. Of the bytes with trial
+/// and stream, at most one may differ, and at least three must be present.
 pub fn resembles(bytes: &[u8], trial: u32, stream: u16) -> bool {
     // Whole bytes: the sequence number of the first frames ends with zeros in the last one.
     let (first, _) = Tag { stream, sequence: 0, sent_ps: 0 }.words(trial);
@@ -205,8 +205,8 @@ pub const BALANCED_BYTES: usize = BYTES + 2;
 /// Where the frames of a load have their tags, and the trial that they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Where balanced tags are. Plain ones are behind the headers of a plain test frame, which tell where
-    /// that is ([`offset`]).
+    /// The position of balanced tags. Plain tags are behind the headers of a plain test frame, which
+    /// determine the position ([`offset`]).
     balanced_at: Option<u16>,
     trial: u32,
 }
@@ -237,7 +237,7 @@ impl Place {
         self.trial
     }
 
-    /// The position of the tag in this frame, of which the headers are enough.
+    /// The position of the tag in this frame. `frame` needs to hold only the headers.
     #[inline]
     pub fn offset(self, frame: &[u8]) -> usize {
         self.balanced_at.map_or_else(|| offset(frame), usize::from)
@@ -286,8 +286,8 @@ impl Place {
         (trial == self.trial).then_some((tag, at))
     }
 
-    /// Reads the tag of a received frame, of whatever trial, which is told before it, and where it begins;
-    /// `None` without a valid one.
+    /// Reads the tag of a received frame of any trial. Returns the trial's number, the tag, and where the tag
+    /// begins; `None` without a valid tag.
     #[inline]
     pub fn read_any(self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let at = self.offset(frame);

@@ -55,7 +55,7 @@ pub struct Look<'r> {
     /// Whether tags always get the word that keeps the checksum constant, because they start at the other end
     /// of the path.
     pub balanced: bool,
-    /// The packet of which all frames are made, in place of one of UDP.
+    /// The packet that all frames are made from, in place of a UDP packet.
     pub packet: Option<&'r RawPacket>,
 }
 
@@ -376,7 +376,7 @@ impl Templates {
         self.lengths().max().unwrap_or(0)
     }
 
-    /// The lengths of all different frames, as [`longest`](Self::longest) counts them. Those of
+    /// The lengths of all different frames, as [`longest`](Self::longest) counts them. The lengths of
     /// [`each`](Self::each) are in their order.
     pub fn lengths(&self) -> impl Iterator<Item = usize> {
         self.places.iter().zip(self.heads()).map(|(place, head)| {

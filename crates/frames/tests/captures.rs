@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 /// A frame as both sides see it: time in ns, captured bytes, original length.
 type Seen = (Option<i128>, Vec<u8>, usize);
 
-/// What a reader gets of a file, and whether it gets to the end.
+/// The frames that a reader gets from a file, and whether it gets to the end.
 type Read = (Vec<Seen>, bool);
 
 /// Numbers in an order of bytes, one after the other.
@@ -354,7 +354,7 @@ fn ours(path: &Path) -> (Vec<Captured>, Option<CaptureError>) {
     (frames, None)
 }
 
-/// Whether the programs are there.
+/// Whether the programs are installed.
 fn have(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let found =
@@ -577,7 +577,7 @@ fn packets_above_other_link_layers_become_ethernet_frames() {
         });
         assert!(seen[0] == seen[1] && seen[0].len() > 100, "{}", String::from_utf8_lossy(&seen.concat()));
     }
-    // What was sent to all is.
+    // A frame that was sent to all stays a broadcast.
     for (link, mut head) in [(113, cooked(0x0806, 1, 6)), (276, cooked_2(0x0806, 1))] {
         head[if link == 113 { 1 } else { 10 }] = 1;
         let bytes = [head, arp.clone()].concat();

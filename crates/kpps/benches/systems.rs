@@ -20,7 +20,7 @@ const SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const PORTS: &[&str] = &["packet", "xdp", "udp"];
 /// The devices under test, and the ports that can be at them: a bridge has no addresses for sockets.
 const SYSTEMS: [(&str, &[&str]); 2] = [("bridge", &["packet", "xdp"]), ("router", PORTS)];
-/// The loads, and what the way out carries then, in frames per second, if it is bounded.
+/// The loads, and the rate of the exit at each, in frames per second, if the exit is limited.
 const LOADS: [(&str, Option<u32>); 2] = [("50kpps", None), ("max", Some(25_000))];
 
 /// A device under test between `a` and `b`.
@@ -28,7 +28,7 @@ struct Rig {
     /// Where `a` and `b` are, and the bridge, if it is that.
     ends: Net,
     router: Option<Net>,
-    /// What to tell `kpps trial` of it.
+    /// Its arguments of `kpps trial`.
     words: Vec<String>,
 }
 
@@ -58,8 +58,7 @@ impl Rig {
         Some(Self { ends, router: Some(router), words })
     }
 
-    /// Bounds the way out of the device under test to so many frames of a size a second; false if the kernel
-    /// cannot.
+    /// Limits the device under test to sending `pps` frames of `size` a second; false if the kernel cannot.
     fn bound(&self, size: u16, pps: Option<u32>) -> bool {
         let (net, way_out) = self.router.as_ref().map_or((&self.ends, "pb"), |router| (router, "rb"));
         let Some(pps) = pps else { return true };
@@ -126,7 +125,7 @@ fn cells(trial: &Value) -> [String; 7] {
     ]
 }
 
-/// What should not be.
+/// The faults of a trial.
 fn faults(trial: &Value) -> Vec<String> {
     let mut faults: Vec<_> = ["duplicated", "reordered", "corrupted"]
         .into_iter()
@@ -148,7 +147,7 @@ fn difference(trials: [&Value; 2], pointer: &str) -> Option<f64> {
     Some((second? - first?).abs() / first.filter(|first| *first > 0.0)?)
 }
 
-/// What differs too much between two trials of the same load; prints how much.
+/// The values that differ too much between two trials of the same load. Prints how much.
 fn differences(trials: [&Value; 2]) -> Vec<String> {
     let mut found = Vec::new();
     for (name, pointer, most) in [("received", "/received", 0.03), ("p50", "/latency_ns/p50", 0.1)] {
@@ -178,7 +177,7 @@ fn main() -> ExitCode {
     let duration =
         words.iter().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.ends_with('s'));
     let duration = duration.map_or("10s", |word| word);
-    // Of a column of which none is named all are.
+    // If no member of a column is named, all members are wanted.
     let wanted = |all: &[&str], one: &str| {
         let named = |name: &str| words.iter().any(|word| word == name);
         named(one) || !all.iter().any(|name| named(name))

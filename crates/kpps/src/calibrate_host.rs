@@ -1,4 +1,4 @@
-//! `kpps calibrate-host`: what a frame and an interrupt cost on a machine, from curves measured on it.
+//! `kpps calibrate-host`: the costs of a frame and an interrupt on a machine, from curves measured on it.
 
 use crate::error::Failure;
 use crate::heading;
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
-    /// Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
+    /// Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
     #[arg(long, value_name = "FOLDER", help_heading = heading::AGENTS)]
     to: Option<PathBuf>,
     #[command(flatten)]

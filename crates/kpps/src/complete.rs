@@ -1,5 +1,5 @@
-//! What a shell offers for a value: names of profiles and studies, interfaces, ports. The shell asks the
-//! command itself, so the values are those of this build and of this host.
+//! The completions of a value in a shell: names of profiles and studies, interfaces, ports. The shell asks
+//! the command itself, so the values are those of this build and of this host.
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -12,7 +12,7 @@ pub const ASKED: &str = "COMPLETE";
 /// Where a system has its interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
-/// The argument with what a shell offers for its values, if that is known.
+/// The argument with the completions of its values, if they are known.
 pub fn with_values(arg: Arg) -> Arg {
     let values: fn() -> Vec<String> = match arg.get_long().unwrap_or(arg.get_id().as_str()) {
         "machine" => || kpps_profiles::names(Kind::Machine),
@@ -64,7 +64,7 @@ pub fn answer() {
     }
 }
 
-/// The command with what a shell offers for the values of all its commands.
+/// The command with the completions for the values of all its commands.
 fn commands() -> Command {
     let mut command = crate::command();
     command.build();

@@ -36,8 +36,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
-    /// 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load
-    /// that is too high for the tester]
+    /// 100kpps..100%/100kpps; on ports and guests, growing steps from 10kpps; on ports, the last step is the
+    /// first load that the tester cannot sustain]
     #[arg(long, value_name = "LOAD,…", help_heading = heading::LOAD)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
@@ -53,7 +53,7 @@ pub struct Arguments {
     target: Target,
 }
 
-/// What a curve is measured on.
+/// The testbed of a curve.
 struct Ready {
     testbeds: Vec<NamedTestbed>,
     source: Box<dyn Source>,

@@ -11,10 +11,10 @@ pub enum Failure {
     /// A check did not hold.
     #[error("{0}")]
     Check(String),
-    /// What the command needs failed: a system call, a device, an engine.
+    /// A resource of the command failed: a system call, a device, an engine.
     #[error("{0}")]
     Failed(String),
-    /// What was measured is no valid measurement.
+    /// The result is no valid measurement.
     #[error("{0}")]
     Invalid(String),
     /// The user interrupted the command.

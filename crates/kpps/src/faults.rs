@@ -27,8 +27,8 @@ pub struct Arguments {
     /// Run worlds for this long (60s) instead of a fixed number
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "worlds", help_heading = heading::TIME)]
     duration: Option<Duration>,
-    /// Print the last thousand events of the world of --seed. If it fails, kpps looks for the smallest world
-    /// that fails in the same way, and prints its events
+    /// Print the last thousand events of the world of --seed. If it fails, kpps searches for the smallest
+    /// world that fails in the same way, and prints its events
     #[arg(long, conflicts_with_all = ["worlds", "duration"])]
     trace: bool,
     #[command(flatten)]

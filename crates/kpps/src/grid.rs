@@ -118,7 +118,7 @@ impl Arguments {
         }
     }
 
-    /// The testbed that all cells share, if it is not the simulator, and what the live view reads of it.
+    /// The testbed that all cells share, if it is not the simulator, and its source for the live view.
     fn shared(&self, session: &Session) -> Result<(Option<Shared>, Box<dyn Source>), Failure> {
         if self.target.is_simulated() {
             return Ok((None, Box::new(())));

@@ -1,7 +1,7 @@
 //! The headings of options in the help. Each option names its own; options without one are those of the
 //! command alone, and stand first.
 
-/// What is measured: ports, a guest, a known rate.
+/// The system under test: ports, a guest, a known rate.
 pub const TESTBED: &str = "Testbed";
 /// The simulated machine.
 pub const MACHINE: &str = "Machine";
@@ -15,17 +15,17 @@ pub const REPLAY: &str = "Replay";
 pub const SEARCH: &str = "Search";
 /// Durations.
 pub const TIME: &str = "Time";
-/// What is known of the device under test, and done to it.
+/// Knowledge of the device under test, and control of it.
 pub const DEVICE_UNDER_TEST: &str = "Device under test";
-/// Where results go.
+/// Destinations of results.
 pub const RESULTS: &str = "Results";
-/// What a result must keep.
+/// Bounds of results.
 pub const BOUNDS: &str = "Bounds";
-/// How cards are served, and on which CPUs.
+/// Service of cards, and CPUs.
 pub const CARDS_AND_CPUS: &str = "Cards and CPUs";
 /// Ports of other hosts.
 pub const AGENTS: &str = "Agents";
-/// What is shown of a run.
+/// Progress of a run.
 pub const VIEW: &str = "View";
 
 /// All headings in the order of a command's help.

@@ -208,7 +208,8 @@ mod tests {
             .flat_map(|it| it.get_arguments())
             .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
             .collect();
-        // What starts other programs, or kpps itself in a guest; and the arguments that repeat a measurement.
+        // These files start other programs, or kpps in a guest, or make arguments that repeat a
+        // measurement.
         let starts =
             ["qemu/src/process.rs", "qemu/src/lab/apt.rs", "qemu/src/lab/workload", "study/src/choose.rs"];
         let (mut files, mut found, mut folders) = (0, Vec::new(), vec![root().join("crates")]);

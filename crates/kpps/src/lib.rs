@@ -96,7 +96,7 @@ enum Command {
     Compare(compare::Arguments),
     /// Merge files of --resume into one: the shares of a grid that several machines measured
     Merge(merge::Arguments),
-    /// Find what a frame and an interrupt cost on a machine, from curves measured on it, for the simulator
+    /// Find the costs of a frame and an interrupt on a machine, from curves measured on it, for the simulator
     CalibrateHost(calibrate_host::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]
@@ -132,11 +132,11 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Erro
     Ok((Arguments::from_arg_matches(&matches)?.command, output::refuse_overwriting(&matches)))
 }
 
-/// Runs the command with these words, the first of which is its name, in a program that has called it. What
-/// it prints goes to the caller.
+/// Runs the command with these words in the program that calls it. The first word is the command's name. Its
+/// output goes to the caller.
 ///
 /// # Errors
-/// Why it failed. What was measured before that has gone to the caller.
+/// The reason why it failed. Earlier results have gone to the caller.
 pub fn call(words: impl IntoIterator<Item = OsString>, session: &Session) -> Result<(), Failure> {
     let words: Vec<OsString> = words.into_iter().collect();
     #[cfg(feature = "ports")]
@@ -171,8 +171,8 @@ pub fn session_of_process() -> Session {
     }
 }
 
-/// Runs the command with these words, the first of which is its name, as a process of its own does. Returns
-/// its exit code.
+/// Runs the command with these words as a process of its own does. The first word is the command's name.
+/// Returns its exit code.
 pub fn process(words: impl IntoIterator<Item = OsString>, session: &Session) -> u8 {
     let result = match parse(words) {
         Ok((command, refused)) => refused.and_then(|()| run(command, session)),

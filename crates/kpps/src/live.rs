@@ -1,4 +1,4 @@
-//! The live view of a run: when it is shown, and what it reads.
+//! The live view of a run: when it is shown, and its source.
 
 use crate::error::Failure;
 use crate::heading;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A testbed that is ready.
 pub struct OpenTestbed {
     pub testbed: Box<dyn Testbed>,
-    /// What the live view reads while a trial runs.
+    /// The source that the live view reads while a trial runs.
     pub source: Box<dyn Source>,
     /// Facts about the testbed, by name.
     pub environment: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Shows a run until what is returned is dropped. `for_machines`: its results are not for people.
+    /// Shows a run until the returned value is dropped. `for_machines`: its results are not for people.
     pub fn view(
         self,
         session: &Session,

@@ -21,7 +21,7 @@ mod closed_output {
         {
             let _ = dup2_stdout(&null);
             if std::os::fd::AsRawFd::as_raw_fd(&null) == 1 {
-                // It is the one that is kept.
+                // This is the descriptor that stays open.
                 std::mem::forget(null);
             }
         }

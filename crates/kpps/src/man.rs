@@ -29,8 +29,8 @@ const EXIT_STATUS: [(&str, &str); 5] = [
   kpps man | man -l -          read the page of kpps
   kpps man ~/.local/share/man/man1    install the pages of kpps and all its commands")]
 pub struct Arguments {
-    /// Write the pages of kpps and of all its commands into this folder, which is made if missing [default:
-    /// print that of kpps]
+    /// Write the pages of kpps and of all its commands into this folder, which is created if it does not
+    /// exist [default: print that of kpps]
     folder: Option<PathBuf>,
 }
 
@@ -156,7 +156,7 @@ fn sections(remarks: &str) -> Vec<(String, Vec<Block<'_>>)> {
         match heading {
             _ if lines.is_empty() => words.into_iter().for_each(|line| add("Notes", Block::Words(line))),
             Some("Examples") => add("Examples", Block::Lines(lines)),
-            // What an example is for.
+            // The purpose of an example.
             Some(_) if has_commands => {
                 words.into_iter().for_each(|line| add("Examples", Block::Words(line)));
                 add("Examples", Block::Lines(lines));

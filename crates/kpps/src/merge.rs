@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 A result that is in several journals is taken once.")]
 pub struct Arguments {
-    /// The journal to add to, made if missing
+    /// The journal to add to, which is created if it does not exist
     into: PathBuf,
     /// The journals whose results are added: files of --resume
     #[arg(required = true, num_args = 1.., value_name = "JOURNAL")]

@@ -45,7 +45,7 @@ pub struct Arguments {
     target: Target,
 }
 
-/// What is searched for.
+/// The goals of the search.
 #[derive(Args)]
 pub struct Goals {
     /// Length of one trial [default: 1s; in the simulator 50ms of virtual time]

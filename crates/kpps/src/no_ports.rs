@@ -1,4 +1,4 @@
-//! What stands in for ports in a build without the feature `ports`: no options, and an answer that says why.
+//! A substitute for ports in a build without the feature `ports`: no options, and an error with the reason.
 
 use crate::error::Failure;
 use crate::live::{Live, OpenTestbed};

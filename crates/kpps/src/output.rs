@@ -1,4 +1,4 @@
-//! Options of where results go, and of what they must keep.
+//! Options for the destinations of results, and for their bounds.
 
 use crate::error::Failure;
 use crate::heading;
@@ -28,8 +28,8 @@ pub struct Outputs {
     /// Write the results as comma-separated values to this file; `-` is standard output
     #[arg(long, value_name = "FILE|-", help_heading = heading::RESULTS)]
     csv: Option<PathBuf>,
-    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made
-    /// if missing
+    /// Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is
+    /// created if it does not exist
     #[arg(long, value_name = "FILE|FOLDER", help_heading = heading::RESULTS)]
     report: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ fn replaced_file(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// What a result must keep, or the command ends with exit code 1.
+/// The bounds of a result. If the result breaks one, the command ends with exit code 1.
 #[derive(Args, Clone)]
 pub struct BoundArguments {
     /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
@@ -107,8 +107,8 @@ pub struct BoundArguments {
     /// End with exit code 1 if 99 % of the frames take longer: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency, help_heading = heading::BOUNDS)]
     max_p99: Option<Duration>,
-    /// End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that
-    /// --watch shows as a whole
+    /// End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that
+    /// --watch covers the whole path
     #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = heading::BOUNDS)]
     max_unexplained: Option<f64>,
 }
@@ -124,8 +124,8 @@ impl BoundArguments {
 /// Where measurements are kept, to resume from.
 #[derive(Args, Clone, Default)]
 pub struct Resume {
-    /// Keep every measurement in this file, and do not repeat those that it has of the same system; made if
-    /// missing
+    /// Keep every measurement in this file, which is created if it does not exist, and do not repeat
+    /// measurements of the same system that it has
     #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     resume: Option<PathBuf>,
 }
@@ -147,7 +147,7 @@ impl Resume {
         Ok(self.open(session)?.map(|journal| resume::Resume::new(journal, is_simulated)))
     }
 
-    /// Opens it for simulations, whose equals have equal results.
+    /// Opens it for simulations: equal simulations have equal results.
     pub fn finished<T>(&self, session: &Session) -> Result<Finished<T>, Failure>
     where
         T: Clone + Serialize + DeserializeOwned,
@@ -155,7 +155,7 @@ impl Resume {
         Ok(Finished::new(self.open(session)?, &kpps_profiles::program()))
     }
 
-    /// Ends the use of the file; `so_far` is what there is if the user interrupted the run.
+    /// Ends the use of the file; `so_far` names the results so far if the user interrupted the run.
     pub fn end<T>(&self, finished: Finished<T>, session: &Session, so_far: &str) -> Result<(), Failure>
     where
         T: Clone + Serialize,

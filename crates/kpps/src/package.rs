@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What runs the same command with the package.
+/// Python code that runs the same command with the package.
 const RUN: &str = "import sys
 try: from kpps.__main__ import main
 except ImportError as error: sys.exit(f'kpps: --on takes kpps for Python, which is not here ({error}): pip install kpps')

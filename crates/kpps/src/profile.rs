@@ -1,4 +1,4 @@
-//! `kpps profile`: where CPU time goes, by function and level, and what each frame costs.
+//! `kpps profile`: where CPU time goes, by function and level, and the cost of each frame.
 
 use crate::error::Failure;
 use crate::heading;

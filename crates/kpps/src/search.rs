@@ -1,4 +1,4 @@
-//! What `kpps ndr`, `sizes` and `rfc2544` have in common: the range, the journal, the runner of trials.
+//! Common parts of `kpps ndr`, `sizes` and `rfc2544`: the range, the journal, the runner of trials.
 
 use crate::error::Failure;
 use crate::heading;
@@ -69,7 +69,8 @@ impl SearchArguments {
         Ok((document, end.and(runner.close())))
     }
 
-    /// Why a measurement ended early, as the command's end; `so_far` is what there is in an interrupted one.
+    /// The reason why a measurement ended early, as the command's end; `so_far` names the results of an
+    /// interrupted one.
     pub fn ended(&self, error: Error, so_far: &str) -> Failure {
         match error {
             Error::Interrupted => {

@@ -22,7 +22,7 @@ pub struct Session {
     pub caller: Option<Arc<dyn Caller>>,
     /// The machines that measure the cells of its grids, if not this one.
     pub engine: Option<Arc<dyn Engine>>,
-    /// What is to be done before a second Ctrl-C ends the process.
+    /// The function to call before a second Ctrl-C ends the process.
     pub at_exit: Option<fn()>,
 }
 
@@ -60,12 +60,12 @@ impl Session {
         Ok(())
     }
 
-    /// Tells users a line.
+    /// Prints a line for the user.
     pub fn tell(&self, line: &str) {
         files::tell_caller(self.caller.as_deref(), line);
     }
 
-    /// Shows a run until what is returned is dropped: in this form, or by the caller.
+    /// Shows a run until the returned value is dropped: in this form, or by the caller.
     pub fn view(&self, progress: Progress, source: Box<dyn Source>, show: Show) -> View {
         let at_exit = self.at_exit;
         match &self.caller {

@@ -62,7 +62,7 @@ impl Machine {
     }
 }
 
-/// What runs on top of the driver in the simulator: a receiver, or an app between two cards.
+/// The program on top of the driver in the simulator: a receiver, or an app between two cards.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OnTop {
     /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of

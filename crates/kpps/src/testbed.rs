@@ -1,4 +1,4 @@
-//! What a trial runs on: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
+//! The testbed of a trial: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
 
 use crate::error::Failure;
 use crate::heading;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is measured.
+/// The arguments that choose a testbed.
 #[derive(Args)]
 #[command(
     mut_arg("machine", |machine| machine.help("The simulated machine: a name (`kpps list machines`) or a .toml file \
@@ -125,7 +125,7 @@ impl Target {
         self.clock.unwrap_or(Clock::Instructions)
     }
 
-    /// What kind of testbed it is.
+    /// The kind of testbed.
     pub fn kind(&self) -> Kind {
         Kind::of(&self.testbed)
     }
@@ -189,7 +189,7 @@ impl Target {
         Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
     }
 
-    /// Opens all guests, each with its name, and says what they have in common.
+    /// Opens all guests, each with its name, and returns their common properties.
     #[cfg(all(target_os = "linux", feature = "ports"))]
     pub fn open_guests(&self) -> Result<kpps_qemu::lab::Guests, Failure> {
         kpps_tester::provenance::begin();

@@ -42,10 +42,10 @@ pub struct Arguments {
     /// Let the driver copy the fragments into one buffer
     #[arg(long, requires = "fragments")]
     coalesce: bool,
-    /// What computes the UDP checksum: none (the datagrams have none), cpu or card
+    /// Place where the UDP checksum is computed: none (the datagrams have none), cpu or card
     #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     checksum: By,
-    /// What inserts the VLAN tag: none (the frames have none), cpu or card
+    /// Place where the VLAN tag is inserted: none (the frames have none), cpu or card
     #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     vlan_insertion: By,
     /// Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames

@@ -37,16 +37,16 @@ pub struct Params {
     /// Whether each direction has a bus of its own (PCI Express): to memory and CPUs, and from them.
     #[serde(default)]
     pub duplex: bool,
-    /// The target disconnects a card's write at multiples of so many bytes; 0: never.
+    /// The target disconnects a card's write at multiples of this number of bytes; 0: never.
     #[serde(default)]
     pub write_disconnect_bytes: u32,
-    /// The target disconnects a card's read at multiples of so many bytes, and the rest waits for its first
-    /// word again. 0: never.
+    /// The target disconnects a card's read at multiples of this number of bytes, and the rest waits for its
+    /// first word again. 0: never.
     #[serde(default)]
     pub read_disconnect_bytes: u32,
     /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.
     pub register_read_ps: u64,
-    /// What a register write costs the CPU: a posted write leaves through the bridge's buffer.
+    /// The cost of a register write for the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
     /// Writes that this buffer holds. The CPU waits while it is full, until the oldest has crossed the bus.
     /// 0: it never is.
@@ -55,7 +55,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a bus can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     #[inline]
     pub fn check(&self) -> Result<(), String> {
         for (name, bytes) in [
@@ -110,7 +110,7 @@ pub struct Background {
     pub bytes: u32,
 }
 
-/// What became of a [`Background`] device's bursts.
+/// The fate of a [`Background`] device's bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundTally {
     /// Bursts requested.
@@ -280,7 +280,7 @@ impl Bus {
         }
     }
 
-    /// A register read by the CPU, begun at `now_ps`: returns when the answer is there.
+    /// A register read by the CPU, begun at `now_ps`: returns when the answer has arrived.
     #[inline]
     pub fn register_read(&mut self, now_ps: u64, offset: u32) -> u64 {
         self.register(now_ps, What::RegisterRead, offset) + self.params.register_read_ps
@@ -338,7 +338,7 @@ impl Bus {
         self.background_next_ps = first_ps;
     }
 
-    /// What became of the background device's bursts that were due by `now_ps`, which is no earlier than any
+    /// The fate of the background device's bursts that were due by `now_ps`, which is no earlier than any
     /// [`Bus::transfer`] so far.
     #[inline]
     pub fn background_tally(&mut self, now_ps: u64) -> BackgroundTally {

@@ -96,7 +96,7 @@ impl Usage {
         self.hardirq_ps + self.softirq_ps + self.thread_ps
     }
 
-    /// What has been added since `earlier`.
+    /// The increase since `earlier`.
     #[inline]
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
@@ -109,7 +109,7 @@ impl Usage {
     }
 }
 
-/// How often the CPUs did what is expensive.
+/// Counts of the CPUs' expensive operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Interrupt handlers entered, those of timers included.
@@ -133,7 +133,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What has been added since `earlier`.
+    /// The increase since `earlier`.
     #[inline]
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
@@ -177,7 +177,7 @@ struct Inner {
     caches: Box<[Cache]>,
 }
 
-/// The cache of a CPU, as far as it is known what it has pushed out.
+/// The cache of a CPU, as a count of fetched lines, which shows whether earlier lines were evicted.
 #[derive(Default)]
 struct Cache {
     fetched: Cell<u64>,
@@ -687,15 +687,15 @@ impl Machine {
         seen.now(self);
     }
 
-    /// Whether the CPU's cache has what it touched then: it has not fetched a whole cache of other lines
-    /// since.
+    /// Whether the CPU's cache still has the lines that it touched then: it has not fetched a whole cache of
+    /// other lines since.
     #[inline]
     fn has(&self, seen: &Seen) -> bool {
         let fetched = self.0.caches.get(self.0.cpu.get()).map_or(0, |cache| cache.fetched.get());
         seen.0.get().is_some_and(|then| fetched - then.min(fetched) < self.0.host.cache_lines)
     }
 
-    /// The CPU enters an interrupt handler. What its cache still has of the handler's lines costs nothing
+    /// The CPU enters an interrupt handler. Lines of the handler that are still in its cache cost nothing
     /// more.
     #[inline]
     pub fn enter_interrupt(&self) {

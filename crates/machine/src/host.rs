@@ -1,9 +1,9 @@
 //! The costs of a simulated host: its CPU, its caches and its memory allocator.
 //!
-//! What a driver and a kernel do to a packet buffer, a descriptor or an interrupt is the same work on every
-//! host: so many cycles and so many cache lines ([`Work`]). A host says how long its cycles are, what a line
-//! costs from memory and from its cache, and how much its cache holds ([`Host`]). [`Params::new`] makes times
-//! of both.
+//! The work of a driver and a kernel on a packet buffer, a descriptor or an interrupt is the same on every
+//! host: a number of cycles and a number of cache lines ([`Work`]). A host says how long its cycles are, what
+//! a line costs from memory and from its cache, and how much its cache holds ([`Host`]). [`Params::new`]
+//! makes times of both.
 
 use crate::limits::{STEP_PS, check};
 use serde::Deserialize;
@@ -14,10 +14,10 @@ use serde::Deserialize;
 pub struct Host {
     /// Size of a cache line in bytes.
     pub cache_line_bytes: usize,
-    /// Fetching one line from memory: one that a card has written, or that was away too long.
+    /// Fetching one line from memory: a card has written the line, or it was evicted.
     pub cache_miss_ps: u64,
-    /// What one fetch of a packet structure brings, where lines come together: the line and its neighbour; 0:
-    /// one line.
+    /// Bytes that one fetch of a packet structure brings, where a line and its neighbour are fetched
+    /// together; 0: one line.
     #[serde(default)]
     pub fetch_bytes: usize,
     /// Bytes of the largest cache.
@@ -31,8 +31,8 @@ pub struct Host {
     /// Cycles of its own that this CPU takes into an interrupt handler and out of it: vector, privilege,
     /// pipeline, interrupt controller.
     pub interrupt_cycles: u64,
-    /// Cycles of its own for an instruction that waits until all others are done: a locked one, or one that
-    /// turns interrupts off or on.
+    /// The CPU's own cycles for an instruction that waits until all others are done: a locked instruction, or
+    /// an instruction that turns interrupts off or on.
     pub lock_cycles: u64,
     /// Fetching one line that another CPU has written.
     pub line_transfer_ps: u64,
@@ -58,7 +58,7 @@ pub struct Host {
     /// Developer's Manual, volume 3A, Memory Cache Control: Strong Uncacheable).
     #[serde(default)]
     pub ring_uncached: bool,
-    /// What the CPU waits for a write of at most 8 bytes to such memory; `None`: as long as for a read, as
+    /// The CPU's wait for a write of at most 8 bytes to such memory; `None`: as long as for a read, as
     /// neither may pass the other. A read takes `cache_miss_ps`: the CPU waits for the same memory.
     #[serde(default)]
     pub uncached_write_ps: Option<u64>,
@@ -101,7 +101,7 @@ pub struct Work {
     pub fill_cycles: u64,
     /// The kernel's instructions to enter an interrupt handler and to leave it, beside the CPU's own.
     pub interrupt_cycles: u64,
-    /// Cache lines of code and data that an interrupt touches, and that were pushed out if the last one is
+    /// Cache lines of code and data that an interrupt touches, and that were evicted if the last interrupt is
     /// long ago.
     pub interrupt_lines: u32,
     /// Taking a packet buffer and its structure from the CPU's array, and setting the structure up.
@@ -112,7 +112,7 @@ pub struct Work {
     pub free_cycles: u64,
     /// Instructions beside these that wait for all others.
     pub free_locks: u64,
-    /// Moving a batch of buffers between a CPU's array and the one that CPUs share, under a lock.
+    /// Moving a batch of buffers between a CPU's array and the array that CPUs share, under a lock.
     pub batch_cycles: u64,
     /// Moving one buffer between an array and the allocator's lists.
     pub list_cycles: u64,
@@ -140,7 +140,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether it can be so; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         check(&[
@@ -248,7 +248,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// What `work` takes on `host`.
+    /// The cost of `work` on `host`.
     pub fn new(host: &Host, work: &Work) -> Self {
         let own = |cycles: u64| cycles * host.cycle_ps;
         let ps = |cycles| pentium_iii_ps(cycles, host.cycles_ratio, host.cycle_ps);
@@ -296,21 +296,21 @@ impl Params {
         }
     }
 
-    /// The time of so many cycles of a Pentium III.
+    /// The time of `cycles` cycles of a Pentium III.
     #[inline]
     pub fn pentium_iii_ps(&self, cycles: u64) -> u64 {
         pentium_iii_ps(cycles, self.cycles_ratio, self.cycle_ps)
     }
 }
 
-/// The time of so many cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
+/// The time of `cycles` cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
 #[inline]
 fn pentium_iii_ps(cycles: u64, cycles_ratio: f64, cycle_ps: u64) -> u64 {
     (cycles as f64 * cycles_ratio * cycle_ps as f64).round() as u64
 }
 
 impl Host {
-    /// Whether a host can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         if !(16..=128).contains(&self.cache_line_bytes) || !self.cache_line_bytes.is_power_of_two() {
             return Err(format!("cache_line_bytes = {} is not 16, 32, 64 or 128", self.cache_line_bytes));

@@ -1,6 +1,6 @@
 //! The simulated host's memory, shared by the CPU and the cards.
 //!
-//! It also keeps what a snooping cache would know: which cache lines a card has written since the CPU last
+//! It also keeps the state of a snooping cache: which cache lines a card has written since the CPU last
 //! touched them. So touching a received descriptor costs a miss.
 //!
 //! This is one of the two files of this crate with `unsafe`: the driver must see ring words as atomics and
@@ -62,7 +62,7 @@ impl Memory {
                 at = at.next_multiple_of(boundary.max(align as u64));
             }
         }
-        // No sum may wrap: what is allocated is exclusive.
+        // No sum may wrap: allocated memory is exclusive.
         let end = usize::try_from(at - BASE).ok()?.checked_add(bytes)?;
         if end > self.layout.size() {
             return None;
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(other.as_slice(), [7; 64]);
     }
 
-    /// A size that wraps must not lead to memory that somebody has.
+    /// A size that wraps must not lead to memory that is in use.
     #[test]
     fn allocations_never_overlap() {
         let memory = Memory::new(8192, 32);

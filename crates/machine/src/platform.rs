@@ -76,11 +76,11 @@ impl Platform for Card {
     }
 }
 
-/// Ring memory; touching a descriptor costs what it costs on this host.
+/// Ring memory; touching a descriptor has its cost on this host.
 ///
-/// In memory that is not cached, a look at a descriptor is one read: status, errors, length and checksum are
-/// in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them reads more
-/// often. Filling a descriptor is two writes.
+/// In memory that is not cached, an examination of a descriptor is one read: status, errors, length and
+/// checksum are in one word of 8 bytes, which is all that the driver loads. A driver that loads each of them
+/// reads more often. Filling a descriptor is two writes.
 pub struct Ring {
     words: Words,
     machine: Machine,
@@ -125,7 +125,7 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// The CPU, in `function`, touches so many lines of the packet structure.
+    /// The CPU, in `function`, touches `lines` lines of the packet structure.
     #[inline]
     fn touch_structure(&self, function: Function, lines: u32) {
         let cpu = self.machine.cpu();
@@ -191,8 +191,8 @@ impl Buffer for Buf {
     }
 }
 
-/// How a kernel's allocator keeps free buffers: arrays of each CPU, which return last what was freed first,
-/// an array that the CPUs share, and lists.
+/// How a kernel's allocator keeps free buffers: arrays of each CPU, which return the buffer that was freed
+/// last, an array that the CPUs share, and lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arrays {
@@ -211,7 +211,7 @@ impl Arrays {
     /// An allocator that never moves a buffer.
     pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0, listed: None };
 
-    /// Whether an allocator can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         check(&[
             ("buffers.array", self.array, 0..=1 << 20),
@@ -224,7 +224,7 @@ impl Arrays {
 
 /// Where packet buffers come from. A handle: clones share the free buffers.
 ///
-/// It is the kernel's allocator, with its costs. What a buffer costs depends on where it was: in the array
+/// It is the kernel's allocator, with its costs. The cost of a buffer depends on where it was: in the array
 /// of the CPU, in the lists, or in a page that was never used; and on how many lines the CPU has fetched
 /// since it last touched the buffer's structure. [`Allocator::recycling`] is a list in front of it, as
 /// drivers and routers have that recycle their buffers.
@@ -507,7 +507,7 @@ mod tests {
         Machine::new(host, World::new(Memory::new(1 << 20, LINE), bus))
     }
 
-    /// What some work takes.
+    /// The cost of some work.
     fn cost(machine: &Machine, work: impl FnOnce()) -> u64 {
         let began = machine.now_ps();
         work();
@@ -521,7 +521,7 @@ mod tests {
         let machine = machine();
         let mut source = Allocator::new(&machine, 8, 2048, ARRAYS);
         let mut held = None;
-        // Two buffers of fresh pages, of which one is taken with its structure cold.
+        // Two buffers of fresh pages. One is taken, with its structure cold.
         let first = cost(&machine, || held = source.take());
         assert_eq!(first, 1 + 2 * (5_000 + 7_000_000 + 4 * 100_000) + 6 * 100_000);
         assert_eq!(cost(&machine, || source.give(held.take().unwrap())), 2);

@@ -6,7 +6,7 @@ pub trait Traffic {
     /// [`Traffic::frame`] changes it, and, for a source that [answers](Traffic::answers), the frames that the
     /// card sends.
     fn next_ps(&self) -> u64;
-    /// Whether it reacts to what the card sends, as the other end of a connection does.
+    /// Whether it reacts to the card's frames, as the other end of a connection does.
     #[inline]
     fn answers(&self) -> bool {
         false

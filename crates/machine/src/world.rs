@@ -71,7 +71,7 @@ struct Slot {
     traffic: Box<dyn Traffic>,
     /// When its next frame arrives: [`Traffic::next_ps`], remembered.
     arrival_ps: u64,
-    /// The traffic depends on what the card sends.
+    /// The traffic depends on the card's frames.
     answers: bool,
     receiver: Box<dyn Receiver>,
 }

@@ -6,7 +6,7 @@ use kpps_results::ndr::Ndr;
 use kpps_results::{Curve, Doubt, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
 
-/// What a result must keep. A bound on what was not observed is broken.
+/// The bounds of a result. A bound on a value that was not observed is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
     /// The largest loss of the device under test, 0 to 1.
@@ -24,8 +24,8 @@ impl Bounds {
     /// bound; in the simulator a livelock is a result.
     ///
     /// # Errors
-    /// [`Error::Broken`]: what is broken, and by how much, in one line. [`Error::Invalid`] of a trial that
-    /// keeps everything and is no valid measurement.
+    /// [`Error::Broken`]: the broken bounds, and by how much, in one line. [`Error::Invalid`] for a trial
+    /// that keeps all bounds and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
         let dead = trial.directions.iter().filter_map(|direction| {
             let Direction { from, to, sent, received, corrupted, .. } = direction;
@@ -86,8 +86,8 @@ impl Bounds {
         all_kept(&broken)
     }
 
-    /// Checks curves: loss and p99 at each load, and the best rate of each series. A series of which no frame
-    /// arrived at any load is an error without any bound, but in the simulator.
+    /// Checks curves: loss and p99 at each load, and the best rate of each series. A series without a
+    /// delivered frame at any load is an error without any bound, but in the simulator.
     ///
     /// # Errors
     /// As those of [`trial`](Self::trial).
@@ -222,7 +222,7 @@ fn all_kept(broken: &[String]) -> Result<(), Error> {
 /// A largest loss: 0 to below 1, or per cent.
 ///
 /// # Errors
-/// What a loss looks like.
+/// The message shows the form of a loss.
 pub fn loss(text: &str) -> Result<f64, String> {
     match text {
         "0" | "0%" => Ok(0.0),
@@ -235,7 +235,7 @@ pub fn loss(text: &str) -> Result<f64, String> {
 /// A rate in frames per second, not relative to a line.
 ///
 /// # Errors
-/// What a rate looks like.
+/// The message shows the form of a rate.
 pub fn rate_pps(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(crate::units::Rate::Pps(pps)) if pps.is_finite() => Ok(pps),
@@ -246,7 +246,7 @@ pub fn rate_pps(text: &str) -> Result<f64, String> {
 /// A latency: 1 ns to 1 h, as 100us.
 ///
 /// # Errors
-/// What a latency looks like.
+/// The message shows the form of a latency.
 pub fn latency(text: &str) -> Result<Duration, String> {
     let help = || format!("'{text}' is not a latency: give it as 100us, 2.5ms or 1s");
     let (value, unit) = crate::units::number(text).ok_or_else(help)?;
@@ -288,7 +288,7 @@ mod tests {
         max_unexplained: None,
     };
 
-    /// Who watches the whole path may ask for a ledger that closes.
+    /// A user who watches the whole path may ask for a ledger that closes.
     #[test]
     fn what_no_place_accounts_for_has_a_bound() {
         let dropped = [("somewhere".to_owned(), 7)].into();

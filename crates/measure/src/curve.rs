@@ -18,7 +18,7 @@ const REAL_LOADS: [f64; 20] =
 const GUEST_LOADS: usize = 12;
 
 /// The loads of a curve in real time, where a trial takes long: growing steps below line rate. For a guest in
-/// QEMU they end at 800,000; otherwise at what is `allowed`, if that is limited.
+/// QEMU they end at 800,000; otherwise at the `allowed` load, if that is limited.
 pub fn real_loads(line_pps: f64, allowed_pps: Option<f64>, is_guest: bool) -> Vec<f64> {
     let count = if is_guest { GUEST_LOADS } else { REAL_LOADS.len() };
     let top_pps = allowed_pps.map_or(line_pps, |pps| pps.min(line_pps));

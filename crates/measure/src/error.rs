@@ -15,7 +15,7 @@ pub enum Error {
     /// A bound that was asked for is broken.
     #[error("{0}")]
     Broken(String),
-    /// What was measured is no valid measurement of the device under test.
+    /// The result is no valid measurement of the device under test.
     #[error("no valid measurement of the device under test: {0}")]
     Invalid(String),
     /// The user interrupted it.
@@ -24,7 +24,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same kind of error, with what was measured until then.
+    /// The same kind of error, with the measurements so far.
     #[must_use]
     pub fn with(self, measured: &str) -> Self {
         let more = |what: String| format!("{what}; {measured}");

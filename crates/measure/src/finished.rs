@@ -1,6 +1,6 @@
 //! Measurements that need not be repeated, kept in a journal: simulations, which are the same each time, and
-//! guests on the clock of instructions, which are nearly so. What may change between two runs is in
-//! [`resume`](crate::resume) instead.
+//! guests on the clock of instructions, which are nearly so. Measurements that may change between two runs
+//! are in [`resume`](crate::resume) instead.
 
 use crate::error::Error;
 use crate::journal::{Journal, JournalError};
@@ -11,10 +11,10 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-/// Finished measurements, found again by a name that tells all that their results depend on.
+/// Finished measurements, found again by a name that contains all that their results depend on.
 pub struct Finished<T> {
     journal: Option<Mutex<Journal<T>>>,
-    /// What all measurements depend on: this program and its profiles.
+    /// The version that all measurements depend on: this program and its profiles.
     program: String,
     /// Why the last of the results that are not in the journal could not be written.
     failed: Mutex<Option<JournalError>>,
@@ -27,8 +27,8 @@ impl<T> Default for Finished<T> {
 }
 
 impl<T: Clone + Serialize> Finished<T> {
-    /// Those of a journal, if there is one; otherwise nothing is found or kept. `program` is what all
-    /// measurements depend on, beside the build of this program.
+    /// The measurements of a journal, if there is one; otherwise nothing is found or kept. All measurements
+    /// depend on `program`, besides the build of this program.
     pub fn new(journal: Option<Journal<T>>, program: &str) -> Self {
         let program = match journal {
             Some(_) => format!("{program} {}", build()),
@@ -48,8 +48,8 @@ impl<T: Clone + Serialize> Finished<T> {
         journal.of(&format!("{} {name}", self.program)).last().map(|kept| kept.result.clone())
     }
 
-    /// Keeps a result. [`close`](Self::close) tells if the journal could not take it: what was measured is
-    /// worth more than its copy.
+    /// Keeps a result. [`close`](Self::close) reports it if the journal could not take the result: the
+    /// measurement is worth more than its copy.
     pub fn keep(&self, name: &str, result: &T) {
         let Some(Ok(mut journal)) = self.journal.as_ref().map(Mutex::lock) else { return };
         if let Err(error) = journal.keep(&format!("{} {name}", self.program), result)
@@ -112,7 +112,8 @@ fn build() -> &'static str {
     static BUILD: OnceLock<String> = OnceLock::new();
     BUILD.get_or_init(|| {
         let file = mapped(build as fn() -> &'static str as usize).or_else(|| std::env::current_exe().ok());
-        // A program that cannot be read has no name, and finds only what others of that kind have kept.
+        // A program that cannot be read has no name, and finds only results that other such programs have
+        // kept.
         let bytes = file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
         format!("{:08x}-{}", crc32fast::hash(&bytes), bytes.len())
     })
@@ -138,7 +139,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What was measured of settings 1 to 4, if the third measurement is interrupted or fails.
+    /// The results of settings 1 to 4, if the third measurement is interrupted or fails.
     fn run(finished: &Finished<u32>, third: impl Fn() -> Result<u32, TrialError>) -> (Vec<u32>, Vec<u32>) {
         let mut measured = Vec::new();
         let results = finished.each(&[1_u32, 2, 3, 4], |&setting| {

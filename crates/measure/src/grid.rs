@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The most cells that a grid may have.
 const MOST: usize = 1_000_000;
 
-/// Among so many cells the first one that can be measured is looked for.
+/// The search for a measurable cell ends after this number of cells.
 const MOST_TRIED: usize = 1000;
 
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
@@ -30,7 +30,7 @@ pub struct Combinations<'a> {
 }
 
 impl<'a> Combinations<'a> {
-    /// Those of these axes.
+    /// The combinations of these axes.
     ///
     /// # Errors
     /// More than a million, in one line.
@@ -112,7 +112,7 @@ impl FromStr for Shard {
 }
 
 impl Shard {
-    /// Those of these cells that are in it.
+    /// The subset of these cells that belongs to the shard.
     pub fn of(self, cells: impl Iterator<Item = usize>) -> Vec<usize> {
         cells.skip(self.number - 1).step_by(self.of).collect()
     }
@@ -129,9 +129,10 @@ pub struct Job<'j> {
 }
 
 impl<'j> Job<'j> {
-    /// The job to offer `offered` in frames of these sizes, of which the wire carries `line_pps`. Duration
-    /// and seed are those of `load`, its rate and size are not used. `testbed` is the environment without
-    /// the fields that frames and load determine, and `set` are changed constants. `measure` offers the load.
+    /// The job to offer `offered` in frames of these sizes. The wire carries `line_pps` of these frames.
+    /// Duration and seed are those of `load`, its rate and size are not used. `testbed` is the environment
+    /// without the fields that frames and load determine, and `set` are changed constants. `measure` offers
+    /// the load.
     pub fn new(
         (sizes, offered, load): (Mix, Rate, Load),
         line_pps: f64,
@@ -195,7 +196,7 @@ pub struct Outcome {
 
 /// Machines that measure cells.
 pub trait Engine: Send + Sync {
-    /// Measures the cells with these numbers and hands over what each worker has measured together, until all
+    /// Measures the cells with these numbers and hands over the results of each worker together, until all
     /// are measured or the work is to end. `kept` are the cells that an earlier run has measured.
     ///
     /// # Errors
@@ -238,7 +239,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cells that were sorted into those that are kept and those that are missing.
+/// Cells, sorted into kept and missing cells.
 #[derive(Default)]
 struct Sorted {
     kept: Vec<Outcome>,
@@ -248,7 +249,7 @@ struct Sorted {
 /// The cells of a grid while they are measured.
 pub struct Cells<'c> {
     all: &'c Combinations<'c>,
-    /// The numbers of those that are to be measured.
+    /// The numbers of the cells to measure.
     wanted: Vec<usize>,
     resume: Mutex<Option<Resume>>,
     go_on: &'c (dyn Fn() -> bool + Sync),
@@ -304,8 +305,8 @@ impl<'c> Cells<'c> {
         self.end()
     }
 
-    /// Measures the cells on an engine. Those that are kept are found here, and one of them is measured again
-    /// here before the others are used. `job` is as in [`on_all_cores`](Self::on_all_cores).
+    /// Measures the cells on an engine. Kept cells are found in this process, which measures one of them
+    /// again before the others are used. `job` is as in [`on_all_cores`](Self::on_all_cores).
     #[must_use]
     pub fn on_engine<'j>(
         self,
@@ -328,7 +329,8 @@ impl<'c> Cells<'c> {
             }
         };
         let mut take = |outcomes: Vec<Outcome>| {
-            // Workers may be anywhere. The first cell tells of the others: a job takes a millisecond.
+            // Workers may be anywhere. The first cell stands for the others, because the job of each takes a
+            // millisecond to make.
             let known =
                 outcomes.iter().find_map(|it| Some((it.key.as_ref()?, job(&self.all.at(it.cell)).ok()?)));
             if known.is_some_and(|(key, job)| *key != job.key) {
@@ -349,8 +351,8 @@ impl<'c> Cells<'c> {
         self.end()
     }
 
-    /// Measures one cell after the other. Of those that are kept, the ones with the highest loads are
-    /// measured again first ([`Resume::to_check`]).
+    /// Measures one cell after the other. First it measures the kept cells with the highest loads again
+    /// ([`Resume::to_check`]).
     #[must_use]
     pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> CellResults {
         let jobs: Vec<_> = self.wanted.iter().filter_map(|&cell| job(&self.all.at(cell)).ok()).collect();
@@ -373,7 +375,7 @@ impl<'c> Cells<'c> {
         on_all_cpus(self.wanted.len(), || self.work(job, sorted));
     }
 
-    /// Takes cells until none is left. With `sorted` those that are not kept are only noted there.
+    /// Takes cells until none is left. With `sorted`, cells that are not kept are only noted there.
     fn work<'j>(&self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>, sorted: Option<&Mutex<Sorted>>) {
         while (self.go_on)() {
             let Some(&cell) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
@@ -559,7 +561,7 @@ mod tests {
         assert_eq!((failed.cells.len(), failed.measured), (5, 4));
         let again = Elsewhere::default();
         let resumed = on_engine(Some(&path), &again);
-        // Of those that are kept one is measured again here; those that cannot be measured are not kept.
+        // One kept cell is measured again here. Cells that cannot be measured are not kept.
         assert_eq!(*again.got.lock().unwrap(), (6, vec![]));
         assert_eq!(sorted(resumed), sorted(on_engine(None, &Elsewhere::default())));
     }

@@ -2,9 +2,9 @@
 //!
 //! A journal has a line of JSON for each result: a checksum of the rest of the line, the name of the
 //! measurement, the result, and when it was kept (Unix time in s). The first line says that it is a journal,
-//! so no other file is taken for one that was torn. Lines are only ever added, by one process at a time,
-//! which locks the file. What a killed process leaves of a line is dropped before the next one is added: only
-//! the trial under way is lost. A power failure may lose the last second.
+//! so no other file is mistaken for a torn journal. Lines are only ever added, by one process at a time,
+//! which locks the file. An incomplete line of a killed process is dropped before the next line is added:
+//! only the trial under way is lost. A power failure may lose the last second.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -24,7 +24,7 @@ pub enum JournalError {
     /// The file is not a journal of this command.
     #[error("{} is not a journal of this command: give another path", _0.display())]
     Other(PathBuf),
-    /// Another process adds lines to the file. If it is known, this is said of it.
+    /// Another process adds lines to the file. The text describes that process, if it is known.
     #[error("{} is in use by {_1}: wait for its end, or give another path", _0.display())]
     InUse(PathBuf, String),
     /// The line with this number, counted from 1, is not as it was written.
@@ -130,7 +130,7 @@ fn results<T: DeserializeOwned>(
     rests.into_iter().map(result).collect::<Result<_, _>>().map_err(|_| JournalError::Other(path.to_owned()))
 }
 
-/// What a merge has done.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// Results that the journal has now.
@@ -142,7 +142,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// What the user must know, a sentence each.
+    /// Notes for the user, a sentence each.
     pub fn notes(&self) -> Vec<String> {
         let note =
             |path: &PathBuf| format!("{} ends in the middle of a line, which is left out", path.display());
@@ -156,12 +156,12 @@ impl fmt::Display for Merged {
     }
 }
 
-/// Adds the results of other journals to one, which is made if missing: those lines that it does not have.
-/// Returns what was done.
+/// Adds to the journal `into` those results of other journals that it does not have. Creates the file if it
+/// does not exist. Returns the counts of the merge.
 ///
 /// # Errors
-/// One of them cannot be read, or the results cannot be written. Nothing is written if one of the others is
-/// no journal.
+/// A journal cannot be read, or the results cannot be written. Nothing is written if one of `others` is no
+/// journal.
 pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
     let read = |path: &Path| {
         check_kind(path)?;
@@ -190,7 +190,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
     Ok(Merged { results: known.len(), added: known.len() - had, torn })
 }
 
-/// An error if what is there keeps nothing: a device, a folder.
+/// An error if the path is something that keeps nothing: a device, a folder.
 fn check_kind(path: &Path) -> Result<(), JournalError> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         let error = io::Error::other("it is no file that keeps what is written");
@@ -257,7 +257,7 @@ impl<T> Journal<T> {
     /// Writes a result to the file.
     ///
     /// # Errors
-    /// [`JournalError::Write`]. Later results may be written all the same.
+    /// [`JournalError::Write`]. Later results may be written nevertheless.
     pub fn keep(&mut self, name: &str, result: &T) -> Result<(), JournalError>
     where
         T: Serialize,
@@ -343,7 +343,7 @@ fn holder(_: &File) -> Option<String> {
 
 #[cfg(test)]
 impl<T> Journal<T> {
-    /// One whose file takes nothing any more.
+    /// A journal whose file refuses further writes.
     #[allow(clippy::unwrap_used)]
     pub(crate) fn on_a_full_disk(mut self) -> Self {
         self.file = File::open(&self.path).unwrap();
@@ -459,7 +459,7 @@ mod tests {
             assert!(error.to_string().starts_with("line 3 of "), "{error}");
             assert_eq!(fs::read(&path).unwrap(), changed);
         }
-        // What the message says helps.
+        // The remedy in the message helps.
         fs::write(&path, [lines[0], lines[1], lines[3]].concat()).unwrap();
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
     }
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(of(&Journal::open(&path).unwrap(), "one"), [1, 3]);
     }
 
-    /// Wherever a process is killed while it writes the first lines, what is left is a journal.
+    /// Wherever a process is killed while it writes the first lines, the rest is a journal.
     #[test]
     fn each_beginning_of_a_journal_is_one() {
         let folder = tempfile::tempdir().unwrap();

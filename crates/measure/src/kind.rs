@@ -1,4 +1,4 @@
-//! What kinds of testbeds there are, and how long a trial takes on each.
+//! The kinds of testbeds, and how long a trial takes on each.
 
 use kpps_results::lab::Clock;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 //!
 //! A [`Testbed`] takes a [`Load`] and returns a [`Trial`](kpps_results::Trial). Everything above a trial is
 //! here. It does not depend on the kind of testbed, on presentation, or on the command line: it gets a
-//! testbed, settings, a function that tells whether to go on, and an [`Observer`]. A
-//! [`Journal`](journal::Journal) keeps trials, and [`Resume`](resume::Resume) tells which of them a later run
-//! may use.
+//! testbed, settings, a function that returns whether to go on, and an [`Observer`]. A
+//! [`Journal`](journal::Journal) keeps trials, and [`Resume`](resume::Resume) decides which of them a later
+//! run may use.
 //!
 //! ```
 //! use kpps_frames::Size;

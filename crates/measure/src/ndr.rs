@@ -177,7 +177,7 @@ fn disturbed(search: &Search) -> Option<String> {
 /// A plain bisection over the range of a search, for one goal, for at most this time; `document` gets it.
 ///
 /// # Errors
-/// Those of a trial, or the time was too short. The document has the results so far.
+/// Errors of a trial, or the time was too short. The document has the results so far.
 pub fn bisect(
     runner: &mut Runner<'_>,
     sizes: &Mix,
@@ -313,7 +313,7 @@ mod tests {
         max_time: Duration::from_secs(60),
     };
 
-    /// The search goes up to what is allowed, and says whose limit that is.
+    /// The search goes up to the permitted load, and says whose limit that is.
     #[test]
     fn an_operators_limit_is_the_highest_load() {
         let of = |allowed_pps| {
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((goal.lower_pps, goal.upper_pps), (Some(5e4), None));
         assert_eq!((goal.limited_by, document.max_pps), (Some(Limit::Operator), 5e4));
         assert_eq!(document.max_allowed_by.as_deref(), Some("h1/packet:eth1"));
-        // A limit above the generator's, and above what was asked for, is none.
+        // A limit above the generator's, and above the requested load, is none.
         let (document, _) = of(5e5).unwrap();
         assert_eq!(document.goals[0].limited_by, Some(Limit::Generator));
         let (document, _) = of(2e6).unwrap();

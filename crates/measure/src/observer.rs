@@ -18,7 +18,7 @@ pub trait Observer: Sync {
     fn ended(&self, point: &Trial) {
         let _ = point;
     }
-    /// What began has ended without the result of a trial.
+    /// The measurement that began has ended without the result of a trial.
     fn done(&self) {}
     /// Something that users must know happened, in a sentence.
     fn notice(&self, what: &str) {

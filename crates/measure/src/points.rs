@@ -36,7 +36,7 @@ impl Points {
     /// One trial with frames of these sizes.
     ///
     /// # Errors
-    /// Those of a trial.
+    /// Errors of a trial.
     pub fn measure(
         &mut self,
         sizes: &Mix,

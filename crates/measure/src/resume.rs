@@ -10,8 +10,9 @@ use crate::observer::Observer;
 use kpps_results::{Limit, Trial};
 use std::collections::BTreeSet;
 
-/// The largest difference of what one system delivers of what was sent, as a share of the higher one. Rates
-/// of repeated trials on a quiet host are within 3 %. What was not sent is the tester's, and is not compared.
+/// The largest difference of the delivered share of one system, as a share of the higher one. Rates of
+/// repeated trials on a quiet host are within 3 %. Frames that were not sent are the generator's shortfall,
+/// and are not compared.
 const SAME_DELIVERY: f64 = 0.05;
 /// The largest difference of two loss ratios of one system, and its largest share of the higher one. Below a
 /// thousandth of the frames no difference counts: hosts drop a few frames now and then.
@@ -75,9 +76,9 @@ impl Resume {
         !self.trusted && self.has(name)
     }
 
-    /// Which of the results with these names and frame sizes in bytes are to be measured again before any
-    /// kept one is used: of those that are kept, the one with the most frames per second and the one with the
-    /// most bits per second. Some systems are limited by one, others by the other.
+    /// Which of the results with these names and frame sizes in bytes to measure again before any kept result
+    /// is used: the kept result with the most frames per second, and the kept result with the most bits per
+    /// second. Some systems are limited by frames, others by bits.
     pub fn to_check<'n>(&mut self, cells: impl IntoIterator<Item = (&'n str, u32)>) -> Vec<usize> {
         let mut most: [Option<(f64, usize, &str)>; 2] = [None; 2];
         for (at, (name, bytes)) in cells.into_iter().enumerate() {
@@ -98,9 +99,9 @@ impl Resume {
     /// Adds a result that was measured now, with a name and a place as [`find`](Self::find) has them. The
     /// first new result that also has a kept one is compared with it, and so are those of
     /// [`to_check`](Self::to_check). If they agree, kept results are used from now on; after three
-    /// disagreements none is, and the observer is told. Returns false if another measurement is needed to
-    /// decide. A result that the journal cannot take is told once, and at the end by [`close`](Self::close):
-    /// what was measured is worth more than its copy.
+    /// disagreements none is, and the observer gets a message. Returns false if another measurement is needed
+    /// to decide. A result that the journal cannot take is reported once, and again at the end by
+    /// [`close`](Self::close): the measurement is worth more than its copy.
     pub fn add(&mut self, name: &str, place: Option<usize>, new: &Trial, observer: &dyn Observer) -> bool {
         let kept = self.kept(name, place).filter(|_| !self.trusted).map(|kept| kept.result.clone());
         if let Some(kept) = kept {
@@ -170,14 +171,14 @@ impl Resume {
     }
 }
 
-/// What limits or disturbs the new trial and did not limit the old one. Such a trial confirms no result of
-/// the device under test.
+/// The limit or disturbance of the new trial that the old trial did not have. Such a trial confirms no result
+/// of the device under test.
 fn disturbed_by(old: &Trial, new: &Trial) -> Option<&'static str> {
     let what = new.limit().map_or("a trial that something disturbed", Limit::words);
     (old.is_of_the_device() && !new.is_of_the_device()).then_some(what)
 }
 
-/// What a trial delivered, in words.
+/// The delivered frames of a trial, in words.
 fn delivered(trial: &Trial) -> String {
     let p50 = trial.latency_ns.p50.map(|ns| format!(", p50 {:.1} µs", ns as f64 / 1e3)).unwrap_or_default();
     format!("{:.1} kpps with {:.2} % loss{p50}", trial.delivered_pps / 1e3, trial.loss_ratio * 100.0)
@@ -187,7 +188,7 @@ fn delivered(trial: &Trial) -> String {
 /// `place`.
 ///
 /// # Errors
-/// Those of `measure`.
+/// Errors of `measure`.
 pub(crate) fn measured(
     resume: &mut Option<Resume>,
     name: &str,
@@ -351,8 +352,8 @@ mod tests {
         assert_eq!(resume.to_check([("50 pps", 64)]), [0; 0]);
     }
 
-    /// A system that is limited in bits differs at its long frames only, and one that drops a few frames
-    /// differs in that few are not none.
+    /// A system that is limited in bits differs at its long frames only. A system that drops a few frames
+    /// differs from a system that drops none.
     #[test]
     fn bits_are_confirmed_too_and_no_loss_is_not_some_loss() {
         let folder = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ pub struct Subject {
 /// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
 /// same order have the same results.
 pub struct Runner<'r> {
-    /// What is measured.
+    /// The subject of the measurement.
     pub subject: Subject,
     testbed: Box<dyn Testbed>,
     resume: Option<Resume>,
@@ -96,7 +96,7 @@ impl<'r> Runner<'r> {
         self.testbed.allowed()
     }
 
-    /// Whether trials tell of every queue of the device under test by how much it filled.
+    /// Whether trials report for every queue of the device under test by how much it filled.
     pub(crate) fn shows_all_queues(&self) -> bool {
         self.testbed.shows_all_queues()
     }
@@ -104,7 +104,7 @@ impl<'r> Runner<'r> {
     /// One trial of the measurement with this name; of an earlier run if there is one.
     ///
     /// # Errors
-    /// Those of a trial.
+    /// Errors of a trial.
     pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
         let Subject { name: testbed, environment, bidirectional, traffic, .. } = &self.subject;
         let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();

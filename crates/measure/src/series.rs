@@ -22,7 +22,7 @@ pub struct NamedTestbed {
 pub struct Sweep<'s> {
     /// Sizes of the frames.
     pub sizes: &'s Mix,
-    /// Each trial, but for its offered load.
+    /// Each trial, without its offered load.
     pub load: Load,
     /// The offered loads in frames per second.
     pub loads: &'s [f64],

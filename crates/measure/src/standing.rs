@@ -8,9 +8,9 @@
 
 /// The parts of the measured time.
 const PARTS: usize = 4;
-/// The least share of a load by which queues have grown: less is too little to tell from none.
+/// The least share of a load by which queues have grown: a smaller share cannot be distinguished from none.
 const LEAST_SHARE: f64 = 0.0002;
-/// The least growth in frames that is told from none.
+/// The least growth that is distinguished from none, in frames.
 const LEAST_FRAMES: f64 = 8.0;
 
 /// The least time that a frame took in each part of the measured time.
@@ -26,7 +26,7 @@ impl StandingQueue {
         Self { least_ns: [u64::MAX; PARTS], part_ns: (length_ns / PARTS as u64).max(1) }
     }
 
-    /// A frame that was sent so long after the begin of the measured time took so long, in ns.
+    /// Records that a frame, sent `since_begin_ns` after the begin of the measured time, took `took_ns`.
     #[inline]
     pub fn record(&mut self, since_begin_ns: u64, took_ns: u64) {
         let part = ((since_begin_ns / self.part_ns) as usize).min(PARTS - 1);
@@ -42,7 +42,7 @@ impl StandingQueue {
         if self.least_ns.contains(&u64::MAX) {
             return None;
         }
-        // What was added within the last part is what was added from the part before to this one.
+        // The increase within the last part is taken from the increase between the part before and this one.
         let longer_ns = last.saturating_sub(first) + last.saturating_sub(before);
         let ratio = longer_ns as f64 / (self.part_ns * PARTS as u64) as f64;
         let frames = arrived as f64 * ratio / (1.0 + ratio);
@@ -100,7 +100,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     proptest! {
-        /// With any load, room and rate, what is found is what is in the queue.
+        /// With any load, room and rate, the growth that is found equals the length of the queue.
         #[test]
         fn the_growth_is_that_of_the_queue(
             serves_pps in 50e3..900e3,
@@ -119,8 +119,8 @@ mod tests {
         }
     }
 
-    /// A server that polls once a millisecond, one that stops for 4 ms now and then, and one that stops at
-    /// the end: their queues are empty again and again.
+    /// A server that polls once a millisecond, a server that stops for 4 ms now and then, and a server that
+    /// stops at the end: their queues are empty again and again.
     #[test]
     fn polls_and_pauses_are_no_growth() {
         let rules: [fn(u64) -> u64; 3] = [
@@ -129,7 +129,7 @@ mod tests {
             |now_ns| if now_ns > 97 * MS { now_ns.max(102 * MS) } else { now_ns },
         ];
         for (rule, open_ns) in rules.into_iter().enumerate() {
-            // A poll serves what has come, at 10 Mpps.
+            // A poll serves the arrived frames, at 10 Mpps.
             let server = Server { serves_pps: 10e6, room: 1 << 20, open_ns };
             assert_eq!(server.offered(600e3, 50 * MS).1, Some(0), "rule {rule}");
         }

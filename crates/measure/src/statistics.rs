@@ -101,7 +101,7 @@ fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
         let as_far = chances.iter().enumerate().filter(|(sum, _)| sum.abs_diff(mean) >= far);
         return (as_far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0);
     }
-    // The variance of the sum of so many of these ranks, without putting back.
+    // The variance of the sum of `n` of these ranks, drawn without replacement.
     let (n, m, all) = (a.len() as f64, b.len() as f64, ranks.len() as f64);
     let spread: f64 = ranks.iter().map(|&rank| (rank as f64 - (all + 1.0)).powi(2)).sum();
     let deviation = (n * m * spread / (all * (all - 1.0))).sqrt();
@@ -193,7 +193,7 @@ mod tests {
         for (n, m) in [(1, 4), (3, 3), (4, 6), (6, 5)] {
             let b: Vec<f64> = (0..m).map(|k| f64::from(k as u32) + 0.5).collect();
             for below in 0..=m / 2 {
-                // One value of `a` has so many of `b` below it, the others none.
+                // One value of `a` has `below` values of `b` below it, the others none.
                 let mut a: Vec<f64> = (0..n - 1).map(|k| -f64::from(k as u32) - 1.0).collect();
                 a.push(below as f64);
                 let expected = (2.0 * count_as_far(n, m, below) / count_as_far(n, m, n * m)).min(1.0);
@@ -224,8 +224,8 @@ mod tests {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The exact and the normal test agree where both can be had, and neither finds more than it should where
-    /// there is nothing: with heavy tails, of samples of different sizes.
+    /// The exact and the normal test agree where both are available, and neither finds more than it should
+    /// where there is nothing: with heavy tails, of samples of different sizes.
     #[test]
     fn false_findings_are_as_rare_as_promised_and_intervals_as_wide() {
         let mut state = 1;

@@ -72,7 +72,7 @@ impl Latency {
         self.times += &other.times;
         self.error_ns = self.error_ns.max(other.error_ns);
     }
-    /// Adds so many frames of the same time.
+    /// Adds `frames` frames of the same time.
     pub fn record_times(&mut self, ns: u64, frames: u64) {
         self.times.saturating_record_n(ns.max(1), frames);
     }
@@ -183,7 +183,7 @@ pub trait Testbed {
     fn allowed(&self) -> Option<AllowedLoad> {
         None
     }
-    /// Whether its trials tell of every queue and buffer of the device under test by how much it filled.
+    /// Whether its trials report for every queue and buffer of the device under test by how much it filled.
     /// Then a search needs no long trials to find loads that only buffers carry.
     fn shows_all_queues(&self) -> bool {
         false

@@ -136,7 +136,7 @@ impl FromStr for Rate {
 /// A load, or `max`: more than any port can send.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn rate_or_max(text: &str) -> Result<Rate, String> {
     if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
 }
@@ -296,10 +296,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A time of so many seconds, as it is calculated from numbers and rates that somebody gave.
+/// A time of `s` seconds, calculated from numbers and rates of the user.
 ///
 /// # Errors
-/// No trial lasts for so long, or it is no time at all.
+/// No trial lasts for `s` seconds, or `s` is not a time.
 pub fn seconds(s: f64) -> Result<Duration, String> {
     match (0.0..=LONGEST_S).contains(&s) {
         true => Ok(Duration::from_secs_f64(s)),
@@ -315,7 +315,7 @@ pub fn millis(time: Duration) -> u32 {
 /// A time in picoseconds, up to a millisecond: `915ns`, `1.5us`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn short_time_ps(text: &str) -> Result<u64, String> {
     let ps = match number(text) {
         Some((value, "ns")) => Some((value * 1e3) as u64),
@@ -332,7 +332,7 @@ pub fn short_time_ps(text: &str) -> Result<u64, String> {
 /// A range of whole numbers, both ends included: `101..200`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn range(text: &str) -> Result<(u32, u32), String> {
     let pair = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     pair.filter(|(from, to)| from <= to)
@@ -342,7 +342,7 @@ pub fn range(text: &str) -> Result<(u32, u32), String> {
 /// A seed of random numbers.
 ///
 /// # Errors
-/// What is allowed, in one line.
+/// The message says what is allowed, in one line.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
@@ -353,7 +353,7 @@ const MOST_SEEDS: u32 = 100_000;
 /// A [range] of at most 100,000 seeds.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn seeds(text: &str) -> Result<(u32, u32), String> {
     let (from, to) = range(text)?;
     let most = || format!("'{text}' are more than {MOST_SEEDS} seeds: give fewer");
@@ -363,7 +363,7 @@ pub fn seeds(text: &str) -> Result<(u32, u32), String> {
 /// How many times faster: `2x`, `0.5x`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn factor(text: &str) -> Result<f64, String> {
     match number(text) {
         Some((times, "x" | "")) if times.is_finite() && times > 0.0 => Ok(times),

@@ -1,5 +1,5 @@
-//! A process that keeps or writes results is killed at any moment: what it said to have kept or written is
-//! there.
+//! A process that keeps or writes results is killed at any moment: all results that it reported as kept or
+//! written exist.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What the model itself costs: wall time per frame received and sent.
+//! The cost of the model itself: wall time per frame received and sent.
 
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};
 use kpps_datasheet::{Chip, reg};

@@ -1,4 +1,4 @@
-//! What the 82574 has beside its predecessors (82574 data sheet, chapter 10): the registers by which a driver
+//! Additions of the 82574 to its predecessors (82574 data sheet, chapter 10): the registers by which a driver
 //! brings it up, and extended receive descriptors.
 //!
 //! The model has one queue in each direction and one interrupt, as after reset. RSS, MSI-X, header split

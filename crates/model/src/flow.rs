@@ -12,7 +12,7 @@ const SLOT_BYTES: u64 = 64;
 /// A PAUSE frame, without FCS.
 pub(crate) const PAUSE_BYTES: usize = 60;
 
-/// What receive flow control does with a frame (SDM 8.7.4).
+/// The decision of receive flow control about a frame (SDM 8.7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowControl {
     /// Nothing: it is no flow control frame.

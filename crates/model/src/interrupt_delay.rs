@@ -47,7 +47,7 @@ impl Nic {
     /// RDTR or RADV has expired: each cancels the other (SDM 13.4.30, 13.4.31).
     pub(crate) fn rdtr_radv_expired<H: Host>(&mut self, now: u64, host: &mut H) {
         if self.rx.rdtr == 0 {
-            // The time after which an incomplete cache line is written back if no frame follows. One that
+            // The time after which an incomplete cache line is written back if no frame follows. A frame that
             // waits in the FIFO for the bus does follow, and starts the time again when it is in memory. Each
             // write-back of a packet interrupts; the timer itself does not.
             if self.rx.is_idle() {

@@ -134,7 +134,7 @@ impl Receive {
         !self.fifo.is_empty() && self.queue.starved()
     }
 
-    /// No frame is being moved, and none that waits can be: it has no descriptor on chip.
+    /// No frame is being moved, and no waiting frame can be moved: there is no descriptor on chip.
     pub(crate) fn is_idle(&self) -> bool {
         self.transfer.is_none() && (self.fifo.is_empty() || self.queue.cached() == 0)
     }

@@ -6,7 +6,7 @@ const FIRST: u32 = stat::CRCERRS;
 const LAST: u32 = stat::TSCTFC;
 const WORDS: usize = ((LAST - FIRST) / 4 + 1) as usize;
 
-/// What a counter is, by word.
+/// The kind of a counter's word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     None,

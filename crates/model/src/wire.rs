@@ -57,7 +57,7 @@ impl Wire {
 impl Nic {
     /// The gap between frames sent back to back, in byte times: the larger of TIPG's and AIFS (SDM 8.7.1); on
     /// the 82544 their sum (SDM table 13-78). AIFS counts transmit clocks, which are byte times at each speed
-    /// (SDM 8.7.1; the table has 8 ns for all of them). PAUSE frames, of which the manual says nothing, keep
+    /// (SDM 8.7.1; the table has 8 ns for all of them). The manual does not mention PAUSE frames; they keep
     /// the same gap.
     fn gap_bytes(&self) -> u64 {
         let chip = self.params.chip;

@@ -69,7 +69,7 @@ impl Net {
         Self::with_bridge_of_queues(1)
     }
 
-    /// As [`with_bridge`](Self::with_bridge), with veths of so many queues. The n-th queues of both ends
+    /// As [`with_bridge`](Self::with_bridge), with veths of `queues` queues. The n-th queues of both ends
     /// belong together.
     pub fn with_bridge_of_queues(queues: u32) -> Option<Self> {
         let net = Self::new()?;

@@ -16,7 +16,8 @@ pub fn needs(what: &str) {
     record(&format!("needs {what}"));
 }
 
-/// What CI's machines lack: their kernel has no VLAN interfaces, their processor shows no cycle counter.
+/// Features that CI's machines lack: their kernel has no VLAN interfaces, their processor shows no cycle
+/// counter.
 const LACKED_IN_CI: [&str; 2] = ["VLAN interfaces", "a cycle counter"];
 
 /// The running test needs something that this kernel or this hardware does not have.

@@ -1,7 +1,8 @@
-//! What a busy machine may prevent is tried again.
+//! Repeats attempts that a busy machine may prevent.
 
 /// Tries something up to six times, until it happens: a program that gets no CPU for a while sends too
-/// little, or looks too late. What must hold in any case, `once` asserts itself, in every try.
+/// little, or looks too late. Conditions that must hold in any case are asserted by `once` itself, in every
+/// try.
 ///
 /// # Panics
 /// If it does not happen.

@@ -41,7 +41,7 @@ pub(crate) fn check(frame: &[u8]) -> Verdict {
 }
 
 /// Prepares the checksum fields of `frame` for the card. Returns the offload; with `mss`, segmentation into
-/// so many payload bytes each.
+/// segments of `mss` payload bytes.
 pub(crate) fn prepare(frame: &mut [u8], mss: Option<u16>) -> Offload {
     let Some(Layout { ipv4, content }) = Layout::of(frame) else { return Offload::None };
     let ip = ipv4.clone().and_then(|header| {

@@ -1,5 +1,4 @@
-//! What a driver needs from its environment: device registers, memory that the device can reach, a clock,
-//! packet buffers.
+//! A driver's environment: device registers, memory that the device can reach, a clock, packet buffers.
 //!
 //! The driver is generic over these traits and does not know its environment: *cost follows the interface*.
 //! On real hardware [`Registers::read`] is a load from BAR 0, and `sync_for_cpu` does nothing. On QEMU's test

@@ -1,9 +1,8 @@
 //! Instructions of counting a received frame: `cargo bench -p kpps-ports --bench instructions`.
 //!
 //! For each kind of frame the program runs itself under callgrind four times: N and 2N frames, counted and
-//! not. What is left of the differences is [`Streams::take`]. It fails above the kind's limit, or without
-//! valgrind.
-//! Without `--bench` (as `cargo test` calls it) each loop runs once.
+//! not. The rest of the differences is the cost of [`Streams::take`]. It fails above the kind's limit, or
+//! without valgrind. Without `--bench` (as `cargo test` calls it) each loop runs once.
 
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
@@ -22,7 +21,7 @@ const PROTOCOL: (usize, u8) = (23, 6);
 /// Where a frame's type is, and PPP over Ethernet's.
 const TYPE: (usize, [u8; 2]) = (12, [0x88, 0x64]);
 
-/// A frame of a kind. What is untagged has bytes where a tag would be.
+/// A frame of a kind. An untagged frame has other bytes at the place of a tag.
 fn frame(kind: &str) -> Result<Vec<u8>, kpps_frames::Error> {
     let address = |last| Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last);
     let flow = Flow::default();

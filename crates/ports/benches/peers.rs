@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is measured each time, after it has begun to send.
+/// The measured time, after a generator has begun to send.
 const MEASURED: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long a program may take to begin.
@@ -57,7 +57,7 @@ impl Bench {
     fn new() -> Option<Self> {
         // SAFETY: descriptors stay shared with the other threads.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }.ok()?;
-        // What is in /sys/class/net belongs to the namespace that mounted it.
+        // The interfaces in /sys/class/net belong to the namespace that mounted it.
         shell("mount --make-rprivate / && mount -t sysfs sysfs /sys").then_some(())?;
         let far = Command::new("unshare").args(["--net", "sleep", "infinity"]).spawn().ok()?;
         let bench = Self { far };
@@ -78,7 +78,7 @@ impl Bench {
         .then_some(bench)
     }
 
-    /// What to put before a command so that it runs at the far end.
+    /// The words before a command that run it at the far end.
     fn enter(&self) -> String {
         format!("nsenter --target {} --net", self.far.id())
     }
@@ -93,8 +93,8 @@ impl Bench {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// The rate at which frames arrive once they do, for each second of the processor that `spent` tells of;
-    /// 0 if they never do.
+    /// The rate of frames from the first arrival on, for each second of CPU time that `spent` returns; 0 if
+    /// none arrives.
     fn rate(&self, spent: impl Fn() -> Duration) -> Rate {
         let (start, before) = (Instant::now(), self.arrived());
         while self.arrived() < before + 1000 {
@@ -116,7 +116,7 @@ impl Bench {
         self.while_program(command, |group| self.rate(|| time_of_group(group))).unwrap_or_default()
     }
 
-    /// What is measured while a program sends.
+    /// Measures while a program sends.
     fn while_program<T>(&self, command: &str, measure: impl FnOnce(u32) -> T) -> Option<T> {
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
@@ -143,7 +143,7 @@ impl Bench {
         self.while_ours(port, Load::Max, |thread| self.rate(|| time_of(thread)))
     }
 
-    /// What is measured while our port sends.
+    /// Measures while our port sends.
     fn while_ours<T>(&self, port: &str, load: Load, measure: impl FnOnce(&str) -> T) -> T {
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
@@ -338,7 +338,7 @@ impl Drop for Bench {
     }
 }
 
-/// Runs until told to stop.
+/// Runs until the flag is set.
 struct Until<'s>(&'s AtomicBool);
 
 impl Watch for Until<'_> {
@@ -350,7 +350,7 @@ impl Watch for Until<'_> {
     }
 }
 
-/// Runs for so long.
+/// Runs for this time.
 struct For(Duration);
 
 impl Watch for For {
@@ -434,12 +434,12 @@ fn main() {
             "iperf3 --client 198.18.0.2 --udp --length 18 --bandwidth 0 --time 20 --affinity 1".into(),
         ),
     ];
-    // Who sends datagrams to nobody is told so each time: both have somebody who takes them, on the other
-    // core.
+    // Datagrams to a closed port cause an ICMP error each time, so both generators have a receiver on the
+    // other core.
     let server = Command::new("sh")
         .args(["-c", &format!("exec {} iperf3 --server", bench.enter())])
         .stdout(Stdio::null())
-        // It has a word for each client that goes.
+        // The server prints a line for each client that leaves.
         .stderr(Stdio::null())
         .spawn();
     println!(

@@ -158,7 +158,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let vectors =
         if rest.get(1).is_some_and(|text| text == "msix") { cards.1.vectors(2)? } else { Vec::new() };
     let (mut near, mut far) = (start(&cards.0, &pool)?, start(&cards.1, &pool)?);
-    // QEMU's card hears nothing for a second after it was set up.
+    // QEMU's card receives nothing for a second after its setup.
     std::thread::sleep(Duration::from_millis(1200));
     let mut bad = polled(&mut near, &mut far, &mut pool, frames)?;
     // The first vector is the queues', the second all else's.

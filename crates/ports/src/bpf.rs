@@ -107,7 +107,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         absent(unsafe { bpf(MAP_LOOKUP_ELEM, &element) }).map(|found| found.map(|_| value))
     }
 
-    /// Removes an entry, if it is there.
+    /// Removes an entry, if it exists.
     pub(crate) fn remove(&self, key: [u8; K]) -> io::Result<()> {
         let element = self.element(&raw const key, 0);
         // SAFETY: as in `put`, without a value.
@@ -177,7 +177,7 @@ pub(crate) fn load(
         Ok(program) => return Ok(program),
         Err(error) => error,
     };
-    // Once more, to be told why.
+    // Once more, for the verifier's log.
     let mut log = vec![0; 1 << 16];
     // SAFETY: as before, and `log` has `log_bytes` bytes.
     match unsafe { bpf_open(PROG_LOAD, &attribute(&mut log)) } {

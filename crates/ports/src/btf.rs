@@ -6,7 +6,7 @@ use std::io;
 const FILE: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 
-/// Kinds of types that are looked at.
+/// Kinds of types that are read.
 const STRUCTURE: u32 = 4;
 const UNION: u32 = 5;
 const ENUMERATION: u32 = 6;
@@ -34,7 +34,7 @@ struct Member {
 }
 
 impl Btf {
-    /// Of the running kernel.
+    /// The types of the running kernel.
     ///
     /// # Errors
     /// The kernel does not describe itself.

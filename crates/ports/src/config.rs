@@ -52,7 +52,7 @@ mod tests {
         file.write_all_at(&[0xee; 64], 0).unwrap();
         file.write_all_at(&[0x03, 0x00, 0x18, 0x02], 16 + 4).unwrap();
         let config = Config::new(file.try_clone().unwrap(), 16).unwrap();
-        // What the kernel does at an interrupt.
+        // The kernel's write at an interrupt.
         file.write_all_at(&[0x04], 16 + 5).unwrap();
         config.command(pci::COMMAND_INTX_DISABLE, pci::COMMAND_MASTER).unwrap();
         assert_eq!(config.read(pci::COMMAND).unwrap(), 0x0007);

@@ -61,7 +61,7 @@ pub struct Interface {
     /// Whether it is up.
     pub up: bool,
     /// Its addresses, without those of IPv6 that every interface gives itself (link-local); `None` if the
-    /// system does not tell.
+    /// system does not report them.
     pub addresses: Option<Vec<IpAddr>>,
     /// The bridge or bond that it is a port of.
     pub master: Option<String>,

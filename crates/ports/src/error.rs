@@ -26,7 +26,7 @@ pub enum Error {
     NotEthernet {
         /// The port.
         port: String,
-        /// What the interface carries.
+        /// The link layer of the interface.
         link: OtherLink,
     },
     /// Not a backend.
@@ -143,7 +143,7 @@ pub enum Error {
         /// Bytes of the longest frame, with FCS.
         longest: usize,
     },
-    /// This process may not lock so much memory.
+    /// This process may not lock the memory that it needs.
     #[error("this process may not lock {} MiB of memory: {}{UNLOCK}", bytes >> 20,
         smaller.map_or(String::new(), |ring| format!("a ring of {ring} descriptors needs less, or ")))]
     LockedMemory {
@@ -226,8 +226,8 @@ impl Error {
 }
 
 impl Error {
-    /// Checks that frames of so many bytes are no longer than the longest of the port named so, if that is
-    /// known; both without FCS and VLAN tag.
+    /// Checks that frames of `bytes` bytes are no longer than `longest`, the longest frame of `port`, if that
+    /// is known. Both lengths are without FCS and VLAN tag.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -266,7 +266,7 @@ impl Error {
     }
 }
 
-/// What is too long.
+/// The frame that is too long, in words.
 fn too_long(frame: Option<u64>, asked: usize) -> String {
     match frame {
         Some(number) => {
@@ -276,7 +276,7 @@ fn too_long(frame: Option<u64>, asked: usize) -> String {
     }
 }
 
-/// What to do about frames that are too long for a port.
+/// The remedy for frames that are too long for a port.
 fn shorter(port: &str, asked: usize) -> String {
     let mtu = asked.saturating_sub(ETHERNET_AND_FCS);
     let port = port.rsplit('/').next().unwrap_or(port);

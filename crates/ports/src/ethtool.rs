@@ -37,7 +37,7 @@ pub fn speed_mbps(interface: &str) -> io::Result<Option<u32>> {
 /// The driver's name.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not tell.
+/// There is no such interface, or its driver does not report it.
 pub fn driver(interface: &str) -> io::Result<String> {
     Ok(answers::driver(&Interface::find(interface)?.query(Query::Driver)?))
 }
@@ -98,15 +98,15 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Room for an answer whose length is the kernel's choice. Behind it is memory that nobody may write: there a
-/// longer answer ends, with an error.
+/// Room for an answer whose length is the kernel's choice. Behind it is memory that cannot be written: a
+/// longer answer ends there, with an error.
 struct Room {
     map: MmapRaw,
     bytes: usize,
 }
 
 impl Room {
-    /// For at least so many words.
+    /// A table of at least `words` words.
     fn of(words: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let bytes = (8 * words).next_multiple_of(page);
@@ -122,8 +122,8 @@ impl Room {
         // can be read and written.
         let words = unsafe { slice::from_raw_parts_mut(self.map.as_mut_ptr().cast::<u64>(), self.bytes / 8) };
         words[..head.len()].copy_from_slice(head);
-        // SAFETY: the kernel writes an answer from its beginning on. What has no room here meets the page
-        // that cannot be written, and no other memory.
+        // SAFETY: the kernel writes an answer from its beginning on. An answer that is too long meets the
+        // page that cannot be written, and no other memory.
         unsafe { interface.ethtool(words) }?;
         Ok(words)
     }
@@ -219,7 +219,7 @@ fn values(interface: &Interface, names: Vec<String>) -> io::Result<Option<BTreeM
     Ok((answers::word(answer, 1) as usize == count).then(|| answers::statistics(names, answer)))
 }
 
-/// What answers say: the structures of linux/ethtool.h, whatever a driver has written into them.
+/// The contents of answers: the structures of linux/ethtool.h, whatever a driver has written into them.
 mod answers {
     use super::{MOST, NAME, RECEIVED_BY_HARDWARE, WORDS};
     use std::collections::BTreeMap;
@@ -389,7 +389,7 @@ mod tests {
         let all = features("lo").unwrap_or_default();
         assert_eq!((all.get("rx-checksum"), all.get("rx-lro")), (Some(&true), Some(&false)), "{all:?}");
         assert!(features("no-such").is_err());
-        // What never leaves the machine needs no checksum, and is not cut.
+        // A frame that never leaves the machine needs no checksum, and is not cut.
         assert!(!summed_before(&all) && !cut_before(&all));
     }
 }

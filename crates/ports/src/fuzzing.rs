@@ -1,4 +1,4 @@
-//! Entries for the fuzz target of what the kernel tells.
+//! Entries for the fuzz target of the kernel's reports.
 
 use crate::btf::Btf;
 use crate::ethtool;

@@ -16,7 +16,7 @@ const SET_GRO: u32 = 0x2c;
 const FLAG_RX_VLAN: u32 = 1 << 8;
 
 /// An ethtool command that only reads, and whose structure has a fixed size: at most [`WORDS`] words of 32
-/// bits, the largest of which is `ethtool_drvinfo` with 49.
+/// bits. The largest is `ethtool_drvinfo` with 49.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Query {
@@ -134,7 +134,7 @@ impl Interface {
         unsafe { self.requests.ethtool(command) }
     }
 
-    /// What rtnetlink(7) says of it.
+    /// The interface's attributes from rtnetlink(7).
     fn attributes(&self) -> io::Result<Vec<LinkAttribute>> {
         let mut about = LinkMessage::default();
         about.header.index = self.index;
@@ -155,7 +155,7 @@ impl Interface {
         Ok(name.unwrap_or_default())
     }
 
-    /// What it carries instead of Ethernet frames; `None` if it carries these.
+    /// The interface's link layer if it is not Ethernet; `None` if it is.
     pub(crate) fn other_link(&self) -> io::Result<Option<OtherLink>> {
         let number = self.requests.link_type()?;
         if ETHERNET.contains(&number) {

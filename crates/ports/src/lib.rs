@@ -20,8 +20,8 @@
 //! # Ok::<(), kpps_ports::Error>(())
 //! ```
 //!
-//! A card has one user at a time. Its lock ends with the process, however that ends. What a dead process left
-//! running in a card is stopped before the card may access memory again.
+//! A card has one user at a time. Its lock ends with the process, however that ends. If a dead process left a
+//! card running, the card is stopped before it may access memory again.
 //!
 //! VFIO without an IOMMU (`enable_unsafe_noiommu_mode`) needs huge pages by physical address, as UIO does.
 //! Debian's kernels are built without it.

@@ -15,7 +15,7 @@ const ALIGNMENT: usize = 4;
 /// Sends a request about one object. Returns the answers.
 ///
 /// # Errors
-/// Those of the system: there is no such object.
+/// Errors of the system: there is no such object.
 pub fn ask(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     // The acknowledgement is the end of the answer.
     exchange(question, NLM_F_REQUEST | NLM_F_ACK)
@@ -24,7 +24,7 @@ pub fn ask(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>
 /// Requests all objects of a kind.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     exchange(question, NLM_F_REQUEST | NLM_F_DUMP)
 }
@@ -32,7 +32,7 @@ pub fn dump(question: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage
 /// The number of the interface of the route to an address.
 ///
 /// # Errors
-/// Those of the system: there is no route.
+/// Errors of the system: there is no route.
 pub fn route_to(address: IpAddr) -> io::Result<u32> {
     let mut about = RouteMessage::default();
     (about.header.address_family, about.header.destination_prefix_length) = match address {
@@ -72,7 +72,7 @@ fn exchange(question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNe
 /// Reads a datagram of answers. Returns whether it has the last one.
 ///
 /// # Errors
-/// That of which it tells.
+/// The error that the datagram reports.
 pub fn read(datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
     let mut rest = datagram;
     while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {

@@ -156,7 +156,7 @@ impl Drop for Card {
     }
 }
 
-/// What a source has sent.
+/// The frames that a source has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Frames.
@@ -203,7 +203,7 @@ impl Source {
     /// Takes the cards, which no driver may have. `frame` is without FCS.
     ///
     /// # Errors
-    /// A card that is not there or that another process has; no memory for its queue.
+    /// A card that does not exist or that another process uses; no memory for its queue.
     fn open(addresses: &[Address], frame: &[u8]) -> Result<Self, Error> {
         let bytes = (FRAME + PAGE * (1 + frame.len() / PAGE)) * addresses.len();
         let (system, domain) = (System::host(), Domain::new(Backend::Uio, bytes)?);
@@ -226,7 +226,7 @@ impl Source {
         for (index, card) in (0..).zip(&mut self.cards) {
             card.offered = PLACES;
             card.offer();
-            // Its turn is exact only if nobody else gets the CPU before.
+            // Its turn is exact only if no other thread gets the CPU before.
             while since.elapsed() < apart * index {
                 std::hint::spin_loop();
             }

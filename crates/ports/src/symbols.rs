@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 pub(crate) struct Symbols(Vec<(u64, String)>);
 
 impl Symbols {
-    /// Of the running kernel, read once. Empty if it does not show its addresses (`kptr_restrict`).
+    /// The symbols of the running kernel, read once. Empty if it does not show its addresses
+    /// (`kptr_restrict`).
     pub(crate) fn of_kernel() -> &'static Self {
         static SYMBOLS: OnceLock<Symbols> = OnceLock::new();
         SYMBOLS.get_or_init(|| Self::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default()))

@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// What the kernel does beyond showing files.
+/// The kernel's services other than files.
 pub(crate) trait Kernel: Send + Sync {
     /// A write to an attribute in sysfs.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;

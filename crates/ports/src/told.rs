@@ -1,4 +1,4 @@
-//! What an app of kpps has lost, told to testers.
+//! Reports the losses of an app of kpps to testers.
 //!
 //! Nobody but its owner can read how many frames a packet socket had no room for. So an app listens at an
 //! abstract socket in its network namespace (unix(7)) and answers each connection with a line for each
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How the names of the sockets begin; the process follows.
 const NAME: &str = "kpps/app/";
-/// What is told of each interface.
+/// The counters that are reported for each interface.
 const COUNTERS: [&str; 3] = ["missed", "full", "errors"];
 /// How long an app may take to answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -25,15 +25,15 @@ const MOST: u64 = 1 << 16;
 /// The counters of each interface of an app.
 type Told = Arc<Vec<(String, [AtomicU64; 3])>>;
 
-/// Tells the counters of an app as long as its process lives.
+/// Reports the counters of an app as long as its process lives.
 #[derive(Debug)]
 pub struct Teller(Told);
 
 impl Teller {
-    /// Begins to tell the counters of these interfaces.
+    /// Begins to report the counters of these interfaces.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn start(interfaces: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let told: Told = Arc::new(interfaces.into_iter().map(|name| (name, Default::default())).collect());
         let name = format!("{NAME}{}", std::process::id());
@@ -69,7 +69,7 @@ fn lines(told: &Told) -> String {
     text
 }
 
-/// What the apps in the network namespace of this thread have lost so far, by interface and counter.
+/// The losses of the apps in the network namespace of this thread so far, by interface and counter.
 pub fn lost() -> BTreeMap<(String, &'static str), u64> {
     let mut all = BTreeMap::new();
     let sockets = std::fs::read_to_string("/proc/thread-self/net/unix").unwrap_or_default();

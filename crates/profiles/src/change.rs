@@ -69,8 +69,8 @@ impl Profile {
     /// The profile with those of `changes` that concern it.
     ///
     /// # Errors
-    /// If a constant to scale is not there or is no number, or if a path leads into what is no table.
-    /// A constant to set need not be there: profiles leave out what has a default.
+    /// If a constant to scale does not exist or is no number, or if a path leads into a value that is no
+    /// table. A constant to set need not exist: profiles leave out constants with a default.
     pub fn changed(mut self, changes: &[Change]) -> Result<Self, Error> {
         let concerned: Vec<_> = changes.iter().filter(|change| change.concerns(&self)).collect();
         for change in concerned {

@@ -7,11 +7,10 @@
 //! ```
 //!
 //! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on, and
-//! `bounds` within which values it was looked for.
-//! An own profile may begin with `base = "NAME"` and name only what differs; values without a source are
-//! allowed there, and their source is "own".
-//! Historical drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of
-//! its own ([`Profile::get`]): this crate does not know what the constants mean.
+//! `bounds` the range of values that was searched. An own profile may begin with `base = "NAME"` and name
+//! only what differs; values without a source are allowed there, and their source is "own". Historical
+//! drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of its own
+//! ([`Profile::get`]): this crate does not know what the constants mean.
 //!
 //! ```
 //! use kpps_profiles::{Kind, Profile};
@@ -38,7 +37,7 @@ use toml::{Table, Value};
 
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 
-/// What a profile describes.
+/// The kind of thing that a profile describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A network chip: timing and semantics.
@@ -100,7 +99,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a profile cannot be used. Each message says what is wrong, where, and what to do.
+/// Why a profile cannot be used. Each message names the mistake, its place, and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no built-in profile of this name.
@@ -126,17 +125,17 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A profile does not say what it must.
+    /// A profile lacks a required entry, or has a wrong one.
     #[error("{kind} profile '{name}': {problem}")]
     Bad {
         /// The kind of profile.
         kind: Kind,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
-    /// A profile has an entry that its kind does not have, or one that was set is not there.
+    /// A profile has an entry that its kind does not have, or a setting names an entry that does not exist.
     #[error("{kind} profile '{name}': {problem}")]
     UnknownConstant {
         /// The kind of profile.
@@ -174,7 +173,7 @@ pub struct Profile {
     own_text: Option<String>,
     description: String,
     constants: Vec<Constant>,
-    /// Constants of which some entries were set: their names, and the values that they had before.
+    /// The entries of the constants that were set: their names, and the values that they had before.
     before: Vec<(String, Value)>,
 }
 
@@ -240,7 +239,7 @@ impl Profile {
         &self.name
     }
 
-    /// What it is, in a sentence.
+    /// A description in a sentence.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -352,7 +351,7 @@ pub fn hash<'a>(own: impl IntoIterator<Item = &'a String>) -> String {
     hash_of(&built_in(), own)
 }
 
-/// What every simulation depends on, beside its settings: the version of kpps, and its built-in profiles.
+/// The inputs of every simulation beside its settings: the version of kpps, and its built-in profiles.
 pub fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), hash([]))
 }

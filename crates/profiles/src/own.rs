@@ -35,7 +35,7 @@ impl Profile {
             }
             Some(Value::String(base)) => {
                 let base = match base.ends_with(".toml") {
-                    // A file is looked for beside the one that names it.
+                    // A relative path starts at the folder of the file that names it.
                     true => {
                         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
                         Self::read_below(kind, &folder.join(base).display().to_string(), depth + 1)?

@@ -1,11 +1,11 @@
-//! What is wrong with an entry of a profile, in words: where it is, what was found, and what is allowed.
+//! Mistakes in an entry of a profile, in words: the entry, the value found, and the allowed values.
 
 use serde_path_to_error::{Path, Segment};
 use toml::{Table, Value};
 
-/// What is wrong.
+/// The mistake.
 pub(crate) enum Wrong {
-    /// An entry that nobody knows.
+    /// An unknown entry.
     Unknown(String),
     /// Something else.
     Bad(String),
@@ -17,11 +17,11 @@ const LONGEST: usize = 60;
 /// A word that no entry allows.
 const NO_WORD: &str = "?";
 
-/// What reads the profile, beside its entries.
+/// The readers of a profile, beside its entries.
 pub(crate) struct Reader<'r> {
     /// serde's message about another table of entries; `None` if it takes that.
     pub again: &'r dyn Fn(Table) -> Option<String>,
-    /// Entries of which some were set: the values that they had before.
+    /// The values that entries had before they were set.
     pub before: &'r [(String, Value)],
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
         return Wrong::Bad(format!("the entry '{whole}' is missing"));
     }
     let found = find(Value::Table(table.clone()), &steps).filter(|_| !steps.is_empty());
-    // Of a value that is no word, serde does not say which words there are: it does for a wrong word.
+    // For a value that is no word, serde does not list the valid words; it does for a wrong word.
     let words = || {
         let mut whole = Value::Table(table);
         *place(&mut whole, &steps)? = NO_WORD.into();
@@ -91,8 +91,8 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
     })
 }
 
-/// What is wrong with an entry that takes one of several, and has not one. `before` are the values that
-/// entries had before some of theirs were set.
+/// The mistake in an entry that must have exactly one of several forms. `before` are the values that entries
+/// had before some were set.
 fn one_of(entry: &str, found: &Table, words: &str, before: &[(String, Value)]) -> Wrong {
     let names: Vec<_> = names(words).collect();
     if let Some(unknown) = found.keys().find(|key| !names.contains(&key.as_str())) {
@@ -163,7 +163,7 @@ fn listed(known: &str, before: &str, none: &str) -> String {
     if names.is_empty() { none.to_owned() } else { format!("{before} {}", names.join(", ")) }
 }
 
-/// What a type of Rust takes, in words.
+/// The values of a type of Rust, in words.
 fn kind_of(expected: &str) -> String {
     let whole = |most: u64| format!("a whole number from 0 to {most}");
     match expected {

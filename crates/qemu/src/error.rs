@@ -8,7 +8,7 @@ pub enum Error {
     /// The program was not found.
     #[error("{program} is not installed: apt-get install --no-install-recommends qemu-system-x86")]
     NotInstalled {
-        /// The program that was looked for.
+        /// The program that was not found.
         program: String,
     },
     /// QEMU ended by itself.
@@ -16,7 +16,7 @@ pub enum Error {
     Ended {
         /// Its exit status.
         status: String,
-        /// What it printed.
+        /// The output of QEMU.
         stderr: String,
     },
     /// QEMU runs, but did not answer in time.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The end of a stream on which these bytes have come, and nothing more will.
 fn heard(bytes: &[u8]) -> Option<(UnixStream, UnixStream)> {
     let (ours, mut theirs) = UnixStream::pair().ok()?;
-    // What a socket holds without a reader.
+    // No more bytes than a socket holds without a reader.
     theirs.write_all(&bytes[..bytes.len().min(1 << 16)]).ok()?;
     theirs.shutdown(Shutdown::Write).ok()?;
     Some((ours, theirs))

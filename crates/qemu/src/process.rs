@@ -55,7 +55,7 @@ impl Launch {
         launch
     }
 
-    /// What the program tells of its version.
+    /// The program's output for `--version`.
     #[cfg(feature = "lab")]
     pub(crate) fn version(mut self) -> std::io::Result<std::process::Output> {
         self.command.arg("--version").output()

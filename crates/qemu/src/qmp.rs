@@ -56,7 +56,7 @@ impl Monitor {
     }
 
     /// Waits until a cable ([`Launch::cable`](crate::process::Launch::cable)) is connected. QEMU connects it
-    /// in another thread, and drops what the card sends before.
+    /// in another thread, and drops frames that the card sends before.
     pub(crate) fn await_cable(&mut self) -> Result<()> {
         let since = Instant::now();
         while since.elapsed() < PATIENCE {

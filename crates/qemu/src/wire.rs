@@ -1,7 +1,7 @@
 //! The host's end of a cable: QEMU's `stream` network backend, frames with their length (4 bytes,
 //! big-endian) before them.
 //!
-//! No call blocks, but for [`Wire::wait`]. Frames from QEMU must be read all the time: a QEMU that cannot
+//! No call blocks, except for [`Wire::wait`]. Frames from QEMU must be read all the time: a QEMU that cannot
 //! deliver a frame stops the card, in both directions.
 
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Wire {
     stream: UnixStream,
-    /// The end of a frame of which the socket took only the beginning.
+    /// The end of a frame if the socket took only its beginning.
     rest: Vec<u8>,
     /// Received bytes are at `next..filled`.
     input: Vec<u8>,

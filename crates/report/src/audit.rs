@@ -1,4 +1,4 @@
-//! What unmodified drivers did to a model of their card, on a terminal.
+//! The accesses of unmodified drivers to a model of their card, on a terminal.
 
 use kpps_results::audit::{Audit, Row, Violation};
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Registers that are accessed less often for a frame are only counted.
 const SHOWN_PER_FRAME: f64 = 0.01;
 
-/// A line for each driver at each workload, the registers, and what the manual forbids.
+/// A line for each driver at each workload, the registers, and the breaches of the manual.
 pub fn screen(audit: &Audit) -> String {
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu), cards: our model of the {} on {}{}\n\

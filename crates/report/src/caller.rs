@@ -38,7 +38,7 @@ impl<D: Forms> Document for D {
     }
 }
 
-/// Takes what a call of kpps says, on the thread that made the call unless another one is named.
+/// Takes the messages of a call of kpps, on the thread that made the call unless another thread is named.
 pub trait Caller: Send + Sync {
     /// Takes the document; its files are written after it.
     fn takes(&self, document: &dyn Document);

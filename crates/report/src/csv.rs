@@ -28,7 +28,7 @@ pub(crate) fn rows(curve: &Curve) -> Rows {
     Rows::like(&of(("", &observed())), &points.map(of).collect::<Vec<_>>())
 }
 
-/// The row of a trial that has no directions: what it measured, and what a direction has too.
+/// The row of a trial that has no directions: its measurements, and the columns that a direction has, too.
 #[derive(Serialize)]
 struct Whole<'t> {
     #[serde(flatten)]

@@ -66,7 +66,7 @@ impl Axis {
         }
     }
 
-    /// The place of a value, 0 to 1; `None` for one that is beside the axis.
+    /// The position of a value on the axis, 0 to 1; `None` for a value outside of the axis.
     fn within(&self, value: f64) -> Option<f64> {
         let place = match self.logarithmic {
             true => (value / self.from).ln() / (self.to / self.from).ln(),
@@ -123,7 +123,7 @@ impl Axes<'_> {
         points.into_iter().filter_map(|point| self.at(point)).enumerate().map(step).collect()
     }
 
-    /// Numbers along both with lines to follow them, and what they are of.
+    /// Numbers along both with lines to follow them, and their labels.
     fn drawn(&self) -> Markup {
         let low = HEIGHT - BOTTOM;
         let mut across: Vec<(f64, f64)> =
@@ -152,8 +152,8 @@ impl Axes<'_> {
     }
 }
 
-/// A figure with its title, what is drawn and a list of names, and its values in a table. Its note says what
-/// there is to know before one looks.
+/// A figure with its title, drawing and list of names, and its values in a table. Its note is for the reader
+/// before the figure.
 fn frame(figure: &Figure, note: &str, drawing: &Markup, names: &Markup) -> Markup {
     markup! {
         h2 { (figure.title) }
@@ -204,7 +204,7 @@ pub(crate) fn highest(figure: &Figure) -> (f64, f64) {
 }
 
 /// A figure as a drawing, with a list of its lines, and its points in a table for those who cannot see it.
-/// What the document states is dashed, with its number.
+/// Values that the document states are dashed, with their numbers.
 pub(crate) fn lines(figure: &Figure) -> Markup {
     let (most_x, most_y) = highest(figure);
     lines_on(figure, "", Axis::up_to(most_x), Axis::up_to(most_y * 1.05))
@@ -242,10 +242,10 @@ pub(crate) fn lines_on(figure: &Figure, note: &str, across: Axis, up: Axis) -> M
     frame(figure, note, &drawing, &names)
 }
 
-/// The size of a number beside what a document states, in the largest type.
+/// The size of a number beside a document's statement, in the largest type.
 const NUMBER: (f64, f64) = (26.0, 24.0);
 
-/// The numbers of what a document states, with their places: at a line's end, or beside a level's beginning,
+/// The numbers of a document's statements, with their places: at a line's end, or beside a level's beginning,
 /// and where none of the others stands.
 fn numbers(axes: &Axes<'_>, figure: &Figure, stated: &[Vec<(f64, f64)>]) -> Vec<(usize, (f64, f64))> {
     let mut placed: Vec<(usize, (f64, f64))> = Vec::new();

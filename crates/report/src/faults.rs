@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// The most faults that are named because they never happened under a policy.
 const MOST_NAMED: usize = 10;
 
-/// The table of faults by service policy, what was reached, and the failures.
+/// The table of faults by service policy, the places reached, and the failures.
 pub fn screen(faults: &Faults) -> String {
     let Faults { seeds: [first, last], worlds, frames, virtual_s, failures, .. } = faults;
     let frames = match frames {

@@ -19,8 +19,8 @@ pub struct Destinations {
     pub results: Option<PathBuf>,
     /// A file for the comma-separated values; `-` is standard output.
     pub csv: Option<PathBuf>,
-    /// A file for the page if its name ends in .html, otherwise a folder for all pages, which is made if
-    /// missing.
+    /// A file for the page if its name ends in .html, otherwise a folder for all pages, which is created if
+    /// it does not exist.
     pub report: Option<PathBuf>,
 }
 
@@ -162,14 +162,14 @@ impl Files {
         Ok(Some(file))
     }
 
-    /// Has another file written with the document; or the reason told why it has no contents.
+    /// Attaches another file, which is written with the document, or the reason why it has no contents.
     pub fn attach(&mut self, file: Output, contents: Result<Vec<u8>, String>) {
         self.attached.push((file, contents));
     }
 
-    /// Prints what is asked for: JSON, comma-separated values, or the screen with `notes` about the run. Then
-    /// writes the files and names them. It prints first, so that results are not lost if a file cannot be
-    /// written. A document in which nothing was measured replaces no file.
+    /// Prints the requested form: JSON, comma-separated values, or the screen with `notes` about the run.
+    /// Then writes the files and names them. It prints first, so that results are not lost if a file cannot
+    /// be written. A document in which nothing was measured replaces no file.
     ///
     /// # Errors
     /// A file or standard output cannot be written. The others have been.
@@ -260,17 +260,17 @@ fn output() -> io::Result<impl Write> {
     Ok(io::stdout())
 }
 
-/// Tells the program that called kpps a line, or without one the user ([`tell`]).
+/// Sends a line to the program that called kpps, or without such a program to the user ([`tell`]).
 pub fn tell_caller(caller: Option<&dyn Caller>, line: &str) {
     caller.map_or_else(|| tell(line), |caller| caller.is_told(line));
 }
 
-/// Prints a line to standard error. If that is gone, as a closed terminal is, nobody reads it.
+/// Prints a line to standard error. If standard error is gone, like a closed terminal, the line is lost.
 pub fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{}", in_one_line(line));
 }
 
-/// The most characters of a line that somebody is to read.
+/// The most characters of a line for people.
 const LONGEST: usize = 2000;
 
 /// A line as it is fit for a terminal, whatever names and values it quotes: control characters are escaped,

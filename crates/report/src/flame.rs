@@ -1,5 +1,5 @@
 //! Flame graphs: stacks of functions as nested boxes, each as wide as its share. The outermost function is on
-//! top. No script draws them: a box tells its name and share when it is pointed at.
+//! top. No script draws them: a box shows its name and share when the pointer is on it.
 
 use kpps_results::lab::{Profile, Stack};
 use maud::{Markup, html};
@@ -26,7 +26,7 @@ const TENS: [usize; 7] = [1, 2, 3, 4, 5, 7, 10];
 /// Boxes with a smaller share are left out.
 const LEAST_SHARE: f64 = 0.002;
 
-/// A function with those that it calls.
+/// A function with the functions that it calls.
 #[derive(Debug, Default)]
 struct Node<'a> {
     share: f64,
@@ -47,7 +47,7 @@ impl<'a> Node<'a> {
         root
     }
 
-    /// The boxes of what it calls, within a box of its own share.
+    /// The boxes of the functions that it calls, within a box of its own share.
     fn within(&self) -> Markup {
         let mut calls: Vec<_> = self.calls.iter().filter(|(_, node)| node.share >= LEAST_SHARE).collect();
         calls.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));

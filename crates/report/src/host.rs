@@ -1,4 +1,4 @@
-//! What a frame and an interrupt cost on a machine that was measured.
+//! The costs of a frame and an interrupt on a measured machine.
 
 use kpps_results::host::HostCalibration;
 use std::fmt::Write;

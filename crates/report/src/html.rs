@@ -139,7 +139,7 @@ fn layers(id: &str, title: &str, hint: &str, choice: Markup) -> Markup {
     }
 }
 
-/// Options of which one is chosen: (value, label).
+/// Alternative options: (value, label).
 fn choice<'a>(name: &str, legend: &str, options: impl IntoIterator<Item = (String, &'a str)>) -> Markup {
     markup! {
         fieldset.choice {

@@ -10,9 +10,9 @@ use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The search as one self-contained HTML page without script: what was found, delivered against offered load,
-/// loss by place, latency and CPU time over the load, the environment, and every trial.
-/// Light and dark follow the reader's system.
+/// The search as one self-contained HTML page without script: the result, delivered against offered load,
+/// loss by place, latency and CPU time over the load, the environment, and every trial. Light and dark follow
+/// the reader's system.
 pub fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
     let body = markup! {
@@ -38,7 +38,7 @@ pub(crate) fn kpps(pps: f64) -> String {
     in_kpps(pps)
 }
 
-/// What was found, in one line.
+/// The result, in one line.
 pub(crate) fn found(search: &Ndr) -> String {
     let goals = search.goals.iter().map(|goal| match goal.lower_pps {
         Some(pps) if goal.upper_pps.is_none() && !goal.done => {
@@ -85,7 +85,7 @@ pub(crate) fn notices(search: &Ndr) -> Vec<String> {
     notices
 }
 
-/// What a goal that was not reached has so far: the highest load above its lower bound at which no trial had
+/// The state of a goal that was not reached: the highest load above its lower bound at which no trial had
 /// more loss than it allows, and for how long.
 fn held(search: &Ndr, goal: &SearchGoal) -> Option<String> {
     if goal.done {
@@ -198,8 +198,8 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
     }
 }
 
-/// The axis of the loads, and a note on those that are beside it. A search begins at the highest load, which
-/// may be far above what the system delivers: loads up to twice that are drawn.
+/// The axis of the loads, and a note on loads outside of the axis. A search begins at the highest load, which
+/// may be far above the system's rate: loads up to twice that are drawn.
 fn across(search: &Ndr) -> (Axis, String) {
     let directions = if search.bidirectional { 2.0 } else { 1.0 };
     let best = search.trials.iter().map(|trial| trial.delivered_pps / directions).fold(0.0, f64::max);
@@ -407,7 +407,7 @@ mod tests {
     use super::*;
     use kpps_results::{Ledger, SHORTFALL};
 
-    /// A search that ended early tells what it has seen.
+    /// A search that ended early reports its results so far.
     #[test]
     fn the_highest_load_without_loss_is_told_if_a_goal_is_not_reached() {
         let trial = |kpps: u64, lost: u64| {
@@ -479,7 +479,7 @@ mod tests {
         // Three points on each of two lines, and none without latency.
         assert_eq!(text.matches("r=\"2.6\"").count(), 6);
         assert!(!text.contains("<script") && !text.contains("CPU time"));
-        // With what is known of places and CPUs.
+        // With the losses by place and the CPU time.
         let ledger = Ledger { sent: 950, shortfall: 50, delivered: 850, ..Ledger::default() };
         search.trials[0].ledger =
             Ledger { dropped: [("pb backlog".to_owned(), 70)].into(), ..ledger }.closed();

@@ -18,7 +18,7 @@ pub(crate) fn with<'p>(points: impl Iterator<Item = &'p Trial> + Clone, grew: Op
 
 /// The results that an earlier run measured, with their ages.
 pub fn resumed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<String> {
-    /// At most so many are listed; the JSON document has the age of each.
+    /// The most points that are listed; the JSON document has the age of each.
     const LISTED: usize = 12;
     let all = points.clone().count();
     let kept: Vec<_> = points.filter_map(|point| Some((point.offered_pps, point.age_s?))).collect();

@@ -204,7 +204,7 @@ impl Rows {
 /// A field with its name.
 type Named = (String, Field);
 
-/// The fields of a serialised value with their names; `None` if it is none that JSON has.
+/// The fields of a serialised value with their names; `None` if JSON cannot represent the value.
 fn flat(row: &impl Serialize) -> Option<Vec<Named>> {
     // The text has the fields in their order. A number that is read from it may differ in its last digit.
     let order: Json = serde_json::from_str(&serde_json::to_string(row).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! Runs of ports on the screen: what a port received and sent, and what it lost.
+//! Runs of ports on the screen: received, sent and lost frames of each port.
 
 use crate::format::{bits, in_kpps, rate};
 use kpps_results::calibration::{Gaps, SenderPriority};
@@ -84,7 +84,7 @@ pub fn screen(run: &Run, notes: &str) -> String {
     text
 }
 
-/// What was to be sent, what was sent of it, and the gaps.
+/// The load to send, the frames sent of it, and the gaps.
 fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
     let mut text = load.departures.iter().map(|departure| format!("{departure}\n")).collect::<String>();
     let is_number = |byte: u8| byte.is_ascii_digit() || byte == b':' || byte == b',';
@@ -139,7 +139,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
     text
 }
 
-/// What arrived of each stream of test frames.
+/// The arrivals of each stream of test frames.
 fn received(run: &Run) -> String {
     let mut text = String::new();
     for stream in run.streams.iter().flatten() {

@@ -9,7 +9,7 @@ fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
     1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
 }
 
-/// What each driver sends, and what that costs.
+/// The rate of each driver, and its cost.
 pub fn transmit(document: &Transmit) -> String {
     let mut text = String::new();
     let on = &document.environment;
@@ -67,7 +67,7 @@ pub fn transmit(document: &Transmit) -> String {
     text
 }
 
-/// Where CPU time goes, by function and level, and what each frame costs.
+/// Where CPU time goes, by function and level, and the cost of each frame.
 pub fn profile(document: &Profile) -> String {
     let mut text = String::new();
     let on = &document.environment;
@@ -150,7 +150,7 @@ pub fn scale(document: &Scale) -> String {
     text
 }
 
-/// What crossed the bus by kind, and how the first card's reception went.
+/// The transactions of the bus by kind, and the regimes of the first card's reception.
 pub fn trace(document: &BusTrace) -> String {
     let on = &document.environment;
     let mut text = format!(
@@ -225,12 +225,12 @@ pub fn trace(document: &BusTrace) -> String {
     text
 }
 
-/// A line for each quantity; a dash for one that is not known.
+/// A line for each quantity; a dash for an unknown quantity.
 fn quantities(rows: &[(&str, Option<f64>)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(*value, 2))).collect()
 }
 
-/// A value with so many decimals; a dash if it is not known.
+/// A value with `decimals` decimals; a dash if it is unknown.
 fn shown(value: Option<f64>, decimals: usize) -> String {
     value.map_or("–".into(), |value| format!("{value:.decimals$}"))
 }

@@ -44,7 +44,7 @@ struct Seen<'a> {
 fn seen<'a>(name: &'a str, series: &'a Series, cpu: bool) -> Option<Seen<'a>> {
     let last = series.points.last()?;
     let peak = series.peak()?;
-    // While queues grow, what is delivered is not sustained.
+    // While queues grow, the delivered rate is not sustained.
     let keeps_up = |p: &Trial| {
         p.is_steady() && p.loss_ratio <= KEEPS_UP_LOSS && p.sustained_pps() >= HOLDS * p.offered_pps
     };
@@ -90,7 +90,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         false => series.name.clone(),
     };
     let names: Vec<String> = series.iter().map(name).collect();
-    // What the tester could not send, or not take in, says nothing of the device under test.
+    // Generator shortfall and receive overflow say nothing about the device under test.
     let of_the_device: Vec<Series> = series.iter().map(of_the_device).collect();
     let seen = names.iter().zip(&of_the_device).filter_map(|(name, series)| seen(name, series, !on_ports));
     let mut seen: Vec<Seen> = seen.collect();
@@ -101,7 +101,7 @@ fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -
         });
         return [format!("Nothing was measured{why}."), "There is nothing to explain.".to_owned()];
     }
-    // The best first: by shape, and by what is left at the highest load.
+    // The best first: by shape, and by the rate at the highest load.
     seen.sort_by(|a, b| {
         let best_first = |s: &Seen| -s.last.sustained_pps();
         a.shape.cmp(&b.shape).then(best_first(a).total_cmp(&best_first(b)))
@@ -222,8 +222,8 @@ fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     )
 }
 
-/// Groups of neighbours whose rates at the highest load are as good as equal; one that `plain` does not
-/// hold for is on its own.
+/// Groups of neighbours whose rates at the highest load are as good as equal. A curve for which `plain` is
+/// false is a group of its own.
 fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<Vec<&'a Seen<'b>>> {
     let mut groups: Vec<Vec<&Seen>> = vec![];
     for s in seen {
@@ -241,8 +241,8 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
     groups
 }
 
-/// The losses at the highest load, by place. What the generator could not send is not lost, and what the
-/// tester's port missed came through.
+/// The losses at the highest load, by place. Generator shortfall is no loss, and frames that the tester's
+/// port missed came through.
 fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
     let mut losses = seen.last.ledger.losses();
     let is_testers =
@@ -337,7 +337,7 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
     sentence + "."
 }
 
-/// What is said of those of `lossless` whose queues grew at the highest load: it is lost later.
+/// The sentence about members of `lossless` whose queues grew at the highest load: they lose frames later.
 fn grew(lossless: &[&Seen]) -> String {
     let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
     match names[..] {
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(first, "Offered up to 0.02 kpps (under 1 % of line rate, 64-byte frames), a keeps up.");
     }
 
-    /// A ring that takes in what is not sustained makes no load lossless.
+    /// A ring that takes in an unsustained load does not make it lossless.
     #[test]
     fn one_whose_queues_grow_does_not_keep_up() {
         let grows = |name| {
@@ -486,7 +486,7 @@ mod tests {
         assert_eq!(second, format!("{lost}; the tester's host has CPU time left."));
     }
 
-    /// What the tester could not send or take in is not the device's: neither a fall nor a loss.
+    /// Generator shortfall and receive overflow are the tester's: neither a fall nor a loss of the device.
     #[test]
     fn loads_above_the_testers_limit_are_not_judged() {
         // It sends 700 kpps and no more, and its port misses some of those.
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(held, "a holds 490 but for a dip to 90 at 600 kpps.");
         let low = first(&[(300, 300), (400, 131), (600, 15), (700, 32), (1488, 32)]);
         assert_eq!(low, "in receive livelock, a falls from 300 to 32 after a dip to 15 at 600.");
-        // The end of a fall is no dip, and neither is what a measurement leaves uncertain.
+        // The end of a fall is no dip, and neither is a difference within the uncertainty of a measurement.
         assert!(!first(&[(300, 300), (600, 15), (1488, 15)]).contains("dip"));
         assert!(!first(&[(300, 300), (600, 0), (900, 5), (1488, 0)]).contains("dip"));
         assert!(!first(&[(300, 300), (600, 280), (1488, 300)]).contains("dip"));

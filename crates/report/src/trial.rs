@@ -254,7 +254,7 @@ mod tests {
     use kpps_results::detail::{CpuTimes, RateChange};
     use kpps_results::{Ledger, Trial};
 
-    /// A load that was changed: what it was at first, each change, and the mean.
+    /// A load that was changed: the first load, each change, and the mean.
     #[test]
     fn a_changed_load_is_said() {
         let way = |from: &str, count: usize| {

@@ -1,4 +1,4 @@
-//! What unmodified drivers did to a model of their card.
+//! The accesses of unmodified drivers to a model of their card.
 
 use crate::Schema;
 use schemars::JsonSchema;
@@ -32,14 +32,14 @@ pub struct Audit {
     pub qemu: String,
     /// The chip that the card is a model of.
     pub chip: String,
-    /// The bus whose occupancy is told.
+    /// The bus whose occupancy is reported.
     pub bus: String,
     /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
     /// guest takes.
     pub load_pps: Option<f64>,
     /// Settings of drivers, and what else was not as usual.
     pub settings: Vec<String>,
-    /// Whether all requested rows are there.
+    /// Whether all requested rows exist.
     pub complete: bool,
     /// The drivers.
     pub rows: Vec<Row>,
@@ -47,7 +47,7 @@ pub struct Audit {
     pub failures: Vec<String>,
 }
 
-/// One driver at one workload. What is for each frame is of the frames that it sent, took, or passed on.
+/// One driver at one workload. Values for each frame refer to the frames that it sent, took, or passed on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The workload.
@@ -79,11 +79,11 @@ pub struct Row {
     pub bus_us_per_frame: f64,
     /// Accesses of single registers for each frame.
     pub registers: BTreeMap<String, Accesses>,
-    /// Numbered frames that did not come back, of those that the bridge got; null for other workloads.
+    /// Numbered frames that the bridge got and that did not come back; null for other workloads.
     pub lost: Option<u64>,
     /// Numbered frames that came back with other contents, in another order, or twice.
     pub changed: Option<u64>,
-    /// What the manual forbids and was done, from the driver's start to its end.
+    /// Breaches of the manual, from the driver's start to its end.
     pub violations: Vec<Violation>,
 }
 
@@ -99,7 +99,7 @@ pub struct Accesses {
 /// Something that the manual forbids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
-    /// What was done.
+    /// A description of the breach.
     pub what: String,
     /// The register by its name, or by its offset.
     pub register: String,

@@ -75,8 +75,8 @@ pub struct Gaps {
     /// The CPU that the sending thread had for itself; absent if it shared one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Whether the sending thread ran before ordinary programs, of its session and of others; absent if
-    /// nobody tried.
+    /// Whether the sending thread ran before ordinary programs, of its session and of others; absent if that
+    /// was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<SenderPriority>,
 }
@@ -94,7 +94,7 @@ pub enum SenderPriority {
     Ordinary,
 }
 
-/// What the generator of a trial can send, by calibrations that were made before.
+/// The limit of a trial's generator, by earlier calibrations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sender {
     /// The highest rate of each direction, in frames per second.

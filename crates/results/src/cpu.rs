@@ -13,7 +13,7 @@ pub struct Cpu {
     pub softirq: f64,
     /// In threads: programs and the kernel on their behalf. Without `idle_polls` where those are known.
     pub thread: f64,
-    /// Idle polls: busy, but free for other work. Null where they cannot be told from work.
+    /// Idle polls: busy, but free for other work. Null where they cannot be distinguished from work.
     pub idle_polls: Option<f64>,
 }
 

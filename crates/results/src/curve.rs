@@ -28,7 +28,7 @@ pub struct Curve {
     pub series: Vec<Series>,
     /// A summary of the series in two sentences.
     pub summary: [String; 2],
-    /// Whether every requested point is there; false after an interruption.
+    /// Whether every requested point exists; false after an interruption.
     pub complete: bool,
 }
 

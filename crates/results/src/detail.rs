@@ -84,9 +84,9 @@ pub struct DetailedTrial {
     pub duplicated: Option<u64>,
     /// Frames that came after one of the same flow sent later (RFC 4737); null if they are not counted.
     pub reordered: Option<u64>,
-    /// Frames of which only damaged copies arrived; null if they are not counted.
+    /// Frames that arrived only as damaged copies; null if they are not counted.
     pub corrupted: Option<u64>,
-    /// Other traffic: frames that came and are not of this trial; null if they are not counted.
+    /// Other traffic: frames that arrived and do not belong to this trial; null if they are not counted.
     pub other_traffic: Option<u64>,
     /// Frames received, per second of sending.
     pub received_pps: f64,
@@ -190,7 +190,7 @@ pub struct Capture {
     pub file: String,
     /// The number of frames in it.
     pub frames: u64,
-    /// How many more there were: the file has the first 1000 of each kind and direction.
+    /// Further frames that were not kept: the file has the first 1000 of each kind and direction.
     pub not_kept: u64,
 }
 
@@ -299,8 +299,8 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
-    /// The changes of the load while frames were sent, if somebody changed it. Before the first one it was
-    /// the requested load.
+    /// The changes of the load while frames were sent, if it was changed. Before the first change it was the
+    /// requested load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_changes: Vec<RateChange>,
     /// The results of each interval in turn, if they were asked for.
@@ -317,7 +317,8 @@ pub struct RateChange {
     pub offered_pps: f64,
 }
 
-/// The results of an interval. Its frames are those that were due, or sent, in it, whenever they arrived.
+/// The results of an interval. Its frames are the frames that were due, or sent, in it, whenever they
+/// arrived.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Its beginning, in s since the first frame was due.

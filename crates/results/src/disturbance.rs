@@ -1,4 +1,4 @@
-//! What kept a generator from its CPU.
+//! Disturbances that kept a generator from its CPU.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Disturbance {
         }
     }
 
-    /// What happened, as a part of a sentence.
+    /// The disturbance, as a part of a sentence.
     pub fn words(&self) -> String {
         let Some(longest) = &self.longest else { return "something disturbed the generator".into() };
         let more = match self.pauses {
@@ -47,7 +47,7 @@ pub struct Pause {
     pub lasted_ns: u64,
     /// The generator's CPU, if it was bound to one.
     pub cpu: Option<u32>,
-    /// What had the CPU, or kept it from the generator.
+    /// The user of the CPU, or the reason that kept it from the generator.
     pub by: PausedBy,
 }
 
@@ -66,7 +66,7 @@ impl Pause {
     }
 }
 
-/// What had the CPU of a generator, or kept it from the generator.
+/// The user of a generator's CPU, or the reason that kept it from the generator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum PausedBy {

@@ -1,4 +1,4 @@
-//! What makes a trial a doubtful or no measurement of the device under test.
+//! The reasons that make a trial a doubtful or no measurement of the device under test.
 
 use crate::{Disturbance, Limit, Trial};
 use schemars::JsonSchema;
@@ -11,17 +11,18 @@ pub const LINK_CHANGES: &str = "carrier_changes";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Doubt {
-    /// The generator could not send its frames in time: its shortfall is above 0.1 % of what was due, or
-    /// above what was allowed.
+    /// The generator could not send its frames in time: its shortfall is above 0.1 % of the due frames, or
+    /// above the allowed share.
     Generator,
     /// The same, because something else had the generator's CPU.
     Disturbed {
-        /// What, when and for how long.
+        /// The disturbance, its time and its length.
         how: String,
         /// How many frames the generator could not send in time.
         frames: u64,
     },
-    /// The tester could not take in what came: its receive overflow, or what may be that, is above 0.1 %.
+    /// The tester could not take in all frames: its receive overflow, or its possible overflow, is above 0.1
+    /// %.
     Receiver,
     /// The link of an interface on the path went down or came up while frames were sent.
     LinkChanged {
@@ -40,13 +41,13 @@ pub enum Doubt {
         /// Which, with the host.
         values: String,
     },
-    /// Queues grew while it was measured: the load is above what is sustained.
+    /// Queues grew during the measurement: the load is above the sustained rate.
     QueuesGrew {
         /// By how many frames.
         frames: u64,
     },
     /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
-    /// nobody reads.
+    /// are not read.
     Unexplained {
         /// How many.
         frames: u64,
@@ -70,7 +71,7 @@ pub enum Doubt {
         frames: u64,
         /// The numbers of the VLANs with which they came, from outside in.
         came: Vec<u16>,
-        /// Those with which they should have come.
+        /// The numbers of the VLANs with which they should have come, from outside in.
         expected: Vec<u16>,
     },
     /// Frames arrived as fragments of their packets.

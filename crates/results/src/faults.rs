@@ -1,4 +1,4 @@
-//! What came of worlds with faults.
+//! The outcome of worlds with faults.
 
 use crate::Schema;
 use crate::json::to_json;
@@ -35,14 +35,14 @@ pub struct Faults {
     /// Frames that arrived where they should.
     pub arrived: u64,
     /// Frames that came twice, changed or unasked, and accesses of the card to memory that it did not own,
-    /// after it told untruths about memory: no driver can know. They are allowed until the faults have ended
-    /// and the driver had its time to recover.
+    /// after it wrote false information into memory: no driver can know. They are allowed until the faults
+    /// have ended and the driver had its time to recover.
     pub harmed: u64,
     /// Virtual time of all worlds, in s.
     pub virtual_s: f64,
     /// How often each kind of fault happened.
     pub faults: Vec<FaultCount>,
-    /// What was reached in the driver, and what its watchdog and the operator did, by name.
+    /// Places reached in the driver, and actions of its watchdog and the operator, by name.
     pub reached: BTreeMap<String, u64>,
     /// Worlds in which something happened that must not, and the one whose events were asked for.
     pub failures: Vec<FaultFailure>,
@@ -91,13 +91,13 @@ impl FaultCount {
 pub struct FaultFailure {
     /// Its seed.
     pub seed: u64,
-    /// What happened; null for a world without a failure whose events were asked for.
+    /// A description of the failure; null for a world without a failure whose events were asked for.
     pub what: Option<String>,
     /// When, in virtual ms.
     pub at_ms: Option<f64>,
     /// The world in words.
     pub world: String,
-    /// The smallest world found in which the same happens, in words; absent if none was looked for.
+    /// The smallest world found in which the same happens, in words; absent if no smaller world was searched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest: Option<String>,
     /// The last events of that world.

@@ -18,7 +18,8 @@ pub struct WholeFile {
 enum Target {
     /// The file at this path, which no symbolic link is. It is replaced.
     File(PathBuf),
-    /// Nothing that could be replaced: a device, a pipe, or what is standard output or standard error.
+    /// A target that cannot be replaced: a device, a pipe, or the file behind standard output or standard
+    /// error.
     Stream(File),
 }
 
@@ -96,8 +97,8 @@ impl Target {
     }
 }
 
-/// If what was found is standard output or standard error, that open stream: replacing the file would lose
-/// what is printed there. It shares their position, so that neither overwrites the other.
+/// The open stream, if the target is standard output or standard error: replacing the file would lose the
+/// output. It shares their position, so that neither overwrites the other.
 #[cfg(unix)]
 fn own_stream(found: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
@@ -139,7 +140,8 @@ fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<()> {
     let replaced = beside(path, secret || old.is_some()).and_then(|(temporary, file)| {
         let done = fill(file, contents, old.as_ref()).and_then(|()| fs::rename(&temporary, path));
         if done.is_err() {
-            // One that cannot be removed stays; the error that is returned is the one that matters.
+            // If the temporary file cannot be removed, it stays: the error that is returned is the important
+            // one.
             let _ = fs::remove_file(&temporary);
         }
         done
@@ -181,7 +183,7 @@ fn beside(path: &Path, secret: bool) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Gives a new file its contents, and owner and permissions of the one that it replaces.
+/// Gives a new file its contents, and the owner and permissions of the file that it replaces.
 fn fill(mut file: File, contents: &[u8], old: Option<&Metadata>) -> io::Result<()> {
     file.write_all(contents)?;
     if let Some(old) = old {
@@ -267,7 +269,7 @@ mod tests {
         }
     }
 
-    /// What looks at the file while it is written again and again sees whole contents only.
+    /// A reader of the file, while it is written again and again, sees whole contents only.
     #[test]
     fn nobody_sees_half_a_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -298,7 +300,7 @@ mod tests {
         symlink("data/other", folder.path().join("between")).unwrap();
         symlink("results", folder.path().join("data/other")).unwrap();
         symlink("between", &link).unwrap();
-        // What they lead to is made if it is missing.
+        // The target of links is created if it does not exist.
         WholeFile::open(&link).unwrap().write(b"one").unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         WholeFile::open(&link).unwrap().write(b"two").unwrap();

@@ -8,7 +8,7 @@ use serde_json::Error;
 /// Whether each floating-point number within `document` is finite.
 ///
 /// # Errors
-/// The first one that is not.
+/// The first number that is not finite.
 pub(crate) fn check(document: &impl Serialize) -> Result<(), Error> {
     document.serialize(Finite)
 }

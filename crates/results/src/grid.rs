@@ -78,7 +78,7 @@ pub struct Grid {
     pub axes: Vec<Axis>,
     /// The measured cells; the last axis varies fastest.
     pub cells: Vec<Cell>,
-    /// Whether every cell is there; false after an interruption.
+    /// Whether every cell exists; false after an interruption.
     pub complete: bool,
 }
 
@@ -101,8 +101,8 @@ impl Grid {
         to_json(self)
     }
 
-    /// The parameters of which no value makes a difference: cells that differ in nothing else are the same,
-    /// and there are some.
+    /// The parameters whose values make no difference: cells that differ only in such a parameter have equal
+    /// results, and there are such cells.
     pub fn idle_parameters(&self) -> Vec<&str> {
         let is_idle = |axis: usize| {
             let mut of_the_rest: BTreeMap<Vec<usize>, &Trial> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The document of `kpps calibrate-host`: what a frame and an interrupt cost on a machine that was measured.
+//! The document of `kpps calibrate-host`: the costs of a frame and an interrupt on a measured machine.
 
 use crate::Schema;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub struct HostCalibration {
     /// work, and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
     /// Null if no curve observed the CPU.
     pub background: Option<f64>,
-    /// The measured points, and what the simulator makes of them with these constants.
+    /// The measured points, and the simulated values with these constants.
     pub points: Vec<CalibratedPoint>,
     /// The median of the points' relative errors, without their signs.
     pub median_error: Option<f64>,
@@ -40,7 +40,7 @@ pub struct HostCalibration {
     pub complete: bool,
 }
 
-/// A constant that was looked for.
+/// A constant that was calibrated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibratedConstant {
     /// Its path, as `--set` takes it.
@@ -49,8 +49,8 @@ pub struct CalibratedConstant {
     pub before: u64,
     /// Its value now.
     pub value: u64,
-    /// Whether the points tell it: a tenth of it changes the CPU time of a frame by a thousandth or more at
-    /// some point. A constant that they do not tell keeps its value.
+    /// Whether the points determine the constant: a tenth of it changes the CPU time of a frame by a
+    /// thousandth or more at some point. Otherwise the constant keeps its value.
     pub told: bool,
 }
 

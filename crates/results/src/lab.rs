@@ -77,7 +77,7 @@ pub struct Lab {
     /// Other settings. Without any, Linux's drivers have their defaults: rings of
     /// 256.
     pub settings: Vec<String>,
-    /// Whether all requested rows are there.
+    /// Whether all requested rows exist.
     pub complete: bool,
     /// Measurements that an earlier run has kept: their guests were booted then.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -146,7 +146,7 @@ pub struct Row {
     pub surplus: u64,
 }
 
-/// What the source of frames costs the guest's CPU.
+/// The cost of the source of frames for the guest's CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceCost {
     /// Instructions for each frame.
@@ -169,14 +169,13 @@ pub struct Profile {
     pub device: String,
     /// Whether the machine has an IOMMU.
     pub iommu: bool,
-    /// The instructions that were looked at, those of the frames' source among them.
+    /// The instructions that were recorded, including those of the frames' source.
     pub instructions: u64,
     /// The stretches of time that they are of.
     pub stretches: u32,
     /// Functions, with the most instructions first.
     pub functions: Vec<Function>,
-    /// Functions with those that called them, but for rare ones. Calls are those that the order of addresses
-    /// shows.
+    /// Functions with their callers, without rare ones. Calls are reconstructed from the order of addresses.
     pub stacks: Vec<Stack>,
 }
 
@@ -187,7 +186,7 @@ pub struct Function {
     pub name: String,
     /// The kernel, a module, a program or a library; null if there is no file at its addresses.
     pub of: Option<String>,
-    /// Its share of the instructions, without those of what it calls.
+    /// Its share of the instructions, without its callees.
     pub share: f64,
     /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of
     /// the stretches.
@@ -196,12 +195,12 @@ pub struct Function {
     pub instructions_per_frame: Option<f64>,
 }
 
-/// A function with those that called it.
+/// A function with its callers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
     /// Functions, outermost first.
     pub functions: Vec<String>,
-    /// The share of the last one, without those of what it calls.
+    /// The share of the last function, without its callees.
     pub share: f64,
 }
 

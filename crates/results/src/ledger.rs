@@ -36,8 +36,8 @@ impl Ledger {
         self.dropped.values().sum()
     }
 
-    /// Everything that did not arrive, by place: what was dropped, then what the generator could not
-    /// send ([`SHORTFALL`]) and what no place explains ([`UNEXPLAINED`]), if there is any.
+    /// All frames that did not arrive, by place: dropped frames, then the generator shortfall ([`SHORTFALL`])
+    /// and frames that no place explains ([`UNEXPLAINED`]), if there are any.
     pub fn losses(&self) -> Vec<(&str, u64)> {
         let dropped = self.dropped.iter().map(|(place, &n)| (place.as_str(), n));
         let unexplained = u64::try_from(self.missing()).unwrap_or(0);

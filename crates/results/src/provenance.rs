@@ -1,22 +1,22 @@
-//! What a result is of: when, where and by which command it was measured, and on what.
+//! The provenance of a result: when, where and by which command it was measured, and on which system.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a measurement on a real system is of. Documents of the simulator have none: equal commands give equal
-/// bytes there.
+/// The provenance of a measurement on a real system. Documents of the simulator have none: equal commands
+/// give equal bytes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// When the measurement began: the ports were opened (RFC 3339, UTC).
     pub time: String,
-    /// The host's name; null if the system does not tell.
+    /// The host's name; null if the system does not report it.
     pub host: Option<String>,
     /// The command line, as a shell reads it.
     pub command: String,
     /// The version of kpps.
     pub kpps_version: String,
-    /// The kernel and its release; null if the system does not tell.
+    /// The kernel and its release; null if the system does not report it.
     pub kernel: Option<String>,
     /// The device under test, as it was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,13 +38,13 @@ pub struct Gateway {
     pub mac: Option<String>,
 }
 
-/// A document with what it is of.
+/// A document with its provenance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published<D> {
     /// The document.
     #[serde(flatten)]
     pub document: D,
-    /// What it is of; absent in the simulator.
+    /// The provenance; absent in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }

@@ -56,7 +56,7 @@ pub struct Rfc2544 {
     pub sizes: Vec<SizeTests>,
     /// Tests that were left out, with reasons; and where trials were shorter or fewer than RFC 2544 asks for.
     pub departures: Vec<String>,
-    /// All requested tests are there.
+    /// Whether all requested tests exist.
     pub complete: bool,
     /// The failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

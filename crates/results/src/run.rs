@@ -39,7 +39,7 @@ pub struct Run {
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
     pub ports: Vec<PortRun>,
-    /// Time that the CPUs spent for this process; absent if the system does not tell.
+    /// Time that the CPUs spent for this process; absent if the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<ProcessCpu>,
     /// Streams of test frames that arrived; only for `count`.
@@ -78,7 +78,7 @@ pub struct Offered {
     pub departures: Vec<String>,
 }
 
-/// The counters of one port. Counts are since the port was opened; null are those that it does not have.
+/// The counters of one port since the port was opened. A counter that the port does not have is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortRun {
     /// The port's name.
@@ -116,7 +116,7 @@ pub struct PortRun {
     pub register_writes: Option<u64>,
     /// Tail writes, which are among the register writes.
     pub doorbells: Option<u64>,
-    /// Descriptors written only to learn what has been sent.
+    /// Descriptors written only to request a report of sent frames.
     pub report_requests: Option<u64>,
     /// System calls for frames.
     pub system_calls: u64,
@@ -140,7 +140,7 @@ pub struct Stream {
     pub stream: u16,
     /// Frames that arrived, duplicates among them.
     pub received: u64,
-    /// Frames missing between the first and the last that arrived, or of those that were expected.
+    /// Frames missing between the first and the last arrived frame, or among the expected frames.
     pub lost: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,

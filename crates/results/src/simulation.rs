@@ -70,7 +70,7 @@ pub struct Transmit {
     pub environment: SimulatedEnvironment,
     /// The drivers.
     pub rows: Vec<TransmitRow>,
-    /// Whether every driver is there; false after an interruption.
+    /// Whether every driver has a result; false after an interruption.
     pub complete: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Scale {
     pub stops_at_cpus: Option<usize>,
     /// The limit and its reason, in a sentence.
     pub summary: String,
-    /// Whether every number of CPUs is there; false after an interruption.
+    /// Whether every number of CPUs has a result; false after an interruption.
     pub complete: bool,
 }
 
@@ -226,7 +226,8 @@ pub enum TraceKind {
     Trace,
 }
 
-/// What crossed a machine's bus under load, and when. Clocks are bus clocks since the trace began.
+/// The transactions of a machine's bus under load, with their times. Clocks are bus clocks since the trace
+/// began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusTrace {
     /// The version of this document.
@@ -327,9 +328,9 @@ pub struct BusTransaction {
     pub clock: f64,
     /// How many clocks it took, begun ones included.
     pub clocks: u64,
-    /// Who had the bus: `cpu`, `card0` and so on, `background`.
+    /// The master of the bus: `cpu`, `card0` and so on, `background`.
     pub master: String,
-    /// What it was for: `rx-data`, `tail-write` and so on.
+    /// Its purpose: `rx-data`, `tail-write` and so on.
     pub what: String,
     /// The memory address, or the register's offset, in hexadecimal.
     pub address: String,
@@ -348,7 +349,7 @@ pub struct BusEvent {
     pub ns: u64,
     /// The number of the card.
     pub card: u8,
-    /// What it was: `interrupt`, `read` or `write`.
+    /// Its kind: `interrupt`, `read` or `write`.
     pub event: String,
     /// The register's offset in hexadecimal; null for an interrupt.
     pub register: Option<String>,

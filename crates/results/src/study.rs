@@ -41,9 +41,9 @@ pub struct Claim {
     pub id: String,
     /// The claim, in our words.
     pub says: String,
-    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup":
-    /// a fact about the configuration; "wish": what the document asks for; "kept-back": the result was not
-    /// known when it was first predicted.
+    /// "fit": constants may be fitted on it; "exact": arithmetic; "order": a shape or an ordering; "setup": a
+    /// fact about the configuration; "wish": a feature that the document asks for; "kept-back": the result
+    /// was not known when it was first predicted.
     pub kind: String,
     /// The expected result.
     pub expected: String,
@@ -51,7 +51,7 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Measured values, by name.
     pub values: BTreeMap<String, f64>,
-    /// Of these the ones that the document states, by the same names.
+    /// The values that the document states, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub value_document: BTreeMap<String, f64>,
     /// The ones that were predicted before the document's were known. They never change.
@@ -107,13 +107,13 @@ pub struct Figure {
     pub y: String,
     /// The lines.
     pub lines: Vec<Line>,
-    /// What the document states of them.
+    /// The document's statements about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
 }
 
-/// What a document states of a figure: a point, a level (`y` alone), a place on the x axis (`x` alone), or a
-/// line.
+/// A document's statement about a figure: a point, a level (`y` alone), a place on the x axis (`x` alone), or
+/// a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stated {
     /// The statement, in a few words.
@@ -207,7 +207,7 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// The studies they are from.
     pub articles: Vec<Article>,
-    /// Whether all requested claims are there; false after an interruption.
+    /// Whether all requested claims exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -252,7 +252,7 @@ pub struct Perturbation {
     pub rows: Vec<MovedConstant>,
     /// Changes that were requested.
     pub requested: usize,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -337,7 +337,7 @@ pub struct Fit {
     pub profiles_hash: String,
     /// The constants.
     pub rows: Vec<FittedConstant>,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -382,7 +382,7 @@ pub struct CrossValidation {
     pub rows: Vec<PredictedClaim>,
     /// The median of their errors; null without a claim.
     pub median_error: Option<f64>,
-    /// Whether all of them are there; false after an interruption.
+    /// Whether all of them exist; false after an interruption.
     pub complete: bool,
 }
 
@@ -395,6 +395,6 @@ pub struct PredictedClaim {
     pub error: f64,
     /// The constants that were found without it, with their values.
     pub without: BTreeMap<String, f64>,
-    /// Of these, ones that no other claim tells: they are in the middle of their bounds.
+    /// The number of these constants that no other claim determines: they are in the middle of their bounds.
     pub untold: usize,
 }

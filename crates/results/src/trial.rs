@@ -27,12 +27,12 @@ pub struct Trial {
     pub sent: u64,
     /// Packets that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
-    /// What kept the generator from its CPU, and how much of the shortfall that explains; absent where it was
-    /// not observed.
+    /// The reasons that kept the generator from its CPU, and the part of the shortfall that they explain;
+    /// absent where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// The largest share of what was due that the tester may keep from a measurement, if another than the
-    /// usual one was asked for: 0 to 1.
+    /// The largest permitted share of the tester's own losses in the due packets, if another than the usual
+    /// one was asked for: 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_shortfall: Option<f64>,
     /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
@@ -40,12 +40,13 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
     /// Whether the tester's port did not count its receive overflow, as a UDP port on other systems than
-    /// Linux, or the port of an agent that was lost. Then each lost packet may be one that came through.
+    /// Linux, or the port of an agent that was lost. Then each lost packet may have been delivered by the
+    /// device under test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
     /// Packets of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
-    /// Packets by which queues on the path grew in the measured time: the load is above what is sustained,
+    /// Packets by which queues on the path grew in the measured time: the load is above the sustained rate,
     /// and in a longer time they are lost. 0 if the queues were steady; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_growth: Option<u64>,
@@ -107,8 +108,8 @@ impl Trial {
         Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
-    /// The same with what disturbed the generator, if that was observed, and with the largest share of what
-    /// was due that the tester may keep from a measurement; `None` for the usual one.
+    /// The same with the disturbance of the generator, if it was observed, and with the largest permitted
+    /// share of the tester's own losses in the due packets; `None` for the usual one.
     #[must_use]
     pub fn with_disturbance(self, disturbance: Option<Disturbance>, max_shortfall: Option<f64>) -> Self {
         Self { disturbance, max_shortfall, ..self }
@@ -126,7 +127,7 @@ impl Trial {
         Self { cpu_busy: Some(cpu.busy()), cpu: Some(cpu), ..self }
     }
 
-    /// The same with what a driver did to take `taken` packets: interrupts, register reads and writes, and
+    /// The same with the work of a driver for `taken` packets: interrupts, register reads and writes, and
     /// allocations of packet buffers, each `None` if it was not counted.
     #[must_use]
     pub fn with_driver(self, taken: u64, interrupts: Option<u64>, registers: Option<[u64; 2]>) -> Self {
@@ -184,8 +185,8 @@ impl Trial {
         self.delivered + self.overflow.unwrap_or(0)
     }
 
-    /// What the tester itself kept from the measurement, over packets that were due: 0 to 1. The generator's
-    /// shortfall, and the tester's receive overflow; what was lost, if the overflow is not known.
+    /// The tester's own losses over packets that were due: 0 to 1. They are the generator shortfall and the
+    /// tester's receive overflow; if the overflow is not known, the lost packets take its place.
     pub fn tester_ratio(&self) -> f64 {
         ratio(self.shortfall + self.most_overflow(), self.due())
     }
@@ -199,7 +200,7 @@ impl Trial {
     }
 
     /// Whether the tester did its part well enough for this to be a measurement of the device under test:
-    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or what was asked for.
+    /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or the requested share.
     pub fn is_of_the_device(&self) -> bool {
         self.is_enough(self.shortfall)
     }
@@ -214,8 +215,8 @@ impl Trial {
         self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.packets.min(self.shortfall))
     }
 
-    /// What limits a trial that is no measurement of the device under test; `None` also of one that was only
-    /// [disturbed](Self::is_disturbed).
+    /// The limit of a trial that is no measurement of the device under test; `None` also for a trial that was
+    /// only [disturbed](Self::is_disturbed).
     pub fn limit(&self) -> Option<Limit> {
         let shortfall = self.own_shortfall();
         let receiver = self.most_overflow() > shortfall;
@@ -284,8 +285,8 @@ impl Trial {
 
 /// With at most this loss ratio a system keeps up with its load: a last packet may be late.
 pub const KEEPS_UP_LOSS: f64 = 0.001;
-/// The largest share of what was due that the tester may keep from a measurement of the device under test, if
-/// no other was asked for.
+/// The largest permitted share of the tester's own losses in the due packets of a measurement of the device
+/// under test, if no other was asked for.
 pub const TESTER_RATIO: f64 = 0.001;
 
 /// The part of the tester that limits a measurement.
@@ -383,7 +384,7 @@ mod tests {
             assert_eq!((trial.limit(), trial.is_disturbed()), (limit, is_disturbed), "{packets:?}");
             assert_eq!((trial.sent_share(), trial.running_share()), (0.99, running_share), "{packets:?}");
         }
-        // Who asks for less precision has a measurement.
+        // With a lower precision the same trial is a measurement.
         let allowed = Trial { max_shortfall: Some(0.01), ..of(None) };
         assert!(allowed.is_of_the_device() && allowed.limit().is_none() && allowed.sent_share() == 1.0);
         assert!(!Trial { max_shortfall: Some(0.0), ..of(Some(100)) }.is_of_the_device());

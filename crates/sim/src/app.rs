@@ -1,5 +1,5 @@
-//! The project's apps between two ports, the frames that a tester sends through them, and those that must
-//! come out.
+//! The project's apps between two ports, the frames that a tester sends through them, and the frames that
+//! must come out.
 
 use crate::device::e1000::{E1000, Frame};
 use crate::simulation::station as card;
@@ -344,7 +344,7 @@ impl Forwards {
         self.program.ledger()
     }
 
-    /// Frames that ended in the app, by reason, and those that it holds. Messages that it could not make are
+    /// Frames that ended in the app, by reason, and frames that it holds. Messages that it could not make are
     /// left out.
     pub fn account(&self) -> (Vec<(Reason, u64)>, u64) {
         let ledger = self.program.ledger();

@@ -1,13 +1,13 @@
-//! What a frame and an interrupt cost on a machine that was measured: constants of host and stack with which
-//! the simulator takes the CPU time that the machine took.
+//! The costs of a frame and an interrupt on a measured machine: constants of host and stack with which the
+//! simulator takes the CPU time that the machine took.
 //!
-//! What counts of each measured point is the CPU time for a delivered frame: the share of time that the CPU
-//! was busy, over the delivered rate. Where the CPU was not observed, a point tells it only if more than 5 %
-//! of the frames were lost: the CPU is then taken to have been busy all the time. The sum of squares of the
+//! Each measured point gives the CPU time for a delivered frame: the share of time that the CPU was busy,
+//! over the delivered rate. Where the CPU was not observed, a point gives it only if more than 5 % of the
+//! frames were lost: the CPU is then assumed to have been busy all the time. The sum of squares of the
 //! logarithms of simulated over measured time is made small by Gauss and Newton's method, with derivatives
-//! from a step of a tenth, on the constants' logarithms. What the CPU does besides is one more unknown, a
-//! share of its time. A small weight holds each constant at its profile's value, so one that the points do
-//! not tell stays there. Nothing is random.
+//! from a step of a tenth, on the constants' logarithms. The CPU's other work is one more unknown, a share of
+//! its time. A small weight holds each constant at its profile's value, so a constant that the points do not
+//! determine stays there. Nothing is random.
 
 use crate::{Choice, Forwarder, SetupError, StackParams};
 use kpps_frames::Size;
@@ -35,10 +35,10 @@ const SMALL: f64 = 1e-3;
 const TURNS: usize = 2000;
 /// The most cycles that a constant may have.
 const MOST_CYCLES: f64 = 1e6;
-/// The search ends when so many rounds in a row find no less a sum of squares than the least so far. What was
-/// found with the least is the result: a simulation does not change smoothly with its constants.
+/// The search ends after this number of rounds in a row without a smaller sum of squares. The constants with
+/// the smallest sum are the result: a simulation does not change smoothly with its constants.
 const END: usize = 4;
-/// A constant is told by a point whose CPU time changes by this share with [`STEP`].
+/// A point determines a constant if a change of [`STEP`] changes the point's CPU time by this share.
 const TOLD: f64 = 0.001;
 /// Loss from which on a point without a CPU share shows the most that the machine can do.
 const OVERLOAD: f64 = 0.05;
@@ -69,7 +69,7 @@ pub struct Measured {
     points: Vec<Point>,
 }
 
-/// A measured point that tells a CPU time.
+/// A measured point that gives a CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     load: Load,
@@ -81,7 +81,7 @@ struct Point {
     observed: bool,
 }
 
-/// The CPU time for a delivered frame in ns, if the point tells it.
+/// The CPU time for a delivered frame in ns, if the point gives it.
 fn cpu_ns(point: &Trial) -> Option<f64> {
     let busy = point.cpu_busy.or_else(|| (point.loss_ratio > OVERLOAD).then_some(1.0))?;
     let ns = busy * 1e9 / point.delivered_pps;
@@ -109,7 +109,7 @@ impl Measured {
     /// document names is taken from it.
     ///
     /// # Errors
-    /// A setting that the simulator does not know, or no point that tells a CPU time.
+    /// A setting that the simulator does not know, or no point that gives a CPU time.
     pub fn new(
         name: &str,
         curve: &Curve,
@@ -163,7 +163,7 @@ impl Measured {
     }
 }
 
-/// A constant that is looked for.
+/// A constant to find.
 struct Free {
     kind: Kind,
     name: &'static str,
@@ -176,7 +176,7 @@ impl Free {
     }
 }
 
-/// The constants that these curves can tell, with their values before.
+/// The constants that these curves can determine, with their values before.
 fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
     let first = measured.first().ok_or_else(|| CalibrateError::Input("no curve was given".into()))?;
     let machine = first.choice.machine();
@@ -279,7 +279,7 @@ fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> 
     x
 }
 
-/// What is looked for.
+/// The unknowns of the search.
 #[derive(Clone, Debug)]
 struct Unknowns {
     /// The logarithms of the constants.
@@ -297,18 +297,19 @@ struct Search<'a> {
     start: Vec<f64>,
 }
 
-/// What a round finds out about the unknowns that it begins with.
+/// The result of a round for the unknowns that it begins with.
 struct Round {
     /// The sum of squares.
     squares: f64,
-    /// Whether the points tell each constant.
+    /// Whether the points determine each constant.
     told: Vec<bool>,
-    /// What to try next.
+    /// The unknowns to try next.
     next: Unknowns,
 }
 
 impl Search<'_> {
-    /// Whether the CPU was observed. An overload alone cannot tell the background from what frames take.
+    /// Whether the CPU was observed. With an overload alone, the background cannot be distinguished from the
+    /// cost of frames.
     fn is_observed(&self) -> bool {
         self.points.iter().any(|point| point.observed)
     }
@@ -351,7 +352,8 @@ impl Search<'_> {
     }
 }
 
-/// Finds the constants. `progress` is told how many rounds are done, of how many at most.
+/// Finds the constants. `progress` receives the number of rounds that are done, and the most that there will
+/// be.
 ///
 /// # Errors
 /// No curve, a stack whose costs are others, or a point that cannot be simulated.
@@ -521,8 +523,8 @@ mod tests {
         let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
         assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
-        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: what interrupts take
-        // and what else the CPU does are told together.
+        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: only the sum of the
+        // interrupts' time and of the CPU's other work can be determined.
         let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
         let [host, stack, machine] =
             &profiles(&found, &Choice { chip: Some("82540em".into()), ..base() }, "it.json").unwrap()[..]

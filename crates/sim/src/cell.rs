@@ -1,11 +1,11 @@
-//! The settings of a grid's cell: what it offers, and to which machine if that is simulated.
+//! The settings of a grid's cell: its load, and its machine if that is simulated.
 
 use crate::Choice;
 use kpps_frames::Mix;
 use kpps_measure::units::{self, Rate};
 use kpps_results::grid::{Axis, Setting};
 
-/// What a cell offers, and to which machine if it is a simulated one.
+/// The load of a cell, and its machine if that is simulated.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The simulated machine; not used on other testbeds.
@@ -46,7 +46,7 @@ impl Cell {
     /// Refuses values of the axes that no cell can have.
     ///
     /// # Errors
-    /// The first of them, and what is wrong with it.
+    /// The first wrong setting, and its mistake.
     pub fn check(&self, axes: &[Axis], is_simulated: bool) -> Result<(), String> {
         for Axis { parameter, values } in axes {
             let is_part = is_simulated && !OF_THE_LOAD.contains(&parameter.as_str());

@@ -13,9 +13,9 @@ use kpps_results::grid::{Axis, Setting};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What the name of a simulated machine begins with: `sim:MACHINE/DRIVER/APP`.
+/// The prefix of a simulated machine's name: `sim:MACHINE/DRIVER/APP`.
 pub const PREFIX: &str = "sim:";
-/// In how many machines a constant is looked for.
+/// The number of machines in which a constant is searched.
 const MACHINES: usize = 1000;
 
 /// A simulated machine by the names of its parts. Parts that are `None` have defaults.
@@ -31,7 +31,7 @@ pub struct Choice {
     pub app: Option<Forwarder>,
     /// Whether the app gets its load on the first card only.
     pub one_way: bool,
-    /// What it does, if that is not told by the app.
+    /// The machine's activity, if the app does not determine it.
     pub activity: Option<Activity>,
     /// Constants with other values than the profiles have, by their paths.
     pub set: Vec<(String, Setting)>,
@@ -81,7 +81,7 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
 }
 
 impl Choice {
-    /// What follows an app's name in results if it gets its load on the first card only.
+    /// The suffix of an app's name in results if it gets its load on the first card only.
     pub const ONE_WAY: &str = " one way";
 
     /// The machine's name.
@@ -171,7 +171,7 @@ impl Choice {
         Ok(())
     }
 
-    /// What it is built from.
+    /// The set-up that it is built from.
     ///
     /// # Errors
     /// A profile is missing or bad, or the profiles do not fit each other, or the app.
@@ -194,7 +194,7 @@ impl Choice {
         self.app.map_or(Size::MIN, Forwarder::least_size)
     }
 
-    /// The highest load in frames per second: what one wire carries, or with an app two.
+    /// The highest load in frames per second: the line rate of one wire, or of two with an app.
     pub fn line_rate_pps(&self, size: Size) -> f64 {
         match self.app {
             Some(_) if !self.one_way => line_pps(size),
@@ -219,7 +219,7 @@ impl Choice {
     /// exist. Parts that exist and do not fit each other are no mistake: each grid has some.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The mistake in the value.
     pub fn check(&self, parameter: &str, value: &Setting) -> Result<(), String> {
         let mut changed = self.clone();
         changed.change(parameter, value)?;
@@ -238,7 +238,7 @@ impl Choice {
     /// Refuses a constant that none of the machines has which these axes make of the choice.
     ///
     /// # Errors
-    /// The constant, and what is wrong with it.
+    /// The constant, and its mistake.
     pub fn check_constants(&self, axes: &[Axis]) -> Result<(), String> {
         let is_constant = |axis: &&Axis| axis.parameter.contains('.');
         let is_part = |axis: &&Axis| ["app", "machine", "chip", "driver"].contains(&axis.parameter.as_str());
@@ -296,7 +296,7 @@ impl Choice {
     /// Where the CPU time of this set-up goes under a load, with the app on it.
     ///
     /// # Errors
-    /// Those of a trial.
+    /// Errors of a trial.
     pub fn profiled(
         &self,
         setup: Setup,
@@ -327,7 +327,7 @@ impl Choice {
         })
     }
 
-    /// A testbed for each of these driver presets, and what they have in common.
+    /// A testbed for each of these driver presets, and their common properties.
     ///
     /// # Errors
     /// If a profile is missing or wrong.
@@ -368,7 +368,7 @@ impl Choice {
 }
 
 impl Setup {
-    /// The names of its parts, by what they are.
+    /// The names of its parts, by kind.
     pub fn parts(&self) -> BTreeMap<String, String> {
         let driver = format!("{}: {}", self.driver, self.driver_description);
         let parts = [
@@ -498,7 +498,8 @@ mod tests {
         let bare = own("bare.toml", &format!("base = 'morris2000'\ndrivers = []\nstack = '{stack}'"));
         let bare = Choice { machine: Some(bare), ..Choice::default() };
         assert_eq!(bare.drivers(&[]).unwrap(), ["intel-5.7.6", "kpps"]);
-        // One that is asked for runs, and its description says that it never did.
+        // A foreign driver that the user asks for runs, and its description says that it never did so on this
+        // kernel.
         for (driver, kernel, is_foreign) in [
             ("intel-5.7.6", "linux-2.2.16-click", true),
             ("intel-5.7.6", "linux-2.4.20", false),

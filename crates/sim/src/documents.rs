@@ -1,4 +1,4 @@
-//! The documents of what the simulator measures beside curves.
+//! The documents of the simulator's measurements other than curves.
 
 use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
@@ -9,7 +9,7 @@ use kpps_machine::bus::{Event, EventKind, Master, Transaction};
 use kpps_measure::Load;
 use kpps_results::{Registers, known, rounded, simulation as report};
 
-/// What drivers send, for frames of this size, measured for this many ms. There are fewer results than
+/// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
 /// drivers after an interruption.
 pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> report::Transmit {
     let environment = setups.first().map(|setup| report::SimulatedEnvironment {
@@ -138,7 +138,7 @@ pub struct Profiling {
     pub seconds: f64,
     /// CPU time by function and level.
     pub profile: Profile,
-    /// What each frame cost; `None` without frames.
+    /// The cost of each frame; `None` without frames.
     pub per_frame: Option<PerFrame>,
 }
 
@@ -148,7 +148,7 @@ impl Profiling {
         Some(ps as f64 / 1e3 / frames as f64)
     }
 
-    /// What was counted for each frame that the driver took, by name.
+    /// The counts for each frame that the driver took, by name.
     fn counts(&self) -> [(&'static str, Option<f64>); 8] {
         let each = |of: fn(&PerFrame) -> f64| self.per_frame.as_ref().map(of);
         [
@@ -209,7 +209,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
     }
 }
 
-/// What a machine's bus carried.
+/// The document of a machine's bus.
 pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
     let regimes = regimes(trace, 0);
     report::BusTrace {

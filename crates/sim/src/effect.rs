@@ -6,7 +6,7 @@ use kpps_driver::Config;
 use kpps_driver::config::Service;
 use kpps_profiles::{Change, Kind, To};
 
-/// What a simulation does with its cards.
+/// The activity of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// One receives, on one CPU.
@@ -125,7 +125,7 @@ const OF_STACKS_SENDING: [&str; 8] = [
     "start_cycles",
 ];
 
-/// What reads constants in a simulation, beside its activity.
+/// The readers of constants in a simulation, beside its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
     /// The e1000 and the driver's choices; `None` with a rate-limited NIC.
@@ -193,7 +193,7 @@ impl Readers<'_> {
     }
 
     /// Whether the number of the card's port is the simulation's, or means nothing to the load. A receiver
-    /// with one port has the address of the port that it is told.
+    /// with one port has the address of the port that the command names.
     fn chooses_port(&self) -> bool {
         let has_two = self.e1000.is_some_and(|(chip, _)| chip == Chip::I82546eb);
         self.activity.sends() || has_two

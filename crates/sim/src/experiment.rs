@@ -1,8 +1,8 @@
 //! The experiment that every workload goes through: check the load, warm up, measure, drain.
 //!
-//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and says what
-//! it reads besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`]
-//! and reads all of them at the same two instants; the [`Interval`] between is what the results are made of.
+//! A workload builds a [`Simulation`], puts its source on the wire and its sink on the stack, and has its own
+//! readings besides the counters of machine, cards and drivers. [`Simulation::measure`] runs the [`Phases`]
+//! and reads all of them at the same two instants; the results are made from the [`Interval`] between them.
 
 use crate::device::e1000::DriverReading;
 use crate::per_frame::PerFrame;
@@ -54,7 +54,7 @@ impl Phases {
         Self::new(begin_ps, u64::from(warmup_ms) * MS, u64::from(duration_ms) * MS)
     }
 
-    /// The same with so many milliseconds after the measurement.
+    /// The same times with `drain_ms` milliseconds after the measurement.
     pub fn draining(self, drain_ms: u32) -> Self {
         Self { drained_ps: self.end_ps + u64::from(drain_ms) * MS, ..self }
     }
@@ -70,7 +70,7 @@ pub(crate) struct Snapshot<R> {
     pub cpus: Vec<Usage>,
     /// Where it has gone, by level and function.
     pub profile: Profile,
-    /// What the machine has counted.
+    /// The machine's counters.
     pub counters: Counters,
     /// Time for which the bus was occupied.
     pub bus_busy_ps: u64,
@@ -82,18 +82,18 @@ pub(crate) struct Snapshot<R> {
     pub cards: Vec<kpps_model::Tally>,
     /// Their drivers.
     pub drivers: Vec<DriverReading>,
-    /// What the workload reads itself.
+    /// The workload's own readings.
     pub own: R,
 }
 
-/// What happened between two snapshots.
+/// The interval between two snapshots.
 pub(crate) struct Interval<R> {
     pub from: Snapshot<R>,
     pub to: Snapshot<R>,
 }
 
 impl Simulation {
-    /// Reads all counters; `own` is what the workload has read.
+    /// Reads all counters; `own` has the workload's readings.
     pub fn snapshot<R>(&self, own: R) -> Snapshot<R> {
         let machine = self.machine();
         let drivers = self.drivers();
@@ -191,7 +191,7 @@ impl<R> Interval<R> {
         (frames > 0).then(|| self.count(of) as f64 / frames as f64)
     }
 
-    /// What the machine has counted, for each of `frames`; `None` without frames.
+    /// The machine's counts for each of `frames`; `None` without frames.
     pub fn per_frame(&self, frames: u64) -> Option<PerFrame> {
         let per = |of: fn(&Snapshot<R>) -> u64| self.per(frames, of);
         Some(PerFrame {
@@ -207,8 +207,8 @@ impl<R> Interval<R> {
         })
     }
 
-    /// The result of a trial: `sent` frames, of which `delivered` arrived; the drivers took `taken`
-    /// meanwhile. An error if no frame was due.
+    /// The result of a trial: of `sent` frames `delivered` arrived; the drivers took `taken` meanwhile. An
+    /// error if no frame was due.
     pub fn trial(
         &self,
         load: &Load,

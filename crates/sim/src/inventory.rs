@@ -14,7 +14,7 @@ pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<report::Profiles, 
         let names = name.map_or_else(|| names(kind), |name| vec![name.to_owned()]);
         for name in names {
             let profile = Profile::named(kind, &name)?;
-            // Those that are built in are tested.
+            // Tests check the built-in profiles.
             if profile.own_text().is_some() {
                 check_profile(kind, &profile)?;
             }

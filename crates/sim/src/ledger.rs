@@ -55,7 +55,7 @@ impl Places {
         Ok(())
     }
 
-    /// The ledger of `sent` frames of which `delivered` arrived. An error if it does not close.
+    /// The ledger of `sent` frames, with `delivered` delivered. An error if it does not close.
     pub fn close(self, sent: u64, delivered: u64) -> Result<Ledger, TrialError> {
         let ledger = Ledger {
             sent,
@@ -72,16 +72,15 @@ impl Places {
     }
 }
 
-/// What is left of the frames that a place `had` when so many have `gone`. An error if more have gone than it
-/// had.
+/// The frames that are left at a place which had `had` of them when `gone` have gone. An error if more have
+/// gone than it had.
 pub(crate) fn remaining(place: &str, had: u64, gone: u64) -> Result<u64, TrialError> {
     had.checked_sub(gone)
         .ok_or_else(|| TrialError::Testbed(format!("{gone} frames have gone where only {had} were {place}")))
 }
 
-/// Fails unless a stack's and a socket's own ledgers close and agree: the stack has `ended` frames and has so
-/// many in hand. The socket counts a datagram slightly before the
-/// stack releases it.
+/// Fails unless a stack's and a socket's own ledgers close and agree. The stack has ended `ended` frames and
+/// has `in_hand` frames in hand. The socket counts a datagram slightly before the stack releases it.
 pub(crate) fn check_socket(
     stack_closes: bool,
     (ended, in_hand): (u64, u64),

@@ -1,9 +1,9 @@
 //! The simulator: a driver, a machine and an application put together from profiles, under a load.
 //!
-//! A *workload* ([`workload`]) says what it sends, where the frames end and what it reads.
-//! [`workload::receive`] receives, [`workload::transmit`] sends, [`workload::forward`] does both;
-//! [`workload::netreceive`] and [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`]
-//! under FreeBSD; [`workload::rss`] spreads flows over several CPUs; [`workload::trace`] records a bus trace.
+//! A *workload* ([`workload`]) defines the frames to send, their end, and the readings. [`workload::receive`]
+//! receives, [`workload::transmit`] sends, [`workload::forward`] does both; [`workload::netreceive`] and
+//! [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`] under FreeBSD; [`workload::rss`]
+//! spreads flows over several CPUs; [`workload::trace`] records a bus trace.
 //!
 //! ```
 //! use kpps_frames::Size;

@@ -1,8 +1,8 @@
-//! What a frame costs, counted.
+//! The cost of a frame, counted.
 
 use serde::{Deserialize, Serialize};
 
-/// How often a frame made the machine do what is expensive, on average over the measured time.
+/// Expensive operations of the machine for a frame, on average over the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerFrame {
     /// Interrupt handlers entered.

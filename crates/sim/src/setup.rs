@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a machine profile says: names of other profiles.
+/// The contents of a machine profile: names of other profiles.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MachineProfile {
@@ -39,8 +39,8 @@ const MOST_BYTES: &str = "max_frame_bytes";
 /// The source of an own profile's value without another.
 const OWN: &str = "own";
 
-/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, are there
-/// for whichever card is put in.
+/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, apply to
+/// any card.
 fn own_entries(machine: &Profile) -> Vec<Change> {
     let is_own = |constant: &&Constant| constant.name == "cpus" && constant.source == OWN;
     let own = machine.constants().iter().filter(is_own);
@@ -74,7 +74,7 @@ const COMPARED: &[&str] = &[
 ];
 
 impl MachineProfile {
-    /// The machine's profile, and what it says. Refuses a change of its drivers: a list cannot be set.
+    /// The machine's profile, and its contents. Refuses a change of its drivers: a list cannot be set.
     fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
         if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") {
             return Err(SetupError::Mismatch(
@@ -134,8 +134,8 @@ pub enum SetupError {
     Mismatch(String),
 }
 
-/// Refuses changes of profiles that a set-up has none of: they would be ignored. Those of one profile by name
-/// are for whichever set-up has it.
+/// Refuses changes of kinds of profiles that a set-up does not have: they would be ignored. A change that
+/// names a profile is for any set-up that has this profile.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
     match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
         Some(Change { kind, constant, .. }) => {
@@ -152,7 +152,7 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
 /// Refuses a profile whose constants cannot be those of its kind, whatever the others are.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The mistake in the constants.
 pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
     let bad =
         |problem: String| SetupError::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()));
@@ -208,7 +208,7 @@ pub struct Setup {
     pub stack: String,
     /// The driver preset's name.
     pub driver: String,
-    /// What the driver preset is, in a sentence.
+    /// The description of the driver preset, in a sentence.
     pub driver_description: String,
     /// The card.
     pub card: kpps_model::Params,
@@ -245,12 +245,12 @@ impl Setup {
         Self::changed(machine, chip, driver, &[])
     }
 
-    /// The driver presets that are compared on `machine` if none are given: those that its profile names, or
-    /// if it names none, drivers of several times and ways to work; in both cases without those that did not
-    /// exist for its kernel. If none did, all that its profile names.
+    /// The driver presets that are compared on `machine` if none are given: the presets that its profile
+    /// names, or if it names none, drivers of several times and ways to work. Presets that did not exist for
+    /// its kernel are left out. If none existed, all presets that its profile names.
     ///
     /// # Errors
-    /// The profile of the machine, or that of its stack, is missing or bad.
+    /// The profile of the machine, or the profile of its stack, is missing or bad.
     pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
         let (_, place) = MachineProfile::named(machine, changes)?;
         let named = place.drivers.filter(|drivers| !drivers.is_empty());
@@ -427,7 +427,7 @@ impl Setup {
         f64::from(self.config.service.reserved()) / 100.0
     }
 
-    /// Refuses frames that are longer than what was set as the longest.
+    /// Refuses frames that are longer than the set maximum.
     ///
     /// # Errors
     /// Both lengths.
@@ -456,7 +456,7 @@ impl Setup {
 #[serde(deny_unknown_fields)]
 struct NicProfile {
     tx_engine_ps: u64,
-    /// What the card takes to load a descriptor of a frame to send, and how many it has.
+    /// The time of the card to load a descriptor of a frame to send, and how many descriptors it holds.
     #[serde(default)]
     tx_descriptor_ps: u64,
     #[serde(default = "one")]

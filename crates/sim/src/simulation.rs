@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub(crate) const CARD: Mac = Mac([2, 0, 0, 0, 0, 2]);
 /// The smallest packet buffer, in bytes: any frame of at most 1518 bytes can be sent from one.
 const BUFFER_BYTES: usize = 2048;
-/// Buffers beyond those that rings, queues and workload can hold: the allocator never runs dry.
+/// Buffers in excess of the capacity of rings, queues and workload: the allocator never runs dry.
 const EXTRA_BUFFERS: usize = 512;
 /// Virtual time between two calls of `go_on`.
 const GO_ON_EVERY_PS: u64 = 100 * MS;
@@ -31,7 +31,7 @@ pub(crate) fn station(slot: usize) -> Mac {
 /// A machine with its cards and their drivers.
 pub(crate) struct Simulation {
     machine: Machine,
-    /// What the drivers of its e1000 cards report, by slot.
+    /// The states of the drivers of its e1000 cards, by slot.
     drivers: Vec<Rc<DriverState>>,
 }
 
@@ -42,7 +42,7 @@ impl Drop for Simulation {
     }
 }
 
-/// A card to plug in, and what is at the far end of its wire.
+/// A card to plug in, and the far end of its wire.
 pub(crate) type PluggedCard = (kpps_model::Params, Box<dyn Receiver>);
 
 impl Simulation {
@@ -104,8 +104,8 @@ impl Simulation {
         Ok((simulation, device.ok_or_else(|| TrialError::Testbed("a machine without a card".into()))?))
     }
 
-    /// Builds a machine with `cpus` CPUs and a rate-limited NIC of which `queues` receive queues are in use.
-    /// Its driver is still to be attached.
+    /// Builds a machine with `cpus` CPUs and a rate-limited NIC with `queues` receive queues in use. Its
+    /// driver is still to be attached.
     pub fn with_rate_limited_nic(
         setup: &RateLimitedSetup,
         cpus: usize,
@@ -134,7 +134,7 @@ impl Simulation {
         &self.machine
     }
 
-    /// What the drivers of its e1000 cards report, by slot.
+    /// The states of the drivers of its e1000 cards, by slot.
     pub fn drivers(&self) -> &[Rc<DriverState>] {
         &self.drivers
     }

@@ -1,4 +1,4 @@
-//! Where frames end: what arrives is compared with what was sent, counted and timed.
+//! The end of frames: arrived frames are compared with the sent ones, counted and timed.
 
 use kpps_frames::tag;
 use kpps_machine::NS;
@@ -28,7 +28,7 @@ impl Measured {
         Self { from_ps, to_ps, delivered: 0, latency: Latency::default(), queue }
     }
 
-    /// By how many frames queues grew in the measured time; `None` if too few arrived to tell.
+    /// By how many frames queues grew in the measured time; `None` if too few arrived for an estimate.
     pub fn queue_growth(&self) -> Option<u64> {
         self.queue.growth(self.delivered)
     }
@@ -53,7 +53,7 @@ impl Measured {
     }
 }
 
-/// What has left a card and was checked.
+/// The frames that have left a card and were checked.
 #[derive(Clone, Default)]
 pub(crate) struct Checked {
     frames: Rc<Cell<u64>>,
@@ -97,7 +97,7 @@ impl<F: Fn(&[u8]) -> bool> Receiver for FarEnd<F> {
     }
 }
 
-/// What has come out at one port of a tester.
+/// The frames that have arrived at one port of a tester.
 #[derive(Default)]
 pub(crate) struct TesterPort {
     frames: Cell<u64>,
@@ -140,7 +140,7 @@ impl TesterPort {
 /// The far end of a tester's wire: expects the frames of one stream, each once.
 pub(crate) struct TesterReceiver {
     port: Rc<TesterPort>,
-    /// The frames that must come out, but for their tags: flows that take turns.
+    /// The frames that must come out, without their tags: flows that take turns.
     flows: Vec<Vec<u8>>,
     stream: u16,
     /// One bit for each sequence number that has come.

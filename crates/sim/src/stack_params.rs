@@ -54,7 +54,7 @@ impl StackParams {
         }
     }
 
-    /// What drivers and kernels do, with this system's packet structures.
+    /// The work of drivers and kernels, with this system's packet structures.
     pub(crate) fn work(&self, work: host::Work) -> host::Work {
         match self {
             Self::FreeBsd(params) => {

@@ -57,7 +57,7 @@ pub struct Trace {
     pub profile: Profile,
     /// The same by level.
     pub usage: Usage,
-    /// What the machine counted.
+    /// The machine's counters.
     pub counters: Counters,
     /// Time for which the bus was occupied.
     pub bus_busy_ps: u64,

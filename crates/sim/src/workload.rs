@@ -1,4 +1,4 @@
-//! Workloads: what is sent, where it ends, and what is read meanwhile.
+//! Workloads: the frames to send, their end, and the readings meanwhile.
 
 pub mod forward;
 pub mod fragments;

@@ -19,7 +19,7 @@ pub enum Kind {
     Order,
     /// A fact about the configuration.
     Setup,
-    /// What the document asks for, and this project has.
+    /// A feature that the document asks for, and this project has.
     Wish,
     /// The document has a result that was kept from this project when it was first predicted.
     KeptBack,
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The seeds for each of which something is measured.
+/// The seeds. Each is measured.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Seeds {
@@ -109,16 +109,16 @@ pub struct Claim {
     pub kind: Kind,
     /// The claim in this project's words.
     pub says: String,
-    /// What is expected, in words and figures.
+    /// The expectation, in words and figures.
     #[serde(default)]
     pub expected: String,
-    /// What is measured for it, each with a name.
+    /// The measurements for it, each with a name.
     #[serde(default)]
     pub measure: IndexMap<String, Measurement>,
     /// Names of the study's measurements that it shares with other claims.
     #[serde(default)]
     uses: Vec<String>,
-    /// Conditions on what was measured, all of which must hold.
+    /// Conditions on the measured values. All must hold.
     #[serde(default)]
     pub holds: Vec<String>,
     /// Figures to publish: names and expressions.
@@ -156,7 +156,7 @@ fn tenth() -> f64 {
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// What is measured for it.
+    /// The measurement for it.
     pub measure: Measurement,
     /// The list of the measurement that goes along the figure's x axis.
     pub x: String,
@@ -170,19 +170,19 @@ pub struct Line {
 pub struct Figure {
     /// Its title.
     pub title: String,
-    /// What is along the x axis, with its unit.
+    /// The label of the x axis, with its unit.
     pub x: String,
-    /// What goes up, with its unit.
+    /// The label of the y axis, with its unit.
     pub y: String,
-    /// What x values are multiplied by for that unit.
+    /// The factor of x values for that unit.
     #[serde(default = "one")]
     pub x_scale: f64,
-    /// What y values are multiplied by for that unit.
+    /// The factor of y values for that unit.
     #[serde(default = "one")]
     pub y_scale: f64,
     /// The lines.
     pub lines: Vec<Line>,
-    /// What the document states of them, in the figure's units.
+    /// The document's statements about them, in the figure's units.
     #[serde(default)]
     pub stated: Vec<Stated>,
 }
@@ -197,7 +197,7 @@ fn one() -> f64 {
 pub struct Map {
     /// Its title.
     pub title: String,
-    /// What a cell's value is, and what 1 means.
+    /// The meaning of a cell's value, and of 1.
     pub cell: String,
     /// The measurement: its `vary` are the rows, its `offered` the columns.
     pub measure: Measurement,
@@ -250,7 +250,7 @@ pub enum Error {
     Bad {
         /// The study.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
 }
@@ -263,7 +263,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// The names of the studies of documents: all but those that run only when they are named.
+/// The names of the studies of documents: all but the studies that run only by name.
 ///
 /// # Errors
 /// If a file is malformed.

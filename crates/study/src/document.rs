@@ -4,7 +4,7 @@ use crate::{Outcomes, Study};
 use kpps_results::Schema;
 use kpps_results::study::{self as report, Verdict};
 
-/// What became of the claims of these studies, with figures unless `claims_only`.
+/// The results of the claims of these studies, with figures unless `claims_only`.
 pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> report::Study {
     let claimed: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies
@@ -20,7 +20,8 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
             true => Vec::new(),
             false => study.figures.iter().map(|figure| outcomes.figure(figure)).collect(),
         },
-        // A claim about a map measures the same, so the map is there if only the claim was asked for.
+        // A claim about a map makes the same measurements, so the document has the map if only the claim was
+        // asked for.
         maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
     };
     report::Study {
@@ -50,8 +51,8 @@ pub fn judged(studies: &[Study], results: &report::Study) -> String {
     format!("{} of {requested} claims judged", results.claims.len())
 }
 
-/// The claims that were missed although they are arithmetic or constants are fitted on them, and those that
-/// could not be judged; in words, if there are any.
+/// The claims that were missed although they are arithmetic or constants are fitted on them, and the claims
+/// that could not be judged; in words, if there are any.
 pub fn bad(study: &report::Study) -> Option<String> {
     let constants = crate::fit::free_constants().unwrap_or_default();
     let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));

@@ -2,14 +2,14 @@
 //!
 //! A constant that was fitted names its claims and its bounds, which are the literature's. Constants of
 //! several profiles that have the same name, value, claims and bounds are one. Constants that share a claim
-//! are found together, all others apart. What is minimal is the sum of squares of the relative errors of the
+//! are found together, all others apart. The fit minimises the sum of squares of the relative errors of the
 //! document's figures in those claims, each in units of the claim's tolerance.
 //!
 //! The procedure is deterministic and does not begin at the committed values: every constant begins in the
 //! middle of its bounds, geometrically. One after the other is searched over its bounds in [`POINTS`] steps,
 //! then between the neighbours of the best in [`FINER`] steps, until the neighbours are three digits apart
 //! that cannot be divided ([`ROUNDS`] times at most); where several values in a row are equally good, the
-//! middle one is taken. Constants that depend on each other have turns until none moves any more, at most
+//! middle one is taken. Constants that depend on each other take turns until all stay the same, at most
 //! [`SWEEPS`]. All values have three significant digits.
 
 use crate::metric::Context;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const POINTS: usize = 9;
 /// Values in a later round.
 pub const FINER: usize = 7;
-/// Later rounds, at most: each divides what is left by three.
+/// Later rounds, at most: each divides the remaining range by three.
 pub const ROUNDS: usize = 8;
 /// Turns of constants that share a claim, at most.
 pub const SWEEPS: usize = 4;
@@ -124,7 +124,8 @@ struct Target<'a> {
     figures: Vec<(&'a str, f64)>,
 }
 
-/// The *fit* claims that have figures of the document, and others of which a part may be fitted on.
+/// The *fit* claims that have figures of the document, and other claims with a part that constants may be
+/// fitted on.
 fn targets(studies: &[Study]) -> Vec<Target<'_>> {
     let mut all = Vec::new();
     for study in studies {

@@ -1,4 +1,4 @@
-//! Conditions and figures of a claim: expressions over what was measured.
+//! Conditions and figures of a claim: expressions over measured values.
 
 use crate::{Value, Values};
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Scope};
@@ -65,8 +65,8 @@ fn dynamic(value: &Value) -> Option<Dynamic> {
     })
 }
 
-/// What was observed, by the name of its measurement. The rest is no variable, so that what uses it is an
-/// error.
+/// The observed values, by the name of their measurement. Other values are no variables, so that an
+/// expression that uses them is an error.
 fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
     let mut scope = Scope::new();
     for (name, values) in measured {
@@ -77,7 +77,8 @@ fn scope(measured: &BTreeMap<String, Values>) -> Scope<'static> {
     scope
 }
 
-/// Why an expression has no result: it uses what was not observed, or the engine's `error`.
+/// The reason why an expression has no result: it uses a value that was not observed, or the engine's
+/// `error`.
 fn problem(
     what: &str,
     expression: &str,
@@ -94,7 +95,7 @@ fn problem(
     }
 }
 
-/// Whether all of `conditions` hold for what was measured, each measurement by its name.
+/// Whether all of `conditions` hold for the measured values, each measurement by its name.
 ///
 /// # Errors
 /// If a condition is malformed, or uses a value that was not measured; the message names it.

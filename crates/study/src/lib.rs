@@ -1,4 +1,4 @@
-//! Studies: the claims of a document as data, and what the simulator finds about them.
+//! Studies: the claims of a document as data, and the simulator's results for them.
 //!
 //! A study is a file of `studies/`: its question and setting in words, its figures, and its claims. A claim
 //! names the *measurements* that it needs, each a [metric](metric::METRICS) with a configuration, and

@@ -22,7 +22,7 @@ pub struct Nudge {
 }
 
 impl Nudge {
-    /// The same for a document, with what it changed.
+    /// The same for a document, with the changed verdicts.
     fn published(&self, changed: &[ChangedVerdict]) -> MovedConstant {
         let change = &self.change;
         MovedConstant {
@@ -85,7 +85,7 @@ pub fn perturb(
     let mut nudges = fitted_constants(1.0 - share)?;
     nudges.extend(fitted_constants(1.0 + share)?);
     let mut rows = Vec::new();
-    // The verdicts without a change are one part of the work more.
+    // The verdicts without a change are one additional part of the work.
     let parts = nudges.len() + 1;
     progress(0, parts);
     turns(studies, &nudges, context, kept, |nudge, changed| {
@@ -105,7 +105,7 @@ pub fn perturb(
 
 type Verdicts = BTreeMap<(String, String), Verdict>;
 
-/// The verdicts of `studies`, those that could be measured.
+/// The verdicts of `studies`, as far as they could be measured.
 fn verdicts(studies: &[Study], outcomes: &Outcomes) -> Verdicts {
     let all = studies.iter().flat_map(|study| study.claims.iter().map(move |(id, claim)| (study, id, claim)));
     all.filter_map(|(study, id, claim)| {

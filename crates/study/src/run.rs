@@ -25,7 +25,7 @@ fn texts(changes: &[Change]) -> String {
     if files.is_empty() { String::new() } else { digest(&files.concat()) }
 }
 
-/// What was measured: a result, or why there is none, for each measurement.
+/// The outcomes: a result, or the reason why there is none, for each measurement.
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<String, Result<Values, String>>);
 
@@ -87,7 +87,7 @@ pub fn measure_or_find<'a>(
     for (index, (key, _)) in work.iter().enumerate() {
         outcomes.entry((*key).clone()).or_default().push(taken.remove(&index));
     }
-    // A measurement of which a part is missing is missing.
+    // A measurement with a missing part is missing.
     let whole = |key: &String, parts: Vec<Option<_>>| {
         let listed = distinct.get(key)?.has_seeds();
         Some(joined(parts.into_iter().collect::<Option<Vec<_>>>()?, listed))
@@ -252,16 +252,16 @@ fn scope(claim: &Claim, values: &BTreeMap<String, f64>) -> BTreeMap<String, Valu
     [("values".to_owned(), values), ("document".to_owned(), document)].into()
 }
 
-/// Of each predicted result of a claim, whether it holds for these figures alone.
+/// For each predicted result of a claim, whether it holds for these figures alone.
 fn hits(claim: &Claim, values: &BTreeMap<String, f64>) -> Result<Vec<bool>, String> {
     let scope = scope(claim, values);
     claim.results.values().map(|condition| crate::judge(std::slice::from_ref(condition), &scope)).collect()
 }
 
-/// Of each predicted result of a claim, whether the values that were predicted blind are right.
+/// For each predicted result of a claim, whether the values that were predicted blind are right.
 ///
 /// # Errors
-/// If a condition is malformed, or uses what was not predicted.
+/// If a condition is malformed, or uses a value that was not predicted.
 pub fn judge_blind(claim: &Claim) -> Result<Vec<bool>, String> {
     hits(claim, &claim.blind.iter().map(|(name, v)| (name.clone(), *v)).collect())
 }

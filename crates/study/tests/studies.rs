@@ -1,4 +1,4 @@
-//! Every study: its file makes sense, its verdicts and figures are as they were, and what must hold does.
+//! Every study: its file makes sense, its verdicts and figures are as they were, and its invariants hold.
 #![allow(clippy::unwrap_used)]
 
 use kpps_measure::Finished;
@@ -32,8 +32,8 @@ fn four_digits(value: f64) -> String {
 /// reasons.
 const NOT_FITTED: [&str; 1] = ["R18"];
 
-/// Exactly these are missed, all of them orderings, results that were predicted, or [`NOT_FITTED`], and it is
-/// said why: neither a new miss nor a miss that has gone passes.
+/// Exactly these claims are missed. All of them are orderings, results that were predicted, or
+/// [`NOT_FITTED`], and each has a reason. The test fails for a new miss and for a miss that has gone.
 fn missed(claims: &[Claim], expected: &[&str]) {
     let misses: Vec<_> = claims.iter().filter(|claim| claim.verdict == Verdict::Miss).collect();
     assert_eq!(misses.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), expected);
@@ -64,12 +64,12 @@ const IDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and what
-/// they hold, and one whose bus is full before its CPU is.
+/// Machines of `beyond`, by their seeds: the worst in comparison, share for others, books, bursts and their
+/// contents, and a machine whose bus is full before its CPU is.
 const MACHINES: [i64; 7] = [21, 42, 44, 58, 62, 83, 94];
 
-/// What was predicted blind, by study and claim: results of the document, and how many of them were hit. It
-/// is a record: a blind value never changes.
+/// The blind predictions, by study and claim: results of the document, and how many of them were hit. It is a
+/// record: a blind value never changes.
 const BLIND: [(&str, usize, usize); 14] = [
     ("B10", 1, 0),
     ("B18", 1, 1),
@@ -120,7 +120,7 @@ fn ols2005() {
     missed(&claims, &["O17", "O18", "O19", "O20"]);
 }
 
-/// The second CPU brings a bridge more than what it costs.
+/// The second CPU brings a bridge more than it costs.
 #[test]
 fn lunz2003() {
     let claims = judged("lunz2003");
@@ -128,7 +128,7 @@ fn lunz2003() {
     missed(&claims, &["L1", "L8"]);
 }
 
-/// What no document answers: all hundred senders, and of the machines some of those that are worst in
+/// Questions that no document answers: all hundred senders, and some of the machines that are worst in
 /// something.
 #[test]
 fn beyond() {

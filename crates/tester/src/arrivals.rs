@@ -1,23 +1,24 @@
 //! The frames of one stream that arrive, one by one.
 //!
-//! Each sequence number has a bit, so a duplicate is told from a late frame. After [`WINDOW`] frames the
-//! oldest bits are used again, so that memory stays constant however long a trial is. The number also gives
-//! the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if its
-//! tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
+//! Each sequence number has a bit, which distinguishes a duplicate from a late frame. After [`WINDOW`] frames
+//! the oldest bits are used again, so that memory stays constant however long a trial is. The number also
+//! gives the frame's flow and size, and so its headers as they were sent ([`Templates`]). A frame is whole if
+//! its tag is intact, if zeros follow the tag, and if its headers differ from the sent ones as those of most
 //! frames do: a router rewrites the stations of all frames alike. Copies of a frame that has arrived do not
 //! decide what is usual. The first intact copy counts as the frame; damaged copies are duplicates. A changed
-//! copy sent back by someone else therefore cannot damage a good frame. What a right checksum covers may
-//! differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in packets
-//! that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it cuts.
+//! copy sent back by someone else therefore cannot damage a good frame. Fields that a right checksum covers
+//! may differ ([`header`](crate::header)). The identification may differ in any case: it means nothing in
+//! packets that are not fragments (RFC 6864, 4.1), and the kernel numbers the frames of a message that it
+//! cuts.
 //!
 //! A frame with a whole tag of another trial or stream is other traffic. Frames without a whole tag are
 //! judged at the end, when it is known which Ethernet addresses the stream's frames arrive with, and how many
-//! are missing that no place has dropped. Those of which the headers and the rest of the tag are the
-//! stream's, but for a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Those that have
-//! its headers and nothing like its tag may also be frames of others ([`Arrived::settle_tagless`]).
+//! are missing that no place has dropped. Frames whose headers and rest of the tag are the stream's, but for
+//! a few bytes, are frames of the stream or copies ([`Arrived::settle`]). Frames with its headers and nothing
+//! like its tag may also be frames of others ([`Arrived::settle_tagless`]).
 //!
 //! Frames with other VLAN tags than they should arrive with are not damaged: the device under test, or the
-//! trial, is configured in another way. These and fragments are [told](Arrivals::findings).
+//! trial, is configured in another way. These and fragments are [reported](Arrivals::findings).
 
 use crate::clock::{Gain, TimeOfDay};
 use crate::header::{Change, LONGEST, Outline};
@@ -55,10 +56,10 @@ enum Verdict {
 }
 
 /// Sequence numbers that have a bit: the last 2³⁰, 72 s at 14.88 million frames a second. A frame that is
-/// further behind counts as a duplicate, as nobody knows any more whether it is one.
+/// further behind counts as a duplicate: its bit is in use for another frame.
 const WINDOW: u64 = 1 << 30;
 
-/// Frames of which only damaged copies have arrived that are remembered: a whole copy may come yet.
+/// The most frames that are remembered of those with only damaged copies so far: a whole copy may come yet.
 const DOUBTFUL: usize = 1 << 16;
 
 /// Gaps that are remembered. Gaps that other queues fill are closed a few bursts later.
@@ -77,12 +78,12 @@ struct Gap {
 #[derive(Clone, Copy, Debug, Default)]
 struct Unread {
     addresses: [u8; ADDRESSES],
-    /// Those with a damaged tag of the stream, and those with nothing like one.
+    /// Frames with a damaged tag of the stream, and frames with nothing like a tag.
     nameless: u64,
     tagless: u64,
 }
 
-/// What has arrived of a flow.
+/// The arrivals of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlowTally {
     /// One more than the highest sequence number.
@@ -122,7 +123,7 @@ pub struct Arrivals {
     flows: Vec<FlowTally>,
     /// Frames of each size, without duplicates.
     sizes: Vec<u64>,
-    /// Frames of which no copy was as most frames are, by sequence number, with the header's change unless
+    /// Frames without a copy that looks like most frames, by sequence number, with the header's change unless
     /// other damage was found. The latest [`DOUBTFUL`].
     doubtful: BTreeMap<u64, Option<Change>>,
     /// Changes of headers, the most frequent first, without duplicates.
@@ -141,13 +142,13 @@ pub struct Arrivals {
     /// Latencies, in parts of the trial if that was asked for.
     latency: Vec<Latency>,
     part_ns: u64,
-    /// What arrived of each interval, if that was asked for.
+    /// The arrivals of each interval, if they were asked for.
     line: Option<ArrivalLine>,
     /// Whether queues grew meanwhile, if the length of the trial is known.
     queue: Option<StandingQueue>,
     /// How long before the epoch of the tags `epoch` is, in ns.
     margin_ns: u64,
-    /// What this clock gains on the sender's, if that is followed.
+    /// The gain of this clock on the sender's, if that is followed.
     gain: Option<Gain>,
     /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
@@ -173,14 +174,14 @@ pub struct Findings {
     pub retagged: u64,
     /// The numbers in the tags of these, from outside in.
     pub came: Vec<u16>,
-    /// What they should have.
+    /// The VLAN tags that they should have.
     pub expected: Vec<u16>,
     /// First fragments of packets.
     pub fragments: u64,
 }
 
 impl Findings {
-    /// What they are in a document.
+    /// The doubts for a document.
     pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
         let Self { retagged, came, expected, fragments } = self.clone();
         let retagged = (retagged > 0).then_some(Doubt::Retagged { frames: retagged, came, expected });
@@ -189,7 +190,7 @@ impl Findings {
     }
 }
 
-/// What has arrived.
+/// The frames that have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// Frames of the stream without duplicates, damaged ones included.
@@ -198,7 +199,7 @@ pub struct Arrived {
     pub duplicated: u64,
     /// Frames that arrived after one of their flow sent later.
     pub reordered: u64,
-    /// Frames of which only damaged copies arrived.
+    /// Frames that arrived only as damaged copies.
     pub corrupted: u64,
     /// Other traffic: frames that are not of this stream.
     pub other_traffic: u64,
@@ -278,7 +279,7 @@ impl Arrivals {
         }
     }
 
-    /// Separates latencies into so many parts of a trial of this length.
+    /// Separates latencies into `parts` parts of a trial of this length.
     #[must_use]
     pub fn in_parts(mut self, parts: usize, length: Duration) -> Self {
         let parts = parts.max(1);
@@ -404,8 +405,8 @@ impl Arrivals {
         self.doubtful.insert(sequence, change);
     }
 
-    /// Counts a frame as intact of which only damaged copies had arrived, if this copy is intact.
-    /// Returns whether this is the first copy whose latency counts.
+    /// Counts a frame as intact if this copy is intact and only damaged copies had arrived before. Returns
+    /// whether this is the first copy whose latency counts.
     #[cold]
     fn restore(&mut self, sequence: u64, change: Option<&Change>) -> bool {
         let Some((most, frames)) = self.changes.first_mut().filter(|(most, _)| Some(most) == change) else {
@@ -586,7 +587,7 @@ impl Arrivals {
         })
     }
 
-    /// Why frames arrive in another way than they should, as far as their headers tell.
+    /// Why frames arrive in another way than they should, as far as their headers show.
     pub fn findings(&self) -> Findings {
         let sent = self.templates.at(0).map_or(&[][..], |template| template.head);
         let expected = vlans(sent);
@@ -669,8 +670,8 @@ impl Arrivals {
         self.unread.get_mut(at)
     }
 
-    /// Whether a frame with these Ethernet addresses may be one of the stream: one with a damaged tag, of
-    /// which some bytes may differ, or one without. If no whole frame has arrived, any may be.
+    /// Whether a frame with these Ethernet addresses may belong to the stream. In a frame with a damaged tag
+    /// some bytes may differ. If no whole frame has arrived, any frame may belong to it.
     fn has_stations(&self, addresses: &[u8], nameless: bool) -> bool {
         let differ =
             addresses.iter().zip(&self.usual[..ADDRESSES]).filter(|(one, other)| one != other).count();
@@ -690,14 +691,14 @@ impl Arrivals {
         ours.map(|unread| unread.tagless).sum()
     }
 
-    /// Frames sent before one that arrived, and not received with an intact tag.
+    /// Frames that were sent before an arrived frame, and not received with an intact tag.
     #[inline]
     fn missing(&self) -> u64 {
         self.highest.map_or(0, |highest| highest + 1 - self.distinct)
     }
 
-    /// Frames sent before one that arrived, and not received so far. A frame with a damaged tag may be one of
-    /// them, and is received then.
+    /// Frames that were sent before an arrived frame, and not received so far. A frame with a damaged tag may
+    /// be one of them, and is received then.
     pub fn absent(&self) -> u64 {
         self.missing().saturating_sub(self.nameless())
     }
@@ -708,7 +709,7 @@ impl Arrivals {
         self.distinct + self.nameless().min(self.missing())
     }
 
-    /// What has arrived so far. Frames with a damaged tag are not settled.
+    /// The arrivals so far. Frames with a damaged tag are not settled.
     pub fn arrived(&self) -> Arrived {
         let rare: u64 = self.changes.iter().skip(1).map(|(_, frames)| frames).sum();
         let (nameless, tagless) = (self.nameless(), self.tagless());
@@ -724,7 +725,7 @@ impl Arrivals {
         }
     }
 
-    /// The fate of each flow of so many sent frames, if there are several.
+    /// The fate of each flow if `sent` frames were sent, and if there are several flows.
     pub fn by_flow(&self, sent: u64) -> Vec<OfFlow> {
         let several = self.flows.len() > 1;
         let each = |(flow, tally): (usize, &FlowTally)| {
@@ -760,7 +761,7 @@ impl Arrivals {
         self.line.as_ref()?.last(self.epoch.elapsed().as_nanos() as u64)
     }
 
-    /// What arrived of each interval. There are no latencies if the clock of arrivals was set meanwhile.
+    /// The arrivals of each interval. There are no latencies if the clock of arrivals was set meanwhile.
     pub fn take_line(&mut self) -> Option<Timeline> {
         let mut line = self.line.take()?.finish();
         if self.clock_set_ns().is_some() {
@@ -769,8 +770,8 @@ impl Arrivals {
         Some(line)
     }
 
-    /// By how many frames queues grew while these were sent; `None` if too few arrived to tell, or if the
-    /// latencies are of two clocks that drift, or of one that was set.
+    /// By how many frames queues grew while these were sent; `None` if too few arrived for an estimate, if
+    /// the latencies are of two clocks that drift, or if a clock was set.
     pub fn queue_growth(&self) -> Option<u64> {
         let is_known = (self.margin_ns == 0 || self.gain.is_some()) && self.clock_set_ns().is_none();
         self.queue.filter(|_| is_known)?.growth(self.distinct)
@@ -803,7 +804,7 @@ impl Arrivals {
     }
 }
 
-/// What is odd with a frame of the stream that does not have its length or its headers.
+/// The anomaly of a frame of the stream that does not have its length or its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {
     No,
@@ -812,7 +813,8 @@ enum Odd {
     Fragment,
 }
 
-/// What is odd with a frame with this header and these bytes behind its tag, which was sent with that header.
+/// The anomaly of a frame with the header `header` and the bytes `behind` its tag, which was sent with the
+/// header `sent`.
 #[cold]
 fn oddity(header: &[u8], behind: &[u8], sent: &[u8]) -> Odd {
     let (came, expected) = (vlans(header), vlans(sent));
@@ -992,12 +994,12 @@ mod tests {
         }
     }
 
-    /// More than 2³² frames, of which those around the old limit and a few others are looked at.
+    /// More than 2³² frames. The test examines frames around the old limit and a few others.
     #[test]
     fn numbers_beyond_32_bits_are_counted_like_any_other() {
         let mut all = arrivals();
         let limit = 1 << 32;
-        // Frames before the first one that is taken here have come, as far as this test is concerned.
+        // This test assumes that all frames before its first one have arrived.
         all.make_room(limit - 100);
         all.highest = Some(limit - 101);
         for sequence in (limit - 100..limit + 100).filter(|sequence| *sequence != limit + 7) {
@@ -1036,7 +1038,7 @@ mod tests {
         let arrived = all.arrived();
         assert_eq!((arrived.received, arrived.duplicated), (received, duplicated));
         assert_eq!(all.seen.len(), 4);
-        // Nobody knows any more whether this one has come.
+        // Whether this frame has arrived before is no longer known.
         all.take(&frame(97 * 40 + 5), None);
         assert_eq!(all.arrived().duplicated, duplicated + 1);
         assert_eq!(all.last_gap(6000), Some(Duration::MAX));
@@ -1097,7 +1099,7 @@ mod tests {
         }
     }
 
-    /// What has arrived if so many were sent, and none was lost elsewhere.
+    /// The arrivals if `sent` frames were sent, and none was lost elsewhere.
     fn settled(all: &Arrivals, sent: u64) -> Arrived {
         let mut arrived = all.arrived();
         arrived.settle(sent.saturating_sub(arrived.received));
@@ -1462,7 +1464,7 @@ mod tests {
             let arrived = all.arrived();
             assert_eq!((arrived.received, arrived.nameless, arrived.tagless), (9, 0, tagless));
             assert_eq!(arrived.other_traffic, 20 - tagless);
-            // Eleven are missing, of which places have dropped three.
+            // Eleven are missing. Places have dropped three of them.
             let mut settled = arrived;
             assert_eq!(settled.settle_tagless(8), tagless.min(8));
             let expected = Arrived { received: 9, other_traffic: 20, ..Arrived::default() };
@@ -1473,7 +1475,7 @@ mod tests {
         }
     }
 
-    /// A device that overwrites what it forwards: nobody can tell its frames from those of others.
+    /// A device that overwrites the frames that it forwards: they cannot be distinguished from other frames.
     #[test]
     fn frames_with_nothing_left_of_their_tag_may_be_either() {
         let mut all = arrivals();

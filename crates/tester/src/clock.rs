@@ -20,7 +20,7 @@ const DRIFT: f64 = 200e-6;
 /// Readings of the system's clock and of the standard library's. The closest pair counts.
 #[cfg(target_os = "linux")]
 const PAIRS: usize = 64;
-/// The longest margin with which latencies can be told, in ns: that of almost three days.
+/// The largest margin with which latencies are reported, in ns: that of almost three days.
 const MOST_MARGIN_NS: u64 = 50_000_000_000;
 /// Parts of a trial with separate latencies, if a clock may drift.
 const SLICES: usize = 16;
@@ -31,7 +31,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const READ_NS: f64 = 1e9;
 /// The time over which its drift is measured.
 const BASE_NS: f64 = 32e9;
-/// A reading whose error is so many times the usual one is left out for a while.
+/// A reading whose error is this multiple of the usual error is left out for a while.
 const WORSE: f64 = 3.0;
 
 /// The clock of this process, in ns.
@@ -234,25 +234,26 @@ impl Ping {
     }
 }
 
-/// What a clock gains on another one: a line through time.
+/// The gain of a clock on another one: a line through time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gain {
     /// A moment, in ns since the epoch of a trial.
     pub at_ns: f64,
-    /// What it has gained then since the epoch, in ns.
+    /// The gain at that time since the epoch, in ns.
     pub gained_ns: f64,
-    /// What it gains each ns, in ns.
+    /// The gain in each ns, in ns.
     pub pace: f64,
 }
 
 impl Gain {
-    /// What it has gained at a moment, in ns.
+    /// The gain at a moment, in ns.
     #[inline]
     pub fn at(&self, ns: f64) -> f64 {
         self.gained_ns + (ns - self.at_ns) * self.pace
     }
 
-    /// What one clock gains on another, in its own time, from what both gain on a third in the third's time.
+    /// The gain of one clock on another, in its own time, from the gains of both on a third clock in the
+    /// third's time.
     pub(crate) fn between(own: Self, other: Self) -> Self {
         let at_ns = own.at_ns.max(other.at_ns);
         let gained_ns = own.at(at_ns);
@@ -266,7 +267,7 @@ pub struct Follower {
     before: Reading,
     /// The origin of times, by the clock of this process.
     epoch_ns: u64,
-    /// When it was read lately, in ns since the epoch, and what it had gained.
+    /// The times of its last readings, in ns since the epoch, and its gains then.
     read: VecDeque<(f64, f64)>,
     gain: Gain,
     next_ns: f64,
@@ -291,7 +292,7 @@ impl Follower {
         Clock::here().now_ns() as f64 - self.epoch_ns as f64 >= self.next_ns
     }
 
-    /// Adds a reading, if there is one. Returns what the clock gains from now on.
+    /// Adds a reading, if there is one. Returns the clock's gain from now on.
     pub fn read(&mut self, reading: Option<&Reading>) -> Gain {
         self.next_ns = match reading {
             Some(reading) => self.add(reading),
@@ -330,8 +331,8 @@ impl Follower {
         next_ns
     }
 
-    /// How far off the line is by a reading, in ns. Until then it was not further off, but for the error of
-    /// the reading.
+    /// How far off the line is by a reading, in ns. Until then it was not further off, except for the error
+    /// of the reading.
     fn check(&mut self, reading: &Reading) -> u64 {
         let at_ns = reading.at_ns as f64 - self.epoch_ns as f64;
         let gained_ns = reading.ahead_ns.saturating_sub(self.before.ahead_ns) as f64;
@@ -345,7 +346,7 @@ impl Follower {
 pub(crate) struct Clocks {
     before: [Reading; 2],
     after: Option<[Reading; 2]>,
-    /// Those that were followed.
+    /// The clocks that were followed.
     followed: [Option<Follower>; 2],
     /// The origin of times, by the clock of this process.
     epoch_ns: u64,
@@ -357,7 +358,7 @@ impl Clocks {
         Self { before, after: None, followed: [None, None], epoch_ns: Clock::here().now_ns() }
     }
 
-    /// Sets the origin of times: the trial begins so long from now.
+    /// Sets the origin of times: the trial begins after `wait`.
     pub fn begin(&mut self, wait: Duration) {
         self.epoch_ns = Clock::here().now_ns() + wait.as_nanos() as u64;
     }
@@ -376,14 +377,14 @@ impl Clocks {
         !self.is_one() && length > SHORT && self.before.iter().all(|it| ["", "udp"].contains(&&*it.over))
     }
 
-    /// What follows the clock of an end in a trial of this length, which has begun; `None` if it is not
-    /// followed.
+    /// A follower of the clock of an end in a trial of this length, which has begun; `None` if that clock is
+    /// not followed.
     pub fn follower(&self, at: usize, length: Duration) -> Option<Follower> {
         let follows = self.follows(length) && !self.before[at].over.is_empty();
         follows.then(|| Follower::new(self.before[at].clone(), self.epoch_ns))
     }
 
-    /// Adds what has followed the clock of an end.
+    /// Adds the follower of the clock of an end.
     pub fn followed(&mut self, at: usize, follower: Option<Follower>) {
         self.followed[at] = follower;
     }
@@ -442,8 +443,8 @@ impl Clocks {
         if over > 0.0 { (ahead(after) - ahead(&self.before)) / over } else { 0.0 }
     }
 
-    /// The corrected latencies, from those that the receiver `to` has measured in parts of `length`, with
-    /// `margin`. None if a clock was set meanwhile: nobody knows when.
+    /// The corrected latencies, from the latencies that the receiver `to` has measured in parts of `length`,
+    /// with `margin`. None if a clock was set meanwhile: the time of that is unknown.
     pub fn correct(&self, to: usize, parts: Vec<Latency>, length: Duration, margin_ns: u64) -> Latency {
         // After days the margin is as long as the longest time that is kept.
         if margin_ns >= MOST_MARGIN_NS || self.is_set() {
@@ -466,7 +467,7 @@ impl Clocks {
         let mut all = Latency::default();
         match margin_ns {
             0 => all.add(one),
-            // What was gained is taken off already.
+            // The gain is subtracted already.
             _ => {
                 one.recorded().for_each(|(ns, frames)| all.record_times(ns.saturating_sub(margin_ns), frames))
             }

@@ -1,4 +1,4 @@
-//! What systems counted in a trial.
+//! The counts of systems in a trial.
 
 use crate::ledger::{Accounts, PortCount, account};
 use crate::observe::{Interface, Observation, Softnet};
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 /// Counters by name, without zeros.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What systems counted in a trial.
+/// The counts of systems in a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
     /// Frames that did not arrive, by place.
     pub accounts: Accounts,
     /// The counters of each interface.
     pub interfaces: BTreeMap<String, Counts>,
-    /// What IP dropped in each other network namespace.
+    /// The drops of IP in each other network namespace.
     pub ip: BTreeMap<String, Counts>,
-    /// What each CPU spent its time on.
+    /// The CPU time of each CPU, by use.
     pub cpus: Vec<CpuTimes>,
-    /// Whose CPUs they are.
+    /// The hosts of these CPUs.
     pub hosts: Vec<TrialHost>,
     /// Backlogs and polls of all CPUs.
     pub softnet: Counts,
@@ -28,12 +28,12 @@ pub struct Counted {
     pub interrupts: Counts,
     /// Softirqs by kind.
     pub softirqs: Counts,
-    /// What another host gave as counts and cannot be, in words. It is left out.
+    /// Impossible counts from another host, in words. They are left out.
     pub unbelievable: Vec<String>,
 }
 
 impl Counted {
-    /// Puts what another system has counted beside it; places of one that has a name are named after it.
+    /// Adds the counts of another system. If the system has a name, it becomes a prefix of its places.
     pub fn add(&mut self, system: Option<&str>, other: Self) {
         let place = |name: String| system.map_or(name.clone(), |system| format!("{system}/{name}"));
         let add = |to: &mut Counts, from: Counts, named: bool| {
@@ -59,7 +59,7 @@ impl Counted {
     }
 }
 
-/// What a system counted between two readings, while these ports sent and received.
+/// The counts of a system between two readings, while these ports sent and received.
 pub fn counted(before: &Observation, after: &Observation, ports: &[PortCount]) -> Counted {
     let mut interfaces = BTreeMap::new();
     let mut ip = BTreeMap::new();
@@ -101,7 +101,7 @@ fn label(namespace: &Option<String>, interface: &str) -> String {
     namespace.as_ref().map_or_else(|| interface.to_owned(), |namespace| format!("{namespace}/{interface}"))
 }
 
-/// What has changed, without zeros. The change of a counter that was not seen before is not known.
+/// The changes, without zeros. The change of a counter that was not seen before is not known.
 fn since(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let change =
         |(name, count): (&String, &u64)| Some((name.clone(), count.saturating_sub(*before.get(name)?)));

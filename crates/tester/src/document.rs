@@ -49,7 +49,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
     let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
-    // A load that changes, or that is what the port takes, is none to sustain.
+    // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
     let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
     let growth = outcome.directions.iter().map(|direction| direction.queue_growth).sum();
     let trial = trial
@@ -61,7 +61,8 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     })
 }
 
-/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be told from work.
+/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be distinguished from
+/// work.
 fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
     let total = |of: fn(&CpuTimes) -> f64| cpus.iter().map(of).sum::<f64>();
     let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));
@@ -152,7 +153,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     Some(document.rounded())
 }
 
-/// What makes the result doubtful.
+/// The doubts about the result.
 fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();
@@ -190,7 +191,7 @@ impl Playback {
     }
 }
 
-/// How many flows are listed: those that lost most.
+/// The number of flows that are listed: the flows that lost most.
 const WORST: usize = 16;
 
 /// The results of the flows, if there are several.

@@ -22,7 +22,7 @@ pub enum Error {
     Frame {
         /// The size, or mix of sizes.
         size: String,
-        /// What is wrong.
+        /// The mistake.
         why: kpps_frames::Error,
     },
     /// A router does not answer when it is asked for its MAC address.
@@ -54,7 +54,7 @@ pub enum Error {
         flows, or check what lies between the ports"
     )]
     Unanswerable {
-        /// Flows of which no frame arrived.
+        /// Flows without an arrived frame.
         missing: usize,
         /// All flows.
         flows: usize,
@@ -64,7 +64,7 @@ pub enum Error {
     NotAllowed {
         /// The port.
         port: String,
-        /// What was asked for, and what is allowed.
+        /// The request, and the allowed values.
         what: String,
     },
     /// A port cannot send frames without tags and recognise them.
@@ -73,10 +73,10 @@ pub enum Error {
     /// A calibration cannot be used.
     #[error("{0}")]
     Calibration(String),
-    /// An agent cannot be had, or refuses.
+    /// An agent cannot be reached, or refuses.
     #[error("{0}")]
     Agent(String),
-    /// The load is above what the link carries.
+    /// The load is above the line rate.
     #[error("a load of {offered_pps:.0} pps is above line rate: {size} B at {mbps} Mb/s are {most:.0} pps")]
     AboveLineRate {
         /// Frames per second that were asked for.

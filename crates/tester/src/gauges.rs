@@ -44,7 +44,7 @@ impl Running {
     }
 }
 
-/// The load of a trial, and what it may be changed to.
+/// The load of a trial, and the permitted new loads.
 pub(crate) struct LiveRate {
     /// The load that was asked for, in frames per second.
     pub pps: f64,
@@ -64,7 +64,7 @@ pub struct NewRate {
     pub pps: f64,
     /// Whether there are two directions.
     pub is_bidirectional: bool,
-    /// What limits it, if more was asked for.
+    /// The limit of the load, if more was asked for.
     pub limit: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct LiveDirection {
     pub lost: u64,
     pub shortfall: Option<u64>,
     pub offered_pps: Option<f64>,
-    /// What the receiving port reports.
+    /// The report of the receiving port.
     pub reported: Reported,
 }
 

@@ -12,17 +12,17 @@ use kpps_frames::ipv4;
 use std::ops::Range;
 
 /// Bytes at the beginning of a frame that may differ in all frames alike: the headers. Plain ones have at
-/// most 66, with a VLAN tag and IPv6. What is behind must be as it was sent.
+/// most 66, with a VLAN tag and IPv6. Bytes behind the headers must be as they were sent.
 pub(crate) const LONGEST: usize = 128;
-/// What is rewritten on the way in a header of IPv6, beside the addresses: places, and the bits that stay.
-/// The first byte has the version and a part of the traffic class.
+/// Fields of an IPv6 header that are rewritten on the way, beside the addresses: places, and the bits that
+/// stay. The first byte has the version and a part of the traffic class.
 const REWRITTEN_IPV6: [(usize, u8); 5] = [(0, 0xf0), (1, 0), (2, 0), (3, 0), (7, 0)];
 
 /// How headers differ from what was sent, bit by bit.
 pub(crate) type Change = [u8; LONGEST];
 
-/// Forgets what is rewritten on the way, in the change of a header of IPv4: type of service, identification,
-/// TTL, checksum and addresses. Returns whether the addresses differed.
+/// Removes fields that are rewritten on the way from the change of an IPv4 header: type of service,
+/// identification, TTL, checksum and addresses. Returns whether the addresses differed.
 #[inline]
 fn forget_rewritten(header: &mut [u8; ipv4::HEADER_BYTES]) -> bool {
     let is_nat = header[12..] != [0; 8];

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::path::PathBuf;
 
-/// The environment of this host and these ports with their interfaces, by name. What the system does not tell
-/// is missing.
+/// The environment of this host and these ports with their interfaces, by name. Values that the system does
+/// not report are missing.
 pub fn environment(ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
     let read = |path: &str| read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let kernel = format!("{} {}", read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"));

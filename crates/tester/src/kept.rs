@@ -59,8 +59,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Says of frames with a damaged tag what they count as: `ours` of `all` are corrupted frames of the
-    /// stream, the others other traffic. Which ones are of it is unknown if some are and some are not.
+    /// Records what frames with a damaged tag count as: `ours` of `all` are corrupted frames of the stream,
+    /// the others are other traffic. If there are both kinds, the kind of a single frame is unknown.
     pub fn settle(&mut self, ours: u64, all: u64) {
         self.call(
             NAMELESS,
@@ -72,8 +72,8 @@ impl Kept {
         );
     }
 
-    /// Says of frames without anything like a tag that they may be damaged frames of the stream, if `either`
-    /// of them may be.
+    /// Records that frames without anything like a tag may be damaged frames of the stream, if `either` is
+    /// above 0.
     pub fn settle_tagless(&mut self, either: u64) {
         self.call(TAGLESS, if either > 0 { "corrupted, or other traffic" } else { "other traffic" });
     }

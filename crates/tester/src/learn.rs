@@ -50,7 +50,7 @@ pub struct End {
     pub to: Option<Mac>,
     /// The addresses of its flows. With a tunnel the station itself has others.
     pub ips: Addresses,
-    /// What its frames are in.
+    /// The encapsulation of its frames.
     pub encap: Encap,
 }
 
@@ -71,7 +71,7 @@ pub struct FlowPlan {
     pub dscp: Option<Numbers>,
     /// Their TTL or hop limit.
     pub hops: Option<Numbers>,
-    /// The packet of which all frames are made.
+    /// The packet that all frames are made from.
     pub packet: Option<Arc<RawPacket>>,
 }
 
@@ -113,8 +113,8 @@ impl FlowPlan {
 
 /// Learning frames go to this many addresses at first, so that the device under test resolves them.
 const DESTINATIONS: u32 = 1024;
-/// Learning frames that are sent at once. Then what arrives is looked at: on another host each look takes a
-/// round trip.
+/// Learning frames that are sent at once. Then the port is polled: on another host each poll takes a round
+/// trip.
 const AT_ONCE: usize = 64;
 
 /// The streams of learning frames: to open the path, and to find how each flow arrives.
@@ -161,7 +161,7 @@ pub(crate) fn learn(
                 .filter_map(|&destination| Some((destination, probe(from, mac, destination, tag)?)))
                 .unzip();
             let sent = ports[from].send_now(&frames)?;
-            // Those for which there was no room are next.
+            // Frames for which there was no room are next.
             let rest = whose.get(sent).map_or(all - some.len() as u32, |first| first + 1);
             if rest < left[from] {
                 left[from] = rest;
@@ -195,8 +195,8 @@ pub(crate) fn learn(
 }
 
 /// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
-/// flows as they arrived there. Those of which none came within two seconds after the last one that did are
-/// `None`.
+/// flows as they arrived there. A flow is `None` if its frame did not arrive within two seconds after the
+/// last frame that did.
 pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
@@ -237,7 +237,7 @@ pub(crate) fn learn_flows(
     Ok(learned)
 }
 
-/// The station addresses of the routers that the ends send to; `None` for one that does not answer.
+/// The station addresses of the routers that the ends send to; `None` for a router that does not answer.
 pub(crate) fn resolve(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
@@ -258,8 +258,8 @@ pub(crate) fn resolve(
     Ok(to)
 }
 
-/// Takes what has come since the paths were learned, and answers questions: what waits in a port's queue
-/// leaves less room for the frames of the trial.
+/// Takes the frames that have come since the paths were learned, and answers questions: frames that wait in a
+/// port's queue leave less room for the frames of the trial.
 pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
     let places = &Places::default();
     receive_and_answer(ports, (ends, places), &mut [None; 2], &mut |_, _, _| false).map(drop)

@@ -5,9 +5,10 @@
 //!
 //! - A full backlog of a CPU counts a frame three times: as `dropped` of the CPU, as `rx_dropped` of the
 //!   veth's far end, and as `tx_dropped` of its near end. It is attributed once, to `backlog` of the far end.
-//! - On the sending port, a packet socket may be told of a drop and repeats the frame. The frames really lost
-//!   between port and wire are those that the port sent minus those that the interface sent; no more are
-//!   attributed there. Exception: netem's counter is used as it is, because it drops and duplicates silently.
+//! - On the sending port, a packet socket may learn of a drop and repeat the frame. The frames really lost
+//!   between port and wire are the frames that the port sent minus the frames that the interface sent; no
+//!   more are attributed there. Exception: netem's counter is used as it is, because it drops and duplicates
+//!   silently.
 //! - A frame that found the socket of an XDP program full is `missed` by the port, and `rx_dropped` by some
 //!   drivers, too. It is attributed once, to the port.
 //! - A frame of a type that the kernel does not know is `rx_dropped` at the port's interface, after the port
@@ -16,12 +17,12 @@
 //! - A bridge's own interface counts the traffic of its host. IP's counters are of a whole namespace, and are
 //!   used only where no port of the tester is.
 //!
-//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if nobody
-//! else wants it. So what they count there explains what is missing only if all of it may be missing. What an
-//! app of kpps lost at such a socket, it tells (`kpps_ports::told`).
+//! Where a packet socket receives, the kernel's protocols get a copy of each frame, and drop it if no other
+//! socket wants it. So their counts there explain missing frames only if all of the counted frames may be
+//! missing. An app of kpps reports its own losses at such a socket (`kpps_ports::told`).
 //!
-//! Counters of queues, backlogs and IP also count frames of others. Where the kernel tells which frames of
-//! the trial it dropped ([`kernel_drops`]), it is believed: see [`Accounts`].
+//! Counters of queues, backlogs and IP also count frames of others. Where the kernel reports which frames of
+//! the trial it dropped ([`kernel_drops`]), its report counts: see [`Accounts`].
 
 mod kernel_drops;
 
@@ -33,7 +34,7 @@ use std::fmt;
 /// Counters of frames lost on reception. `rx_over_errors` and `rx_fifo_errors` are among the others.
 const RECEIVE: [&str; 4] = ["rx_dropped", "rx_errors", "rx_missed_errors", "rx_nohandler"];
 /// Also frames for other stations. They count in other namespaces than the tester's: in its own a port
-/// receives everything, and what a bridge floods there is for others.
+/// receives everything, and frames that a bridge floods there are for others.
 const FOR_OTHERS: &str = "rx_otherhost_dropped";
 /// Counters of frames lost on transmission.
 const TRANSMIT: [&str; 2] = ["tx_dropped", "tx_errors"];
@@ -74,15 +75,15 @@ pub struct Accounts {
     /// none.
     pub copies: BTreeMap<String, u64>,
     /// Frames that the kernel dropped and no counter has: copies may be among them. The most frequent first.
-    /// Where the kernel does not tell, counters that also count frames of others.
+    /// Where the kernel does not report drops, counters that also count frames of others.
     pub possible: Vec<(String, u64)>,
     /// Frames that a queue still holds at the end, those of others among them.
     pub in_flight_at: BTreeMap<String, u64>,
-    /// Frames that a counter has and the kernel did not tell of: probably those of others.
+    /// Frames that a counter has and the kernel did not report: probably frames of others.
     pub excess: BTreeMap<String, u64>,
 }
 
-/// A counter of lost frames, and what it counted.
+/// A counter of lost frames, and its count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     /// The interface with its namespace; the namespace for IP; or the port.
@@ -96,21 +97,22 @@ struct Known {
 /// A counter of lost frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counter {
-    /// Of an interface.
+    /// A counter of an interface.
     Interface(&'static str),
-    /// Of a virtual interface, as a veth: packets that the kernel dropped, those of others among them.
+    /// A counter of a virtual interface, as a veth: packets that the kernel dropped, including packets of
+    /// others.
     Software(&'static str),
-    /// Of a root discipline, by its kind.
+    /// A counter of a root discipline, by its kind.
     Discipline(String),
-    /// Of a discipline at the ingress.
+    /// A counter of a discipline at the ingress.
     Ingress(String),
-    /// Of the CPUs.
+    /// The backlog counters of the CPUs.
     Backlog,
-    /// Of IP in a namespace.
+    /// A counter of IP in a namespace.
     Ip(String),
-    /// Of a port of the tester.
+    /// A counter of a port of the tester.
     Port(&'static str),
-    /// Of an app of kpps.
+    /// A counter of an app of kpps.
     App(&'static str),
 }
 
@@ -143,7 +145,7 @@ impl fmt::Display for Known {
     }
 }
 
-/// What counters say.
+/// The values of counters.
 #[derive(Debug, Default)]
 struct Read {
     known: Vec<Known>,
@@ -188,7 +190,7 @@ impl Between<'_> {
         self.port.is_none_or(|port| port.receives)
     }
     /// Frames that came to a veth and that the tester's packet socket there did not see. The kernel also
-    /// drops what the socket has seen: frames of a type that it does not know, as MPLS.
+    /// drops frames that the socket has seen: frames of a type that it does not know, as MPLS.
     fn unseen(&self) -> Option<u64> {
         let port = self.port.filter(|port| port.port.starts_with("packet:"))?;
         let seen = port.taken? + port.missed?;
@@ -207,7 +209,7 @@ impl Between<'_> {
     fn qdiscs(&self, ingress: bool) -> impl Iterator<Item = &Qdisc> {
         self.after.qdiscs.iter().filter(move |qdisc| qdisc.ingress == ingress)
     }
-    /// What a discipline had counted before, if it was there.
+    /// The earlier counts of a discipline, if it existed.
     fn earlier(&self, qdisc: &Qdisc) -> Option<&Qdisc> {
         self.before.qdiscs.iter().find(|it| (&it.kind, it.ingress) == (&qdisc.kind, qdisc.ingress))
     }
@@ -235,7 +237,7 @@ pub fn account(before: &Observation, after: &Observation, ports: &[PortCount]) -
     accounts
 }
 
-/// What the counters say.
+/// Reads the counters.
 fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read {
     let mut read = Read::default();
     let interfaces = interfaces(before, after, ports);
@@ -243,7 +245,7 @@ fn read(before: &Observation, after: &Observation, ports: &[PortCount]) -> Read 
     let backlog = after.softnet.zip(before.softnet).map(|(after, before)| after.since(before).dropped);
     let mut backlog = backlog.unwrap_or(u64::MAX);
     for one in &interfaces {
-        // Reception. What the other end could not deliver is attributed here, once.
+        // Reception. Frames that the other end could not deliver are attributed here, once.
         let sender = interfaces.iter().find(|other| one.is_peer_of(other));
         let shared =
             |other: &Between<'_>| other.count("tx_dropped").min(one.count("rx_dropped")).min(backlog);
@@ -322,8 +324,9 @@ pub(crate) fn missed(port: &str) -> String {
 }
 
 impl Accounts {
-    /// Frames lost or possibly lost at a place, if so many are missing. What the kernel did not tell of
-    /// counts only as far as nothing else explains what is missing: the rest are frames of others.
+    /// Frames lost or possibly lost at a place, if `missing` frames are missing. Drops that the kernel did
+    /// not report count only as far as nothing else explains the missing frames: the rest are frames of
+    /// others.
     pub(crate) fn at(&self, place: &str, missing: u64) -> u64 {
         let of = |places: &BTreeMap<String, u64>| places.get(place).copied().unwrap_or(0);
         let possible = self.possible.iter().filter(|(name, _)| name == place).map(|(_, frames)| frames);
@@ -336,8 +339,8 @@ impl Accounts {
         self.dropped.values().sum()
     }
 
-    /// Lost frames and frames in flight by place, if so many are missing: possible places explain at most
-    /// what no other does.
+    /// Lost frames and frames in flight by place, if `missing` frames are missing. Possible places explain at
+    /// most the frames that no other place explains.
     pub fn explaining(&self, missing: u64) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
         let mut left = missing.saturating_sub(self.total());
         let take = |left: &mut u64, frames: u64| {
@@ -395,8 +398,8 @@ fn interfaces<'l>(
 }
 
 /// Frames that came to the interface of a receiving port after the port had stopped, if any: they were still
-/// under way. The last queue before it tells what it holds and what it has passed on at the same time, so
-/// that each frame is counted once.
+/// under way. The last queue before it reports the frames that it holds and the frames that it has passed on
+/// at the same time, so that each frame is counted once.
 fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(String, u64)> {
     let port = one.port.filter(|port| port.receives)?;
     let passed_on = peer.map_or(0, |peer| {
@@ -404,7 +407,7 @@ fn arrived_later(one: &Between<'_>, peer: Option<&Between<'_>>) -> Option<(Strin
         let passed = peer.qdiscs(false).map(|it| it.packets.saturating_sub(before(it)));
         passed.sum::<u64>().max(peer.count("tx_packets"))
     });
-    // If it is not known what the port missed, those may be among what it missed.
+    // If the port's misses are not known, those frames may be among them.
     let ended = port.taken? + port.missed? + port.errors?;
     let later = one.count("rx_packets").max(passed_on).saturating_sub(ended);
     (later > 0).then(|| (port.port.clone(), later))
@@ -422,7 +425,8 @@ fn put_down_way_out(read: &mut Read, one: &Between<'_>, behind: Option<(String, 
     }
     places.push((&far, Counter::Backlog, in_backlog));
     let is_netem = one.qdiscs(false).any(|qdisc| qdisc.kind == "netem");
-    // Refused frames were sent again: what a port sent and its interface did not is lost here, and no more.
+    // Refused frames were sent again: frames that a port sent and its interface did not are lost here, and no
+    // others.
     let mut lost = match one.port.and_then(|port| port.sent) {
         Some(sent) if !is_netem => sent.saturating_sub(one.count("tx_packets")),
         _ => u64::MAX,
@@ -511,7 +515,8 @@ mod tests {
         assert_eq!(dropped(&after, 100, 2), [("b backlog".to_owned(), 7), ("packet:b missed".to_owned(), 2)]);
     }
 
-    /// A port whose misses are not known explains nothing, and neither does what was not seen before.
+    /// A port whose misses are not known explains nothing, and neither does an interface that was not seen
+    /// before.
     #[test]
     fn what_was_not_counted_explains_nothing() {
         let mut after = observation();
@@ -584,7 +589,7 @@ mod tests {
         }
     }
 
-    /// Only of a veth is it known what the port's socket should have seen.
+    /// Only for a veth it is known which frames the port's socket should have seen.
     #[test]
     fn what_the_port_missed_came_to_its_interface() {
         let mut ports = ports(100, 2);
@@ -603,7 +608,7 @@ mod tests {
         }
     }
 
-    /// Where the kernel does not tell what it dropped.
+    /// A kernel that does not report its drops.
     #[test]
     fn what_may_be_of_others_is_not_lost_for_certain() {
         let counters = |at: &mut Interface| {
@@ -653,7 +658,7 @@ mod tests {
         assert_eq!(account(&before, &after, &[sender, receiver]).dropped["xdp:b missed"], 5);
     }
 
-    /// What a port's interface received, or its last queue passed on, after the port had stopped.
+    /// Frames that a port's interface received, or its last queue passed on, after the port had stopped.
     #[test]
     fn frames_that_arrive_later_were_under_way() {
         let queue =
@@ -830,7 +835,7 @@ mod tests {
                 continue;
             }
             assert_eq!(at(0), []);
-            // What the app missed comes first.
+            // Frames that the app missed come first.
             assert_eq!(at(90), [place("r/ra kpps missed", 90)]);
             assert_eq!(at(300), [place("r/ra kpps missed", 250)]);
             assert_eq!(at(350), [place("r/ra kpps missed", 250), place("r/ra rx_dropped", 100)]);

@@ -1,7 +1,7 @@
 //! The open tester: two ports of a real system with a device under test between them.
 //!
 //! A [`Tester`] offers a load by one port or both, each with a thread of its own, and accounts for every
-//! frame: tags tell what arrived ([`Arrivals`]), and counters of the system before and after the trial tell
+//! frame: tags show what arrived ([`Arrivals`]), and counters of the system before and after the trial tell
 //! where missing frames went ([`ledger`]). It knows nothing of presentation or searches.
 //!
 //! This sends 10,000 frames of 64 bytes a second over two interfaces, with the device under test between

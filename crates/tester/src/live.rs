@@ -1,4 +1,4 @@
-//! Runs as people watch them: what the live view reads of ports and of this host, and what ends a run.
+//! Runs as people watch them: the live view's readings of ports and of this host, and the end of a run.
 
 use crate::{Gauges, observe};
 use kpps_ports::Spec;
@@ -24,7 +24,7 @@ impl Source for Metered {
 
 /// Trials between two ports.
 pub struct Trials {
-    /// What counts them.
+    /// Their gauges.
     pub gauges: Arc<Gauges>,
     /// Whether the user may change their load: not that of a search.
     pub can_change: bool,
@@ -63,7 +63,7 @@ pub struct RunWatch {
     meter: Arc<Meter>,
     /// The first glance: the ports may have been used before.
     begun: Option<Glance>,
-    /// Tells testers what the ports have lost, if that was asked for.
+    /// Reports the losses of the ports to testers, if that was asked for.
     #[cfg(target_os = "linux")]
     teller: Option<kpps_ports::told::Teller>,
 }
@@ -85,8 +85,8 @@ impl RunWatch {
         }
     }
 
-    /// From now on testers on this host are told what these ports of an app have lost, if the system permits
-    /// it.
+    /// From now on testers on this host can ask for the losses of these ports of an app, if the system
+    /// permits it.
     pub fn tell(&mut self, ports: &[Spec]) {
         #[cfg(target_os = "linux")]
         {

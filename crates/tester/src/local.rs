@@ -53,7 +53,7 @@ impl LocalPort {
     /// For an open port.
     ///
     /// # Errors
-    /// Those of the system: its address is unknown.
+    /// Errors of the system: its address is unknown.
     pub fn new(spec: &Spec, port: AnyPort) -> Result<Self, Error> {
         let mac = Mac(port.address()?);
         Ok(Self {
@@ -67,7 +67,7 @@ impl LocalPort {
         })
     }
 
-    /// Uses another clock than the one that all of this process share.
+    /// Uses another clock than the shared clock of this process.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -208,7 +208,7 @@ struct Until<'s> {
     changes: Vec<RateChange>,
     /// How many are sent at most.
     most: u64,
-    /// Those that were due so far, and given to the port.
+    /// The frames that were due so far, and the frames given to the port.
     due: u64,
     given: u64,
     /// The highest shortfall so far.
@@ -322,7 +322,7 @@ impl Watch for Until<'_> {
         {
             let point = line.at(now_ns);
             point.given += frames as u64;
-            // As many as possible: those that are sent.
+            // As many as possible: the due frames are the sent frames.
             point.due += if self.timetable.is_none() { frames as u64 } else { 0 };
         }
     }
@@ -376,7 +376,7 @@ impl Counting {
         Ok(())
     }
 
-    /// Counts what has arrived without tags, which tell when it was sent.
+    /// Counts frames that have arrived without tags. Tags have the times of sending.
     fn arrive(&mut self, incoming: Option<&Incoming>) {
         if let (Some(line), Some(Incoming::Recognised(recognised))) = (&mut self.line, incoming) {
             let arrived = recognised.received();
@@ -395,7 +395,7 @@ impl Counting {
         self.last = *counters;
     }
 
-    /// What the port counted in each interval.
+    /// The port's counts in each interval.
     fn finish(mut self, after: &Counters) -> Option<Timeline> {
         self.note(after);
         self.line
@@ -424,7 +424,7 @@ impl Incoming {
         }
     }
 
-    /// What arrived of each interval. Frames without tags are counted elsewhere.
+    /// The arrivals of each interval. Frames without tags are counted elsewhere.
     fn take_line(&mut self) -> Option<Timeline> {
         match self {
             Self::Tagged(arrivals) => arrivals.take_line(),
@@ -439,7 +439,7 @@ impl Incoming {
         }
     }
 
-    /// What arrived of so many sent frames.
+    /// The frames that arrived of `sent` sent frames.
     fn received(self, sent: u64) -> Received {
         match self {
             Self::Tagged(mut arrivals) => {
@@ -611,7 +611,7 @@ fn receive(
             port.woken()?;
         }
     }
-    // What came in time and waits in the port's queue, if this thread has not run for a while.
+    // Frames that came in time and wait in the port's queue, if this thread has not run for a while.
     let mut waiting = AT_END;
     while waiting > 0 {
         let (taken, _) = listen(port)?;
@@ -630,7 +630,7 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// Observes these interfaces, what is around them, and these places.
+    /// Observes these interfaces, their surroundings, and these places.
     ///
     /// # Errors
     /// [`Error::Observe`].
@@ -647,7 +647,7 @@ impl Host for LocalHost {
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
-        // Of a system that cannot be observed any more, nothing is known but what its ports counted.
+        // If a system can no longer be observed, only the counts of its ports are known.
         let after = self.observed.observe().unwrap_or_default();
         Ok(counted(&self.before, &after, ports))
     }

@@ -1,8 +1,8 @@
 //! The counters of a running trial for Prometheus and others: OpenMetrics 1.0 text over HTTP.
 //!
-//! A thread answers one request after the other from what the threads of the trial have written ([`Gauges`]);
-//! nothing waits for it. Its priority is the usual one, below that of a paced sender. It reads what strangers
-//! write, so a request has a limited length and time.
+//! A thread answers one request after the other from the values that the threads of the trial have written
+//! ([`Gauges`]); nothing waits for it. Its priority is the usual one, below that of a paced sender. It reads
+//! input of strangers, so a request has a limited length and time.
 
 use crate::gauges::{Gauges, LiveDirection};
 use std::fmt::Write as _;
@@ -196,7 +196,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// What a server says to these bytes.
+    /// The server's answer to these bytes.
     fn says(metrics: &Metrics, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(metrics.address()).unwrap();
         stream.write_all(request).unwrap();

@@ -77,8 +77,8 @@ pub fn question(from: &Station, whom: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The answer of this station to a question about one of its addresses, in the VLAN of the question. Who asks
-/// may have no address yet, and want to know whether this one is free (RFC 5227, RFC 4862).
+/// The answer of this station to a question about one of its addresses, in the VLAN of the question. The host
+/// that asks may have no address yet, and may probe whether this address is free (RFC 5227, RFC 4862).
 pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     let me = &Station { tags: Tags::of(frame), ..*me };
     match Message::read(frame)? {
@@ -102,7 +102,8 @@ pub fn answer(me: &Station, frame: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The station address of `whom`, if a message tells it: of its sender, or of the target of an advertisement.
+/// The station address of `whom`, if a message has it: the address of its sender, or of the target of an
+/// advertisement.
 pub fn announced_mac(frame: &[u8], whom: IpAddr) -> Option<Mac> {
     let (ip, mac): (IpAddr, _) = match Message::read(frame)? {
         Message::Arp(message) => (message.sender.into(), message.sender_mac),
@@ -177,7 +178,8 @@ mod tests {
         assert_eq!(sum.checksum(), 0);
     }
 
-    /// Who wants an address of the station, and has none yet, is answered, and is no station itself.
+    /// A host that probes for an address of the station, and has none yet, gets an answer, and is not learned
+    /// as a station.
     #[test]
     fn probes_are_answered() {
         let me = Mac([2, 0, 0, 0, 0, 2]);

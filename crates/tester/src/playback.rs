@@ -30,8 +30,8 @@ pub struct Playback {
     pub count: u64,
     /// How often they are sent; `None` if something else ends the sending.
     pub times_over: Option<u32>,
-    /// A gap so long that it looks like a mistake, if they go at the times of the capture: the frame behind
-    /// it, and how long it is.
+    /// The gap that is long enough to be a mistake, if frames are sent at the times of the capture: the frame
+    /// behind the gap, and its length.
     pub pause: Option<(u64, Duration)>,
     /// How the frames differ from the capture, in words.
     pub departures: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Playback {
 
 /// The most memory that the frames of a capture take.
 const MOST_BYTES: usize = 1 << 30;
-/// What a frame takes beside its bytes: its place, its time, its class.
+/// The memory of a frame beside its bytes: its place, its time, its class.
 const BESIDE: usize = 64;
 /// A longer gap looks like a clock that was set.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -54,7 +54,7 @@ impl Changed {
         self.0 = Some((frames + 1, first));
     }
 
-    /// What happened to them, in words.
+    /// The departure of these frames, in words.
     fn say(self, what: &str) -> Option<String> {
         self.0.map(|(frames, first)| match frames {
             1 => format!("{what}: frame {first}"),
@@ -63,7 +63,7 @@ impl Changed {
     }
 }
 
-/// What the frames of a capture are changed in, to be sent.
+/// The changes of a capture's frames for sending.
 #[derive(Debug, Default)]
 struct Changes {
     cut: Changed,
@@ -153,8 +153,8 @@ impl Changes {
 }
 
 impl Playback {
-    /// Reads a capture. With `speed` the frames go at the times of the capture, that much faster. Source and
-    /// destination addresses are mapped, each by the first mapping that has it.
+    /// Reads a capture. With `speed` the frames are sent at the times of the capture, faster by this factor.
+    /// Source and destination addresses are mapped, each by the first mapping that has it.
     ///
     /// # Errors
     /// Why the capture cannot be sent, in one line.
@@ -184,7 +184,7 @@ impl Playback {
         Ok(playback)
     }
 
-    /// Takes frames one by one. Only what is sent of them stays in memory.
+    /// Takes frames one by one. Only the frames to send stay in memory.
     fn of(
         path: &Path,
         mut captured: impl Iterator<Item = Result<Captured, CaptureError>>,
@@ -292,7 +292,7 @@ impl Playback {
         Some(format!("frame {number} is due {long} after the frame before it"))
     }
 
-    /// How long so many frames take at their times, if they have times.
+    /// How long `frames` frames take at their times, if they have times.
     ///
     /// # Errors
     /// Far too long.

@@ -1,7 +1,7 @@
-//! What this process measures on: the provenance of its documents.
+//! The provenance of the documents of this process.
 //!
 //! A command measures one thing, and its thread opens the ports and publishes the document. So each thread
-//! has one record: it begins when the first ports are opened, or guests and cards are looked at, and the
+//! has one record: it begins when the first ports are opened, or guests and cards are observed, and the
 //! document that is published at the end takes it along.
 
 use kpps_ports::Spec;
@@ -33,7 +33,7 @@ pub fn begin() {
     note(|_| ());
 }
 
-/// Notes ports that were opened, and what is known of their interfaces.
+/// Records ports that were opened, and the known facts about their interfaces.
 pub fn note_opened(specs: &[Spec]) {
     begin();
     #[cfg(target_os = "linux")]
@@ -56,7 +56,7 @@ pub(crate) fn note_gateway(port: &str, address: String, mac: Option<String>) {
     note(|record| drop(record.gateways.insert(port.to_owned(), Gateway { address, mac })));
 }
 
-/// Notes ports, and what is known of their interfaces.
+/// Records ports, and the known facts about their interfaces.
 pub(crate) fn note_ports(ports: impl IntoIterator<Item = (String, String)>) {
     note(|record| record.ports.extend(ports));
 }

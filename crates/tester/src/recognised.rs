@@ -159,8 +159,8 @@ impl Classes {
         self.classes.iter().map(|class| class.in_a_pass).filter(|frames| *frames > 1).sum()
     }
 
-    /// What has arrived, given the number of each class, of frames of which `given` were sent without the
-    /// skipped ones: frames without duplicates, and duplicates.
+    /// Frames without duplicates, and duplicates, from the number of arrived frames of each class. `given`
+    /// frames were sent, without the skipped ones.
     pub fn tally(&self, arrived: &[u64], given: u64, skipped: &[Skipped]) -> (u64, u64) {
         let all = given + skipped.iter().map(|(_, frames)| frames).sum::<u64>();
         let mut of_each: Vec<u64> =
@@ -201,7 +201,7 @@ pub struct Recognised {
 }
 
 impl Recognised {
-    /// For frames of these classes, of which `count` are sent.
+    /// A receiver of `count` sent frames of these classes.
     pub fn new(classes: Arc<Classes>, count: u64) -> Self {
         Self {
             arrived: vec![0; classes.classes.len()],
@@ -255,13 +255,13 @@ impl Recognised {
             return Some(*class as usize);
         }
         let alike = without.get(&unnumbered(frame)?).filter(|_| has_right_sum(frame))?;
-        // Of several, the one of which most is missing.
+        // Of several classes, the class with the most missing frames.
         let passes = |class: usize| self.arrived[class] / classes[class].in_a_pass.max(1);
         alike.iter().map(|class| *class as usize).min_by_key(|class| passes(*class))
     }
 
-    /// Whether a frame arrived after one of its flow that was sent later. One that has arrived before in the
-    /// nearest pass is a duplicate, or of another pass: its order is unknown.
+    /// Whether a frame arrived after a later frame of its flow. A frame that has arrived before in the
+    /// nearest pass is a duplicate, or belongs to another pass: its order is unknown.
     fn is_late(&mut self, class: usize, of: Class) -> bool {
         let pass = self.classes.pass();
         let nearest = ((self.latest + pass / 2).saturating_sub(of.at) / pass).min(self.most_passes - 1);
@@ -282,7 +282,7 @@ impl Recognised {
         self.known
     }
 
-    /// What has arrived so far, as far as it is known while frames are sent.
+    /// The arrivals so far, as far as they are known while frames are sent.
     pub fn arrived(&self) -> Arrived {
         let Self { known, reordered, other_traffic, .. } = *self;
         Arrived { received: known, reordered, other_traffic, ..Arrived::default() }
@@ -352,8 +352,7 @@ mod tests {
         assert_eq!((kept.frames.len(), kept.frames[0].at_ns, &kept.frames[0].frame), (3, 7, &damaged));
     }
 
-    /// What a kernel does to the identifications of frames that it has merged, as a port cuts them: it counts
-    /// up from the first one.
+    /// The identifications of merged frames, as a port cuts them: they count up from the first one.
     #[test]
     fn frames_that_were_merged_are_known_whatever_their_identifications() {
         let with = |mut frame: Vec<u8>, identification: u16| {

@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// ([`Tester::retries`]). Returns the outcome with the least shortfall.
 ///
 /// # Errors
-/// Those of [`Tester::trial`].
+/// Errors of [`Tester::trial`].
 pub fn undisturbed(tester: &mut Tester, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
     let usual = if offer.duration > LONG { 0 } else { RETRIES };
     let most = tester.retries.unwrap_or(usual);
@@ -28,7 +28,7 @@ pub fn undisturbed(tester: &mut Tester, offer: &Offer, go_on: &dyn Fn() -> bool)
         }
         let next = tester.trial(offer, go_on)?;
         if !next.complete {
-            // Interrupted, or a port has failed: what happened is more than what was measured before.
+            // Interrupted, or a port has failed: that matters more than the earlier measurement.
             return Ok(next);
         }
         if shortfall(&next) < shortfall(&best) {

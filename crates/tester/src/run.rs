@@ -1,5 +1,5 @@
-//! What ports did during a run of one program, as a document: their counters before and after, and what was
-//! sent, arrived, and went through an app.
+//! The work of ports during a run of one program, as a document: their counters before and after, and the
+//! frames that were sent, arrived, and went through an app.
 
 use crate::document::gaps;
 use crate::playback::Playback;
@@ -10,7 +10,7 @@ use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
 use kpps_results::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
 use std::time::Duration;
 
-/// CPU time of this process so far, if the system tells.
+/// CPU time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn process_cpu() -> Option<ProcessCpu> {
     let time = kpps_ports::cpu_time()?;
@@ -39,7 +39,7 @@ impl RunStart {
     }
 
     /// The results of a run of `command` that ends now, perhaps by an error; cards were served as `service`
-    /// says. A port that cannot be read any more has the frames that it counted itself.
+    /// says. A port that can no longer be read has the frames that it counted itself.
     pub fn results(
         &self,
         command: &str,
@@ -118,7 +118,7 @@ fn row(
     }
 }
 
-/// What a port was to send, and what it sent of that.
+/// The frames that a port was to send, and the frames that it sent of them.
 pub fn offered(
     sizes: &Mix,
     offered_pps: Option<f64>,
@@ -137,8 +137,9 @@ pub fn offered(
     }
 }
 
-/// The streams that arrived. Of `expect` frames, those that are missing are lost of the first stream: gaps in
-/// the sequence do not show frames lost before the first one and after the last one that arrived.
+/// The streams that arrived. With `expect`, all frames that are missing from that number count as lost in the
+/// first stream: gaps in the sequence do not show frames lost before the first arrived frame and after the
+/// last.
 pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
     let all = streams.all().into_iter();
     let mut rows: Vec<Stream> = all
@@ -162,7 +163,7 @@ pub fn streams(streams: &Streams, expect: Option<u64>) -> Vec<Stream> {
 /// Whether `expect` frames arrived, each once, in order and unchanged, in these rows of [`streams`].
 ///
 /// # Errors
-/// What is missing, in a sentence.
+/// The missing frames, in a sentence.
 pub fn all_arrived(streams: &Streams, rows: &[Stream], expect: u64) -> Result<(), String> {
     let unique = streams.unique();
     let flaws: u64 = rows.iter().map(|row| row.lost + row.duplicated + row.reordered + row.corrupted).sum();

@@ -6,7 +6,7 @@ use kpps_ports::port::run::Shape;
 /// The distribution of the gaps: `constant`, `poisson`, `bursts:32`, `ramp:10kpps/2s`.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn shape(text: &str) -> Result<Shape, String> {
     let help = || {
         format!(
@@ -36,7 +36,7 @@ pub fn shape(text: &str) -> Result<Shape, String> {
 /// Refuses a shape for a load that has none, because frames follow each other as fast as possible.
 ///
 /// # Errors
-/// What to give instead.
+/// The message says which value to give instead.
 pub fn check(shape: Shape, load: Option<Rate>) -> Result<(), String> {
     match load {
         Some(load) if shape != Shape::Constant && load.pps(1.0, 1.0).is_infinite() => {

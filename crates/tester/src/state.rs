@@ -12,8 +12,8 @@ const QUIET: Duration = Duration::from_millis(50);
 /// Changes of the load in a trial at most: each one is kept, and memory is limited.
 pub(crate) const MOST_CHANGES: usize = 1000;
 
-/// The state of a trial, shared by all of its threads. An end on another host has a copy, which is told what
-/// this one knows ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
+/// The state of a trial, shared by all of its threads. An end on another host has a copy, which receives the
+/// updates of this one ([`has_sent`](Self::has_sent), [`abandon`](Self::abandon)).
 #[derive(Debug)]
 pub struct TrialState {
     /// The number of ends that send.
@@ -26,14 +26,14 @@ pub struct TrialState {
     sent: [AtomicU64; 2],
     /// Frames that each end has sent and received so far.
     so_far: [[AtomicU64; 2]; 2],
-    /// What else each end tells while it works.
+    /// Other reports of each end while it works.
     live: [LiveEnd; 2],
     /// The load of each direction since it was changed, as the bits of a number of frames per second; 0 if it
     /// was not. And how often it was changed.
     rate: AtomicU64,
     changes: AtomicUsize,
-    /// What the clock of each end gains on that of this process, and on that of the other end in its own
-    /// time, if it is followed; and how often that has changed.
+    /// The gains of the clock of each end on the clock of this process, and on the clock of the other end in
+    /// its own time, if it is followed; and how often they have changed.
     gains: Mutex<[[Option<Gain>; 2]; 2]>,
     gains_changed: AtomicUsize,
     /// The user interrupted the trial, or something failed.
@@ -42,14 +42,14 @@ pub struct TrialState {
     closed: AtomicBool,
 }
 
-/// What a port reports while it works, besides the frames that it has sent and received.
+/// A port's report while it works, besides the frames that it has sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// The generator's shortfall so far, if it sends at a rate.
     pub shortfall: Option<u64>,
     /// Its receive overflow so far, if its port counts it.
     pub missed: Option<u64>,
-    /// Frames that were sent to it before one that arrived, and have not arrived so far.
+    /// Frames that were sent to it before an arrived frame, and have not arrived so far.
     pub absent: Option<u64>,
     /// Latencies of the last whole interval in ns, if frames came in it.
     pub p50_ns: Option<u64>,
@@ -57,7 +57,8 @@ pub struct Reported {
     pub p99_ns: Option<u64>,
 }
 
-/// What one end has sent so far, and what is absent of it at the other: see [`Reported::absent`].
+/// The frames that one end has sent so far, and the frames that are absent at the other: see
+/// [`Reported::absent`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoFar {
     sent: u64,
@@ -84,7 +85,7 @@ impl LiveEnd {
 }
 
 impl TrialState {
-    /// For a trial in which so many ends send.
+    /// For a trial in which `senders` ends send.
     pub fn new(senders: usize) -> Self {
         Self {
             senders,
@@ -147,7 +148,7 @@ impl TrialState {
     /// records its count some moments later: a frame that was received was sent, whatever the sender has
     /// recorded.
     pub fn crossed(&self, from: usize) -> (u64, u64) {
-        // What is received is read first: what is sent only grows until it is read, too.
+        // The received frames are read first: the sent frames only grow until they are read, too.
         let received = self.so_far[1 - from][1].load(Ordering::Acquire);
         (self.so_far(from).0.max(received), received)
     }
@@ -173,12 +174,12 @@ impl TrialState {
         }
     }
 
-    /// Records the frames that were sent to an end before one that arrived, and have not arrived so far.
+    /// Records the frames that were sent to an end before an arrived frame, and have not arrived so far.
     pub fn lacks(&self, at: usize, frames: u64) {
         self.live[at].absent.store(frames, Ordering::Relaxed);
     }
 
-    /// What else a port has reported.
+    /// The other reports of a port.
     pub fn reported(&self, at: usize) -> Reported {
         let LiveEnd { shortfall, missed, absent, p50_ns, p99_ns, .. } = &self.live[at];
         let [shortfall, missed, absent, p50_ns, p99_ns] = [shortfall, missed, absent, p50_ns, p99_ns]
@@ -186,20 +187,21 @@ impl TrialState {
         Reported { shortfall, missed, absent, p50_ns, p99_ns }
     }
 
-    /// Records what is lost by now of the frames that each end had sent a while ago. Frames that came since
-    /// then hide some of them in the sums of sent and received frames, but not in what was `absent` then.
+    /// Records the losses so far among the frames that each end had sent a while ago. Frames that came since
+    /// then hide some losses in the sums of sent and received frames, but not in the frames that were
+    /// `absent` then.
     pub(crate) fn note_lost(&self, before: [SoFar; 2]) {
         for (from, before) in before.into_iter().enumerate() {
             let now = self.reported(1 - from);
             let overflow = now.missed.unwrap_or(0);
             let by_sums = before.sent.saturating_sub(self.so_far(1 - from).1.saturating_add(overflow));
-            // What was late then may have arrived meanwhile.
+            // Frames that were late then may have arrived meanwhile.
             let absent = before.absent.min(now.absent.unwrap_or(0)).saturating_sub(overflow);
             self.live[from].lost.fetch_max(by_sums.max(absent), Ordering::Relaxed);
         }
     }
 
-    /// What an end has sent by now, and what is absent of it at the other end.
+    /// The frames that an end has sent so far, and the frames that are absent at the other end.
     pub(crate) fn of_sender(&self, from: usize) -> SoFar {
         SoFar { sent: self.so_far(from).0, absent: self.reported(1 - from).absent.unwrap_or(0) }
     }
@@ -228,7 +230,7 @@ impl TrialState {
         Some(f64::from_bits(self.rate.load(Ordering::Relaxed))).filter(|&pps| pps > 0.0)
     }
 
-    /// Records what the clock of an end gains on that of this process.
+    /// Records the gain of the clock of an end on the clock of this process.
     pub fn reads_clock(&self, at: usize, gain: Gain) {
         let mut gains = self.gains.lock().unwrap_or_else(PoisonError::into_inner);
         gains[0][at] = Some(gain);
@@ -238,14 +240,14 @@ impl TrialState {
         self.gains_changed.fetch_add(1, Ordering::Release);
     }
 
-    /// Records what the clock of an end gains on that of the other end, in its own time.
+    /// Records the gain of the clock of an end on the clock of the other end, in its own time.
     pub fn gains(&self, at: usize, gain: Gain) {
         self.gains.lock().unwrap_or_else(PoisonError::into_inner)[1][at] = Some(gain);
         self.gains_changed.fetch_add(1, Ordering::Release);
     }
 
-    /// What the clock of an end gains on that of the other end, in its own time, if that has changed since
-    /// `seen`.
+    /// The gain of the clock of an end on the clock of the other end, in its own time, if it has changed
+    /// since `seen`.
     #[inline]
     pub fn gain(&self, at: usize, seen: &mut usize) -> Option<Gain> {
         let changed = self.gains_changed.load(Ordering::Acquire);
@@ -272,7 +274,7 @@ impl TrialState {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Whether the receiver at this end need not wait any longer. It has `received` so many frames, the last
+    /// Whether the receiver at this end need not wait any longer. It has received `received` frames, the last
     /// one `quiet` ago.
     pub(crate) fn is_over(&self, at: usize, received: u64, quiet: Duration, drain: Duration) -> bool {
         if self.closed.load(Ordering::Relaxed) {
@@ -328,7 +330,7 @@ mod tests {
         });
     }
 
-    /// Frames that arrived since then do not hide those that were lost before.
+    /// Frames that arrived since then do not hide frames that were lost before.
     #[test]
     fn a_running_trial_tells_part_losses() {
         let state = TrialState::new(1);
@@ -347,7 +349,7 @@ mod tests {
         let then = counts(50_000, 45_010, 4990);
         state.note_lost(then);
         assert_eq!(state.lost(0), 4990);
-        // Nothing comes any more: no later frame shows what is absent.
+        // No more frames arrive: no later frame shows which frames are absent.
         let then = counts(60_000, 45_010, 4990);
         state.note_lost(then);
         assert_eq!(state.lost(0), 14_990);
@@ -381,7 +383,7 @@ mod orders {
         });
     }
 
-    /// A receiver that sees the end of sending compares what it has with what was sent: of both ends.
+    /// A receiver that sees the end of sending compares its frames with the sent frames of both ends.
     #[test]
     fn who_sees_the_end_sees_what_was_sent() {
         in_each_order(2, &[|state| state.has_sent(0, 10), |state| state.has_sent(1, 20)], |state| {

@@ -1,5 +1,5 @@
-//! What threads of a trial share. Under `--cfg kpps_loom` the tests of [`state`](crate::state) try all orders
-//! in which threads may see each other's writes (`make loom`).
+//! The types that threads of a trial share. Under `--cfg kpps_loom` the tests of [`state`](crate::state) try
+//! all orders in which threads may see each other's writes (`make loom`).
 
 #[cfg(all(test, kpps_loom))]
 pub(crate) use loom::sync::{

@@ -1,4 +1,4 @@
-//! A packet of somebody else's as the template of test frames.
+//! A user's packet as the template of test frames.
 
 use kpps_frames::RawPacket;
 use kpps_frames::capture::{Capture, Captured};

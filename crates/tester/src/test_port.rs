@@ -1,4 +1,4 @@
-//! What a trial needs of its ports and their systems, on this host or others.
+//! The interface of a trial to its ports and their systems, on this host or others.
 //!
 //! A [`TestPort`] is a port and a thread's work on it: it learns, sends, receives and counts what arrives. A
 //! [`Host`] is the system of the port, which counts, too. [`LocalPort`](crate::LocalPort) and
@@ -67,9 +67,9 @@ pub struct Task {
     pub at: usize,
     /// Its station, which answers questions.
     pub station: Station,
-    /// What it sends. Times are counted from `epoch_ns` whatever the plan says.
+    /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
     pub plan: Option<Plan>,
-    /// What it receives.
+    /// The frames that it receives.
     pub expect: Option<Expect>,
     /// How long frames are sent.
     pub duration: Duration,
@@ -79,7 +79,7 @@ pub struct Task {
     pub epoch_ns: u64,
     /// The length of the intervals that are counted by themselves, if any are.
     pub every: Option<Duration>,
-    /// What follows the port's clock during the trial, if it is another host's.
+    /// The follower of the port's clock during the trial, if the clock is another host's.
     pub follower: Option<Follower>,
 }
 
@@ -113,9 +113,9 @@ pub struct Done {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What kept the sender from its CPU, if that was observed.
+    /// The reasons that kept the sender from its CPU, if they were observed.
     pub disturbance: Option<Disturbance>,
-    /// What arrived.
+    /// The arrivals.
     pub received: Received,
     /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
     pub missed: Option<u64>,
@@ -131,13 +131,13 @@ pub struct Done {
     pub skipped: Vec<Skipped>,
     /// When sending began, since the epoch.
     pub begun: Duration,
-    /// What has followed the port's clock.
+    /// The follower of the port's clock.
     pub follower: Option<Follower>,
     /// The changes of the load, as they took effect here.
     pub rate_changes: Vec<RateChange>,
-    /// What the port did in each interval, if that was asked for.
+    /// The port's work in each interval, if that was asked for.
     pub line: Option<Timeline>,
-    /// What another host gave as results and cannot be, in words. It is left out.
+    /// Impossible results from another host, in words. They are left out.
     pub unbelievable: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ impl Done {
     }
 }
 
-/// What a port has received in a trial.
+/// The frames that a port has received in a trial.
 #[derive(Default)]
 pub struct Received {
     /// Counts of frames.
@@ -209,8 +209,8 @@ pub trait TestPort: Send {
     /// [`Trouble`].
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble>;
     /// Takes the frames that wait in the port's queue, for a limited time: other traffic may never end.
-    /// Passes on those that matter before a trial: frames with a tag at this place, and messages of address
-    /// resolution and neighbour discovery.
+    /// Passes on the frames that matter before a trial: frames with a tag at this place, and messages of
+    /// address resolution and neighbour discovery.
     ///
     /// # Errors
     /// [`Trouble`].

@@ -18,7 +18,7 @@ pub struct PortsTestbed {
     pub drain: Duration,
     /// Frames go both directions.
     pub bidirectional: bool,
-    /// Sizes of all frames, in place of those that loads ask for.
+    /// Sizes of all frames, in place of the sizes of the loads.
     pub mix: Option<Mix>,
 }
 
@@ -43,7 +43,7 @@ impl PortsTestbed {
     }
 
     /// There is no warm-up: learning frames came before. Damaged frames are not delivered. A trial in which a
-    /// link changed says nothing about the load, and is repeated once; so is one that something disturbed.
+    /// link changed, or which something disturbed, says nothing about the load, and is repeated once.
     fn measure(
         &mut self,
         offer: &Offer,
@@ -85,7 +85,7 @@ impl PortsTestbed {
     }
 }
 
-/// Tells an impossible load from a failed testbed.
+/// Distinguishes an impossible load from a failed testbed.
 fn failed(error: Error) -> TrialError {
     match error {
         Error::Frame { .. }

@@ -1,7 +1,7 @@
-//! What the ports of a trial did in each interval of it.
+//! The work of the ports of a trial in each of its intervals.
 //!
 //! A frame belongs to the interval in which it was sent, at the receiver too, which reads that time from its
-//! tag. So what is lost of an interval is exact, however long frames are on their way. Counters of ports
+//! tag. So the losses of an interval are exact, however long frames are on their way. Counters of ports
 //! belong to the interval in which they were read, some moments after they counted; [`series`] allows for
 //! that.
 //!
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 /// Intervals at most.
 pub const MOST: usize = 3600;
-/// The longest latency that is told from longer ones, in ns.
+/// The longest latency that is distinguished from longer ones, in ns.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// What a port did in an interval.
+/// The work of a port in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Frames that were due.
@@ -69,7 +69,7 @@ impl Latencies {
         all
     }
 
-    /// Of the frames in each bucket.
+    /// The digest of the frames in each bucket.
     fn counted(buckets: &[u64]) -> Self {
         let mut words = Vec::with_capacity(buckets.iter().filter(|frames| **frames > 0).count());
         let counted = buckets.iter().enumerate().filter(|(_, frames)| **frames > 0);
@@ -121,7 +121,7 @@ impl Latencies {
     }
 }
 
-/// What a port did in each interval since the epoch of the trial.
+/// The work of a port in each interval since the epoch of the trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     interval_ns: u64,
@@ -211,7 +211,7 @@ impl Timeline {
 /// The timeline of frames that arrive, one by one.
 pub(crate) struct ArrivalLine {
     line: Timeline,
-    /// The interval under way, in ns, and what has arrived of it: frames, and their number in each bucket.
+    /// The interval under way, in ns, and its arrivals: frames, and their number in each bucket.
     from_ns: u64,
     to_ns: u64,
     received: u64,
@@ -280,7 +280,7 @@ impl ArrivalLine {
     }
 }
 
-/// What is known of a whole direction, for its series.
+/// The totals of a whole direction, for its series.
 pub(crate) struct Whole {
     /// When sending began, since the epoch, and how long it lasted.
     pub begun: Duration,
@@ -358,8 +358,8 @@ fn running(counts: impl Iterator<Item = u64>) -> Vec<i64> {
         .collect()
 }
 
-/// Sums of what a port missed, scaled to the frames of one direction that it missed in all. A port also
-/// misses frames of others, and counts a message of several frames once.
+/// Sums of a port's misses, scaled to the frames of one direction that it missed in all. A port also misses
+/// frames of others, and counts a message of several frames once.
 fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
     let all = missed.last().copied().unwrap_or(0);
     match all {
@@ -375,7 +375,7 @@ fn of_these(missed: &[i64], overflow: u64) -> Vec<i64> {
     }
 }
 
-/// What each interval adds to a sum that is not below 0 and does not decrease. If a sum exceeds a later
+/// The increase in each interval of a sum that is not below 0 and does not decrease. If a sum exceeds a later
 /// one, the difference was only delayed: sent a moment after it was due, or counted a moment after it was
 /// lost.
 fn each(sums: &[i64]) -> Vec<u64> {
@@ -444,8 +444,8 @@ mod tests {
     }
 
     /// Ten frames a second for 4 s, from 0.25 s after the epoch. The sender stalls for the whole second
-    /// interval, and gives up at its end what was due in it. In the third one the device loses four frames
-    /// and the tester one, which its port has counted in the fourth.
+    /// interval, and at its end gives up the frames that were due in it. In the third one the device loses
+    /// four frames and the tester one, which its port has counted in the fourth.
     #[test]
     fn what_is_late_is_neither_lost_nor_a_shortfall() {
         let (mut sender, mut receiver) = (Timeline::new(SECOND), Timeline::new(SECOND));
@@ -457,7 +457,7 @@ mod tests {
             (point.due, point.given) = (due, given);
             receiver.at(second * NS).received = received;
         }
-        // Nine more of what it missed were frames of others.
+        // Nine more of the missed frames were frames of others.
         receiver.at(3 * NS).missed = 10;
         let begun = Duration::from_millis(250);
         let whole = Whole { begun, elapsed: 4 * SECOND, intended: 40, overflow: Some(1) };

@@ -9,7 +9,7 @@ use kpps_frames::{Encap, Look, Mac, Mix, Size, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Addresses, UDP ports and the number of flows; what is `None` has a default.
+/// Addresses, UDP ports and the number of flows; a value that is `None` has a default.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Source addresses, by default one of the benchmark network.
@@ -28,7 +28,7 @@ pub struct Traffic {
     pub dscp: Option<Numbers>,
     /// TTL or hop limit, 1 to 255.
     pub hops: Option<Numbers>,
-    /// What the frames of each end are in.
+    /// The encapsulation of the frames of each end.
     pub encap: [Encap; 2],
     /// The packet that all frames are made of. Its addresses and ports are the default ones.
     pub template: Option<Template>,
@@ -206,7 +206,7 @@ impl Traffic {
 /// Numbers from `LEAST` to `MOST`, as people give them.
 ///
 /// # Errors
-/// What is wrong with the text, in one line.
+/// The mistake in the text, in one line.
 pub fn numbers<const LEAST: u32, const MOST: u32>(text: &str) -> Result<Numbers, String> {
     let numbers: Numbers = text.parse().map_err(|error: kpps_frames::flows::BadRange| error.to_string())?;
     match numbers.within(LEAST, MOST) {

@@ -81,12 +81,13 @@ pub struct DirectionOutcome {
     pub elapsed: Duration,
     /// The gaps between frames, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What kept the sender from its CPU, if that was observed.
+    /// The reasons that kept the sender from its CPU, if they were observed.
     pub disturbance: Option<Disturbance>,
-    /// What arrived.
+    /// The arrivals.
     pub arrived: Arrived,
-    /// Frames that may be damaged ones of this direction, or other traffic: those of `arrived` that are
-    /// corrupted may be lost and those that are other traffic may be of this direction, up to as many.
+    /// Frames that may be damaged frames of this direction, or other traffic. Up to this number of the
+    /// corrupted frames of `arrived` may be lost frames, and of its other traffic may belong to this
+    /// direction.
     pub either: u64,
     /// By how many frames queues grew while they were sent, if that is known.
     pub queue_growth: Option<u64>,
@@ -141,7 +142,7 @@ pub struct Outcome {
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.
     pub clocks: Option<kpps_results::detail::Clocks>,
-    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
     /// How many times it was repeated, because something had disturbed the trial before.
     pub retries: u32,
@@ -154,7 +155,8 @@ impl Outcome {
         self.counted.interfaces.iter().filter_map(changes)
     }
 
-    /// What kept the senders from their CPUs, all together; `None` if that was not observed of each.
+    /// The reasons that kept the senders from their CPUs, all together; `None` if they were not observed for
+    /// each sender.
     pub fn disturbance(&self) -> Option<Disturbance> {
         let each = self.directions.iter().map(|direction| direction.disturbance.clone());
         each.reduce(|all, next| Some(all?.and(next?))).flatten()
@@ -172,9 +174,9 @@ pub struct Tester {
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
-    /// What the senders can send, in frames per second, if that is known: a changed rate is not above it.
+    /// The limit of the senders, in frames per second, if that is known: a changed rate is not above it.
     pub ceiling_pps: Option<f64>,
-    /// The largest share of what was due that the tester may keep from a measurement; `None`: the usual one.
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
     /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
     /// it is short.
@@ -200,12 +202,12 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
     /// The station address of its next hop, if it need not be resolved.
     pub to: Option<Mac>,
-    /// What its frames are in.
+    /// The encapsulation of its frames.
     pub encap: Encap,
 }
 
 impl Tester {
-    /// With these open ports of this process and their addresses. Observes what is around them and at
+    /// A tester with these open ports of this process and their addresses. It observes their surroundings and
     /// `places`.
     ///
     /// # Errors
@@ -353,7 +355,7 @@ impl Tester {
         Ok((0..flows.count).map(|n| flows.nth(n, macs, None)).collect())
     }
 
-    /// How frames from one end look at the end `at`.
+    /// The form of frames from one end at the end `at`.
     fn look(&self, from: usize, at: usize) -> Look<'_> {
         self.look_at(from, at, self.flows.packet.as_deref())
     }
@@ -465,7 +467,7 @@ impl Tester {
         Ok([arrived.iter().map(answer).collect(), sent.iter().map(reply).collect()])
     }
 
-    /// Offers a load and counts its frames. Asks some times a second whether to go on. What was measured is
+    /// Offers a load and counts its frames. Asks some times a second whether to go on. The result so far is
     /// returned in any case.
     ///
     /// # Errors
@@ -558,7 +560,7 @@ impl Tester {
             let (sent, frames) = match &offer.replay {
                 Some(replay) => {
                     let End { gateway, to, station, .. } = &self.ends[from];
-                    // With a next hop they leave from this station for that one.
+                    // With a next hop, frames are sent from this station to the next hop's.
                     let sent = match gateway.is_some() || to.is_some() {
                         true => Arc::new((*replay.frames).clone().between([station.mac, macs[from]])),
                         false => replay.frames.clone(),
@@ -598,7 +600,7 @@ impl Tester {
             });
         }
         for site in &mut self.sites {
-            // In a user's own packet the tag is not where the observation of the kernel looks for it.
+            // In a user's own packet the tag is at another place than the kernel's observation expects.
             let known = offer.replay.is_none() && self.flows.packet.is_none();
             site.host.before(known.then_some(trial))?;
         }
@@ -669,7 +671,7 @@ impl Tester {
             let rate_changes = std::mem::take(&mut results[from].rate_changes);
             let disturbance = results[from].disturbance.take();
             let intended = match expected {
-                // Only the sender knows what was due at which moment.
+                // Only the sender knows which frames were due at which moment.
                 _ if !rate_changes.is_empty() => intended.max(sent),
                 Some(all) if complete => all,
                 Some(all) => intended.min(all).max(sent),
@@ -711,7 +713,7 @@ impl Tester {
         }
         let missing = |it: &DirectionOutcome| it.sent.saturating_sub(it.arrived.received);
         let all: u64 = done.iter().map(missing).sum();
-        // Frames with a damaged tag may be those that are missing and were not dropped.
+        // Frames with a damaged tag may be the missing frames that were not dropped.
         let mut room = all.saturating_sub(counted.accounts.total());
         for direction in &mut done {
             let own = room.min(missing(direction)).min(direction.arrived.nameless);
@@ -781,7 +783,7 @@ impl Tester {
         }
     }
 
-    /// The load of an offer, and what it may be changed to.
+    /// The load of an offer, and the permitted new loads.
     fn rate(&self, offer: &Offer) -> Option<LiveRate> {
         let Load::Pps(pps) = offer.load else { return None };
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
@@ -842,13 +844,13 @@ impl Tester {
 /// Both directions: the ports that send and receive.
 const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
 
-/// A frame that takes longer counts as lost in what is told of a running trial.
+/// A frame that takes longer counts as lost in the reports of a running trial.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// How long senders take to be ready, with a margin. The intervals of a series begin when all are.
 const LEAD: Duration = Duration::from_millis(200);
 
-/// What is learned before a trial.
+/// The paths that are learned before a trial.
 struct Paths {
     /// The next hop of each end; `None` of a router that did not answer.
     to: [Option<Mac>; 2],

@@ -79,7 +79,7 @@ def campaign(machines: int, executor="processes", store=None, first: int = 1, pr
     machines = whole("machines", machines, 1, MOST_SEEDS - first + 1)
     executor = executor_of(executor)
     store = Store(store) if store is not None else None
-    # One machine tells which claims there are, without the study's figures.
+    # One machine shows which claims there are, without the study's figures.
     sample = studies.study("beyond", seeds="1..1")
     ids = [claim.id for claim in sample.claims]
     names = {name(sample, seed): seed for seed in range(first, first + machines)}

@@ -1,7 +1,7 @@
 //! Writes `crates/agent/src/proto.rs` from `crates/agent/proto/agent.proto`: `make protocol`.
 //!
 //! The second line of the result is a hash of both. A test of the agent computes it again: it fails when the
-//! definition changed and this did not run, and when somebody edited the result.
+//! definition changed and this program did not run, and when the result was edited.
 
 use sha2::{Digest, Sha256};
 use std::{error::Error, fs, path::Path};

@@ -70,7 +70,7 @@ impl Drop for Stranger {
 }
 
 impl Stranger {
-    /// Sends so many broadcasts each time, with such pauses.
+    /// Sends `burst` broadcasts at a time, and pauses for `pause` in between.
     fn start(lab: &Lab, burst: usize, pause: Duration) -> Self {
         lab.nets.tester.run(
             "ip link add name stranger type veth peer name way && ip link set dev way master dut &&
@@ -106,7 +106,7 @@ fn far_tester(lab: &Lab) -> Tester {
     tester_at(&lab.security("token"), [&there[0], &there[1]], addresses())
 }
 
-/// What comes of this within [`PATIENCE`].
+/// The result of `work`, which must be ready within [`PATIENCE`].
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, done) = mpsc::channel();
     std::thread::spawn(move || to.send(work()));
@@ -171,14 +171,14 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     lab.nets.tester.enter();
     let _agents = lab.agents(["token"; 2]);
     let there = ["10.9.0.1", "10.9.0.2"];
-    // On a busy machine a trial may be over before the network is there again.
+    // On a busy machine a trial may be over before the network works again.
     let survives = |cut: usize| {
-        // Of an earlier try.
+        // The rules of an earlier try.
         lab.nets.agents[cut].can("nft delete table inet cut");
         let mut tester = tester_at(&lab.security("token"), there, addresses());
         let gauges = tester.gauges();
         let begun = Cell::new(None);
-        // No frame and no answer comes through at the agent's end, and nobody is told.
+        // The agent's end drops every frame and every answer silently.
         let rules = "add table inet cut
              add chain inet cut in { type filter hook input priority 0; policy drop; }
              add chain inet cut out { type filter hook output priority 0; policy drop; }";
@@ -212,8 +212,8 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
     }
 }
 
-/// Ports of this process, beside so many broadcasts that some have come whenever one looks: they are not what
-/// is waited for before a trial.
+/// Ports of this process, beside broadcasts so frequent that each poll finds some. The tester does not wait
+/// for them to end before a trial.
 #[test]
 fn local_ports_do_not_wait_for_others_to_be_quiet() {
     let Some(lab) = Lab::new() else { return };

@@ -1,6 +1,6 @@
 //! Agents in network namespaces, each a process of its own, with a bridge between their ports. That takes
-//! root; without, these tests say so and pass. They send little, and do not judge what a busy machine does in
-//! time.
+//! root; without, these tests say so and pass. They send little, and do not depend on the speed of a busy
+//! machine.
 
 use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_frames::build::{self, Flow};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// What medians of latency may differ by between two processes on a quiet machine.
+/// The largest difference of median latencies between two processes on a quiet machine.
 const NOISE_NS: u64 = 1000;
 
-/// Namespaces of a tester and of two agents with ports `a` and `b`, and what they know each other by.
+/// Namespaces of a tester and of two agents with ports `a` and `b`, and their credentials.
 pub struct Lab {
     pub nets: Agents,
     files: tempfile::TempDir,
@@ -67,7 +67,7 @@ fn security(folder: &Path, with: &str) -> Security {
     }
 }
 
-/// A tester for both agents; the bridge between them is looked at, too.
+/// A tester for both agents. It observes the bridge between them, too.
 fn tester(security: &Security) -> Tester {
     tester_of(security, addresses())
 }
@@ -140,7 +140,7 @@ fn said(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// What the agents' processes are; nothing without its environment.
+/// The code of the agents' processes; it does nothing without its environment.
 #[test]
 #[ignore = "the other tests start it"]
 fn an_agent() {
@@ -171,7 +171,7 @@ fn a_tester() {
     let _ = tester.trial(&offer(2000.0, Duration::from_secs(60)), &|| true);
 }
 
-/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+/// All frames are accounted for: only frames that a busy machine did not send in time are missing.
 fn closes(trial: &DetailedTrial, intended: u64) {
     assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
     assert_eq!(
@@ -292,9 +292,9 @@ fn median_ns(tester: &mut Tester) -> Option<(u64, u64)> {
     Some(each.next()??.min(each.next()??))
 }
 
-/// An agent's clock was off by another constant after each start, by microseconds. The truth is what one
-/// process measures right after. What else the machine does makes each of the two longer now and then. So it
-/// is enough that two in a row agree once, or the shortest of each; a constant stays.
+/// An agent's clock was off by another constant after each start, by microseconds. The truth is the
+/// measurement of one process right after. Other work of the machine makes each of the two longer now and
+/// then. So it is enough that two in a row agree once, or the shortest of each; a constant stays.
 #[test]
 fn latency_with_agents_is_that_without() {
     let Some(lab) = Lab::new() else { return };
@@ -341,7 +341,7 @@ fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
     let (gauges, signalled) = (tester.gauges(), std::cell::Cell::new(None));
     let offer = offer(2000.0, Duration::from_secs(60));
     let outcome = tester.trial(&offer, &|| {
-        // Learning is over, and both agents have told of many frames.
+        // Learning is over, and both agents have reported many frames.
         let many = gauges.so_far().is_some_and(|(_, sent, received)| sent > 1000 && received > 1000);
         if many && signalled.get().is_none() {
             signalled.set(Some(Instant::now()));
@@ -356,7 +356,7 @@ fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
     assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
     assert!(!trial.complete && since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
     assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
-    // What the lost agent no longer told is neither made up nor unexplained.
+    // Frames that the lost agent no longer reported are neither invented nor unexplained.
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
     assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
@@ -385,7 +385,8 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
     });
 }
 
-/// What came while the receiver did not run waits for it, or is its own overflow: no loss of the device.
+/// Frames that came while the receiver did not run wait for it, or are its own overflow: no loss of the
+/// device.
 #[test]
 fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let Some(lab) = Lab::new() else { return };
@@ -395,8 +396,8 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let connected = || tester(&lab.security("token"));
     let mut tester = connected();
     let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_secs(3)) };
-    // Messages of many frames, which the kernel cuts before the sender's interface.
-    // So many that some are still to come when a busy machine has stopped the receiver.
+    // Messages of many frames, which the kernel cuts before the sender's interface. There are enough of them
+    // that some are still to come when a busy machine has stopped the receiver.
     let flood = Offer { load: Load::Max, count: Some(300_000), ..paced(0.0) };
     let receiver = &agents[1];
     let mut stalled = |offer: &Offer| {
@@ -414,8 +415,8 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
             });
             let outcome = match tester.trial(offer, &|| true) {
                 Ok(outcome) => outcome,
-                // An agent that does not answer for 3 s is given up. It may have been stopped for nearly as
-                // long: nothing else excuses that.
+                // The tester abandons an agent that does not answer for 3 s. The agent may have been stopped
+                // for nearly as long, and nothing else explains a longer silence.
                 Err(error) => {
                     let stopped = stall.join().unwrap();
                     assert!(stopped > Duration::from_secs(2), "{error}, and was stopped for {stopped:?}");

@@ -1,4 +1,4 @@
-//! The protocol's code is the one that its definition gives.
+//! The protocol's code is the code that its definition generates.
 
 use sha2::{Digest, Sha256};
 

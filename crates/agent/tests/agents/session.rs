@@ -1,5 +1,5 @@
-//! A tester and agents in one process, over the loopback interface. They send little, and do not judge what a
-//! busy machine does in time.
+//! A tester and agents in one process, over the loopback interface. They send little, and do not depend on
+//! the speed of a busy machine.
 
 use kpps_agent::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect, keys};
 use kpps_frames::encap::Tags;
@@ -42,7 +42,7 @@ fn host(agent: &Agent) -> Host {
     agent.address().to_string().parse().unwrap()
 }
 
-/// A socket that sends to one that listens.
+/// A port that sends to a listening port.
 fn specs() -> [Spec; 2] {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     [format!("udp:127.0.0.1:{free}"), format!("udp::{free}")].map(|text| text.parse().unwrap())
@@ -331,7 +331,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let agents = std::cell::RefCell::new(&mut agents);
         let (gauges, ended) = (tester.gauges(), std::cell::Cell::new(None));
         let outcome = tester.trial(&offer(Load::Pps(2000.0), Duration::from_secs(60)), &|| {
-            // Both agents have told of frames.
+            // Both agents have reported frames.
             let goes_well = gauges.so_far().is_some_and(|(_, sent, received)| sent > 0 && received > 0);
             if goes_well && ended.get().is_none() {
                 agents.borrow_mut()[lost].take();
@@ -350,7 +350,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
             way.sent,
             way.arrived
         );
-        // There is nothing more to be had of it.
+        // The lost agent gives no more results.
         refused(tester.trial(&offer(Load::Pps(2000.0), SHORT), &|| true));
     }
 }
@@ -399,7 +399,7 @@ fn only_who_has_a_certificate_of_the_same_authority_is_let_in() {
     drop(by_token);
 }
 
-/// A search across agents goes up to what the first operator allows: half of it for each direction, if both
+/// A search across agents goes up to the limit of the first operator: half of it for each direction, if both
 /// ports are one agent's.
 #[test]
 fn a_search_goes_up_to_what_an_operator_allows() {

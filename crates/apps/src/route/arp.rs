@@ -302,7 +302,7 @@ mod tests {
         assert!(!holds(&mut arp, WANTED, 0));
         assert!(holds(&mut arp, 0, 0), "another packet to one of them");
         assert_eq!((arp.known(), arp.held()), (0, WANTED as u64 + 1));
-        // Who speaks to the router is learned at once; who replies makes room for another question.
+        // A station that speaks to the router is learned at once. A reply makes room for another question.
         assert_eq!((learn(&mut arp, WANTED, 0), learn(&mut arp, 0, 0)), (0, 2));
         assert!(holds(&mut arp, WANTED + 1, 0) && !holds(&mut arp, WANTED + 2, 0));
         assert_eq!(arp.known(), 2);
@@ -314,7 +314,7 @@ mod tests {
         for n in 0..NEIGHBOURS {
             learn(&mut arp, n, n as u64);
         }
-        // All are heard of too recently.
+        // All entries are too recent.
         learn(&mut arp, NEIGHBOURS, FORGET_NS - 1);
         assert!(!knows(&mut arp, NEIGHBOURS, FORGET_NS - 1));
         assert!(!holds(&mut arp, NEIGHBOURS, FORGET_NS - 1));

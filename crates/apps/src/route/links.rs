@@ -50,7 +50,7 @@ pub(super) fn tag<F: Resize>(frame: &mut F, vlan: Option<u16>) -> bool {
         None if !tagged => {}
         None => {
             frame.as_mut().copy_within(ADDRESSES + TAG.., ADDRESSES);
-            // The last bytes are there twice; a short frame keeps them as padding, zeroed.
+            // The last bytes exist twice; a short frame keeps them as padding, zeroed.
             frame.as_mut()[length - TAG..].fill(0);
             frame.resize((length - TAG).max(SHORTEST.min(length)));
         }

@@ -117,7 +117,7 @@ enum Origin {
     Here,
 }
 
-/// What to do with a frame.
+/// The decision about a frame.
 enum Verdict {
     /// Drop it.
     End(Reason),
@@ -147,7 +147,7 @@ pub struct Router<F> {
     links: Links,
     routes: RadixIpLookup,
     arp: Arp<F>,
-    /// Of each interface.
+    /// The claims of each interface.
     claims: Vec<Claim>,
     conflicts: Conflicts,
     icmp: Icmp,
@@ -220,7 +220,7 @@ impl<F: Resize> Router<F> {
         self.conflicts
     }
 
-    /// What it knows and has told, in one line.
+    /// The router's state and the messages that it has sent, in one line.
     pub fn in_words(&self) -> String {
         let mappings =
             if self.nat.is_some() { format!("{} mappings; ", self.mappings()) } else { String::new() };

@@ -31,9 +31,9 @@ fn next_station(router: &mut Router<Frame>, now_ns: u64) -> Option<Mac> {
     (frame[12..14] == [8, 0]).then(|| Mac(frame[..6].try_into().unwrap()))
 }
 
-/// The algorithm at the end of RFC 826: an entry that is there is updated by any message, whatever its
-/// operation and target (the merge flag); one that is not is made only by a message to the router; the
-/// operation is looked at last, and only a request is answered.
+/// The algorithm at the end of RFC 826. Any message updates an existing entry, whatever its operation and
+/// target (the merge flag). Only a message to the router creates an entry. The operation is examined last,
+/// and only a request is answered.
 #[test]
 fn rfc_826_decides_what_is_learned_and_what_is_answered() {
     let (request, reply) = (1, 2);

@@ -175,7 +175,8 @@ fn unsolicited_packets_are_dropped() {
         outside(Proto::Echo(false), HERE[1], 4000),
         outside(Proto::Udp, THERE[0], 4000),
         outside(Proto::Udp, HERE[0], 4000),
-        // A protocol without ports. Nobody is told: outside, the router looks like a single host.
+        // A protocol without ports. The router drops it without an ICMP error: outside, it looks like a
+        // single host.
         with_protocol(outside(Proto::Udp, HERE[1], 4000), 47),
     ] {
         let before = router.ledger().ended(Reason::NoMapping);
@@ -195,7 +196,7 @@ fn unsolicited_packets_are_dropped() {
         let out = push(&mut router, port, ping, S);
         assert_eq!((out[0].0, read(&out[0].1).to.0), (port, THERE[port]));
     }
-    // What is neither a query nor an error is for the router, too: here a router solicitation.
+    // A message that is neither a query nor an error is for the router, too: here a router solicitation.
     let mut solicitation = outside(Proto::Echo(true), HERE[1], 5);
     solicitation[34] = 10;
     assert_eq!(push(&mut router, 1, solicitation, S), []);
@@ -213,7 +214,7 @@ fn resummed(mut frame: Frame) -> Frame {
     frame
 }
 
-/// An ICMP error about a packet one hop on, with so many bytes of it.
+/// An ICMP error about a packet one hop on, with its first `quoted` bytes.
 fn error(port: usize, from: Ipv4Addr, to: Ipv4Addr, about: &[u8], quoted: usize) -> Frame {
     let mut about = about.to_vec();
     about[22] -= 1;
@@ -229,7 +230,7 @@ fn error(port: usize, from: Ipv4Addr, to: Ipv4Addr, about: &[u8], quoted: usize)
     frame
 }
 
-/// What an ICMP error quotes: an IPv4 header with a good checksum, and the rest.
+/// The quotation in an ICMP error: an IPv4 header with a good checksum, and the rest.
 fn quote(frame: &[u8]) -> (Ipv4Header, Vec<u8>) {
     let payload = read(frame).payload;
     let (header, rest) = Ipv4Header::from_slice(&payload).unwrap();
@@ -375,7 +376,7 @@ fn an_established_connection_lasts_longer() {
     assert!(!reaches(&mut router, 35));
     ask(&mut router, SYN, (THERE[0], 4000), 80, 36 * S);
     assert_eq!(router.mappings(), 1);
-    // Ended from inside. What follows does not establish it again.
+    // Ended from inside. Later packets do not establish it again.
     for (end, start) in [(FIN, 36), (RST, 50)] {
         introduce(&mut router, start * S);
         ask(&mut router, SYN, (THERE[0], 4000), 80, start * S);
@@ -438,7 +439,7 @@ fn one_host_cannot_take_all_mappings() {
         ask(&mut router, proto, (SECOND, port), 53, 202 * S);
     }
     assert_eq!(router.mappings(), 6);
-    // What has expired counts no longer: the first of the host's three, after 300 s.
+    // An expired mapping no longer counts: the first of the host's three, after 300 s.
     tick(&mut router, 302 * S);
     introduce(&mut router, 302 * S);
     ask(&mut router, Proto::Udp, (THERE[0], 4), 53, 302 * S);
@@ -476,7 +477,7 @@ fn hosts_inside_reach_each_other_by_the_outside_address() {
     assert_eq!((back.to, back.from), ((THERE[0], 7000), (HERE[1], server)));
 }
 
-/// A packet in two fragments, the first with so many bytes of its payload.
+/// A packet in two fragments. The first has `first` bytes of its payload.
 fn fragments(frame: &[u8], first: usize) -> [Frame; 2] {
     let (mut header, rest) = Ipv4Header::from_slice(&frame[14..]).unwrap();
     let rest = &rest[..usize::from(header.payload_len().unwrap())];

@@ -23,7 +23,7 @@ const MS: u64 = 1_000_000;
 /// A delay of 61.44 ms in the device's ticks.
 const TICKS: u16 = 60_000;
 
-/// Link up, receiver enabled and not deaf, nothing pending.
+/// Link up, receiver enabled and receiving, nothing pending.
 fn ready<'b, B: Fixture>(
     fixture: &'b mut B,
     change: impl FnOnce(&mut kpps_driver::Config),

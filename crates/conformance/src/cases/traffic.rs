@@ -122,8 +122,8 @@ fn unchanged_in(frame: Vec<u8>) -> Inward {
     Inward { wire: frame.clone(), frame, vlan: None, verdicts: None }
 }
 
-/// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th is a
-/// jumbo frame.
+/// Sizes rise in one direction while they fall in the other, so long frames meet short ones. Every 50th frame
+/// is a jumbo frame.
 fn sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
     const SIZES: usize = 1514 - 60 + 1;
     let size = |index: usize, at: usize| if index % 50 == 49 { 1515 + index * 5 % 7500 } else { 60 + at };

@@ -64,7 +64,7 @@ pub fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
     tagged
 }
 
-/// What is inside an IP packet for a checksum test.
+/// The contents of an IP packet for a checksum test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// TCP over IPv4.

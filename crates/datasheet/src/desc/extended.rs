@@ -64,9 +64,9 @@ pub struct Writeback {
     pub mrq: u32,
     /// The RSS hash, with RXCSUM.PCSD set; else the IP identification and the packet checksum.
     pub rss: u32,
-    /// Status bits, 20 of them, of which the low eight are [`rx_status`](super::rx_status).
+    /// 20 status bits. The low eight are [`rx_status`](super::rx_status).
     pub status: u32,
-    /// Error bits, of which the upper eight are [`rx_error`](super::rx_error).
+    /// Error bits. The upper eight are [`rx_error`](super::rx_error).
     pub errors: u16,
     /// Bytes written to this buffer.
     pub length: u16,

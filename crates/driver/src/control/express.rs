@@ -1,4 +1,4 @@
-//! What only the 82574 has: its reset sequence, its reserved bits, RSS, MSI-X.
+//! Features of the 82574 alone: its reset sequence, its reserved bits, RSS, MSI-X.
 
 use crate::{
     Control, Error,

@@ -102,7 +102,7 @@ impl Checker {
         }
     }
 
-    /// Checks a descriptor with `bytes` of a frame; `fits`: its buffers can hold so many.
+    /// Checks a descriptor with `bytes` of a frame; `fits`: its buffers can hold that number of bytes.
     pub(super) fn part(
         &mut self,
         counters: &mut RxCounters,
@@ -120,7 +120,7 @@ impl Checker {
         let first = self.partial == 0;
         let total = self.partial + bytes;
         let fcs = u32::from(self.fcs);
-        // What of the FCS is not in the last part is cut off the one before.
+        // Bytes of the FCS that are not in the last part are cut off the part before it.
         let short = last && (total <= fcs || fcs.saturating_sub(bytes) > self.before);
         let nonsense = bytes == 0 || !fits || total > self.max_frame_bytes || short;
         self.before = bytes;
@@ -146,7 +146,7 @@ impl Checker {
     }
 }
 
-/// What the consumer gets of one descriptor.
+/// The consumer's share of one descriptor.
 pub(super) enum Part {
     /// Nothing.
     Skipped,

@@ -25,7 +25,7 @@ pub(super) struct Written {
 const EXTENDED: u64 = 1 << 31;
 
 impl Written {
-    /// Of a frame that no device has written.
+    /// The value for a frame that no device has written.
     pub(super) const NOTHING: Self = Self { second: 0, first: 0 };
 
     /// Length, status, errors and tag: the second word of a legacy descriptor.

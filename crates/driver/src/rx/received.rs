@@ -8,7 +8,7 @@ use kpps_datasheet::desc::{
 };
 use kpps_platform::Buffer;
 
-/// A received frame, or a part of one that is longer than a buffer.
+/// A received frame, or a part of a frame that is longer than a buffer.
 #[derive(Debug)]
 pub struct Received<B> {
     /// The buffer that holds the bytes.

@@ -1,4 +1,4 @@
-//! Services: when to look at the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
+//! Services: when to examine the device. State machines over [`Control`], [`RxQueue`] and [`TxQueue`].
 //!
 //! Each service takes its parts of the device by `&mut`; the caller does the locking. No service waits, and
 //! only [`SelfPacing`] reads the clock. `new` makes the machine for a [`Service`](crate::config::Service).
@@ -33,7 +33,7 @@ impl<T> Exclusive<T> for &mut T {
     }
 }
 
-/// What an interrupt handler did.
+/// The work of an interrupt handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
     /// All causes found. None: the interrupt was another device's.
@@ -46,7 +46,7 @@ pub struct Handled {
     pub turns: usize,
 }
 
-/// What a poll did.
+/// The work of a poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// Descriptors received.

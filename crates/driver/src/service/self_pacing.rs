@@ -10,7 +10,7 @@
 //!
 //! **How long to pause between polls.** At least the time of [`PAUSE`] idle polls, so they take a small share
 //! of the CPU. Longer while polls find few frames, up to the cost of an interrupt: latency is never worse
-//! than with interrupts. Never so long that a quarter of the ring fills at line rate.
+//! than with interrupts. A pause ends before a quarter of the ring fills at line rate.
 //!
 //! **How many frames to take.** At most a burst, and at most the `budget` of the caller, which is the space
 //! that its consumers have. Without space, frames stay in the device, which drops them at no cost to the CPU.
@@ -18,15 +18,15 @@
 //!
 //! **How much CPU time to leave to others.** A configured share, the reserve. After a poll, others are owed
 //! time in proportion to what the poll took. The next poll waits that long, or until the CPU is idle
-//! ([`NextPoll::Yield`]), so a reserve that nobody needs costs nothing. The same clock readings give the time
-//! spent on frames, on the fixed cost of polls, and on idle polls ([`SelfPacing::spent`]). The time to get to
-//! a poll is measured by how late it begins.
+//! ([`NextPoll::Yield`]), so an unused reserve costs nothing. The same clock readings give the time spent on
+//! frames, on the fixed cost of polls, and on idle polls ([`SelfPacing::spent`]). The time to get to a poll
+//! is measured by how late it begins.
 //!
-//! **How to wait for sent frames.** Not by polling, because nobody waits for a free buffer as for a frame.
-//! This needs a caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]).
-//! After an idle window without a received frame the driver sleeps with receive interrupts on and transmit
-//! interrupts off. It wakes up about when the next [`BATCH`] is reported: after three quarters of the last
-//! interval, and a quarter later if that was too early. This ends when nothing was sent for an idle window.
+//! **How to wait for sent frames.** Not by polling, because a free buffer is less urgent than a frame. This
+//! needs a caller whose timers the interrupt can cut short ([`SelfPacing::sleeping_while_sending`]). After an
+//! idle window without a received frame the driver sleeps with receive interrupts on and transmit interrupts
+//! off. It wakes up about when the next [`BATCH`] is reported: after three quarters of the last interval, and
+//! a quarter later if that was too early. This ends when nothing was sent for an idle window.
 //!
 //! **When the device reports received frames.** At once while its interrupt wakes the driver. While polls
 //! find several frames, RDTR lets the device gather a cache line of descriptors before it writes them back.
@@ -356,7 +356,7 @@ impl SelfPacing {
         }
     }
 
-    /// Time until so many sent frames more are expected to be reported, in ns.
+    /// Time until the device is expected to report `batch` more sent frames, in ns.
     fn send_sleep_ns(&mut self, reclaimed: u64, batch: u64, now: u64) -> u64 {
         let waited_ns = now - self.reported_at_ns;
         if reclaimed == 0 {

@@ -14,7 +14,7 @@ use kpps_datasheet::desc;
 use kpps_platform::{BufferSource, Platform, Registers};
 
 impl<P: Platform, S: BufferSource> TxQueue<P, S> {
-    /// The report bits for a frame of `descriptors` descriptors, the last of which is `index`.
+    /// The report bits for a frame of `descriptors` descriptors; `index` is the last.
     #[inline]
     pub(super) fn report(&mut self, index: usize, descriptors: usize) -> u64 {
         self.unreported += descriptors;
@@ -196,8 +196,7 @@ impl<P: Platform, S: BufferSource> TxQueue<P, S> {
         self.progress()
     }
 
-    /// The progress of the queue. It looks at each report that was not reclaimed yet: a user may reclaim
-    /// late.
+    /// The progress of the queue. It reads each report that was not reclaimed yet: a user may reclaim late.
     pub fn progress(&self) -> Progress {
         let known = self.ring.distance(self.clean, self.tail_written);
         let (mut done, mut waiting) = (self.done, false);

@@ -311,8 +311,8 @@ fn the_watchdog_detects_a_hang_and_a_reset_ends_it() {
     assert_eq!(pool.available(), 40);
 }
 
-/// A user that reclaims late, as one with a large ring may: reports that nobody has taken yet are
-/// progress, and hide none that is missing.
+/// A user with a large ring may reclaim late. Reports that have not been reclaimed yet are progress, and do
+/// not hide a missing report.
 #[test]
 fn the_watchdog_looks_beyond_what_was_reclaimed() {
     const SECOND: u64 = 1_000_000_000;
@@ -336,7 +336,7 @@ fn the_watchdog_looks_beyond_what_was_reclaimed() {
     assert_eq!((dev.tx.pending(), dev.tx.reclaim(9)), (3, 3));
 }
 
-/// What the driver says of its receiver.
+/// The driver's verdict on its receiver.
 fn lost(dev: &mut Dev<'_>) -> Result<bool, Error> {
     dev.control.has_lost_receiver(&mut dev.rx)
 }
@@ -361,8 +361,8 @@ fn a_receiver_that_is_off_is_detected_and_a_reset_ends_it() {
     assert_eq!(lost(&mut dev), Err(Error::Gone));
 }
 
-/// Each of these lets a ring wait for ever, or take what the device still owns. One look may come while the
-/// device writes, so two in a row must agree.
+/// Each of these faults lets a ring wait for ever, or take descriptors that the device still owns. An
+/// examination may fall into a write of the device, so two in a row must agree.
 #[test]
 fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));
@@ -382,7 +382,7 @@ fn a_receiver_that_is_out_of_step_is_detected_and_a_reset_ends_it() {
         dev.reset().unwrap();
         nic.set(reg::RDH, 0);
     }
-    // A frame that was handed over, and one that the driver has not taken yet, are in order.
+    // A frame that was handed over is in order, and so is a frame that the driver has not taken yet.
     for frames in 1..20 {
         nic.set(stat::GPRC, 1);
         nic.receive_frame(60);
@@ -438,7 +438,8 @@ fn tags_are_taken_out_again_when_the_link_comes_up() {
     }
 }
 
-/// A frame that arrives during a look excuses the device only for that look: it is looked at again.
+/// A frame that arrives during an examination excuses the device only for that examination: the device is
+/// examined again.
 #[test]
 fn frames_in_step_with_the_watchdog_do_not_excuse_a_receiver() {
     let (nic, counts, pool) = (Nic::new(Chip::I82540em), Counts::new(), Pool::new(40, 2048));

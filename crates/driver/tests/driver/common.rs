@@ -84,7 +84,7 @@ pub struct Nic {
     pub phy: RefCell<[u16; 32]>,
     pub eeprom: RefCell<[u16; eeprom::SUMMED_WORDS]>,
     pub gone: Cell<bool>,
-    /// So many reads return all ones.
+    /// The number of next reads that return all ones.
     pub ones: Cell<u32>,
     pub stuck_in_reset: Cell<bool>,
     /// The 82574's settings are never loaded after a reset.

@@ -1,4 +1,4 @@
-//! The link: what is advertised, what the MAC is set to, PAUSE, loopback, and the way to the PHY.
+//! The link: the advertised modes, the MAC's settings, PAUSE, loopback, and the access to the PHY.
 
 use crate::common::*;
 use kpps_datasheet::{Chip, Media, bit, mii, reg};
@@ -299,7 +299,7 @@ fn loopbacks() {
                 (nic.get(reg::RCTL) & bit::rctl::LBM_MASK, ctrl(&nic), word)
             };
             let (_, ctrl_before, word_before) = state();
-            // What something else may have left in CTRL: 100 Mb/s; a link reset.
+            // Bits that other software may have left in CTRL: 100 Mb/s; a link reset.
             let left = if media == Media::Copper { bit::ctrl::SPEED_100 } else { bit::ctrl::LRST };
             for _ in 0..2 {
                 set_bits(&nic, reg::CTRL, left, true);

@@ -233,7 +233,7 @@ fn pcix_limits() {
     assert_eq!(run(Chip::I82544, false, 0x1_0000, &[68]), "68.");
 }
 
-/// What the sentinel leaves may not end in an even dword either.
+/// The rest before the sentinel may not end in an even dword either.
 #[test]
 fn the_sentinel_on_pcix() {
     let (nic, counts, pool) = (Nic::new(Chip::I82544), Counts::new(), Pool::at(0x1_0000, 0x2_0000, 60, 4096));

@@ -1,5 +1,5 @@
-//! Self-pacing, with a clock that the test sets: how long it polls, how often, what it leaves to others, and
-//! how it sleeps.
+//! Self-pacing, with a clock that the test sets: how long and how often it polls, the CPU time that it leaves
+//! to others, and how it sleeps.
 
 use crate::common::*;
 use kpps_datasheet::{
@@ -34,7 +34,7 @@ struct Host<'a> {
     service: SelfPacing,
     /// The service expects its next poll at this time, if at a set time.
     due_ns: Option<u64>,
-    /// The time of a poll, and what each received frame adds to it.
+    /// The time of a poll, and the additional time of each received frame.
     poll_ns: u64,
     frame_ns: u64,
 }
@@ -124,7 +124,7 @@ impl<'a> Host<'a> {
         (polled, next)
     }
 
-    /// Polls after so many frames have come.
+    /// Polls after `frames` frames have arrived.
     fn poll_with(&mut self, frames: usize) -> NextPoll {
         for _ in 0..frames {
             assert!(self.nic.receive_frame(60));
@@ -140,7 +140,7 @@ impl<'a> Host<'a> {
         self.poll()
     }
 
-    /// Polls whenever it is due, for so long.
+    /// Polls whenever a poll is due, for `ns` nanoseconds.
     fn poll_for(&mut self, ns: u64) {
         let end = self.now() + ns;
         while self.due_ns.is_none_or(|at| at < end) {
@@ -307,9 +307,9 @@ fn others_get_the_reserve_for_polls_and_interrupts() {
             let next = host.poll_with(10);
             let owed_ns = used_ns * u64::from(reserve) / (100 - u64::from(reserve));
             let left_ns = host.due_ns.unwrap() - host.now();
-            // A sixty-fourth more, for what the clock readings miss.
+            // A sixty-fourth more, for the time that the clock readings miss.
             assert!((owed_ns..=owed_ns + owed_ns / 50).contains(&left_ns), "{left_ns} of {owed_ns}");
-            // A reserve that nobody needs costs nothing.
+            // An unused reserve costs nothing.
             assert_eq!(matches!(next, NextPoll::Yield(_)), reserve > 0, "{next:?}");
             host.pass(left_ns);
         }
@@ -414,7 +414,7 @@ fn while_sending_it_sleeps_with_receive_interrupts_only() {
     }
 }
 
-/// A host that sleeps, with so many frames outstanding.
+/// A host that sleeps, with `frames` sent frames outstanding.
 fn asleep_while_sending(counts: &Counts, config: Config, frames: u32) -> Host<'_> {
     let mut host = Host::new(counts, config, SelfPacing::new(32, 0).sleeping_while_sending());
     host.send(frames);

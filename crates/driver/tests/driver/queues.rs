@@ -26,7 +26,8 @@ fn with(buffers: Buffers, refill: Refill) -> Config {
     Config { buffers, refill, ..small() }
 }
 
-/// The longest frame must find room in what the device has: it completes no group before it has arrived.
+/// The longest frame must find room in the buffers of the device: it completes no group before it has
+/// arrived.
 #[test]
 fn a_group_leaves_the_descriptors_of_the_longest_frame() {
     let refill = Refill { when: RefillWhen::EachFrame, group: 32, aligned: false };
@@ -366,8 +367,8 @@ fn long_frames_and_software_fcs() {
     }
 }
 
-/// The FCS may lie in the last two parts: of the one before the last, no more may be cut off than it has.
-/// QEMU's 82574L puts the whole FCS into a part of its own, behind one that may have a byte.
+/// The FCS may lie in the last two parts. No more bytes may be cut off the part before the last than it has.
+/// QEMU's 82574L puts the whole FCS into a part of its own, behind a part that may have a single byte.
 #[test]
 fn a_part_too_short_for_what_is_cut_off_is_nonsense() {
     let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(40, 2048));
@@ -391,7 +392,7 @@ fn a_part_too_short_for_what_is_cut_off_is_nonsense() {
     assert_eq!(dev.rx.counters().nonsense, 3, "1 and 1, 2 and 1, 1 and 2 bytes");
 }
 
-/// A budget without a limit ends with the frames that are there.
+/// A budget without a limit ends with the frames that have arrived.
 #[test]
 fn any_budget_is_allowed() {
     for (buffers, refill) in policies() {

@@ -1,4 +1,4 @@
-//! What registers hold after a start, as numbers.
+//! The contents of registers after a start, as numbers.
 
 use crate::common::*;
 use kpps_datasheet::{Chip, Media, bit, reg};
@@ -8,7 +8,7 @@ use kpps_driver::{
 };
 use kpps_platform::wrap::Counts;
 
-/// What to change in the configuration of [`small`].
+/// A change of the configuration of [`small`].
 type Change = fn(&mut Config);
 
 fn changed(change: Change) -> Config {
@@ -18,7 +18,7 @@ fn changed(change: Change) -> Config {
 }
 
 /// TCTL (SDM 13.4.33): EN, PSP, a collision threshold of 15 and a distance of 64. TIPG (SDM 13.4.34): the
-/// public drivers' values, IPGT raised by what the gap is longer than 12 bytes. AIFS (SDM 13.4.35): as it is
+/// public drivers' values, with IPGT raised by the bytes of the gap above 12. AIFS (SDM 13.4.35): as it is
 /// set.
 #[test]
 fn the_transmitter() {
@@ -218,8 +218,8 @@ fn the_station_address_can_be_changed() {
     }
 }
 
-/// The Microwire EEPROM of the older chips is read by pins of EECD (SDM 5.3), whose other bits stay, such as
-/// those that forbid writes to the flash. Something may have left the pins high.
+/// The Microwire EEPROM of the older chips is read by pins of EECD (SDM 5.3). Its other bits stay, such as
+/// the bits that forbid writes to the flash. Something may have left the pins high.
 #[test]
 fn reading_the_eeprom_leaves_its_pins_low() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));

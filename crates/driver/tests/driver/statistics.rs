@@ -17,7 +17,7 @@ fn each_register_is_counted() {
                 }
             }
         };
-        // What is there before the driver starts counts for nothing.
+        // Counts from before the start of the driver are ignored.
         fill(1_000);
         let mut dev = start(&nic, &counts, small(), &pool);
         assert!(dev.control.update_stats().unwrap().iter().all(|(_, counted)| counted == 0), "{chip}");

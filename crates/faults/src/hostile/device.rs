@@ -1,8 +1,8 @@
 //! The device and the memory that it shares with the driver.
 //!
 //! The device is honest, an 8254x of the model or the stand-in for the 82574L, until its patience ends. Then
-//! it lies once, as the input says, and is patient again. It gets a turn at each register access, each look
-//! at memory and each wait, so nothing that the driver does is between two of its turns.
+//! it lies once, as the input says, and is patient again. It gets a turn at each register access, each read
+//! of memory and each wait, so nothing that the driver does is between two of its turns.
 
 use super::express::Express;
 use super::input::Input;
@@ -25,7 +25,7 @@ const MEMORY_BYTES: usize = 1 << 20;
 pub(super) const BUFFER_BYTES: usize = 2048;
 /// Turns of the device in one call of the driver: many times what any call needs.
 const MOST_TURNS: u64 = 1_000_000;
-/// What a register read, a write, and a burst on the bus take, in ps.
+/// The durations of a register read, a write, and a burst on the bus, in ps.
 const READ_PS: u64 = 700 * NS;
 const WRITE_PS: u64 = 150 * NS;
 const BURST_PS: u64 = 100 * NS;
@@ -37,7 +37,7 @@ pub(super) enum Way {
     Transmit,
 }
 
-/// Who has a buffer.
+/// The holder of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// Nobody: it is in the pool.
@@ -48,7 +48,7 @@ pub(super) enum Holder {
     Device(usize),
 }
 
-/// A ring of the driver, and what is known of each word.
+/// A ring of the driver, and the state of each word.
 pub(super) struct Ring {
     pub(super) words: Words,
     pub(super) range: Range<u64>,
@@ -70,10 +70,10 @@ enum Card {
     Express(Express),
 }
 
-/// What happens at a turn of the device.
+/// The device's action at its turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// The driver looks at a word of a ring.
+    /// The driver reads a word of a ring.
     Look { ring: u64, word: usize },
     /// Anything else but a register read.
     Other,
@@ -83,13 +83,13 @@ enum Turn {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Habit {
     None,
-    /// Each descriptor that the driver looks at has this second word.
+    /// Each descriptor that the driver reads has this second word.
     Done(u64),
     /// Each has these bits in the second word.
     Bits(u64),
 }
 
-/// What one call of the driver did.
+/// The work of one call of the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Account {
     pub(super) reads: u64,
@@ -112,7 +112,7 @@ pub(super) struct World {
     card: RefCell<Card>,
     now_ps: Cell<u64>,
     bus_free_ps: Cell<u64>,
-    /// What the driver has written last to a register.
+    /// The driver's last write to each register.
     written: RefCell<BTreeMap<u32, u32>>,
     /// Register and answer of the driver's last read.
     read_last: Cell<(u32, u32)>,
@@ -177,7 +177,7 @@ impl World {
         self.account.set(Account::default());
     }
 
-    /// What it did until now.
+    /// The work so far.
     pub(super) fn account(&self) -> Account {
         self.account.get()
     }
@@ -270,7 +270,7 @@ impl World {
         self.turn(Turn::Other);
     }
 
-    /// The driver looks at bytes of a ring.
+    /// The driver reads bytes of a ring.
     pub(super) fn look(&self, ring: &Ring, bytes: Range<usize>) {
         assert!(bytes.end <= ring.words.as_slice().len() * 8, "the driver looks behind the end of a ring");
         let word = bytes.start / 8;
@@ -297,7 +297,7 @@ impl World {
         self.turn(Turn::Other);
     }
 
-    /// The driver shows a buffer to the device, or looks at one.
+    /// The driver gives a buffer to the device, or reads one.
     pub(super) fn buffer(&self, buffer: usize, bytes: usize, shown: bool) {
         assert!(bytes <= BUFFER_BYTES, "{bytes} bytes of a buffer of {BUFFER_BYTES}");
         let holder = &self.holders[buffer];
@@ -326,7 +326,7 @@ impl World {
         let [a_spoiled, b_spoiled] = [first, first + 1].map(|word| ring.spoiled.borrow()[word]);
         let [data, header] = self.fills.get();
         match ring.way {
-            // Packet split: two pairs of words, of which the second has no addresses.
+            // Packet split: two pairs of words. The second has no addresses.
             Way::Receive if header > 0 && first.is_multiple_of(4) => {
                 for (address, bytes, spoiled) in [(a, header, a_spoiled), (b, data, b_spoiled)] {
                     if address != 0 && !spoiled {
@@ -365,7 +365,7 @@ impl World {
     fn check_write(&self, offset: u32, value: u32) {
         self.written.borrow_mut().insert(offset, value);
         let is = |register: u32| self.chip.offset(register) == offset;
-        // What the driver only passes back is the device's.
+        // A value that the driver only writes back comes from the device.
         let passed_back = if self.read_last.get().0 == offset { self.read_last.get().1 } else { 0 };
         if is(reg::CTRL) && value & !passed_back & ctrl::RST != 0 {
             self.forget_rings();
@@ -409,7 +409,7 @@ impl World {
         self.forget_rings();
     }
 
-    /// The device has no rings any more.
+    /// The device has lost its rings.
     fn forget_rings(&self) {
         for register in [reg::RDLEN, reg::TDLEN] {
             for queue in 0..self.chip.queues() {
@@ -489,7 +489,7 @@ impl World {
         self.patience.set(if self.input.is_over() { u32::MAX } else { turns });
     }
 
-    /// No lie is told until [`be_patient`](Self::be_patient).
+    /// The device does not lie until [`be_patient`](Self::be_patient).
     pub(super) fn be_honest(&self) {
         self.patience.set(u32::MAX);
     }
@@ -553,7 +553,7 @@ impl World {
         value
     }
 
-    /// A second word of a descriptor: one that looks right, or any.
+    /// A second word of a descriptor: a plausible word, or any.
     fn any_word(&self, ring: &Ring) -> u64 {
         let input = &self.input;
         let kind = input.u8();
@@ -586,7 +586,7 @@ impl World {
         };
         let kind = input.u8() % 16;
         match (kind, found) {
-            // The very descriptor that the driver looks at.
+            // The very descriptor that the driver reads.
             (0..=4, Some((ring, word))) => self.spoil(&ring, word + 1, self.any_word(&ring)),
             (5, Some((ring, word))) => {
                 self.spoil(&ring, word, input.u64());
@@ -624,7 +624,7 @@ impl World {
                     nic.set_link(now, up);
                 }
             }
-            // Something else than the driver writes a register: one of those that it wrote, or any.
+            // Something other than the driver writes a register: a register that the driver wrote, or any.
             (10, _) => {
                 let (which, value) = (input.u16(), input.u32());
                 let known = self.written.borrow().keys().nth(usize::from(which) % 512).copied();

@@ -15,7 +15,7 @@ const QUEUES: usize = 2;
 pub(super) struct Express {
     registers: BTreeMap<u32, u32>,
     eeprom: [u16; eeprom::SUMMED_WORDS],
-    /// What the wire brought in, modulo 2³²: it chooses the queue.
+    /// The number of frames that arrived from the wire, modulo 2³²: it chooses the queue.
     arrived: u32,
 }
 

@@ -5,16 +5,16 @@
 //! register may read as anything, and any word of a ring and any byte of a buffer may change, at any moment.
 //! It may be slow, too, vanish and come back.
 //!
-//! What must hold is checked by panics, so that a fuzzer or a test sees where:
+//! Invariants are checked by panics, so that a fuzzer or a test sees where one was broken:
 //!
 //! - Nothing panics.
 //! - A call ends. It waits for at most 200 ms and reads at most 5,000 registers; a start or a reset waits for
 //!   2 s and reads 50,000. A packet path does not wait and reads none.
 //! - Every address that the driver writes into a descriptor lies in a buffer that it has shown to the device,
-//!   with all the bytes that the device may use. The receiver is turned on with a ring that is there, and no
-//!   ring is freed while the device has it.
-//! - A word of a ring is written only where it is shown to the device, and no byte is looked at behind the
-//!   end of a ring or a buffer.
+//!   with all the bytes that the device may use. The receiver is turned on with an existing ring, and no ring
+//!   is freed while the device has it.
+//! - A word of a ring is written only where it is shown to the device, and no byte is read behind the end of
+//!   a ring or a buffer.
 //! - What the consumer gets makes sense: parts in order, within their buffers, none longer than configured.
 //! - No buffer is lost, used while it is in the pool, or given back twice.
 //!

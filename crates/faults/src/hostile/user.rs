@@ -16,7 +16,7 @@ use kpps_machine::US;
 use kpps_platform::{Buffer, BufferSource};
 use std::rc::Rc;
 
-/// What a call may wait for in all, in ns of virtual time, and how many registers it may read.
+/// The longest total wait of a call, in ns of virtual time, and the most registers that it may read.
 #[derive(Clone, Copy)]
 struct Bound {
     waits_ns: u64,
@@ -32,16 +32,16 @@ const CALL: Bound = Bound { waits_ns: 200_000_000, reads: 5_000 };
 /// A start: reset, EEPROM, PHY, all registers.
 const START: Bound = Bound { waits_ns: 2_000_000_000, reads: 50_000 };
 
-/// What happened in a run.
+/// The events of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Calls of the user.
     pub calls: u64,
     /// Lies of the device.
     pub lies: u64,
-    /// Starts and resets that succeeded, and those that failed.
+    /// Starts and resets that succeeded.
     pub starts: u64,
-    /// See [`starts`](Self::starts).
+    /// Starts and resets that failed.
     pub failed_starts: u64,
     /// Parts of frames that the driver handed over.
     pub received: u64,
@@ -63,10 +63,10 @@ pub struct Seen {
     pub call_reads: u64,
 }
 
-/// The frame of which a part has come.
+/// The frame that has arrived in part.
 #[derive(Clone, Copy)]
 enum Partial {
-    /// There is none: the last one is complete.
+    /// No frame: the last frame is complete.
     None,
     /// Its bytes, and those of the last part.
     Some(usize, usize),
@@ -74,7 +74,7 @@ enum Partial {
     Unknown,
 }
 
-/// The services that look at the device.
+/// The services that examine the device.
 struct Services {
     interrupts: InterruptLoop,
     napi: Napi,
@@ -137,7 +137,7 @@ impl User {
         );
     }
 
-    /// Checks what a call did, and notes the most that any did.
+    /// Checks the work of a call, and records the maxima of all calls.
     fn judge(&mut self, what: &str, bound: Bound) {
         let account = self.world.account();
         assert!(account.waited_ns <= bound.waits_ns && account.reads <= bound.reads, "{what}: {account:?}");
@@ -332,7 +332,7 @@ impl User {
         assert!(taken <= budget);
     }
 
-    /// Takes a part of a frame: it must be one that may follow the last.
+    /// Takes a part of a frame. The part must be a valid successor of the last part.
     fn consume(&mut self, partial: &mut Partial, most: usize, frame: Received<Buf>) -> Option<Buf> {
         let number = frame.buffer.number;
         let bytes = usize::from(frame.bytes);
@@ -349,7 +349,7 @@ impl User {
                 (total, last)
             }
             Partial::Unknown if frame.first => (0, 0),
-            // What is cut off was received before: at least so much.
+            // The bytes that are cut off were received before: at least `excess` bytes.
             Partial::Unknown => (frame.excess.into(), frame.excess.into()),
         };
         if !frame.error {
@@ -636,7 +636,7 @@ impl User {
     }
 }
 
-/// The length of a frame: mostly one that there is, else any.
+/// The length of a frame: mostly a valid length, else any.
 fn length(input: &Input) -> u16 {
     match input.u8() {
         short @ 0..=0x7F => 60 + u16::from(short),
@@ -647,7 +647,7 @@ fn length(input: &Input) -> u16 {
     }
 }
 
-/// How a frame of so many bytes is to be sent.
+/// Offloads of a frame of `bytes` bytes to send.
 fn meta(input: &Input, bytes: u32) -> TxMeta {
     let sum = || Sum { start: input.u8(), field: input.u8(), end: input.u16() };
     let vlan = input.bool().then(|| input.u16());

@@ -108,7 +108,7 @@ impl Blocks {
         whole.map(|whole| whole - AROUND).ok_or_else(|| Fault::Broken(format!("a block has {length} bytes")))
     }
 
-    /// The contents of a block, of which `read` bytes have been read.
+    /// The contents of a block. `read` bytes of it have been read.
     fn contents(&self, input: &mut Input<'_>, length: [u8; 4], read: u32) -> Result<Vec<u8>, Fault> {
         let bytes = self.length(length)?;
         let rest = bytes.checked_sub(read).ok_or_else(|| Fault::Broken("a section is too short".into()))?;

@@ -51,7 +51,7 @@ struct Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Begins a frame, behind those that decoders skip; `None` at the end.
+    /// Begins a frame, behind frames that decoders skip; `None` at the end.
     fn begin(&mut self) -> io::Result<Option<FrameDecoder>> {
         while !self.source.fill_buf()?.is_empty() {
             let mut decoder = FrameDecoder::new();

@@ -1,4 +1,4 @@
-//! Ethernet frames of what was captured above another link layer (the link types of tcpdump.org).
+//! Ethernet frames from packets that were captured above another link layer (the link types of tcpdump.org).
 
 use super::record::Record;
 use crate::Mac;
@@ -23,7 +23,7 @@ const FAMILY_IPV4: u32 = 2;
 const FAMILY_IPV6: [u32; 5] = [10, 23, 24, 28, 30];
 /// The kind of a cooked packet that was sent to all.
 const BROADCAST: u16 = 1;
-/// Devices (`ARPHRD_`) of which packets have another meaning of the protocol: netlink, GRE, wireless with its
+/// Devices (`ARPHRD_`) whose packets use the protocol field otherwise: netlink, GRE, wireless with its
 /// headers, CAN.
 const NOT_ETHERNET: [u16; 6] = [824, 778, 801, 802, 803, 280];
 /// Protocols of cooked captures below those of Ethernet: frames with a length in place of a type.

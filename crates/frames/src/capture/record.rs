@@ -1,4 +1,4 @@
-//! What both formats of captures have: records, the input, and what can be wrong with them.
+//! Common parts of both formats of captures: records, the input, and their faults.
 
 use std::boxed::Box;
 use std::io::{self, BufReader, Read};
@@ -30,7 +30,7 @@ pub(super) enum Fault {
     Ends,
     /// The input cannot be read.
     Unreadable(io::Error),
-    /// What was read makes no sense.
+    /// The data make no sense.
     Broken(String),
 }
 

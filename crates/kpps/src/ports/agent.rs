@@ -38,7 +38,7 @@ impl Credentials {
         self.token_file.is_some() || self.tls_ca.is_some()
     }
 
-    /// What they say.
+    /// The security that the arguments choose.
     pub fn security(&self, session: &Session) -> Result<Security, Failure> {
         let Self { token_file, tls_ca, tls_cert, tls_key } = self;
         token_file

@@ -1,4 +1,4 @@
-//! `kpps calibrate`: what a port can send at most here, and how evenly it sends below that.
+//! `kpps calibrate`: the highest rate of a port here, and how evenly it sends below that.
 
 use super::KINDS;
 use super::options::RunOptions;

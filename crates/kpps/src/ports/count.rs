@@ -1,4 +1,4 @@
-//! `kpps count`: what a port receives.
+//! `kpps count`: counts the frames that a port receives.
 
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};

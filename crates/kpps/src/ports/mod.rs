@@ -22,7 +22,7 @@ pub use pair::PortPair;
 use crate::error::Failure;
 use kpps_ports::Spec;
 
-/// What the kinds of ports are, for the end of a command's help.
+/// The kinds of ports, for the end of a command's help.
 pub const KINDS: &str = "Ports:
   uio:ADDRESS, vfio:ADDRESS    a card with kpps' own driver (`kpps device list` shows the cards)
   xdp:INTERFACE[:QUEUE]        AF_XDP; the kernel does not see the frames

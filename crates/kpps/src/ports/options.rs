@@ -1,4 +1,4 @@
-//! What the commands on ports have in common: their options, the end of a run, and its results.
+//! Common parts of the commands on ports: their options, the end of a run, and its results.
 
 use crate::error::Failure;
 use crate::heading;
@@ -95,7 +95,7 @@ impl PortOptions {
         port::Options { service: self.service(), ring: self.ring, promiscuous }
     }
 
-    /// Refuses what is of cards only, if none of these ports is one.
+    /// Refuses options of cards, if none of these ports is a card.
     pub fn check(&self, specs: &[Spec]) -> Result<(), Failure> {
         let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
         match specs.first() {
@@ -107,7 +107,8 @@ impl PortOptions {
         }
     }
 
-    /// These options for a port here, beside one on another host: those of cards may be of that one only.
+    /// These options for a port on this host, beside a port on another host. If the other port is a card, the
+    /// options of cards are left out: they may be meant for it alone.
     pub fn beside(&self, other: &Spec) -> Self {
         let is_card = matches!(other, Spec::Card(..));
         let (ring, service) = (self.ring.filter(|_| !is_card), self.service.filter(|_| !is_card));
@@ -156,8 +157,8 @@ impl RunOptions {
         RunWatch::new(move || session.goes_on(), at_most, meter.clone())
     }
 
-    /// Does `work` on open ports, which returns its result and how long it took. Returns the result, if it
-    /// did not fail, and what the ports did.
+    /// Does `work` on open ports. `work` returns its result and how long it took. Returns the result, if it
+    /// did not fail, and the ports' counts.
     pub fn run<T>(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Two ports with a device under test between them: how they are opened and addressed, and what is observed.
+//! Two ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
 use super::options::first;
@@ -118,12 +118,12 @@ impl PortPair {
         Ok(tester)
     }
 
-    /// The size of frames, if a packet or what it is in says it.
+    /// The size of frames, if a given packet or its encapsulation determines it.
     pub fn size(&self) -> Option<Size> {
         self.traffic().least_size()
     }
 
-    /// What frames look like.
+    /// The form of frames.
     fn traffic(&self) -> kpps_tester::Traffic {
         kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen(&self.vlan) }
     }
@@ -152,8 +152,7 @@ impl PortPair {
         Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
     }
 
-    /// An option that was given and that says what is in the headers of frames, beside addresses and VLANs,
-    /// which stations have, too.
+    /// A given option about the headers of frames, other than addresses and VLANs, which stations have, too.
     pub fn shapes(&self) -> Option<&'static str> {
         self.traffic.shapes()
     }

@@ -1,4 +1,4 @@
-//! Options of what frames look like: their addresses, ports and flows.
+//! Options for the form of frames: their addresses, ports and flows.
 
 use super::options::first;
 use crate::error::Failure;
@@ -40,9 +40,9 @@ pub struct Traffic {
     /// TTL or hop limit of the frames [default: 64]
     #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<1, 255>, help_heading = heading::TRAFFIC)]
     ttl: Option<Numbers>,
-    /// What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID,
-    /// mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as
-    /// qinq:100+vlan:7; numbers may be ranges
+    /// Encapsulation of the frames of both ports, or one value for each port, the first port's first: none,
+    /// vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside
+    /// in, as qinq:100+vlan:7; numbers may be ranges
     #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan", help_heading = heading::TRAFFIC)]
     pub encap: Vec<Encap>,
     /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or
@@ -72,7 +72,7 @@ impl Traffic {
         first(given).or_else(|| self.shapes())
     }
 
-    /// One of them that says what is in headers, beside addresses and flows.
+    /// A given option about headers, other than addresses and flows.
     pub fn shapes(&self) -> Option<&'static str> {
         let given = [
             ("--dscp", self.dscp.is_some()),
@@ -83,7 +83,7 @@ impl Traffic {
         first(given)
     }
 
-    /// What they say, on ports with these VLANs (0 for none).
+    /// The traffic that the arguments choose, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows, dscp, ttl: hops, .. } = self;
         let of =

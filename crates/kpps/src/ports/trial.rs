@@ -74,7 +74,7 @@ pub struct Arguments {
     interval: Option<Duration>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the sending ports can send: results of `kpps calibrate`, one file for each direction
+    /// The limits of the sending ports: results of `kpps calibrate`, one file for each direction
     #[arg(long, value_delimiter = ',', value_name = "FILE,…", help_heading = heading::BOUNDS)]
     calibration: Vec<PathBuf>,
     /// If the load is above the calibration, send nothing and end with exit code 1
@@ -173,7 +173,7 @@ fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure
     let requested_pps =
         arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
-    // The highest load is what the wire carries.
+    // The highest load is the line rate.
     let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
     let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
     let files = arguments.outputs.open(session, "trial")?;
@@ -205,7 +205,7 @@ fn publish(
     }
 }
 
-/// What is offered, and for how long.
+/// The load to offer, and for how long.
 fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
     let Arguments { target, shape, size, .. } = arguments;
     let pair = &target.pair;

@@ -1,6 +1,6 @@
 //! Agents in network namespaces, with a bridge between their ports, and the command as their tester. That
-//! takes root; without, these tests say so and pass. They send little, and do not judge what a busy machine
-//! does in time.
+//! takes root; without, these tests say so and pass. They send little, and do not depend on the speed of a
+//! busy machine.
 
 use crate::net::is_short_of_cpu;
 use kpps_namespaces::{Agents, Net, Process, in_six_tries, signal};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Namespaces of a tester and of two agents with ports `pa` and `pb`, and what they know each other by.
+/// Namespaces of a tester and of two agents with ports `pa` and `pb`, and their credentials.
 struct Lab {
     nets: Agents,
     files: tempfile::TempDir,
@@ -81,14 +81,14 @@ fn document(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// What it says in its one line, and how it ends.
+/// Its one line of output, after it ended with `code`.
 fn line(output: &Output, code: i32) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
     said
 }
 
-/// All frames are accounted for: nothing but what a busy machine did not send in time is missing.
+/// All frames are accounted for: only frames that a busy machine did not send in time are missing.
 fn closes(trial: &Value, intended: u64) {
     assert_eq!(
         (&trial["kind"], &trial["complete"], &trial["learned"]),
@@ -129,7 +129,7 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
         jsonschema::validate(&schema, &trial).unwrap();
         closes(&trial, 1000);
         assert_eq!(trial["testbed"], serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"]));
-        // Three systems were looked at: what the bridge is part of, and both agents'.
+        // Three systems were observed: the bridge's, and both agents'.
         for interface in ["dut1", "10.9.0.1/pa", "10.9.0.2/pb"] {
             assert!(trial["interfaces"][interface].is_object(), "{trial}");
         }
@@ -188,10 +188,10 @@ fn who_is_not_known_or_asks_too_much_is_told_so_in_one_line() {
     ];
     let said = line(&lab.kpps(&[&words[..], &token].concat()).output().unwrap(), 2);
     assert!(said.contains("agent 10.9.0.1: packet:m is not among the allowed ports: packet:pa"), "{said}");
-    // Within what is allowed it goes.
+    // Within the limits it works.
     let output = lab.trial("4kpps", "250ms", &token).output().unwrap();
     closes(&document(&output), 1000);
-    // Who has a token meets who wants certificates, and the other way round.
+    // A tester with a token meets an agent that wants certificates, and the other way round.
     let folders = ["lab", "stranger"].map(|name| lab.file(name));
     for folder in &folders {
         assert!(lab.kpps(&["agent", "keys", folder, "10.9.0.1"]).output().unwrap().status.success());
@@ -219,7 +219,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     let Some(lab) = Lab::new() else { return };
     let token = lab.file("token");
     let token = ["--token-file", &token];
-    // Killed; stopped, as one that the network no longer reaches.
+    // One agent is killed. The other is stopped, like an agent that the network no longer reaches.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
         let (agents, trial) = under_load(&lab, &token);
         agents[lost].signal(signal);
@@ -233,7 +233,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
         assert!(trial["trouble"].as_str().unwrap().contains(&name), "{trial}");
         assert!(trial["sent"].as_u64() > Some(0) && trial["received"].as_u64() > Some(0), "{trial}");
         assert!(trial["seconds"].as_f64() < Some(50.0), "{trial}");
-        // What a lost receiver no longer told is not claimed to be the device's loss.
+        // Frames that a lost receiver no longer reported are not claimed to be the device's loss.
         assert_eq!(trial["ledger"]["unexplained"], 0, "{trial}");
         assert_eq!(trial["overflow_unknown"] == true, lost == 1, "{trial}");
         assert_eq!(trial["ledger"]["dropped"].as_object().unwrap().len(), lost, "{trial}");
@@ -271,8 +271,8 @@ fn under_load(lab: &Lab, token: &[&str]) -> ([Process; 2], Child) {
     begun.unwrap()
 }
 
-/// Waits until a load of 2 kpps is sent. What is sent before it, to learn the way and to measure what the
-/// sender can send, is much less or much more. False: the trial has ended before.
+/// Waits until a load of 2 kpps is sent. Frames before it, to learn the way and to measure the sender's
+/// limit, are much fewer or many more. False: the trial has ended before.
 fn wait_for_load(net: &Net, trial: &mut Child) -> bool {
     let (begun, mut steady, mut rates) = (Instant::now(), 0, Vec::new());
     let mut last = (Instant::now(), net.sent("pa"));
@@ -312,7 +312,7 @@ fn a_search_across_two_agents_is_as_at_home() {
     let points = curve["series"][0]["points"].as_array().unwrap();
     assert!(points.len() == 2 && points[1]["delivered_pps"].as_f64() > Some(0.0), "{curve}");
     assert_eq!(curve["environment"]["machine"], "10.9.0.1/packet:pa and 10.9.0.2/packet:pb");
-    // What is between the ports is no agent's: it is looked at from where the tester is.
+    // The path between the ports belongs to no agent: the tester's host observes it.
     let words = ["trial", "--load", "1kpps", "--duration", "100ms", "--watch", "dut1,no-such"];
     let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();
     assert!(line(&output, 2).contains("no-such: no such interface"));
@@ -335,7 +335,7 @@ fn agent_here(folder: &Path, before: &str, more: &[&str]) -> (Process, String) {
     (agent, address)
 }
 
-/// What a tester of one port of that agent is told.
+/// The answer to a tester of one port of that agent.
 fn told(folder: &Path, address: &str, port: &str) -> String {
     let token = folder.join("token");
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));

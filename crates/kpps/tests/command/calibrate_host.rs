@@ -1,4 +1,4 @@
-//! A machine calibrated on curves: what was measured is found again, and what is predicted from it is right.
+//! A machine calibrated on curves: the measured values are reproduced, and predictions from them are right.
 
 use assert_cmd::Command;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! No file of a crate uses one that, directly or through others, uses it. A module and what is in it are one:
-//! their uses of each other do not count.
+//! No file of a crate uses a file that uses the first, directly or through others. A module and its
+//! submodules count as one file: their uses of each other do not count.
 
 use super::guide::root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,7 +146,7 @@ fn a_circle_is_found() {
     let root = ("", "mod a;\nmod b;\nmod c;\npub use b::{B, d::D};");
     for (files, expected) in [
         (vec![("a", "use crate::b::B;"), ("b", "use super::a;")], Some("a b a")),
-        // What the crate publishes is of the file that has it.
+        // An item that the crate publishes belongs to the file that defines it.
         (vec![("a", "use crate::{B,\n    c};"), ("b", ""), ("c", "fn x() { crate::a::y() }")], Some("a c a")),
         (vec![("a", "use crate::D;"), ("b", "pub mod d;"), ("b/d", "use crate::a::x;")], Some("a b/d a")),
         (

@@ -37,7 +37,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["ndr", "--driver", "kpps,rdr"], "one driver"),
         (&["ndr", "--testbed", "known:700kpps", "--set", "driver.rx_ring=80"], "--set is for the simulator"),
         (&["trial", "--ports", "sim:morris2000,packet:a", "--load", "1kpps"], "sim:morris2000"),
-        // A list ends with its word: what follows is the port.
+        // A list ends with its word: the next word is the port.
         (&["send", "--encap", "vlan:7", "eth0"], "`eth0` is not a port"),
         (&["send", "--encap", "vlan:7,vlan:8", "packet:a"], "is no encapsulation"),
         (&["trial", "--ports", "packet:a,packet:b", "--load", "1", "--vlan", "7,8,9"], "--vlan: at most 2"),
@@ -167,7 +167,7 @@ fn mistakes_in_a_profile_are_one_clear_line_and_exit_code_2() {
     let run =
         || kpps(&here, &["curve", "--json", "--machine", "own.toml", "--load", "50%", "--duration", "1ms"]);
     assert!(run().status.success(), "{}", text(&run().stderr));
-    // Files named in a machine are found beside it, and a result tells that they are not built in.
+    // Files named in a machine are found beside it, and a result records that they are not built in.
     let elsewhere = tempfile::tempdir().unwrap();
     let path = here.path().join("own.toml");
     let arguments =
@@ -481,7 +481,7 @@ fn manual_pages_and_completions_are_made_of_the_same_definitions() {
     assert_eq!(kpps(&here, &["completions", "csh"]).status.code(), Some(2));
 }
 
-/// What a shell asks the command at each Tab, as bash does.
+/// A shell's question to the command at each Tab, as bash asks it.
 #[test]
 fn a_shell_is_offered_values() {
     let offered = |words: &[&str]| {

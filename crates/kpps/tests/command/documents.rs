@@ -1,4 +1,4 @@
-//! What commands print with `--json` is what `kpps schema` says.
+//! The output of commands with `--json` follows the schema of `kpps schema`.
 
 use assert_cmd::Command;
 use serde_json::Value;

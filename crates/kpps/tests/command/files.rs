@@ -1,4 +1,4 @@
-//! What happens to files if something goes wrong: no result is lost, neither an old one nor a new one.
+//! Files after failures: no result is lost, neither an old one nor a new one.
 
 use kpps_measure::journal::Journal;
 use serde_json::Value;
@@ -69,7 +69,7 @@ fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// All signals by which users and shells end programs keep what was measured; the kernel has none to kill.
+/// All signals by which users and shells end programs keep the measurements; the kernel has none to kill.
 #[test]
 fn whatever_ends_it_what_was_measured_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ fn an_output_that_takes_nothing_is_an_error() {
             );
         }
     }
-    // What is for a person may have files beside it.
+    // Output for a person may have files beside it.
     let output = run(&format!("{CURVE} --results file.json"), ">&-");
     assert!(output.status.code() == Some(1) && folder.path().join("file.json").exists(), "{output:?}");
     for redirections in [">/dev/null", "<&- >/dev/null", "<>/dev/null >&0", "2>&-"] {
@@ -131,7 +131,7 @@ fn a_result_that_no_file_takes_is_printed() {
             assert!(!printed.contains("written"), "{printed}");
         }
     }
-    // Those that can be written are.
+    // The files that can be written are written.
     let output = kpps(folder.path(), &format!("{CURVE} --results /dev/full --csv curve.csv"));
     assert_eq!((output.status.code(), names(folder.path()).contains(&"curve.csv".into())), (Some(1), true));
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("\nwritten: curve.csv\n"), "{output:?}");
@@ -163,7 +163,7 @@ fn devices_are_written() {
         let output = kpps(folder.path(), &format!("{CURVE} --{flag} /dev/null"));
         assert!(output.status.success(), "{flag}: {output:?}");
     }
-    // Standard output in a file: what is printed and what is written follow each other.
+    // Standard output in a file: printed text and written documents follow each other.
     let out = fs::File::create(folder.path().join("out")).unwrap();
     let words = format!("{CURVE} --results /dev/stdout");
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("kpps"));
@@ -214,7 +214,7 @@ fn a_journal_on_a_full_disk_loses_no_result() {
         let document = document(&output);
         assert_eq!(document["complete"], true, "{words}");
         let found = document.pointer(results).unwrap().as_array().unwrap().len();
-        // With room again, what was kept is found, and the rest is measured.
+        // With room again, the kept results are found, and the rest is measured.
         let again = kpps(folder.path(), &words);
         assert!(again.status.success(), "{words}: {again:?}");
         let whole = fs::read_to_string(folder.path().join("kept")).unwrap();

@@ -41,11 +41,11 @@ fn says(field: &str, value: &Value) -> bool {
     }
 }
 
-/// The objects that the rows are of, each with what it is in, by the names of their columns.
+/// The objects that rows stand for, each with the objects that contain it, by the names of their columns.
 fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
     let list = |value: &Value, name: &str| value[name].as_array().unwrap_or(&Vec::new()).clone();
     let alone = |name: &str| list(document, name).into_iter().map(|it| (it, Vec::new())).collect();
-    // The objects of a list in each object of another list, with these fields of that one.
+    // The objects of a list in each object of another list, with these fields of the outer object.
     let within = |outer: &str, inner: &str, fields: &[&str]| {
         let mut all = Vec::new();
         for it in list(document, outer) {
@@ -97,7 +97,7 @@ const OF_THE_DOCUMENT: &str = "schema kind kpps_version testbed frame_bytes_with
     line_rate_pps duration_s complete doubts learned duplicated reordered corrupted other_traffic sent_bps clocks \
     environment directions interfaces ip cpus softnet interrupts softirqs provenance";
 
-/// What is wrong with a table.
+/// The mistakes in a table.
 fn differences(document: &Value, rows: &[Row]) -> Vec<String> {
     let objects = objects(document);
     let mut wrong = Vec::new();

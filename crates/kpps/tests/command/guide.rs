@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 const PATIENCE_S: &str = "300";
 /// How often a page that measures is tried, at most: a search may find nothing where programs get no CPU.
 const TRIES: usize = 3;
-/// What a reason to skip a block may begin with.
+/// The words that a reason to skip a block may begin with.
 const REASONS: [&str; 5] = ["builds ", "needs ", "takes ", "boots ", "runs until "];
 
 /// The top folder of the repository.
@@ -42,7 +42,7 @@ struct Page {
 struct Block {
     /// The number of its first line, from 1.
     line: usize,
-    /// What stands behind the opening fence.
+    /// The text behind the opening fence.
     info: String,
     text: String,
 }
@@ -428,8 +428,8 @@ fn the_published_curve_is_todays() {
     }
 }
 
-/// What the guide says of a null model of lab2026, worked out from the files of what was predicted and
-/// measured.
+/// The guide's figures of a null model of lab2026, calculated from the files of predicted and measured
+/// values.
 #[test]
 fn a_hit_rate_stands_beside_that_of_the_null_model() {
     type Points = BTreeMap<[String; 4], [Option<f64>; 3]>;

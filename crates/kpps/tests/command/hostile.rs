@@ -1,5 +1,5 @@
-//! Bad command lines and bad files, over all commands. Each ends soon with exit code 2 and one line that says
-//! what is wrong. Nothing is printed, and no file is changed.
+//! Bad command lines and bad files, over all commands. Each ends soon with exit code 2 and one line that
+//! names the mistake. Nothing is printed, and no file is changed.
 
 use kpps_measure::journal::Journal;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn arguments(words: &str) -> Vec<OsString> {
     ];
     let argument = |word: &str| {
         let word = stands_for.iter().fold(word.to_owned(), |word, (name, text)| word.replace(name, text));
-        // What is not UTF-8 is no String.
+        // A word that is not UTF-8 is no String.
         let parts: Vec<&[u8]> = word.split("<byte>").map(str::as_bytes).collect();
         OsString::from_vec(parts.join(&b"\xff"[..]))
     };
@@ -102,7 +102,7 @@ fn write_files(folder: &Path) {
     write("wifi.pcap", &capture(105, &[(0, 60, &frame)]));
     write("runt.pcap", &capture(1, &[(0, 10, &frame[..10])]));
     write("giant.pcap", &capture(1, &[(0, 9100, &[0; 9100])]));
-    // A section of pcapng, and a block without an interface, or one that claims 4 GB.
+    // A section of pcapng, and a block without an interface, or a block that claims 4 GB.
     let section = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28].map(u32::to_le_bytes).concat();
     let packet = [6, 32 + 60, 7, 0, 0, 60, 60].map(u32::to_le_bytes).concat();
     write("nowhere.pcapng", &[&section[..], &packet[..], &frame[..], &92_u32.to_le_bytes()[..]].concat());
@@ -118,7 +118,7 @@ fn write_files(folder: &Path) {
     }
 }
 
-/// Command lines, and what is said of them.
+/// Command lines, and a part of the message for each.
 const SIMULATED: &[(&str, &str)] = &[
     ("nosuch", "unrecognized subcommand 'nosuch'; `kpps --help` lists the commands"),
     ("<empty>", "unrecognized subcommand ''"),
@@ -206,7 +206,7 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --set driver.rx_ring=inf", "rx_ring: found inf, allowed is a whole number"),
     ("curve --set machine.drivers=kpps", "machine.drivers cannot be set: choose a driver"),
     ("profile --machine ols2005 --set driver.rx_ring=16", "driver preset 'intel-5.7.6'"),
-    // Entries of profiles: where, what was found, what is allowed.
+    // Entries of profiles: the entry, the value found, the allowed values.
     ("curve --set driver.rx_low=third", "rx_low: found \"third\", allowed are half, quarter, eighth"),
     ("curve --set driver.transmit_tail=1", "transmit_tail: found 1, allowed are each-frame, each-poll"),
     (
@@ -251,7 +251,7 @@ const SIMULATED: &[(&str, &str)] = &[
         "curve --app bridge --set driver.report_every=200",
         "completion.report_every: 200 is not within 1 to 128",
     ),
-    // What is taken and would change nothing.
+    // Settings that are valid and would change nothing.
     ("curve --set machine.cpus=2", "machine.cpus has no effect: one CPU does the work here"),
     ("curve --app bridge --set machine.cpus=1", "machine.cpus has no effect"),
     ("ndr --app nat --set machine.cpus=1", "machine.cpus has no effect"),
@@ -694,7 +694,7 @@ fn contents(folder: &Path) -> BTreeMap<OsString, Option<Vec<u8>>> {
     entries.map(|entry| (entry.file_name(), fs::read(entry.path()).ok())).collect()
 }
 
-/// What is wrong with the end of a row, if anything is.
+/// The mistake in the end of a row, if there is one.
 fn mistake(output: &Output, says: &str) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let wrong = match output.status.code() {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take for anything.
+/// The longest wait for anything on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// kpps on a terminal of 80 columns and 24 rows.
@@ -175,7 +175,7 @@ fn a_run_shows_how_it_goes_and_leaves_the_screen_as_it_was() {
     assert!(takes_screen(&all) && results.exists());
 }
 
-/// A closed window or a lost connection ends the run, too, and what was measured is kept.
+/// A closed window or a lost connection ends the run, too, and the measurements are kept.
 #[test]
 fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
     let here = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn a_closed_terminal_ends_the_run_and_keeps_what_was_measured() {
             assert!(Instant::now() < end, "nothing is measured");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What it prints cannot be written any more.
+        // Its output can no longer be written.
         assert_eq!(terminal.hang_up(), Some(1), "{live}");
         let curve: serde_json::Value = serde_json::from_slice(&std::fs::read(&results).unwrap()).unwrap();
         assert_eq!(curve["complete"], false, "{curve}");
@@ -311,7 +311,7 @@ fn a_short_run_and_one_for_machines_have_no_view() {
     for (words, set) in [(&short[..], ("X", "")), (&long[..], ("X", "")), (&short[..], ("TERM", "dumb"))] {
         let begin = Instant::now();
         let (_, screen, all) = Terminal::start(words, &[set]).end();
-        // On a busy host even a short run may take so long that it is shown.
+        // On a busy host even a short run may take long enough to be shown.
         let is_long = words == short && begin.elapsed() >= Duration::from_secs(2);
         assert!(is_long || !takes_screen(&all), "{words:?} {set:?}: {screen}");
     }

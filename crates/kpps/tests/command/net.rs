@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take to start a program, or to hand a frame over.
+/// The longest wait for a program to start, or for a frame, on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A network namespace of its own with virtual cables; gone when dropped.
@@ -27,7 +27,7 @@ impl Net {
         Self::with_queues(cables, 1)
     }
 
-    /// The same with interfaces of several queues, of which the n-th ones of a cable belong together.
+    /// The same with interfaces of several queues. The n-th queues of both ends of a cable belong together.
     pub fn with_queues(cables: &[(&str, &str)], queues: u32) -> Option<Self> {
         let net = Self(kpps_namespaces::Net::new()?);
         let several = format!("numtxqueues {queues} numrxqueues {queues}");
@@ -159,7 +159,7 @@ impl End {
         panic!("{what} does not come");
     }
 
-    /// All frames that are there.
+    /// All frames that have arrived.
     pub fn drain(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let keep = |frame: Frame| {
@@ -170,22 +170,22 @@ impl End {
         frames
     }
 
-    /// Nothing is there that was not asked for.
+    /// The answer has nothing that was not asked for.
     pub fn is_silent(&mut self) -> bool {
         std::thread::sleep(Duration::from_millis(100));
         self.0.receive(32, |frame| Some(frame.buffer)).unwrap() == 0
     }
 }
 
-/// Someone between two ends of cables, on a thread of his own.
+/// A program between two ends of cables, on a thread of its own.
 pub struct Middle<T> {
     doing: Arc<AtomicBool>,
     thread: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Middle<T> {
-    /// What comes by the second end goes on as it is. What comes by the first one is `pass`ed on, or not; he
-    /// is told as well when nothing comes.
+    /// Frames from the second end are forwarded unchanged. `pass` decides about frames from the first end. It
+    /// is called as well when no frame arrives.
     pub fn between(
         mut from: End,
         mut to: End,
@@ -209,7 +209,7 @@ impl<T: Send + 'static> Middle<T> {
         Self { doing, thread }
     }
 
-    /// What he has noted.
+    /// Ends it. Returns its notes.
     pub fn stop(self) -> T {
         self.doing.store(false, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -234,7 +234,7 @@ pub fn stop(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Whether the tester itself was too slow on this machine: the result is there, and no measurement.
+/// Whether the tester itself was too slow on this machine: there is a result, but it is no measurement.
 pub fn is_short_of_cpu(output: &Output) -> bool {
     output.status.code() == Some(3) && says_short_of_cpu(&String::from_utf8_lossy(&output.stderr))
 }

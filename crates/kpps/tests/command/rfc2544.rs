@@ -1,4 +1,4 @@
-//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: what is found, and that a run
+//! Searches over frame sizes, and RFC 2544, on a system whose rate is known: their results, and that a run
 //! goes on where another ended.
 
 use assert_cmd::Command;
@@ -63,7 +63,7 @@ fn each_size_is_found_and_a_second_run_measures_what_is_missing() {
     let kept = cut(&path);
     assert!(kept > 20);
     let again = document(&kpps(here.path(), &words));
-    // What was kept is as it was, and what was found is the same; noise comes anew.
+    // Kept results are unchanged, and the findings are the same; noise is drawn anew.
     let all = |document: &Value| -> Vec<Value> {
         let sizes = document["sizes"].as_array().unwrap().iter();
         sizes.flat_map(|size| size["trials"].as_array().unwrap().clone()).map(without_age).collect()
@@ -126,8 +126,8 @@ fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     );
     assert_eq!(document(&output)["complete"], false);
 
-    // A reset takes as long as frames are lost: of a command that does nothing, no time; one that fails is
-    // told.
+    // A reset takes as long as frames are lost: no time with a command that does nothing. A command that
+    // fails is reported.
     let words =
         ["rfc2544", "--testbed", "known:700kpps", "--quick", "--size", "64", "--test", "reset", "--reset"];
     let output = kpps(here.path(), &[&words[..], &["false"]].concat());

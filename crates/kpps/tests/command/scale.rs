@@ -50,8 +50,8 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
     }
 }
 
-/// What was measured is found again, an interrupted run says what there is, and the end is that of a run that
-/// was not interrupted.
+/// Measurements are found again, an interrupted run reports its results so far, and the end equals the end of
+/// a run that was not interrupted.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_is_resumed() {

@@ -28,8 +28,8 @@ fn for_a_second(machine: &[&str], pps: f64) -> [f64; 3] {
     [count("sent"), count("sent") - count("delivered"), under_way]
 }
 
-/// With trials of 50 ms the bounds of the NDR are those that a second shows: with the machine's own ring, and
-/// with the longest one that the chip takes; of a receiver, and of apps between two cards.
+/// With trials of 50 ms the bounds of the NDR equal those of trials of a second: with the machine's own ring,
+/// and with the longest ring of the chip; for a receiver, and for apps between two cards.
 #[test]
 fn the_ndr_is_sustained_whatever_the_rings_hold() {
     let longest = "driver.rx_ring=4096";
@@ -68,7 +68,7 @@ fn the_ndr_is_sustained_whatever_the_rings_hold() {
     }
 }
 
-/// The best cell of a grid is called by the rate that is sustained, not by what a ring holds at the end.
+/// The best cell of a grid is chosen by its sustained rate, not by the frames that a ring holds at the end.
 #[test]
 fn the_best_cell_of_a_grid_is_sustained() {
     let machine =
@@ -94,7 +94,7 @@ fn a_short_trial_says_that_a_queue_grew() {
     let above = (682e3 - truth) * 0.05;
     assert!((grew - above).abs() <= 0.1 * above, "{grew} frames, {above} are above the rate");
     assert_eq!(trial["doubts"][0]["what"], "queues-grew", "{trial:#}");
-    // No loss so far, and none that is accepted.
+    // No loss so far, and no loss is accepted.
     let words = ["trial", "--load", "682kpps", "--max-loss", "0"];
     let output = Command::cargo_bin("kpps").unwrap().args(words).args(machine).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

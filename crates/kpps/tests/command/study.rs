@@ -1,4 +1,4 @@
-//! `kpps study` as a user meets it. What it finds is tested in `crates/study`.
+//! `kpps study` as a user meets it. Its findings are tested in `crates/study`.
 
 use assert_cmd::Command;
 use kpps_measure::journal::Journal;
@@ -40,7 +40,7 @@ fn claims_are_one_document_that_the_schema_allows() {
             "rdr2007 R2 exact pass"
         ]
     );
-    // What was predicted blind is a record; the document's value stands beside it.
+    // A blind prediction is a record; the document's value stands beside it.
     assert_eq!(claims[2]["values_blind"]["tx_pps_82542"], 260_700.0);
     assert_eq!(claims[2]["value_document"]["tx_pps_82542"], 260e3);
     assert_eq!(claims[2]["results"][0]["blind"], true);
@@ -48,7 +48,7 @@ fn claims_are_one_document_that_the_schema_allows() {
     assert!(sent > 100e3 && claims[1]["expected"].as_str().unwrap().contains("523,000"), "{document}");
     assert!(std::fs::read_dir(&here).unwrap().next().is_none(), "nothing is written that was not asked for");
 
-    // The schema tells kinds apart: a study is no curve, and a verdict is one of four.
+    // The schema distinguishes kinds: a study is no curve, and a verdict is one of four.
     let mut other = document.clone();
     other["claims"][0]["verdict"] = "maybe".into();
     assert!(jsonschema::validate(&schema(&here), &other).is_err());
@@ -126,7 +126,8 @@ fn what_is_not_there_is_one_line() {
     }
 }
 
-/// What is drawn for a machine is what `grid` takes, and it is another one for another seed.
+/// The constants that are drawn for a machine are those that `grid` uses, and another seed has another
+/// machine.
 #[test]
 fn machines_that_are_drawn_can_be_looked_at() {
     let here = tempfile::tempdir().unwrap();
@@ -211,7 +212,8 @@ fn what_was_kept_is_not_measured_again() {
     assert_eq!(kpps(&here, &arguments).stdout, first.stdout, "the same results, to the last digit");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), lines, "and nothing was measured");
 
-    // What is found is what is told, so it was not measured; of another version it is not found.
+    // The study prints the value from the file, so it was not measured. A value of another version is not
+    // found.
     let document: Value = serde_json::from_slice(&first.stdout).unwrap();
     let pps = document["claims"][0]["values"]["tx_pps"].as_f64().unwrap();
     let told = format!("\"pps\":{pps:?}");
@@ -231,7 +233,7 @@ fn what_was_kept_is_not_measured_again() {
     keep_changed(&|line| line.replacen("\",\"", "\",\"other ", 1));
     assert_eq!(kpps(&here, &arguments).stdout, first.stdout);
 
-    // A number that somebody changed in the file is no measurement.
+    // A number that was changed in the file is no measurement.
     let changed = lines.replace(&told, "\"pps\":123.0");
     std::fs::write(&path, &changed).unwrap();
     let output = kpps(&here, &arguments);

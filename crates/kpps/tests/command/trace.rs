@@ -32,7 +32,7 @@ fn both_regimes_are_told_and_drawn_and_the_files_hold_what_was_seen() {
     assert_eq!(read("wire.pcap").len(), 24 + 1000 * (16 + 60));
 }
 
-/// After the trace nobody asks for Ctrl-C any more: its document must not take longer than the trace.
+/// After the trace Ctrl-C is no longer polled: its document must not take longer than the trace.
 #[test]
 #[cfg(unix)]
 fn a_trace_of_four_times_the_time_takes_about_four_times_the_work() {
@@ -109,8 +109,8 @@ fn a_profile_tells_where_the_time_goes_and_what_a_frame_costs() {
     assert!(first.contains(&"allocate a buffer") && first[0] == "free a buffer", "{first:?}");
     assert!((each(&stock, "allocations") - 1.0).abs() < 0.05, "{stock}");
     assert_eq!(each(&recycled, "allocations"), 0.0);
-    // Those of frame and descriptor, which the card has written. The allocator's are in the cache: a buffer
-    // that was freed just now is taken first.
+    // The misses of frame and descriptor, which the card has written. The allocator's lines are in the cache:
+    // a buffer that was freed just now is taken first.
     assert!(
         (each(&stock, "cache_misses") - each(&recycled, "cache_misses")).abs() < 0.1,
         "{stock} {recycled}"

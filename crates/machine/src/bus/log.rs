@@ -1,10 +1,10 @@
-//! What happened on a bus and around it: a ring of transactions and one of events, filled only while a log is
-//! wanted.
+//! A log of a bus and its environment: a ring of transactions and a ring of events, filled only while a log
+//! is wanted.
 
 use kpps_model::Purpose;
 use std::collections::VecDeque;
 
-/// Who uses the bus.
+/// The user of the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Master {
     /// The bridge, for the CPU.
@@ -15,7 +15,7 @@ pub enum Master {
     Background,
 }
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A card reads receive descriptors.
@@ -99,7 +99,7 @@ pub struct Transaction {
     pub start_ps: u64,
     /// When it was free again. A split read's completion is counted in, though it comes later.
     pub end_ps: u64,
-    /// What for.
+    /// Its purpose.
     pub what: What,
     /// By whom.
     pub master: Master,
@@ -118,11 +118,11 @@ pub struct Event {
     pub at_ps: u64,
     /// The card that it concerns.
     pub slot: u8,
-    /// What.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
-/// What an [`Event`] is.
+/// The kind of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A CPU enters the card's interrupt handler.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 macro_rules! functions {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// What a CPU does, as finely as a profile shows it.
+        /// The functions of a CPU, as finely as a profile shows them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Function {
             $(#[doc = $doc] $variant,)*
@@ -128,7 +128,7 @@ impl Profile {
         self.spent_ps.iter().flatten().sum()
     }
 
-    /// What has been added since `earlier`.
+    /// The increase since `earlier`.
     #[inline]
     pub fn since(&self, earlier: &Profile) -> Profile {
         let mut spent_ps = self.spent_ps;

@@ -1,8 +1,8 @@
 //! Several CPUs: each has its own time, and the one furthest behind runs.
 //!
 //! A CPU runs until it is [`LOOKAHEAD_PS`] ahead of the next action of any other. So CPUs act on cards and on
-//! each other in the order of time, except for that much. They share [`Line`]s, which move between their
-//! caches, and [`Lock`]s, which one of them holds at a time.
+//! each other in the order of time, to within [`LOOKAHEAD_PS`]. They share [`Line`]s, which move between
+//! their caches, and [`Lock`]s, which one of them holds at a time.
 
 use super::{Function, Machine, State};
 use crate::NS;
@@ -145,12 +145,12 @@ impl Default for Line {
     }
 }
 
-/// A spin lock, taken with interrupts off as `spin_lock_irqsave` does, and what it guards.
+/// A spin lock, taken with interrupts off as `spin_lock_irqsave` does, and the data that it guards.
 #[derive(Debug)]
 pub struct Lock<T> {
     value: RefCell<T>,
     line: Line,
-    /// Cache lines of the lock and what it guards.
+    /// Cache lines of the lock and its data.
     lines: u32,
 }
 
@@ -161,7 +161,7 @@ impl<T> Lock<T> {
         Self { value: RefCell::new(value), line: Line::new(), lines }
     }
 
-    /// Takes the lock, and reads or changes what it guards. Not from within itself.
+    /// Takes the lock, and reads or changes its data. It must not be called while the lock is held.
     #[inline]
     pub fn with<R>(&self, machine: &Machine, change: impl FnOnce(&mut T) -> R) -> R {
         machine.without_interrupts(|| change(&mut self.take(machine)))
@@ -181,7 +181,7 @@ impl<T> Lock<T> {
         value
     }
 
-    /// Reads what is guarded without taking the lock. `None` if it is held.
+    /// Reads the data without taking the lock. `None` if it is held.
     #[inline]
     pub fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
         self.value.try_borrow().ok().map(|value| read(&value))

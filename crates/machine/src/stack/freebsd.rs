@@ -47,7 +47,7 @@ pub struct Params {
     pub socket_queue: usize,
     /// The rules of polling(4), for devices that are polled.
     pub polling: Polling,
-    /// Switching to an interrupt thread and back; 0 where handlers run on the stack of what they interrupt.
+    /// Switching to an interrupt thread and back; 0 where handlers run on the stack of the interrupted code.
     pub interrupt_thread_cycles: u64,
     /// A clock interrupt with its time-outs.
     pub clock_cycles: u64,
@@ -82,7 +82,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         self.buffers.check()?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
@@ -220,8 +220,8 @@ pub struct Stack<N: Netdev, H> {
 
 impl<N: Netdev, H: Handler<N>> Stack<N, H> {
     /// Starts the stack for these devices, which become ports 0, 1 …. A driver without interrupts is polled
-    /// by the rules of polling(4). One that wants to be polled after its interrupt has a thread for that,
-    /// with [soft timers](Machine::sleep_until), for which system calls check the clock.
+    /// by the rules of polling(4). A driver that wants to be polled after its interrupt has a thread for
+    /// that, with [soft timers](Machine::sleep_until). System calls check the clock for these.
     pub fn start(machine: &Machine, params: Params, devices: Vec<Attach<N>>, handler: H) -> Self {
         let services: Vec<Service> = devices.iter().map(|attach| attach.service).collect();
         let polled = services.iter().any(|service| matches!(service, Service::Polling { .. }));
@@ -269,7 +269,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally.get()
     }
@@ -382,7 +382,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
             of.count(|t| (t.in_input, t.in_hand) = (t.in_input - 1, t.in_hand + 1));
             let work = self.handler.borrow().work();
             let elements = match work {
-                // What leaves costs `forward_cycles`.
+                // Each frame that is sent costs `forward_cycles`.
                 Work::Bridge | Work::Route { .. } => 0,
                 Work::Elements(elements) => elements,
                 Work::Protocol => {

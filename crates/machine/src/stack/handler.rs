@@ -1,4 +1,4 @@
-//! What becomes of received frames in the kernel: a bridge, a router, a protocol, an application.
+//! Handlers of received frames in the kernel: a bridge, a router, a protocol, an application.
 
 use super::netdev::{IntoBuffer, Netdev};
 use crate::cpu::Machine;
@@ -16,7 +16,7 @@ pub enum Work {
         /// With address translation.
         translates: bool,
     },
-    /// That of so many elements.
+    /// The cost of this number of elements.
     Elements(u32),
     /// Its own, in [`Handler::receive`].
     Protocol,
@@ -31,7 +31,7 @@ pub struct Interface<'a, N: Netdev> {
     pub transmit: &'a dyn Fn(N::Frame) -> bool,
 }
 
-/// What becomes of received frames, in the kernel.
+/// A handler of received frames in the kernel.
 pub trait Handler<N: Netdev>: 'static {
     /// The work for each frame.
     fn work(&self) -> Work;

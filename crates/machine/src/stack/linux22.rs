@@ -5,8 +5,8 @@
 //! `FromDevice`, which queues them again for the Click thread. A polling driver is called by the Click thread
 //! itself, and a frame runs through the whole configuration before the next is taken.
 //!
-//! What the configuration lets leave waits in a Click `Queue` of its port, from which the Click thread's
-//! `ToDevice` gives it to the driver.
+//! Frames to send wait in a Click `Queue` of their port. The Click thread's `ToDevice` gives them to the
+//! driver.
 //!
 //! NAPI came later than 2.2. Here its poll runs where `net_bh` would, with the budget and the fallback to a
 //! thread of the kernels that had it.
@@ -69,7 +69,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
         self.buffers.check()?;
@@ -131,9 +131,9 @@ impl Costs {
     }
 }
 
-/// Where the frames of a port are, and where they were lost. Of those that came in: `from_driver =
+/// Where the frames of a port are, and where they were lost. For received frames: `from_driver =
 /// dropped_backlog + in_backlog + dropped_queue + in_queue + in_hand + consumed` + frames that were sent on.
-/// Of those that leave: `to_device = dropped_device + in_device + to_card`.
+/// For sent frames: `to_device = dropped_device + in_device + to_card`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames the driver handed up.
@@ -407,7 +407,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally.get()
     }

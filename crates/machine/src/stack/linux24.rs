@@ -1,11 +1,11 @@
 //! Linux 2.4 and 2.6: NAPI, the receive softirq, transmit queues; several cards, several CPUs.
 //!
 //! A NAPI driver's interrupt puts its device on the poll list of the CPU that took it. The receive softirq
-//! polls the devices of the list in turn: each for its weight, all together for a budget; what is left then
-//! goes to a thread (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a
-//! device. The softirq gives a frame to the [`Handler`], which consumes it or names the device by which it
-//! leaves. A device's transmit queue stops when the driver refuses a frame, and goes on when the driver has
-//! completed some.
+//! polls the devices of the list in turn: each for its weight, all together for a budget; the rest then goes
+//! to a thread (`ksoftirqd`). Other drivers hand frames to `netif_rx`, whose backlog is polled like a device.
+//! The softirq gives a frame to the [`Handler`], which consumes it or names the device by which it leaves. A
+//! device's transmit queue stops when the driver refuses a frame, and goes on when the driver has completed
+//! some.
 
 mod port;
 mod softirq;
@@ -76,7 +76,7 @@ pub struct Params {
     pub vlan_cycles: u64,
     /// Connection tracking and translation: one packet of a connection that is known.
     pub nat_cycles: u64,
-    /// A packet socket looks at a frame: the list of those who want all frames, the filter, the socket's
+    /// A packet socket examines a frame: the list of protocols that want all frames, the filter, the socket's
     /// memory.
     pub packet_check_cycles: u64,
     /// A packet socket queues a frame: its clone, its source address, the socket's queue.
@@ -85,15 +85,15 @@ pub struct Params {
     pub udp_cycles: u64,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
-    /// Of these, what the softirq does for a segment that it leaves to a process that is in `recv`: the
-    /// prequeue. Without it the softirq does all. `None`: the kernel has no prequeue.
+    /// The part of these for a segment that the softirq leaves to a process in `recv`: the prequeue. Without
+    /// it the softirq does all. `None`: the kernel has no prequeue.
     #[serde(default)]
     pub prequeue_cycles: Option<u64>,
     /// Making a segment or an acknowledgement and sending it as far as the transmit queue.
     pub tcp_ack_cycles: u64,
     /// Waking a process.
     pub wake_cycles: u64,
-    /// From one process to another, with what it finds cold.
+    /// From one process to another, including its cold cache lines.
     pub switch_cycles: u64,
     /// `recv`: into the kernel, to the socket, and back.
     pub receive_call_cycles: u64,
@@ -124,7 +124,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether a stack can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         self.buffers.check()?;
         check(&[
@@ -179,7 +179,7 @@ impl Params {
         ])
     }
 
-    /// A UDP socket of this system, for datagrams in buffers of so many bytes.
+    /// A UDP socket of this system, for datagrams in buffers of `buffer_bytes`.
     pub fn udp_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
         let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
         Socket::new(udp::Costs {
@@ -196,7 +196,7 @@ impl Params {
         })
     }
 
-    /// A packet socket of this system, which takes every frame, in buffers of so many bytes.
+    /// A packet socket of this system, which takes every frame, in buffers of `buffer_bytes`.
     pub fn packet_socket<F: AsRef<[u8]> + 'static>(&self, buffer_bytes: u32) -> Socket<F> {
         let each = (buffer_bytes + self.buffer_overhead_bytes).max(1);
         Socket::new(udp::Costs {
@@ -314,7 +314,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
         }
     }
 
-    /// What has become of the frames that came in, or were to leave, by `port`.
+    /// The fate of the frames that were received, or were to be sent, by `port`.
     pub fn tally(&self, port: usize) -> Tally {
         self.shared.ports[port].tally()
     }

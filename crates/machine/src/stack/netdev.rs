@@ -5,7 +5,7 @@ use crate::cpu::Machine;
 /// How often a driver's timer ticks, in ps.
 const TICK_PS: u64 = 2 * crate::S;
 
-/// What a driver's timer does: `tick` at `first_ps`, and every two seconds from then on.
+/// A driver's timer: it calls `tick` at `first_ps`, and every two seconds from then on.
 pub(super) fn timer(first_ps: u64, tick: impl Fn(&Machine)) -> impl FnOnce(&Machine) {
     move |machine| {
         let mut next_ps = first_ps;
@@ -52,8 +52,8 @@ pub trait Netdev: 'static {
     fn send(&self, fill: &mut dyn FnMut(&mut [u8]) -> usize) -> bool;
 
     /// Sends a frame that was received, here or on another device. `Err` gives it back: the transmit ring was
-    /// full. Some drivers write their tail at once, others at the next [`Netdev::flush`]: those that a
-    /// thread polls, and those that write it once a poll.
+    /// full. Some drivers write their tail at once. Drivers that a thread polls, and drivers that write it
+    /// once a poll, do so at the next [`Netdev::flush`].
     fn forward(&self, frame: Self::Frame) -> Result<(), Self::Frame>;
 
     /// Makes a frame for [`Netdev::forward`]: `fill` writes it into a fresh buffer and returns its length in
@@ -78,13 +78,13 @@ pub trait Netdev: 'static {
     }
 }
 
-/// A frame that gives its buffer back when it is dropped: the stack does not know what a frame is made of.
+/// A frame that gives its buffer back when it is dropped: the stack does not know the type of a frame.
 pub trait IntoBuffer<B> {
     /// The buffer.
     fn into_buffer(self) -> B;
 }
 
-/// What has to follow an interrupt handler.
+/// The work that an interrupt handler has raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raised {
     /// Nothing.
@@ -106,7 +106,7 @@ pub enum NextPoll {
     Interrupt,
 }
 
-/// What a poll did.
+/// The work of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polled {
     /// Frames received.

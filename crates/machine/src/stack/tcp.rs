@@ -1,11 +1,11 @@
 //! The receiving half of a TCP connection: which segments the kernel keeps, the window that it offers, and
 //! when it acknowledges.
 //!
-//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2):
-//! one acknowledgement for two segments, and at once for a segment out of order and for one that fills a
-//! gap. The window depends on the socket's memory, which is counted in whole packet buffers, so a
-//! connection with small segments gets a small window. Left out: urgent data, SACK, window scaling,
-//! collapsing of queued segments. The caller charges all costs.
+//! The rules are those of Linux 2.6.11's public source, which follow RFC 793 and RFC 5681 (section 4.2): one
+//! acknowledgement for two segments, and at once for a segment that is out of order or fills a gap. The
+//! window depends on the socket's memory, which is counted in whole packet buffers, so a connection with
+//! small segments gets a small window. Left out: urgent data, SACK, window scaling, collapsing of queued
+//! segments. The caller charges all costs.
 //!
 //! The sending half is [`Sending`].
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The largest window without scaling.
 const WINDOW_MOST: u32 = 65_535;
-/// The window that so much memory allows: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
+/// The window that `memory` bytes allow: a quarter is for packets' overhead (`tcp_adv_win_scale` = 2).
 const fn space(memory: u32) -> u32 {
     memory - memory / 4
 }
@@ -46,7 +46,7 @@ struct Kept<B> {
     buffer: B,
 }
 
-/// What has become of segments.
+/// The fate of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Segments kept.
@@ -63,17 +63,17 @@ pub struct Tally {
 pub struct Connection<B> {
     /// The byte expected next.
     next: u64,
-    /// What was acknowledged last, and the window with it.
+    /// The last acknowledged number, and the window with it.
     acknowledged: u64,
     window: u32,
-    /// What the window may grow to for now (`rcv_ssthresh`).
+    /// The present limit of the window (`rcv_ssthresh`).
     threshold: u32,
     /// The peer's segments, as they are seen to be (`rcv_mss`).
     segment: u32,
     /// Acknowledgements that are sent at once: at first, so that a new connection's window grows, and after a
     /// segment that had come before or lay outside the window (`tcp_enter_quickack_mode`).
     quick: u32,
-    /// The most memory that it may hold, and what it holds, in bytes.
+    /// The most memory that it may hold, and the memory that it holds, in bytes.
     most: u32,
     memory: u32,
     queue: VecDeque<Kept<B>>,
@@ -176,7 +176,7 @@ impl<B> Connection<B> {
         self.window
     }
 
-    /// What has become of segments.
+    /// The fate of segments.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -186,7 +186,7 @@ impl<B> Connection<B> {
         self.quick = self.quick.max((self.window / (2 * self.segment)).clamp(2, 16));
     }
 
-    /// Where a sequence number is in all that was ever sent: nearest to what is expected.
+    /// The position of a sequence number in the whole stream: nearest to the expected one.
     fn place(&self, sequence: u32) -> u64 {
         self.next.wrapping_add_signed((sequence.wrapping_sub(self.next as u32) as i32).into())
     }

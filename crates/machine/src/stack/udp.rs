@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// Ethernet, IPv4 and UDP headers, which no process gets to see.
 pub const HEADER_BYTES: usize = 42;
 
-/// What a socket holds, and what is done for a datagram, in clock cycles of the host's CPU.
+/// The capacity of a socket, and the work for a datagram in clock cycles of the host's CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// Datagrams that fit its buffer.
@@ -100,7 +100,7 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
         self.0.costs.capacity
     }
 
-    /// What has become of its datagrams.
+    /// The fate of its datagrams.
     pub fn tally(&self) -> Tally {
         self.0.tally.get()
     }

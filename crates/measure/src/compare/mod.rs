@@ -154,7 +154,7 @@ fn judge(rows: &mut [Compared], significance: f64, threshold: f64) {
         rows[at].p_adjusted = Some(adjusted);
     }
     for row in rows {
-        // What repeats is judged already.
+        // Rows that repeat are judged already.
         let Some(p_adjusted) = row.p_adjusted else { continue };
         let up = row.other.median > row.first.median || row.change.is_some_and(|change| change > 0.0);
         row.finding = if p_adjusted <= significance {

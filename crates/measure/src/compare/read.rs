@@ -278,8 +278,9 @@ impl Results {
     }
 }
 
-/// What is no difference whatever its share: instructions for a frame, other events for a frame. Two runs of
-/// one driver on a busy host had 0.034 and 0.036 register writes for a frame, in bursts of up to 32.
+/// A difference below this counts as none, whatever its share: instructions for a frame, other events for a
+/// frame. Two runs of one driver on a busy host had 0.034 and 0.036 register writes for a frame, in bursts of
+/// up to 32.
 const FEW_INSTRUCTIONS: f64 = 1.0;
 const FEW: f64 = 0.005;
 
@@ -292,7 +293,7 @@ const CPU_TIME: Quantity<'_> = ("CPU time", "ns a frame", Better::Lower);
 /// things in different documents.
 ///
 /// # Errors
-/// The first one that is not, in one line.
+/// The first number that is impossible, in one line.
 fn possible(name: &str, value: &Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| possible(name, value)),

@@ -71,7 +71,7 @@ mod tests {
     use kpps_results::Ledger;
     use std::convert::Infallible;
 
-    /// Forwards so many frames a second, and has a buffer for some more.
+    /// Forwards `pps` frames a second, and has a buffer for some more.
     fn system(pps: f64, buffer: f64) -> impl FnMut(Pattern) -> Result<Trial, Infallible> {
         move |ask| {
             let (load_pps, seconds) = match ask {

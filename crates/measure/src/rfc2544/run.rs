@@ -68,7 +68,7 @@ impl FromStr for Test {
     }
 }
 
-/// What is measured, and how long and how often.
+/// The measurements, and how long and how often each is made.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The frame sizes.
@@ -170,8 +170,8 @@ impl AtSize<'_, '_> {
         self.runner.trial(name, self.sizes, pattern)
     }
 
-    /// A trial whose lost frames tell times of the device under test: the tester may not be its limit. What a
-    /// port missed and did not count may be the device's loss.
+    /// A trial whose lost frames give times of the device under test: the tester must not be its limit.
+    /// Frames that a port missed and did not count may be the device's loss.
     fn trial_of_the_device(&mut self, name: &str, pattern: Pattern) -> Result<Trial, Error> {
         let trial = of_the_device(|| self.trial(name, pattern))?;
         match trial.limit() {
@@ -323,8 +323,8 @@ impl AtSize<'_, '_> {
         };
         let seconds = self.plan.trial_s;
         let name = format!("reset by {command}, {throughput} pps, {seconds} s");
-        // The tester keeps up without a reset. What it cannot send during one is lost to it, too: a device
-        // that restarts may take the link down.
+        // The tester keeps up without a reset. Frames that it cannot send during a reset count as lost by the
+        // reset, too: a device that restarts may take the link down.
         self.trial_of_the_device(&format!("before {name}"), Pattern::Rate(throughput, seconds))?;
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {

@@ -11,7 +11,7 @@ pub struct Bisection {
     upper: f64,
     max_pps: f64,
     met: bool,
-    /// What makes loads from `upper` on too high, if it is the tester.
+    /// The tester's limit that makes loads from `upper` on too high, if there is one.
     limited_by: Option<Limit>,
     trials: Vec<Trial>,
 }

@@ -36,13 +36,14 @@ impl Goal {
         Self { trial_s, sum_s: self.sum_s * scale, confirm_s: self.confirm_s * scale, ..self }
     }
 
-    /// The goal, each lower bound of which is confirmed by a trial of the longest length. A goal whose usual
-    /// trial is as long stays as it is.
+    /// The goal with each lower bound confirmed by a trial of the longest length. A goal whose usual trial is
+    /// as long stays as it is.
     ///
-    /// What the bucket of a shaper holds when a trial begins passes at any rate, and so does what fits into a
-    /// buffer. That hides a load that is too high from trials of the usual length, less the longer they are.
-    /// But a long trial also meets more of what loses a few frames now and then, and one of those must not
-    /// decide. So of two such trials the one that lost less counts; a second one is made only after a loss.
+    /// The burst that the bucket of a shaper allows when a trial begins passes at any rate, and so do the
+    /// frames that fit into a buffer. That hides a load that is too high from trials of the usual length,
+    /// less the longer they are. But a long trial also meets more of the events that lose a few frames now
+    /// and then, and a single event must not decide. So of two such trials the trial that lost less counts; a
+    /// second trial is made only after a loss.
     #[must_use]
     pub fn confirmed(self) -> Self {
         let longest_s = self.longest_s();
@@ -63,8 +64,8 @@ impl Goal {
 
     /// Whether a trial is one of low loss; `None` if it does not say.
     ///
-    /// What was lost of what was sent is the device's, whatever the tester could not send. The reverse does
-    /// not hold: without loss a load that the tester did not sustain is not shown to be carried, unless
+    /// Lost frames among the sent ones are the device's loss, whatever the generator shortfall. The reverse
+    /// does not hold: without loss a load that the tester did not sustain is not shown to be carried, unless
     /// something else [disturbed](Trial::is_disturbed) it: then the rate that was really sent is.
     ///
     /// Frames by which queues grew are lost in the long run. If only they exceed the goal, by less than its
@@ -84,7 +85,7 @@ impl Goal {
         }
     }
 
-    /// The longest trial, in s: one that decides a load by itself, whatever its loss.
+    /// The longest trial, in s. It decides a load by itself, whatever its loss.
     pub fn longest_s(&self) -> f64 {
         let exceeds = (self.sum_s * self.exceed_ratio / self.trial_s).floor() + 1.0;
         self.enough_s().max(exceeds * self.trial_s)
@@ -101,7 +102,7 @@ impl Goal {
         longest.is_some_and(|trial| !trial.is_steady() && self.is_low(trial).is_none())
     }
 
-    /// What the [confirming](Self::confirmed) trials of a load say of it.
+    /// The outcome of the [confirming](Self::confirmed) trials of a load.
     ///
     /// A loss beyond the goal of at most the width of the bounds lowers the bound by as much. A larger one
     /// refutes it. Trials that the tester limits say nothing; if all are of that kind, no more can be
@@ -120,12 +121,12 @@ impl Goal {
         }
     }
 
-    /// Whether a trial is one that confirms a lower bound.
+    /// Whether a trial confirms a lower bound.
     fn is_confirming(&self, trial: &Trial) -> bool {
         self.confirm_s > 0.0 && trial.seconds >= self.confirm_s * (1.0 - SLACK)
     }
 
-    /// Whether these trials make a load a lower bound but for a trial that confirms it.
+    /// Whether these trials make a load a lower bound that lacks only a confirming trial.
     pub(super) fn wants_confirmation<'t>(&self, trials: impl Iterator<Item = &'t Trial> + Clone) -> bool {
         self.needs_confirmation()
             && self.confirmed_by(trials.clone()) == Confirmation::Open
@@ -191,8 +192,8 @@ impl Goal {
         }
     }
 
-    /// The share of a load that was really sent in these trials, of which the best ones of low loss count
-    /// that are enough to make it a lower bound. Below 1 only if something disturbed them.
+    /// The share of a load that was really sent in these trials. Of the trials with low loss, the best count,
+    /// as many as make the load a lower bound. The share is below 1 only if something disturbed them.
     pub fn sent_share<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let low = trials.into_iter().filter(|trial| self.is_low(trial) == Some(true));
         let mut low: Vec<_> = low.map(|trial| (trial.sent_share(), trial.seconds)).collect();
@@ -230,10 +231,10 @@ impl Goal {
     }
 }
 
-/// So many trials, at most, confirm a lower bound.
+/// The most trials that confirm a lower bound.
 const CONFIRMING: usize = 2;
 
-/// What the longest trials of a load say of it.
+/// The outcome of the longest trials of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Confirmation {
     /// Too few trials.
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
     use kpps_results::Disturbance;
 
-    /// So many trials of these lengths and loss ratios, at 1 Gpps, so that ratios are exact.
+    /// Trials by number, length and loss ratio, at 1 Gpps, so that ratios are exact.
     fn trials(of: &[(u32, f64, f64)]) -> Vec<Trial> {
         let each = |&(count, seconds, loss_ratio): &(u32, f64, f64)| {
             let sent = (1e9 * seconds).round();
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(tenth.judge(&trials(&[(11, 0.1, 0.0), (10, 0.1, 0.1)])), Bound::Lower);
     }
 
-    /// What a trial says of its load: by its loss, by what the tester could not send, and why, and by queues
+    /// A trial's verdict on its load: by the loss, by the generator shortfall and its reason, and by queues
     /// that grew.
     #[test]
     fn what_was_lost_of_what_was_sent_counts_whatever_was_not_sent() {
@@ -315,7 +316,7 @@ mod tests {
             (of(2000, None, 0, 0), None, None),
             (of(2000, None, 50, 0), Some(false), None),
             (of(2000, None, 5000, 0), Some(false), Some(false)),
-            // A disturbance: what was sent was carried.
+            // A disturbance: the sent frames were carried.
             (of(80, Some(80), 0, 0), Some(true), Some(true)),
             (of(80, Some(80), 5000, 0), Some(false), Some(false)),
             // Queues that grew: by more than the bounds may be apart, or by little.
@@ -365,7 +366,8 @@ mod tests {
                 (goal.judge(&trials), goal.wants_confirmation(trials.iter()), goal.sustained_share(&trials));
             assert_eq!(found, (judged, wants, share), "{of:?}");
         }
-        // What was not sent was not carried; what the tester limits says nothing, and is not tried for ever.
+        // Frames that were not sent were not carried. A trial that the tester limits decides nothing, and is
+        // not repeated for ever.
         let long = |shortfall, disturbed| {
             let sent = 11_000 - shortfall;
             let trial = Trial { seconds: 11.0, sent, shortfall, delivered: sent, ..Trial::default() };

@@ -3,7 +3,7 @@
 //! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
 //! no testbed and no clock, and continues from trials of an earlier run.
 //!
-//! What a trial says of a load is in [`Goal::is_low`]. A trial whose load the tester itself could not
+//! [`Goal::is_low`] has a trial's verdict on its load. A trial whose load the tester itself could not
 //! sustain, without a loss, decides nothing. Two of them at a load, and more of them than others, mean that
 //! the load is beyond the tester; five, if it has reached clearly more elsewhere. The search goes on below
 //! what the tester reached there. A trial that something disturbed is no such limit: it counts for the rate
@@ -191,8 +191,8 @@ impl Search {
         high.map(Trial::running_share).reduce(f64::max).unwrap_or(1.0)
     }
 
-    /// What the device under test delivers in the long run at a load, in frames per second, as far as the
-    /// tester sent it; `None` if no trial there says so.
+    /// The rate that the device under test delivers in the long run at a load, in frames per second, as far
+    /// as the tester sent the load; `None` if no trial there shows it.
     fn delivered_at(&self, load_pps: f64) -> Option<f64> {
         let trial = self.all_at(load_pps).find(|trial| !self.is_limited(trial))?;
         let carried = trial.sent as f64 * (1.0 - trial.sustained_loss_ratio());
@@ -261,7 +261,7 @@ impl Search {
         }
     }
 
-    /// A load that halves the distance of the bounds, as a ratio; one that was measured already if it is
+    /// A load that halves the distance of the bounds, as a ratio; a load that was measured already if that is
     /// near.
     fn between(&self, target: &Goal, lower: f64, upper: f64) -> f64 {
         let middle = grid((lower * upper).sqrt(), f64::round);
@@ -290,14 +290,14 @@ impl Search {
     }
 }
 
-/// So many trials that the tester limits mean that a load is beyond it.
+/// The number of trials limited by the tester which show that a load is beyond the tester.
 const LIMITED: usize = 2;
 /// The same where the tester has done clearly more at another load: then something else disturbs it, as a
 /// rule.
 const DISTURBED: usize = 5;
 /// How many times as long a trial is as the one before it at its load, in which queues grew.
 const LONGER: f64 = 4.0;
-/// So many times more is clearly more.
+/// The factor from which on a rate is clearly higher.
 const CLEARLY: f64 = 1.25;
 /// How far below the rate that the tester reached it is asked for the next time, as a share: it must not be
 /// at its limit again.
@@ -450,8 +450,9 @@ mod tests {
         assert!((190e3..=201e3).contains(&lower), "{lower}");
     }
 
-    /// What a busy machine can send varies, and no load near it is measured. A device that delivers a tenth
-    /// of that is found all the same; so is one that delivers less when it is overloaded.
+    /// The limit of a busy machine's generator varies, and no load near it is measured. The search finds the
+    /// rate of a device that delivers a tenth of that all the same, and of a device that delivers less when
+    /// it is overloaded.
     #[test]
     fn a_generator_whose_limit_varies_does_not_hide_a_slow_device() {
         for overloaded_share in [1.0, 0.1] {
@@ -470,8 +471,7 @@ mod tests {
             }
             let found = search.found(&Goal::NDR);
             assert!(has_found(&found, 20e3, 0.005) && found.limited_by.is_none(), "{found:?}");
-            // What it loses of what was sent bounds it from above, so the search may pass loads between the
-            // two.
+            // Its loss of sent frames bounds it from above, so the search may pass loads between the two.
             let mrr_pps = search.mrr_pps().unwrap();
             let least = if overloaded_share < 1.0 { 1.9e3 } else { 19e3 };
             assert!((least..=20_001.0).contains(&mrr_pps), "{mrr_pps}");
@@ -526,8 +526,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What a bucket holds at first passes at any rate and shows in no trial of a second. The rate that
-        /// is found is the one that is sustained, but for what the bucket is in a long trial.
+        /// The initial burst of a bucket passes at any rate and shows in no trial of a second. The search
+        /// finds the sustained rate, plus the bucket's share of a long trial.
         #[test]
         fn a_bucket_is_no_capacity(pps in 2e3..200e3, holds in 0.0..0.03, paused in 0.0..0.02) {
             let bucket = (pps * holds) as u64;
@@ -591,8 +591,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Trials of 50 ms end long before such a queue is full. The rate that is found is the one that is
-        /// sustained all the same.
+        /// Trials of 50 ms end long before such a queue is full. The search finds the sustained rate all the
+        /// same.
         #[test]
         fn a_queue_is_no_capacity(
             pps in 20e3..1.4e6, room in 0_u64..1_000_000, width in 0.005..0.05, confirmed: bool,
@@ -621,9 +621,9 @@ mod tests {
             }
         }
 
-        /// On a busy host almost every trial is disturbed: pauses cost frames, and around them the load is
-        /// what it should be. A device loses what is above its rate then. Both bounds are true, and as close
-        /// as the pauses allow.
+        /// On a busy host almost every trial is disturbed: pauses cost frames, and around them the load is as
+        /// requested. A device loses the frames above its rate then. Both bounds are true, and as close as
+        /// the pauses allow.
         #[test]
         fn a_busy_host_does_not_hide_the_device(pps in 2e3..200e3, seed in 0_u64..1000) {
             let mut search = Search::new(vec![Goal::NDR, Goal::PDR], 1000.0, LINE);
@@ -633,7 +633,7 @@ mod tests {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let paused = if random >> 61 == 0 { 0.0 } else { (random >> 40 & 0xff) as f64 / 255.0 * 0.02 };
                 let due = load as u64;
-                // What the generator sends at most, and what is left of it beside the others.
+                // The most that the generator sends, and the rest of it beside the others.
                 let ran_pps = load.min(300e3);
                 let sent = (ran_pps * (1.0 - paused)) as u64;
                 let carried = sent.min((pps * (1.0 - paused)) as u64);

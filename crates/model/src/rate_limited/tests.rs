@@ -160,7 +160,7 @@ fn invalid_descriptors_are_counted_and_end() {
     assert!(nic.tally().closes());
 }
 
-/// A frame of UDP with so many bytes behind its headers.
+/// A UDP frame with `bytes` bytes behind its headers.
 fn datagram(port: u8, bytes: usize) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -169,7 +169,8 @@ fn datagram(port: u8, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// A card with so many queues, each with a ring of 8 at `RX` and so on, 128 bytes apart, and `buffers` in it.
+/// A card with `queues` queues. Each has a ring of 8 descriptors with `buffers` buffers. The rings begin at
+/// `RX`, 128 bytes apart.
 fn queues(testbed: &mut Testbed, queues: u32, buffers: u32) -> RateLimitedNic {
     let params = Params { rx_queues: queues, rx_fetch: 4, rx_fifo_bytes: 4096, ..params(Timer::FirstFrame) };
     let mut nic = RateLimitedNic::new(params);

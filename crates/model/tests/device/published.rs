@@ -17,12 +17,12 @@ fn every() -> impl Iterator<Item = Bench> {
     Chip::ALL.into_iter().map(|chip| Bench::ready(Bench::params(chip), 64))
 }
 
-/// Those that insert checksums.
+/// The chips that insert checksums.
 fn summing() -> impl Iterator<Item = Bench> {
     every().filter(|b| b.nic.params().chip.has_checksum_offload())
 }
 
-/// Those that segment.
+/// The chips that segment.
 fn segmenting() -> impl Iterator<Item = Bench> {
     every().filter(|b| b.nic.params().chip.has_tso())
 }
@@ -158,7 +158,7 @@ fn cve_2017_9310_an_initial_head_outside_of_the_ring() {
     });
 }
 
-/// A ring of length 0, or one that is moved while frames arrive, hit an assertion.
+/// A ring of length 0, or a ring that is moved while frames arrive, hit an assertion.
 #[test]
 fn asserts_on_ring_length_0_and_base_moved() {
     every().for_each(ring_length_0_and_base_moved);
@@ -385,7 +385,7 @@ impl Host for OwnRegisters {
     }
 }
 
-/// The card was told to write into its own registers. Here a host cannot even express a
+/// The driver points the card's writes at the card's own registers. Here a host cannot even express a
 /// re-entry: it is borrowed while the card works.
 #[test]
 fn cve_2023_3019_dma_into_own_registers() {

@@ -17,7 +17,7 @@ fn a_full_fifo_is_counted_by_its_cause() {
     }
     let t = *b.nic.tally();
     let kept = 48 * 1024 / (64 + u64::from(b.nic.params().rx_fifo_overhead_bytes));
-    // Those that were fetched before the tail moved back got in.
+    // Frames got in by descriptors that were fetched before the tail moved back.
     assert_eq!(t.in_fifo, kept);
     assert_eq!(t.dropped.fifo_no_descriptor, 1000 - kept - t.to_host);
     assert_eq!(t.dropped.fifo_engine, 0);

@@ -318,7 +318,7 @@ fn transmit_is_serial_fetch_read_engine() {
     for (i, r) in reads.iter().enumerate() {
         assert_eq!(r.requested, first + i as u64 * (160 * NS + engine));
     }
-    // Each frame leaves 72 byte times after its data is there.
+    // Each frame leaves 72 byte times after the arrival of its data.
     for (r, (left, _)) in reads.iter().zip(&b.m.sent) {
         assert_eq!(*left, r.end + 72 * 8 * NS);
     }
@@ -405,7 +405,7 @@ fn throttle_keeps_interrupts_apart() {
 fn a_fetch_takes_several_bursts_until_the_chip_is_full_or_the_tail_is_reached() {
     let params = Params { rx_burst_descriptors: 16, ..chip_with(0, 0) };
     let mut b = Bench::ready(params, 256);
-    // What `ready` fetched is used up, 64 frames; then four bursts fetch the next 64.
+    // The descriptors that `ready` fetched are used up after 64 frames; then four bursts fetch the next 64.
     for i in 0..64 {
         b.arrive(&frame(i, 60));
         b.pass(US);

@@ -181,7 +181,7 @@ fn the_ring_wraps_and_nothing_beyond_it_is_touched() {
         let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
         b.set(reg::TXDCTL, dctl::descriptors(0, 0, packed));
         b.set(reg::TIDV, 1);
-        // What lies behind the ring would send if it were fetched.
+        // The descriptors behind the ring would send if they were fetched.
         for i in 8..32 {
             b.m.set_words(TX_RING + 16 * i, [TX_BUFFERS, 99 | 3 << 24]);
         }

@@ -18,7 +18,7 @@ fn cargo(subcommand: &str, features: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([subcommand, "--offline", "--quiet", "--package", "kpps-netstack"]);
     cargo.args(["--no-default-features", "--features", features]);
-    // What checks the crates of `make test` has no say here.
+    // The wrapper that checks the crates of `make test` is not used here.
     cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUSTC_WORKSPACE_WRAPPER");
     cargo
 }

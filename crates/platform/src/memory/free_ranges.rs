@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// From where on something is looked for, what it is, and where it starts.
+    /// The address from which a range is searched, its specification, and where it starts.
     #[test]
     fn the_lowest_place_that_will_do() {
         let spec = |bytes, align, boundary| DmaSpec { bytes, align, boundary, max_address: u64::MAX };

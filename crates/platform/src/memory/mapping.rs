@@ -19,7 +19,7 @@ impl Mapping {
     /// The whole `file`, shared with other processes that map it.
     ///
     /// # Errors
-    /// Those of `mmap`.
+    /// Errors of `mmap`.
     pub fn file(file: &File) -> io::Result<Self> {
         MmapRaw::map_raw(file).map(Self)
     }
@@ -27,7 +27,7 @@ impl Mapping {
     /// At least `bytes` of ordinary pages.
     ///
     /// # Errors
-    /// Those of `mmap`.
+    /// Errors of `mmap`.
     pub fn ordinary(bytes: usize) -> io::Result<Self> {
         Self::anonymous(MmapOptions::new().len(bytes))
     }

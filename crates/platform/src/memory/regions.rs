@@ -67,7 +67,7 @@ impl Memory {
     /// The memory of a guest, shared through `file`: the device sees its first byte at 0.
     ///
     /// # Errors
-    /// Those of `mmap`.
+    /// Errors of `mmap`.
     pub fn shared(file: &File) -> io::Result<Self> {
         Self::whole(Mapping::file(file)?)
     }
@@ -75,7 +75,7 @@ impl Memory {
     /// New memory of this process, for a device modelled in it, which sees its first byte at 0.
     ///
     /// # Errors
-    /// Those of `mmap`.
+    /// Errors of `mmap`.
     pub fn private(bytes: usize) -> io::Result<Self> {
         Self::whole(Mapping::ordinary(bytes)?)
     }
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(buffer.bytes(), other.bytes());
     }
 
-    /// The driver looks at a ring while the device writes it, on another thread. Miri finds a data race.
+    /// The driver reads a ring while the device writes it, on another thread. Miri finds a data race.
     #[test]
     fn a_device_writes_a_ring_while_the_driver_reads_it() {
         let memory = Memory::private(2 << 20).unwrap();

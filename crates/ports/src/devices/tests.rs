@@ -9,12 +9,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A kernel whose drivers take what they are offered, by `driver_override` or by vendor.
+/// A kernel whose drivers take the devices that they are offered, by `driver_override` or by vendor.
 struct Fake {
     root: PathBuf,
-    /// This one refuses.
+    /// The driver that refuses.
     refuses: Option<&'static str>,
-    /// Those of eth0; `None` if it does not tell.
+    /// The addresses of eth0; `None` if it does not report them.
     addresses: Option<Vec<IpAddr>>,
 }
 

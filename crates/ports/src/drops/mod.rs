@@ -3,7 +3,8 @@
 //! Since Linux 5.17 the kernel says why it drops a packet (`enum skb_drop_reason`), and it always said where,
 //! at the tracepoint `kfree_skb`. A program at that tracepoint counts the test frames among the dropped
 //! packets: by reason, function, network namespace and interface. It sees each dropped packet of the host, in
-//! all namespaces, also one that another counter has. A packet of several frames (GSO) counts as that many.
+//! all namespaces, also one that another counter has. A packet of several frames (GSO) counts as the number
+//! of its frames.
 //!
 //! The program is made here from the kernel's own description of its types, so it needs no compiler and fits
 //! the running kernel. It takes root, or `CAP_BPF` and `CAP_PERFMON`.
@@ -75,8 +76,8 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// Starts to count. What the kernel drops at `own` interfaces of this thread's namespace after it has
-    /// shown it to packet sockets is not counted: there the tester has received it.
+    /// Starts to count. Packets that the kernel drops at `own` interfaces of this thread's namespace, after
+    /// packet sockets have seen them, are not counted: there the tester has received them.
     ///
     /// # Errors
     /// The kernel is older than 5.17, does not describe its types, or does not permit it.
@@ -116,7 +117,7 @@ impl Drops {
     /// Begins anew, and counts only the frames of this trial. `None` counts all packets.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn count(&self, trial: Option<u32>) -> io::Result<()> {
         let ranges =
             [PACKET_SOCKET, RELEASE].map(|name| Symbols::of_kernel().range(name).unwrap_or_default());
@@ -134,10 +135,10 @@ impl Drops {
         Ok(())
     }
 
-    /// What was dropped since the last [`count`](Self::count).
+    /// The drops since the last [`count`](Self::count).
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn read(&self) -> io::Result<Vec<Dropped>> {
         let mut all = Vec::new();
         for key in self.counts.keys()? {
@@ -178,7 +179,7 @@ mod tests {
     use kpps_frames::{Mac, Size, Tag, tag};
     use kpps_namespaces::{Net, skip};
 
-    /// Sends so many frames of a trial from `a`, in both of its directions.
+    /// Sends `frames` frames of a trial from `a`, in both of its directions.
     fn send(trial: u32, frames: u32, to_mac: Mac) {
         let place = tag::Place::default().of_trial(trial);
         let interface = Interface::find("a").unwrap();

@@ -85,7 +85,7 @@ pub(super) fn program(layout: &Layout, settings: i32, counts: i32) -> Option<Vec
     program.finish()
 }
 
-/// Writes the key but for the interface's name. Then `R6` is the interface or 0, `R7` the packet, and `R8`
+/// Writes the key without the interface's name. Then `R6` is the interface or 0, `R7` the packet, and `R8`
 /// the settings.
 fn key(program: &mut Assembler, layout: &Layout, settings: i32) {
     program.set(R9, Register(R1)).value_of(R8, settings).set(R0, Value(0));

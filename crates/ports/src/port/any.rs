@@ -143,7 +143,7 @@ impl AnyPort {
         }
     }
 
-    /// Checks that the port named so sends frames of so many bytes, without FCS and VLAN tag.
+    /// Checks that this port, called `name`, sends frames of `bytes` bytes, without FCS and VLAN tag.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -154,7 +154,7 @@ impl AnyPort {
     /// The station address. A UDP socket has a made-up one, which is never sent.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         match self {
             #[cfg(target_os = "linux")]

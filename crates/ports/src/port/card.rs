@@ -1,7 +1,7 @@
 //! Our driver on a card as a port.
 //!
 //! The service schedules polls. It is asked at every [`Port::receive`], once a burst. While it sleeps, a
-//! program that runs anyway (because another port is busy) polls the rings all the same, which costs a load
+//! program that runs anyway (because another port is busy) polls the rings nevertheless, which costs a load
 //! from memory; only [`wait`](super::wait()) waits for the interrupt. An interrupt is handled in this order:
 //! read ICR and mask (the driver), so that the card deasserts its line; unmask the line, which the kernel had
 //! masked; poll.
@@ -28,12 +28,12 @@ pub trait Line {
     /// Takes an interrupt, if one comes within this time. The line is masked from then on.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn wait(&mut self, at_most: Duration) -> io::Result<bool>;
     /// Unmasks the line.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn enable(&self) -> io::Result<()>;
     /// The descriptor that becomes readable with an interrupt.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
@@ -162,7 +162,7 @@ impl<P: Platform + Clone, L: Line> CardPort<P, L> {
         Ok(true)
     }
 
-    /// Tells the service that there may be work.
+    /// Notifies the service that there may be work.
     fn wake(&mut self) -> Result<(), Trouble> {
         let control = &mut self.device.control;
         let ours = match &mut self.server {

@@ -222,7 +222,7 @@ impl Trouble {
     }
 }
 
-/// What [`wait`](wait()) needs of a port.
+/// A port, as [`wait`](wait()) uses it.
 pub trait Wake {
     /// When the port must be polled.
     fn next_poll(&self) -> NextPoll;
@@ -258,7 +258,7 @@ pub trait Port: Wake {
     /// where the port has it. That time does not contain the delay until this program runs.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive).
+    /// Errors of [`receive`](Self::receive).
     fn receive_stamped(
         &mut self,
         budget: usize,

@@ -225,7 +225,7 @@ fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
     Ok(chips)
 }
 
-/// What all ports are opened with.
+/// The resources that all ports share when they are opened.
 struct Supplies<'s> {
     domain: Option<&'s Domain>,
     memory: &'s Memory,

@@ -16,7 +16,7 @@ const SPIN_NS: u64 = 200_000;
 /// [`Port::woken`](super::Port::woken) of every port afterwards.
 ///
 /// # Errors
-/// Those of poll(2).
+/// Errors of poll(2).
 pub fn wait(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
     let mut left_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
     for port in ports {

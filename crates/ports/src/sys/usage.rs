@@ -11,7 +11,7 @@ pub struct CpuTime {
     pub system: Duration,
 }
 
-/// The CPU time of all threads of this process so far. `None` if the system does not tell.
+/// The CPU time of all threads of this process so far. `None` if the system does not report it.
 pub fn cpu_time() -> Option<CpuTime> {
     // SAFETY: all zeroes is a valid value of this struct of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -115,7 +115,7 @@ impl Rig {
         self.fixture.borrow_mut().inject(frame).unwrap();
     }
 
-    /// What the port receives now.
+    /// The frames that the port receives now.
     fn receive(&mut self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         self.port
@@ -165,7 +165,7 @@ fn every_service_takes_all_frames_in() {
             }
             for _ in 0..60 {
                 rig.advance(2000);
-                // What `wait` leads to.
+                // `wait` leads to this call.
                 rig.port.woken().unwrap();
                 all.extend(rig.receive());
             }

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take to hand frames over.
+/// The longest wait for frames on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The ends of the cable.
@@ -23,10 +23,11 @@ fn with_cable(test: impl FnOnce() + Send + 'static) {
     with_queues(1, test);
 }
 
-/// The same with a cable of several queues, of which the n-th ones belong together.
+/// The same with a cable of several queues. The n-th queues of both ends belong together.
 fn with_queues(queues: u32, test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
-        // What this thread opens and starts from now on is in there, and it goes with the last of that.
+        // Sockets and threads of this thread are in the new namespace from now on. It vanishes with the last
+        // of them.
         if kpps_namespaces::unshare().is_err() {
             skip::needs("root, to make a network namespace");
             return;
@@ -112,7 +113,7 @@ fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>
     arrived
 }
 
-/// Waits for so many frames, and a little for more.
+/// Waits for `least` frames, and then briefly for more.
 fn all_that_come(to: &mut AnyPort, least: usize) -> Vec<Vec<u8>> {
     let (begun, mut arrived) = (Instant::now(), Vec::new());
     let mut take = |arrived: &mut Vec<Vec<u8>>| {
@@ -159,7 +160,7 @@ fn each_arrives(kinds: [&'static str; 2], queues: u32) {
     });
 }
 
-/// What does not fit the interface is not sent, and counted.
+/// Frames that do not fit the interface are counted instead of sent.
 fn too_long_is_told(kinds: [&'static str; 2]) {
     with_cable(move || {
         let [mut near, mut far] = ports(kinds);
@@ -217,7 +218,8 @@ fn xdp_each_arrives() {
     each_arrives(["xdp", "xdp"], 3);
 }
 
-/// Sends a hundred frames to `to` by each of its queues: so many of each come, and nothing else does.
+/// Sends a hundred frames to `to` by each queue of the peer. The frames that arrive of each are as
+/// `expected`, and no other frame arrives.
 fn by_each_queue(to: &str, expected: [u16; 4]) {
     let [mut to, from @ ..] = named([to, "xdp:near0:0", "xdp:near0:1", "xdp:near0:2", "xdp:near0:3"]);
     for (stream, mut from) in from.into_iter().enumerate() {
@@ -262,7 +264,7 @@ fn xdp_queues_take_turns() {
     with_queues(3, || {
         let [mut flood, mut other, mut to] = named(["xdp:near0:1", "xdp:near0:2", "xdp:far0"]);
         for round in 0..10 {
-            // What the kernel has not handed over yet has no turn.
+            // A queue whose frames the kernel has not handed over yet has no turn.
             in_six_tries(&format!("all queues have their turn in round {round}"), || {
                 for sequence in 0..2000 {
                     send_one(&mut flood, &frame_of(1, sequence));
@@ -286,7 +288,7 @@ fn xdp_queues_take_turns() {
     });
 }
 
-/// What has once waited to be received leaves those who send their buffers.
+/// A flood of waiting frames leaves senders their buffers.
 #[test]
 fn xdp_floods_leave_buffers_to_send() {
     with_queues(3, || {
@@ -305,7 +307,7 @@ fn xdp_floods_leave_buffers_to_send() {
             while far.receive(64, |frame| Some(frame.buffer)).unwrap() > 0 {}
         }
         // The kernel has 3 × 2048 at one end, a queue's for each port at the other, and those to send. The
-        // rest is free, but for what lies in the stacks of other handles.
+        // rest is free, except for buffers in the stacks of other handles.
         let mut pool = far.pool().clone();
         let rest = pool.count() - 6 * 2048 - 4 * 512;
         let free: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
@@ -313,7 +315,7 @@ fn xdp_floods_leave_buffers_to_send() {
     });
 }
 
-/// Who sleeps wakes up with a frame of any queue, and not without.
+/// A sleeper wakes up with a frame of any queue, and not without a frame.
 #[test]
 fn xdp_wakes_for_each_queue() {
     with_queues(3, || {
@@ -429,7 +431,7 @@ fn stamps_are_of_the_arrival(kinds: [&'static str; 2]) {
     });
 }
 
-/// Sends a frame and does not look for it.
+/// Sends a frame and does not wait for it.
 fn send_one(near: &mut AnyPort, bytes: &[u8]) {
     let mut buffer = near.pool().take().unwrap();
     buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -565,8 +567,8 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
     }
 }
 
-/// What `ip` shows as no Ethernet is refused with that name; what has Ethernet headers is a port. A kernel
-/// lacks some kinds.
+/// An interface that `ip` does not show as Ethernet is refused with the name of its link layer; an interface
+/// with Ethernet headers is a port. A kernel lacks some kinds.
 #[test]
 fn interfaces_without_ethernet_headers_are_refused_by_name() {
     let shown = |command: &str| {

@@ -1,4 +1,4 @@
-//! The cache of downloads and of what is made of them.
+//! The cache of downloads and of files made from them.
 //!
 //! It is `$KPPS_LAB_CACHE`, or `kpps/lab` in `$XDG_CACHE_HOME` or `~/.cache`. Finished entries have their
 //! final name, unfinished ones a temporary name, so that an interrupted run leaves nothing that looks
@@ -57,7 +57,7 @@ impl Cache {
     /// The directory `name`. If it is missing, `fill` makes it. Hold the [lock](Self::lock).
     ///
     /// # Errors
-    /// Those of `fill`, which then leaves nothing behind.
+    /// Errors of `fill`, which then leaves nothing behind.
     pub fn directory(&self, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let finished = self.path(name);
         if finished.is_dir() {

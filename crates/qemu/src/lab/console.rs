@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 const MARK: u8 = 1;
 /// How many bytes of the last output an error quotes.
 const TAIL: usize = 600;
-/// How many bytes of output are kept: what a kernel prints as it stops.
+/// How many bytes of output are kept: the last words of a kernel as it stops.
 const KEPT: usize = 16 << 10;
-/// What is in the first line of such output: an oops has a number.
+/// Words in the first line of such output: an oops has a number.
 const STOPS: [&str; 4] = ["BUG: ", "kernel BUG at", "[#1]", "Kernel panic"];
 /// How long to wait for output before [`Alive`] is asked again, which also empties the guest's cables.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 #[derive(Debug)]
 pub(crate) struct Console {
     stream: UnixStream,
-    /// What was received and not yet read.
+    /// Output that was received and not yet read.
     heard: Vec<u8>,
     /// The end of the lines that were read.
     read: Vec<u8>,
@@ -73,8 +73,8 @@ impl Console {
         Ok(Output { text: String::from_utf8_lossy(&text).into_owned(), code })
     }
 
-    /// Waits for `begin` with `end` after it. Returns what was heard before `begin`, and what is between the
-    /// two; both are forgotten. `what` is what an error says that was awaited.
+    /// Waits for `begin` with `end` after it. Returns the output before `begin`, and the output between the
+    /// two; both are removed. An error names the awaited event as `what`.
     fn until(
         &mut self,
         begin: &str,
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(&said, b"1 - sleep\n2 ! x\n");
     }
 
-    /// What a kernel says as it stops is in lines that were read, in lines that were not, and in half a line.
+    /// The last words of a kernel are in lines that were read, in lines that were not, and in half a line.
     #[test]
     fn the_last_words_are_told() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -7,7 +7,7 @@ use kpps_results::Cpu;
 const COMMAND: &str = "awk '/^now at/{print} /idle_sleeptime/{idle+=$3} /^cpu /{cpu=$0} \
     FILENAME~/interrupts/&&/eth|uio|vfio|virtio[0-9]+-(in|out)put\\./{lines=lines $0 \"\\n\"} \
     END{printf \"idle %.0f\\n%s\\n%s\\n\",idle,cpu,lines}' /proc/timer_list /proc/stat /proc/interrupts 2>&1";
-/// What stands between two snapshots of a series.
+/// The separator of two snapshots of a series.
 const NEXT: &str = "\u{2}";
 
 /// The guest's counters at a moment.
@@ -85,8 +85,8 @@ impl Snapshot {
         (all > 0.0).then(|| spent(part) / all)
     }
 
-    /// The time of the guest's only CPU since `before`, by kind. The kernel looks at each tick what its CPU
-    /// does; `exact` is the share in which it was busy, where that is known, and the kinds add up to it.
+    /// The time of the guest's only CPU since `before`, by kind. At each tick the kernel samples its CPU's
+    /// work; `exact` is the share in which it was busy, where that is known, and the kinds add up to it.
     /// `None` if nothing was counted, or if no tick found the CPU busy although it was: then its kinds are
     /// not known.
     pub fn cpu_since(&self, before: &Self, exact: Option<f64>) -> Option<Cpu> {

@@ -83,7 +83,7 @@ pub fn module_parameters(bytes: &[u8]) -> object::Result<BTreeMap<String, bool>>
         .collect())
 }
 
-/// A program without what it does not need to run: the debug information behind its last segment.
+/// A program without the parts that it does not need to run: the debug information behind its last segment.
 pub fn without_debug(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = FileHeader64::<LittleEndian>::parse(&*bytes).and_then(|header| {
         let endian = header.endian()?;
@@ -124,7 +124,7 @@ pub fn with_loader(mut bytes: Vec<u8>, path: &str) -> Vec<u8> {
 /// Every library that `programs` need, directly or not, by its name, as found in `directories`.
 ///
 /// # Errors
-/// If a program cannot be read or a library is not there.
+/// If a program cannot be read or a library does not exist.
 pub fn libraries(programs: &[&Path], directories: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>> {
     let mut found = BTreeMap::new();
     let mut unread: Vec<PathBuf> = programs.iter().map(|path| path.to_path_buf()).collect();

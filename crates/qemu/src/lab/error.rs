@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A failure in the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An argument names something that does not exist. The text lists what does.
+    /// An argument names something that does not exist. The text lists the existing names.
     #[error("{0}")]
     Input(String),
     /// A program that the lab needs is missing.
@@ -48,7 +48,7 @@ pub enum Error {
         command: String,
         /// Its exit code.
         code: i32,
-        /// What it printed.
+        /// The output of the program.
         output: String,
     },
     /// An answer that is not valid.

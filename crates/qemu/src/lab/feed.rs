@@ -19,14 +19,14 @@ pub(crate) enum Feed {
     Guest(Source),
 }
 
-/// What was offered.
+/// The load that was offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fed {
     /// Frames sent.
     pub(crate) sent: u64,
     /// Frames that were due and could not be sent.
     pub(crate) shortfall: u64,
-    /// What a source within the guest did.
+    /// The frames of a source within the guest.
     pub(crate) source: Option<Sent>,
 }
 
@@ -40,7 +40,7 @@ impl Feed {
         }
     }
 
-    /// What the host has sent so far.
+    /// The host's counts of sent frames so far.
     pub(crate) fn counts(&self) -> Result<Counts> {
         match self {
             Self::Host(load) if !load.is_running() => Err(Error::Input("the wire broke".into())),

@@ -28,7 +28,7 @@ const LOGGED_BYTES: u64 = 70;
 /// How many times as long a guest may take on the clock of instructions. A busy host only delays its answer.
 const PATIENT: u32 = 10;
 
-/// Tells whether the work may go on.
+/// Returns whether the work may go on.
 struct GoOn(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl fmt::Debug for GoOn {
@@ -80,7 +80,7 @@ impl Guest {
     /// The same with a file system that was built before.
     ///
     /// # Errors
-    /// Those of [`boot`](Self::boot).
+    /// Errors of [`boot`](Self::boot).
     pub(crate) fn boot_with(
         options: &Options,
         kernel: &Kernel,
@@ -134,7 +134,7 @@ impl Guest {
         &self.kernel
     }
 
-    /// What its time is.
+    /// Its clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -232,7 +232,7 @@ impl Guest {
         let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
         let Self { process, commands, console, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
-            // A kernel that complains waits for its serial port, and one that waits complains.
+            // A kernel that complains waits for its serial port, and a kernel that waits complains.
             console.lines()?;
             if !(go_on.0)() {
                 return Err(Error::Interrupted);
@@ -367,7 +367,7 @@ impl Guest {
     /// Lets QEMU trace every register access while `during` runs. Returns the trace.
     ///
     /// # Errors
-    /// Those of `during`, or if the monitor does not answer.
+    /// Errors of `during`, or if the monitor does not answer.
     pub fn traced<T>(&mut self, during: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Vec<u8>)> {
         use std::io::{Read, Seek};
         let events = ["memory_region_ops_read", "memory_region_ops_write"];

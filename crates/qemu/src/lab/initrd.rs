@@ -68,7 +68,8 @@ impl Contents<'_> {
         self.programs(&mut archive)?;
         self.modules(&mut archive)?;
         if let Some(kpps) = self.kpps {
-            // The source of frames is the same program under another name, so that processes are told apart.
+            // The source of frames is the same program under another name, so that the two processes can be
+            // distinguished.
             archive.link(&format!("{KPPS}/source"), KPPS);
             add_program(&mut archive, (KPPS, KPPS), kpps, &[], &host_libraries())?;
         }

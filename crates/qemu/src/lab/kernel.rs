@@ -206,8 +206,8 @@ impl Module {
     }
 }
 
-/// The modules below a folder, and those that are built in. Links are not followed: `build` and `source` lead
-/// to other trees.
+/// The modules below a folder, and the modules that are built in. Links are not followed: `build` and
+/// `source` lead to other trees.
 fn module_tree(folder: &Path) -> Result<(BTreeMap<String, PathBuf>, BTreeSet<String>)> {
     let (mut modules, mut builtin) = (BTreeMap::new(), BTreeSet::new());
     let mut unread = vec![folder.to_owned()];

@@ -130,7 +130,7 @@ impl Load {
     /// Ends the load. Returns the cable and the counts.
     ///
     /// # Errors
-    /// What was wrong with the wire.
+    /// A failure of the wire.
     pub fn stop(mut self) -> Result<(Wire, Counts)> {
         self.shared.stop.store(true, Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
@@ -236,7 +236,8 @@ impl Sender {
     }
 }
 
-/// Whether `frame` is `sent` but for the addresses of stations, what a router changes, and the tag.
+/// Whether `frame` equals `sent`, except for the addresses of stations, the fields that a router changes, and
+/// the tag.
 fn unchanged(frame: &[u8], sent: &[u8]) -> bool {
     // Type; IP up to the time to live; addresses and UDP; behind the tag.
     let same = [12..22, 26..tag::OFFSET, tag::OFFSET + tag::BYTES..sent.len()];

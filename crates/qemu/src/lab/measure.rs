@@ -24,15 +24,17 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 pub(crate) const DEAF: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A profile is of so many stretches of so many instructions, with so much of the host's time in between.
+/// A profile consists of [`STRETCHES`] stretches of [`EXECUTED`] instructions, [`APART`] apart in the host's
+/// time.
 const STRETCHES: usize = 16;
 const EXECUTED: u64 = 30_000;
 const APART: Duration = Duration::from_millis(10);
 /// How long register accesses are traced.
 const TRACED: Duration = Duration::from_millis(60);
 /// The place of frames that never reached the card. QEMU holds 10,000 frames for a card that takes none, and
-/// drops what comes then: while a command that looks at counters has the CPU, and no driver. What it still
-/// holds at the end is dropped, too. It has no counter of them; the card's own counters tell the difference.
+/// drops later ones. That happens while a command that reads counters occupies the CPU, so that no driver
+/// runs. Frames that QEMU still holds at the end are dropped, too. QEMU does not count them: they are the
+/// difference between sent frames and the card's own counters.
 const BEFORE_THE_CARD: &str = "before the card";
 
 /// A measurement to be done.
@@ -56,7 +58,7 @@ pub struct Job<'a> {
     pub window: Duration,
     /// Whether register accesses are traced afterwards.
     pub traced: bool,
-    /// Whether it is told where the instructions go.
+    /// Whether to record where the instructions go.
     pub profiled: bool,
 }
 
@@ -88,18 +90,18 @@ pub struct Measured {
     pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Frames that arrived beyond those that were sent.
+    /// Arrived frames in excess of the sent frames.
     pub surplus: u64,
-    /// What the source of frames costs, which is not part of the instructions.
+    /// The cost of the source of frames, which is not part of the instructions.
     pub source: Option<SourceCost>,
-    /// Where the instructions went, if that was to be told.
+    /// Where the instructions went, if that was recorded.
     pub(crate) executed: Option<Executed>,
 }
 
 impl Job<'_> {
-    /// The place of frames that were neither processed nor dropped by the card, where the card does not tell
-    /// how many it has stored. QEMU queues frames for all cards but the e1000 while they have no descriptors;
-    /// those that wait there when the load ends count as too late.
+    /// The place of frames that were neither processed nor dropped by the card, where the card does not count
+    /// the frames that it has stored. QEMU queues frames for all cards but the e1000 while they have no
+    /// descriptors. Frames that wait there when the load ends count as too late.
     const fn place_of_rest(&self) -> &'static str {
         let waits = matches!(self.work, Work::Receive) && !matches!(self.model, Model::E1000);
         if waits { "waiting" } else { kpps_results::UNEXPLAINED }
@@ -182,8 +184,8 @@ impl Job<'_> {
 }
 
 impl Measured {
-    /// Accounts for each frame that was sent: `dealt_with` are those that the driver has processed, `stored`
-    /// those that the card has stored, if it tells.
+    /// Accounts for each frame that was sent. The driver has processed `dealt_with` frames, and the card has
+    /// stored `stored` frames, if it counts them.
     fn account(&mut self, dealt_with: u64, stored: Option<u64>, place_of_rest: &str) {
         if let Some(stored) = stored {
             let reached = stored + self.drops.get("ring").copied().unwrap_or_default();
@@ -199,14 +201,14 @@ impl Measured {
         }
     }
 
-    /// Takes off what the source of frames costs each time that it takes the CPU.
+    /// Subtracts the cost of the source of frames for each time that it takes the CPU.
     fn take_off(&mut self, cost: Cost, sent: Sent) {
         let refills_per_frame = sent.refills as f64 / sent.frames.max(1) as f64;
         for sample in &mut self.samples {
             let (Some(offered), Some(pps)) = (sample.sent_pps, sample.pps.filter(|pps| *pps > 0.0)) else {
                 continue;
             };
-            // Of the frames that are offered, the driver may process few.
+            // The driver may process only a few of the offered frames.
             let [instructions, error] =
                 [cost.of_refill, cost.error].map(|each| each * refills_per_frame * offered / pps);
             sample.instructions = sample.instructions.map(|each| each - instructions);
@@ -224,7 +226,7 @@ fn profiled(guest: &mut Guest) -> Result<Executed> {
     symbols.add_process(&maps, |path| std::fs::read(guest.host_file(path)?).ok());
     let logs: Result<Vec<_>> = (0..STRETCHES)
         .map(|_| {
-            // Not of the guest's time, so that stretches do not keep step with what it does at regular times.
+            // Not of the guest's time, so that stretches do not keep step with the guest's periodic work.
             std::thread::sleep(APART);
             guest.executed(EXECUTED)
         })

@@ -1,7 +1,7 @@
 //! The lab: stock Debian kernels in QEMU, with one or several e1000 cards, to measure the drivers of
 //! kpps, Linux and DPDK on the same device in the same run.
 //!
-//! - [`Cache`], [`Kernel`], [`Userland`]: what is booted, fetched through apt once and kept.
+//! - [`Cache`], [`Kernel`], [`Userland`]: the files to boot, fetched through apt once and kept.
 //! - [`Guest`]: a PC with [`Card`]s. It runs commands; its cables end at hubs or at the host
 //!   ([`Wire`](crate::Wire)).
 //!

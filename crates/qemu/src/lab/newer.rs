@@ -1,6 +1,6 @@
-//! A QEMU of Debian's backports, for what the host's may not have: cards by vfio-user, igb, and guests that
-//! survive full load (in QEMU 7.2 a guest's kernel sometimes stops). It is fetched and unpacked as the
-//! kernels are, and never installed.
+//! A QEMU of Debian's backports, for features that the host's may not have: cards by vfio-user, igb, and
+//! guests that survive full load (in QEMU 7.2 a guest's kernel sometimes stops). It is fetched and unpacked
+//! as the kernels are, and never installed.
 
 use crate::lab::apt::Apt;
 use crate::lab::{Cache, Error, Result};

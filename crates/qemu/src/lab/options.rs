@@ -26,7 +26,7 @@ pub enum Model {
 impl Model {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
-    /// Those that the driver of kpps drives.
+    /// The models that the driver of kpps drives.
     pub const OURS: [Self; 2] = [Self::E1000, Self::E1000e];
 
     /// Its name in the lab.
@@ -139,11 +139,11 @@ const RESERVE_S: f64 = 0.02;
 /// How long they must last where one PC serves several loads: they are refilled when half of them is used,
 /// and that takes the guest's CPU.
 const LEAST_RESERVE_S: f64 = 0.002;
-/// How far, as a share of it, a load may be from what some of the cards send.
+/// How far a load may be from the rate of some of the cards, as a share of the load.
 const TOLERANCE: f64 = 1e-4;
 
 impl Paced {
-    /// Cards for one rate. With more of them, less often their queues are refilled.
+    /// Cards for one rate. With more cards, each queue is refilled less often.
     pub fn of(hub: u8, rate: Rate) -> Self {
         let pps = match rate {
             Rate::Flood => FLOOD_PPS,
@@ -153,8 +153,8 @@ impl Paced {
         Self { hub, cards, period_ns: (1e9 / pps * f64::from(cards)).round().max(1.0) as u32 }
     }
 
-    /// Cards of which some send each of these loads, in frames per second; `None` if no period of at most 24
-    /// cards does for all of them.
+    /// Cards for these loads, in frames per second: a subset of the cards sends each load. `None` if no
+    /// period of at most 24 cards fits all loads.
     pub fn for_loads(hub: u8, loads_pps: &[f64]) -> Option<Self> {
         let most = loads_pps.iter().copied().reduce(f64::max).filter(|most| *most > 0.0)?;
         let lasts_s = |paced: &Self| f64::from(paced.period_ns) * PLACES / 1e9;
@@ -165,13 +165,13 @@ impl Paced {
             let is_good = lasts_s(&paced) >= LEAST_RESERVE_S && loads_pps.iter().all(|pps| paced.fits(*pps));
             is_good.then_some(paced)
         };
-        // Not more cards than it takes: each of them is offered what the others send. The last one is that
-        // with the longest queues.
+        // No more cards than necessary: each card is offered the frames of the others. The last candidate has
+        // the longest queues.
         let good: Vec<Self> = (1..=MOST).filter_map(does).collect();
         good.iter().find(|paced| lasts_s(paced) >= RESERVE_S).or(good.last()).copied()
     }
 
-    /// Those of the cards that together come closest to a rate.
+    /// The subset of the cards whose joint rate comes closest to `rate`.
     pub(crate) fn at(self, rate: Rate) -> Self {
         let Rate::Pps(pps) = rate else { return self };
         let cards = (pps * f64::from(self.period_ns) / 1e9).round() as u32;
@@ -228,7 +228,7 @@ pub struct Options {
     pub qemu: Option<PathBuf>,
     /// Where frames come from within the guest's time, if they do.
     pub paced: Option<Paced>,
-    /// What its time is.
+    /// Its clock.
     pub clock: Clock,
     /// Additional words of the kernel's command line.
     pub append: String,
@@ -258,7 +258,7 @@ impl Options {
     pub(crate) fn command_line(&self) -> String {
         // Pass-through for the kernel's own drivers: they work as without an IOMMU.
         let iommu = if self.machine == Machine::Iommu { " intel_iommu=on iommu=pt" } else { "" };
-        // What is random would be so in each boot.
+        // Random addresses would differ in each boot.
         let fixed = if self.clock == Clock::Instructions { " nokaslr norandmaps" } else { "" };
         format!(
             "console=ttyS0 quiet panic=-1 mitigations=off ipv6.disable=1 net.ifnames=0 iomem=relaxed tsc=reliable no_timer_check \
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(cards, [2, 6, 12, 24]);
         assert!((paced.at(Rate::Pps(50e3)).pps() - 50e3).abs() < 1e-6);
         assert!(loads.iter().all(|pps| paced.fits(*pps)) && !paced.fits(140e3) && !paced.fits(1e6));
-        // Shares of a wire's rate, of which none is a whole number.
+        // Shares of a wire's rate. None is a whole number.
         let line = 1e9 / 672.0;
         let shares: Vec<f64> = (1..=20).map(|share| line * f64::from(share) / 20.0).collect();
         let paced = Paced::for_loads(2, &shares).unwrap();

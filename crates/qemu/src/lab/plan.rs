@@ -49,7 +49,7 @@ pub struct Plan {
     pub rate: Rate,
     /// Settings of the kernel's driver.
     pub settings: Settings,
-    /// Whether it is told where the instructions go. That takes the clock of instructions.
+    /// Whether to record where the instructions go. That needs the clock of instructions.
     pub profile: bool,
     /// The time limit. No job begins after it.
     pub at_most: Option<Duration>,
@@ -57,7 +57,7 @@ pub struct Plan {
     pub kpps: PathBuf,
 }
 
-/// What a command ends with if not everything could be measured; nothing if only the time was not enough.
+/// The error of a command if not everything could be measured; `None` if only the time was too short.
 pub fn failure(lab: &Lab) -> Option<String> {
     let broken: Vec<_> = lab.failures.iter().filter(|what| !what.ends_with("no time left")).collect();
     broken.first().map(|first| format!("{} could not be measured; {first}", broken.len()))
@@ -96,8 +96,8 @@ impl Plan {
         Self { rounds: 1, windows: 4, window, at_most, ..self }
     }
 
-    /// Runs all jobs that are not `finished`, or as many as the time limit allows. The results have what was
-    /// measured in any case.
+    /// Runs all jobs that are not `finished`, or as many as the time limit allows. In any case the results
+    /// have the measurements so far.
     ///
     /// # Errors
     /// If a kernel or package cannot be fetched or a guest does not boot. A driver that fails is a row
@@ -196,7 +196,7 @@ impl Plan {
         Ok(found.lab)
     }
 
-    /// The kernel, which must have what the drivers need.
+    /// The kernel, which must have the features that the drivers need.
     fn kernel(&self, cache: &Cache) -> Result<Kernel> {
         let kernel = Kernel::get(cache, &self.kernel)?;
         let names: Vec<&str> = self.models.iter().map(|model| model.module()).collect();
@@ -406,7 +406,7 @@ fn profile(row: &Row, executed: Executed) -> Profile {
 /// The ratio of two drivers by rounds; with one round, by windows.
 fn ratios(ours: &BTreeMap<u32, Measured>, others: &BTreeMap<u32, Measured>) -> Vec<f64> {
     let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b.filter(|b| *b > 0.0)?);
-    // Frames per second also depend on what the source takes of the CPU.
+    // Frames per second also depend on the source's share of the CPU.
     let speed = |sample: &Sample| sample.instructions.map(f64::recip).or(sample.pps);
     let middle = |measured: &Measured| median(measured.samples.iter().filter_map(speed));
     let pairs: Vec<_> = ours.iter().filter_map(|(round, ours)| Some((ours, others.get(round)?))).collect();
@@ -511,7 +511,7 @@ mod tests {
         // Drops are summed over all rounds, that one included.
         let row = &found.lab.rows[0];
         assert_eq!((row.median_pps, row.drops["ring"]), (Some(300.0), 20));
-        // Nobody looked at CPU and interrupts.
+        // CPU and interrupts were not observed.
         assert_eq!((row.cpu_busy, row.interrupts_per_s), (None, None));
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Started {
     pub(super) trace: File,
 }
 
-/// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it tells.
+/// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it prints.
 pub(super) fn version(folder: &Path) -> Result<(String, String)> {
     let output = Launch::in_folder(folder).version().map_err(|error| match error.kind() {
         ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
@@ -59,7 +59,7 @@ pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<St
         .args(["-machine", "q35,sata=off,smbus=off,usb=off,hpet=off"]);
     if options.clock == Clock::Instructions {
         // One nanosecond of the guest's time for each of its instructions, and no waiting while it is idle.
-        // The date and what is random are the same in every boot.
+        // The date and random values are the same in every boot.
         qemu.args(["-icount", "shift=0,sleep=off", "-rtc", "base=2000-01-01,clock=vm", "-seed", "1"]);
     }
     let monitor = qemu.monitor()?;
@@ -137,8 +137,8 @@ fn add_paced(qemu: &mut Launch, paced: Paced) {
             ),
         ]);
     }
-    // So that the source does not wait: what the card under test does not take in time is queued by QEMU, up
-    // to 10,000 frames.
+    // So that the source does not wait: QEMU queues frames that the card under test does not take in time, up
+    // to 10,000.
     add_sink(qemu, hub.into());
 }
 

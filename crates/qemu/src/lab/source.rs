@@ -1,10 +1,10 @@
 //! The source of frames within a guest's own time: its virtio cards send by a timer, and `kpps device pace`
 //! keeps their queues full.
 //!
-//! It takes the CPU for a moment each time it refills the queues. What that costs is measured with the source
-//! alone, in two ways: by the time that the guest is not idle, which also has the ways into idleness and out
-//! of it, and by the process's own CPU time, which lacks the timer's interrupts and the way from one process
-//! to the other. The cost is taken to be in the middle, and their difference is its error.
+//! It takes the CPU for a moment each time it refills the queues. The cost of that is measured with the
+//! source alone, in two ways: by the time that the guest is not idle, which also has the ways into idleness
+//! and out of it, and by the process's own CPU time, which lacks the timer's interrupts and the way from one
+//! process to the other. The cost is taken to be in the middle, and their difference is its error.
 
 use crate::lab::counters::Snapshot;
 use crate::lab::load::Rate;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const OUT: &str = "/tmp/source.out";
 const LOG: &str = "/tmp/source.log";
-/// The longest time between two refills: half of what all queues together last at any rate.
+/// The longest time between two refills: half of the time that all queues together last at any rate.
 const REFILL_US: u64 = 10_000;
 /// The same while the source runs alone, how long that is watched, and after which time.
 const ALONE_REFILL_US: u64 = 1000;
@@ -28,7 +28,7 @@ pub(crate) struct Source {
     id: u32,
 }
 
-/// What a source has done.
+/// The work of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sent {
     /// Frames.
@@ -41,7 +41,7 @@ pub(crate) struct Sent {
     pub(crate) cpu_ns: u64,
 }
 
-/// What a source costs each time it takes the CPU, in instructions.
+/// The cost of a source each time it takes the CPU, in instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) of_refill: f64,
@@ -82,7 +82,7 @@ impl Source {
         sent(&text).ok_or(Error::Protocol { what: "the source of frames".into(), answer: text })
     }
 
-    /// What it costs, measured while nobody takes its frames.
+    /// The source's cost, measured while no card takes its frames.
     pub(crate) fn cost(guest: &mut Guest, rate: Rate, frame: &[u8]) -> Result<Cost> {
         let watch = |guest: &mut Guest| -> Result<f64> {
             guest.wait(ALONE_BEFORE)?;
@@ -101,7 +101,7 @@ impl Source {
     }
 }
 
-/// Reads what the source prints at its end: "frames 1000, starved 0, refills 7, cpu_ns 1234".
+/// Reads the last line of the source: "frames 1000, starved 0, refills 7, cpu_ns 1234".
 fn sent(text: &str) -> Option<Sent> {
     let numbers: Vec<u64> =
         text.lines().next()?.split(", ").filter_map(|part| part.split_once(' ')?.1.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! A guest as a testbed: a load is offered, a driver in the guest takes what it can.
+//! A guest as a testbed: a load is offered, and a driver in the guest takes as many frames as it can.
 //!
 //! On the wall clock the host offers it. On the clock of instructions a source within the guest's time does:
 //! cards whose period is that of the PC. Loads that are known in advance and that are multiples of one rate
@@ -35,10 +35,10 @@ const AFTERWARDS: Duration = Duration::from_millis(kpps_measure::AFTERWARDS_MS a
 const DRAIN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// What the names of guests begin with on the command line.
+/// The prefix of guests' names on the command line.
 pub const PREFIX: &str = "lab:";
 
-/// What a guest may do with frames, by the names of the command line.
+/// The apps of a guest, by their names on the command line.
 const APPS: [(&str, Work); 3] =
     [("receive", Work::Receive), ("route", Work::Forward), ("bridge", Work::Bridge)];
 
@@ -50,11 +50,11 @@ pub struct GuestSpec {
     pub kernel: String,
     /// The card.
     pub model: Model,
-    /// Whose driver.
+    /// Its driver.
     pub driver: Driver,
     /// How it reaches its card.
     pub backend: Backend,
-    /// What it does with frames: receive, forward or bridge.
+    /// Its work: to receive, forward or bridge.
     pub work: Work,
 }
 
@@ -104,7 +104,7 @@ impl FromStr for GuestSpec {
 }
 
 impl GuestSpec {
-    /// Those with these names.
+    /// The guests with these names.
     ///
     /// # Errors
     /// A name that is of no guest.
@@ -128,7 +128,7 @@ impl GuestSpec {
         format!("{kernel} {}{driver}{app}", model.name())
     }
 
-    /// What it is, in words.
+    /// A description in words.
     pub fn description(&self) -> String {
         let what = match (self.driver, self.work) {
             (Driver::Linux, Work::Forward) => "the kernel's own driver, routing",
@@ -268,7 +268,7 @@ impl GuestTestbed {
         let program = has_kpps.then_some(self.kpps.as_path());
         let mut guest = Guest::boot(&options, &kernel, &userland, *driver == Driver::Dpdk, program)?;
         let running = workload::start(&mut guest, *model, *driver, *backend, *work, &self.settings)?;
-        // QEMU's e1000 is deaf at first: no trial is to pay for that.
+        // QEMU's e1000 receives nothing at first: that must not affect a trial.
         if self.clock == Clock::Instructions {
             guest.wait(DEAF)?;
         } else {

@@ -21,7 +21,7 @@ struct Packages {
 
 /// The drivers of a DPDK with shared libraries.
 const DRIVERS: [&str; 3] = ["librte_bus_pci.so", "librte_mempool_ring.so", "librte_net_e1000.so"];
-/// Those of other cards, which not every DPDK was built with.
+/// The drivers of other cards, which not every DPDK was built with.
 const OTHER_DRIVERS: [&str; 2] = ["librte_net_virtio.so", "librte_net_vmxnet3.so"];
 
 /// The unpacked packages.
@@ -62,7 +62,7 @@ impl Userland {
         Ok(Self { root, dpdk_drivers: list.dpdk_drivers, own_dpdk: None })
     }
 
-    /// The same with the DPDK in a folder: one that it was built in, or installed to.
+    /// The same with the DPDK in a folder: the folder that it was built in, or installed to.
     ///
     /// # Errors
     /// If there is no testpmd in it, or shared libraries without the driver.
@@ -89,7 +89,7 @@ impl Userland {
         // A testpmd with static libraries has its drivers within it.
         let mut dpdk_drivers = Vec::new();
         for driver in DRIVERS.into_iter().chain(OTHER_DRIVERS).filter(|_| !names.is_empty()) {
-            // The shortest one is what the others are called by: ".so.24", not ".so.24.0".
+            // The others refer to the shortest name: ".so.24", not ".so.24.0".
             match names.iter().filter(|name| name.starts_with(driver)).min_by_key(|name| name.len()) {
                 Some(found) => dpdk_drivers.push(found.clone()),
                 None if OTHER_DRIVERS.contains(&driver) => {}

@@ -246,7 +246,7 @@ impl Qemu {
         self.place.qtest.raised()
     }
 
-    /// Enables so many MSI-X vectors instead of the card's interrupt line; 0 enables the line again.
+    /// Enables this number of MSI-X vectors instead of the card's interrupt line; 0 enables the line again.
     ///
     /// # Errors
     /// [`Error::NoMessages`](crate::Error::NoMessages) if the card has no MSI-X.

@@ -26,7 +26,7 @@ pub(crate) struct Qtest {
 #[derive(Debug)]
 struct State {
     stream: UnixStream,
-    /// Bytes received, of which the first `parsed` are processed.
+    /// Bytes received. The first `parsed` of them are processed.
     input: Vec<u8>,
     parsed: usize,
     unread: usize,

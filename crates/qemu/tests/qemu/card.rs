@@ -117,7 +117,7 @@ fn the_cable_can_be_pulled() {
     assert!(card.version().unwrap().contains('.'));
 }
 
-/// Restarts autonegotiation (MII register 0, bits 12 and 9) and tells how long it took.
+/// Restarts autonegotiation (MII register 0, bits 12 and 9) and returns how long it took.
 fn autonegotiation(timers: Timers) -> Duration {
     let card = Qemu::start(&Options { timers, ..Options::new(Model::I82540Em) }).unwrap();
     let regs = card.platform().registers();

@@ -6,7 +6,7 @@ use kpps_results::grid::{Cell, Grid};
 
 /// The mark of a rate or loss of the long run, where queues grew while it was measured.
 pub(super) const GREW: &str = "*";
-/// At most so many cells are named in a sentence.
+/// The most cells that a sentence names.
 const NAMED: usize = 3;
 
 /// Cells in rows and columns.
@@ -26,7 +26,8 @@ pub(super) fn extremes(grid: &Grid) -> Option<[(&Cell, f64); 2]> {
     Some([most, least])
 }
 
-/// What is delivered in the long run, in kpps; marked if it is less than was delivered while it was measured.
+/// The rate that is delivered in the long run, in kpps; marked if it is below the rate during the
+/// measurement.
 pub(super) fn delivered(point: &Trial) -> String {
     kpps(point.sustained_pps()) + mark(point)
 }
@@ -40,7 +41,7 @@ pub(super) fn mark(point: &Trial) -> &'static str {
     if point.is_steady() { "" } else { GREW }
 }
 
-/// What is said of the cells in which queues grew.
+/// The sentence about cells in which queues grew.
 pub(super) fn grew(grid: &Grid) -> Option<String> {
     let has_grown = |cell: &&Cell| cell.point.as_ref().is_some_and(|point| !point.is_steady());
     let cells: Vec<String> = grid.cells.iter().filter(has_grown).map(|cell| name(grid, cell)).collect();
@@ -85,7 +86,7 @@ pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
     maps
 }
 
-/// What is said of parameters that change nothing.
+/// The sentence about parameters that change nothing.
 pub(super) fn idle(grid: &Grid) -> Option<String> {
     let idle = grid.idle_parameters();
     let change = if idle.len() == 1 { "changes" } else { "change" };

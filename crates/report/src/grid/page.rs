@@ -14,7 +14,7 @@ const GRID_CSS: &str = include_str!("../../assets/grid.css");
 /// The most cells that are listed beside the maps; the rest is in the maps, and in JSON and CSV.
 const LISTED: usize = 2000;
 
-/// The grid as one self-contained HTML page without script: maps of what was delivered and lost, of latency,
+/// The grid as one self-contained HTML page without script: maps of delivered and lost frames, of latency,
 /// CPU time and interrupts as far as they were observed, where each cell says its numbers, and a table.
 pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;
@@ -151,7 +151,7 @@ struct Frame {
     /// The room for names along the lower edge, and whether they stand upright.
     names: usize,
     is_turned: bool,
-    /// One name of so many is shown.
+    /// One of every `every` names is shown.
     every: usize,
     width: usize,
 }
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn each_cell_is_drawn_and_says_its_numbers() {
         let text = page(&super::super::maps::tests::grid());
-        // Eleven cells in two maps; the one that is missing is not drawn.
+        // Eleven cells in two maps; the missing cell is not drawn.
         assert_eq!(text.matches("<rect").count(), 22);
         assert!(text.contains("driver kpps, driver.rx_ring 32, load 200000: no such ring"));
         assert!(text.contains("This run was interrupted"));

@@ -6,9 +6,8 @@ use kpps_measure::grid::{Combinations, Outcome};
 use kpps_results::Trial;
 use kpps_results::grid::{Axis, Cell, Grid};
 
-/// A row for each cell: the values of the axes, and the columns of its trial, as those that
-/// [`csv`](crate::csv()) has of a point. A cell that could not be measured has its reason in the last column
-/// only.
+/// A row for each cell: the values of the axes, and the columns of its trial, which are the columns of a
+/// point in [`csv`](crate::csv()). A cell that could not be measured has its reason in the last column only.
 pub fn rows(grid: &Grid) -> Rows {
     let points = || grid.cells.iter().filter_map(|cell| cell.point.as_ref());
     let mut points = Rows::like(&observed(), points());

@@ -83,7 +83,7 @@ pub fn table(lab: &Lab) -> String {
     text
 }
 
-/// The functions of a profile, those with the most instructions first, and what the others have together.
+/// The functions of a profile, the largest number of instructions first, and the sum of the others.
 fn where_to(profile: &Profile) -> String {
     let Profile { device, workload, driver, backend, instructions, stretches, functions, .. } = profile;
     let mut text = format!(
@@ -150,7 +150,7 @@ pub(super) fn driver(row: &Row) -> String {
     format!("{} {}", row.driver, backend(row))
 }
 
-/// What a row lost, by place.
+/// The losses of a row, by place.
 pub(super) fn losses(row: &Row) -> String {
     let lost = row.drops.iter().filter(|(_, n)| **n > 0).map(|(place, n)| share(row, place, *n));
     let shortfall = (row.shortfall > 0).then(|| share(row, "shortfall", row.shortfall));

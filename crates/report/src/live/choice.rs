@@ -45,8 +45,8 @@ impl Terminal {
 }
 
 impl Choice {
-    /// What is shown there; `None` if the whole screen is chosen and standard error is no terminal that can
-    /// draw it. `for_machines`: standard output is for a program.
+    /// The view to show there; `None` if the whole screen is chosen and standard error is no terminal that
+    /// can draw it. `for_machines`: standard output is for a program.
     pub fn show(self, terminal: Terminal, for_machines: bool) -> Option<Show> {
         let Terminal { input, output, error, dumb, plain } = terminal;
         if self.live {

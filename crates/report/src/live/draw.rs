@@ -141,7 +141,7 @@ fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     }
 }
 
-/// The last minute in so many columns, the latest at the right; a column is the mean of its seconds.
+/// The last minute in `columns` columns, the latest at the right. A column is the mean of its seconds.
 fn last_minute(minute: &[f64], columns: usize) -> Vec<u64> {
     let columns = columns.min(MINUTE);
     let mut seconds = vec![None; MINUTE - minute.len().min(MINUTE)];
@@ -174,7 +174,7 @@ fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
     let most = all.iter().map(|(_, frames)| *frames).max().unwrap_or(0);
     let fit = usize::from(area.bottom().saturating_sub(rows.next));
     let name_width = usize::from(area.width).saturating_sub(14).clamp(10, 30);
-    // The smallest losses are last; those that do not fit are not shown.
+    // The smallest losses are last; places that do not fit are not shown.
     for (place, frames) in all.into_iter().take(fit) {
         let row = rows.take(1);
         let label = Span::raw(format!("  {:<name_width$} {frames:>10}  ", cut(place, name_width)));

@@ -1,4 +1,4 @@
-//! What keys do on the full-screen view.
+//! The keys of the full-screen view.
 
 use super::sample::{Footer, RateKey};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -19,13 +19,13 @@ pub(super) enum Pressed {
     Rate(RateKey),
 }
 
-/// What was pressed so far.
+/// The keys pressed so far.
 #[derive(Default)]
 pub(super) struct Keys {
     ending: bool,
     /// The rate that is being typed.
     typed: Option<String>,
-    /// What came of the last key, and when.
+    /// The effect of the last key, and its time.
     said: Option<(String, Instant)>,
 }
 
@@ -69,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// What came of the last key.
+    /// Shows the effect of the last key.
     pub fn says(&mut self, what: String, now: Instant) {
         self.said = Some((what, now));
     }

@@ -18,13 +18,13 @@ pub struct Ended {
     pub sent_pps: f64,
     /// Frames per second that arrived.
     pub received_pps: f64,
-    /// Frames that were due and did not arrive, over those that were due: 0 to 1.
+    /// Frames that were due and did not arrive, over all due frames: 0 to 1.
     pub loss_ratio: f64,
     /// Frames that were due.
     pub due: u64,
-    /// Those that arrived.
+    /// Frames that arrived.
     pub arrived: u64,
-    /// Those that did not, by place.
+    /// Frames that did not arrive, by place.
     pub dropped: BTreeMap<String, u64>,
     /// The use of the testbed's CPUs, if they are not this machine's.
     pub cpus: Vec<LiveCpu>,
@@ -55,7 +55,7 @@ impl From<&Trial> for Ended {
     }
 }
 
-/// What is known of a run between its trials.
+/// The state of a run between its trials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub title: String,
@@ -67,7 +67,7 @@ pub(crate) struct State {
     pub wanted: Option<usize>,
     /// The last trials, the latest first.
     pub trials: VecDeque<Ended>,
-    /// What is to be printed when the view ends.
+    /// Lines to print when the view ends.
     pub notices: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct SoFar {
     pub done: usize,
     /// The number of trials of the run, if it is known.
     pub of: Option<usize>,
-    /// What is measured now.
+    /// The present measurement.
     pub doing: String,
 }
 

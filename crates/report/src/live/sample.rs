@@ -162,7 +162,7 @@ pub struct Snapshot {
     pub footer: Footer,
 }
 
-/// What the last row says.
+/// The last row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Footer {
     /// Which key ends the run.
@@ -172,7 +172,7 @@ pub enum Footer {
     ChangesRate,
     /// A rate is being typed.
     Typing(String),
-    /// What came of a key.
+    /// The effect of a key.
     Says(String),
     /// The user has ended the run.
     Ending,

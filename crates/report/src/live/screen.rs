@@ -21,7 +21,7 @@ const KEYS: Duration = Duration::from_millis(100);
 /// How often the screen is drawn: five times a second.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// Columns of the terminal; 80 if it does not tell.
+/// Columns of the terminal; 80 if it does not report them.
 pub(super) fn columns() -> usize {
     terminal::size().map_or(80, |(columns, _)| columns.into())
 }

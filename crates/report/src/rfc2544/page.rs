@@ -10,8 +10,8 @@ use kpps_results::rfc2544::{Rfc2544, SizeTests, Sizes, Times};
 use kpps_results::study::{Figure, Line};
 use maud::{Markup, html as markup};
 
-/// The searches at all frame sizes as one self-contained HTML page without script: what was found at each
-/// size, as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
+/// The searches at all frame sizes as one self-contained HTML page without script: the results at each size,
+/// as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
 /// reader's system.
 pub fn sizes(sizes: &Sizes) -> String {
     let first = sizes.sizes.first();
@@ -95,7 +95,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
     page::page(&format!("{testbed}: RFC 2544"), &[page::CSS, drawing::CSS], &body)
 }
 
-/// What the layers of bit rates are.
+/// The meaning of the layers of bit rates.
 const LAYERS: &str = "Layer 1 is with preamble and gaps, layer 2 the frames with FCS.";
 
 /// The highest load at which a search's strictest goal is met.

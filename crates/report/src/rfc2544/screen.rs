@@ -79,7 +79,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
             let found = search.lower_pps("throughput");
             let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
             if !search.complete {
-                // What is known by now: a load without loss, and one with it.
+                // The bounds so far: a load without loss, and a load with loss.
                 let upper = search.goals.first().and_then(|goal| goal.upper_pps);
                 let known = match (found, upper) {
                     (Some(_), Some(_)) => format!("{} to {} kpps", kpps(found), kpps(upper)),
@@ -177,7 +177,8 @@ mod tests {
     use kpps_results::rfc2544::SizeTests;
     use kpps_results::{Limit, Trial};
 
-    /// The tester's limit is no rate of the device under test, and what was not sent or not taken in no loss.
+    /// The tester's limit is no rate of the device under test, and generator shortfall and receive overflow
+    /// are no loss.
     #[test]
     fn the_testers_limits_are_said() {
         let limited = SearchGoal {

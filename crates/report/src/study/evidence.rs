@@ -1,4 +1,4 @@
-//! What of a study is evidence for the model, and what is not.
+//! Separates the claims of a study that are evidence for the model from the others.
 
 use kpps_results::study::{Claim, Verdict};
 
@@ -17,13 +17,13 @@ pub(crate) fn held<'a>(claims: impl Iterator<Item = &'a Claim>) -> String {
     format!("{held} of {all}")
 }
 
-/// The claims that are evidence, and those that are not, each in their order.
+/// The claims that are evidence, and the other claims, each in their order.
 pub(crate) fn parts<'a>(claims: &[&'a Claim]) -> [Vec<&'a Claim>; 2] {
     let (evidence, apart) = claims.iter().copied().partition(|claim| claim.is_evidence());
     [evidence, apart]
 }
 
-/// What was found, in sentences: the evidence, the blind predictions, and what is counted apart.
+/// The findings, in sentences: the evidence, the blind predictions, and the claims that are counted apart.
 pub(crate) fn sentences(claims: &[&Claim]) -> Vec<String> {
     let [evidence, apart] = parts(claims);
     let count = |verdict| evidence.iter().filter(|claim| claim.verdict == verdict).count();

@@ -52,7 +52,7 @@ pub fn page(study: &Study, article: &Article) -> String {
     page::page(&article.title, &[page::CSS, drawing::CSS, STUDY_CSS], &body)
 }
 
-/// What was found, before anything else.
+/// The findings, before anything else.
 fn lead(claims: &[&Claim]) -> Markup {
     markup! { div.lead { @for sentence in sentences(claims) { p { (sentence) } } } }
 }
@@ -119,8 +119,8 @@ fn figures(claim: &Claim) -> Markup {
     }
 }
 
-/// All studies of a document on one page: how much of the evidence was reproduced, what was predicted, what
-/// was missed and why, and what is no evidence.
+/// All studies of a document on one page: how much of the evidence was reproduced, the predictions, the
+/// missed claims with their reasons, and the claims that are no evidence.
 pub fn overview(study: &Study) -> String {
     let claims: Vec<&Claim> = study.claims.iter().collect();
     let of = |name: &str, is_evidence| {
@@ -173,7 +173,7 @@ pub fn overview(study: &Study) -> String {
     page::page("Studies", &[page::CSS, drawing::CSS, STUDY_CSS], &body)
 }
 
-/// A map as a table; the colour of a cell tells whether it is above or below 1.
+/// A map as a table; the colour of a cell shows whether it is above or below 1.
 fn grid(map: &Map) -> Markup {
     markup! {
         h2 { (map.title) }

@@ -181,7 +181,7 @@ pub fn figure(figure: &Figure, look: Look) -> String {
     for (index, stated) in figure.stated.iter().enumerate() {
         let points = stated.points(most_x, most_y);
         for pair in points.windows(2) {
-            // As many steps as the screen has columns, every other of which is drawn.
+            // As many steps as the screen has columns. Every other step is drawn.
             for step in (0..=width).step_by(2) {
                 let share = f64::from(step) / f64::from(width);
                 let between = |from: f64, to: f64| from + (to - from) * share;

@@ -20,8 +20,8 @@ pub(crate) fn hit(hit: bool) -> &'static str {
     if hit { "hit" } else { "miss" }
 }
 
-/// The figures of a claim of which the document states any, or which were predicted: a name, the value
-/// predicted blind, the document's, and today's; and whether any was predicted. No rows for other claims.
+/// The figures of a claim, if the document states any or if any was predicted: a name, the value predicted
+/// blind, the document's value, and today's; and whether any was predicted. No rows for other claims.
 pub(crate) fn columns(claim: &Claim) -> (bool, Vec<[String; 4]>) {
     let cell = |of: &BTreeMap<String, f64>, name: &str| of.get(name).map_or("–".into(), |v| value(*v));
     let row = |(name, now): (&String, &f64)| {

@@ -14,8 +14,8 @@ pub fn paragraphs(text: &str) -> String {
     joined.trim_start().to_owned()
 }
 
-/// What clap says of a bad command line, in one line: what is wrong, and a similar word or else the `remedy`,
-/// without the usage that follows.
+/// Clap's message about a bad command line, in one line: what is wrong, and a similar word or else the
+/// `remedy`, without the usage that follows.
 pub fn complaint(message: &str, remedy: Option<&str>) -> String {
     let in_line = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     let mut paragraphs = message.split("\n\n").map(in_line);

@@ -228,7 +228,7 @@ fn legend(curve: &Curve, look: Look) -> String {
     text
 }
 
-/// The peak, its load, the rate at the highest load, and that load, in kpps; rates are what is sustained.
+/// The peak, its load, the rate at the highest load, and that load, in kpps; rates are sustained rates.
 fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
     let (Some(peak), Some(last)) = (series.peak(), series.points.last()) else { return Default::default() };
     let load = match (last.offered_pps / line_rate_pps - 1.0).abs() < 0.001 {

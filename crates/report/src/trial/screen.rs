@@ -55,7 +55,7 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
 
 /// Sentences on what else makes a trial doubtful, or an invalid measurement of the device under test.
 pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
-    // The tester's limit and the ledger tell of these.
+    // The tester's limit and the ledger report these.
     let is_told_elsewhere =
         |doubt: &&Doubt| matches!(doubt, Doubt::Generator | Doubt::Receiver | Doubt::Unexplained { .. });
     let doubts = trial.doubts.iter().filter(move |doubt| !is_told_elsewhere(doubt));
@@ -72,7 +72,8 @@ pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
         1 => "Repeated once, because something had disturbed the trial before".to_owned(),
         times => format!("Repeated {times} times, because something had disturbed the trials before"),
     };
-    // The result has the disturbance of the trial that is shown only, and a doubt about that one tells of it.
+    // The result has only the disturbance of the trial that is shown. If that trial has a doubt about it, the
+    // doubt is enough.
     let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Disturbed { .. }));
     let shown = trial.result.disturbance.as_ref().filter(|it| it.longest.is_some() && !is_told);
     let shown = shown.map_or(String::new(), |it| format!("; in the one that is shown, {}", it.words()));

@@ -1,4 +1,4 @@
-//! What page and screen say of a trial in whole sentences.
+//! Sentences about a trial, for page and screen.
 
 use crate::format::rate;
 use kpps_results::Doubt;
@@ -47,7 +47,7 @@ pub(super) fn clocks(clocks: &Clocks) -> String {
     )
 }
 
-/// The capture of frames that something happened to.
+/// The sentence about the capture of anomalous frames.
 pub(super) fn capture(capture: &Capture) -> String {
     let more = match capture.not_kept {
         0 => String::new(),
@@ -59,8 +59,8 @@ pub(super) fn capture(capture: &Capture) -> String {
     )
 }
 
-/// Whose times of arrival the latencies use, and whether both ports have one clock. `None` without ports:
-/// virtual time has one clock.
+/// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without
+/// ports: virtual time has one clock.
 pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
     let clock = if trial.clocks.is_none() { ", one clock at both ports" } else { "" };
     let by = |by| match by {
@@ -100,7 +100,7 @@ pub(super) fn frames(trial: &DetailedTrial) -> String {
     }
 }
 
-/// A hint if no frame arrived, neither before the trial nor in it, and nothing else tells why.
+/// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
 pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
     let is_silent = trial.learned == Some(false) && trial.received == 0;

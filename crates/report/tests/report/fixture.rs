@@ -9,7 +9,7 @@ fn fixture() -> Curve {
     Curve::from_json(include_str!("fixtures/livelock.json")).unwrap()
 }
 
-/// Compares a committed file with what it should hold; `UPDATE=1` rewrites it instead.
+/// Compares a committed file with the expected contents; `UPDATE=1` rewrites it instead.
 fn current(path: &Path, text: &str) {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -63,7 +63,7 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
         assert!(!validator.is_valid(&document), "{pointer}");
         *document.pointer_mut(pointer).unwrap() = good;
     }
-    // What nobody observed is null.
+    // Values that were not observed are null.
     for field in ["bus_busy", "cpu", "cpu_busy", "interrupts_per_s", "registers_per_packet"] {
         *document.pointer_mut(&format!("/series/0/points/0/{field}")).unwrap() = serde_json::json!(null);
         assert!(validator.is_valid(&document), "{field}");
@@ -150,7 +150,7 @@ fn the_page_says_everything_and_asks_nobody() {
     for point in curve.series.iter().flat_map(|s| &s.points) {
         assert!(page.contains(&format!("<td>{}</td>", point.ledger.delivered)));
     }
-    // What a browser would fetch; addresses in comments and namespaces are not.
+    // Resources that a browser would fetch; addresses in comments and namespaces are none.
     for fetched in ["src=", "<link", "href=\"", "@import", "url(", "fetch(", "XMLHttpRequest"] {
         assert!(!page.contains(fetched), "{fetched}");
     }

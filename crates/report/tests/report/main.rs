@@ -1,4 +1,4 @@
-//! What people see: the presentations of a document, and the live view.
+//! The output for people: the presentations of a document, and the live view.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

@@ -1,4 +1,4 @@
-//! What a person sees, on a usual terminal and on a small one.
+//! The view of a person, on a usual terminal and on a small one.
 
 use kpps_report::live::{Ended, Footer, LiveCpu, Lost, Rates, Snapshot, draw};
 use ratatui::Terminal;
@@ -98,7 +98,7 @@ fn many_cpus_on_a_small_terminal() {
     insta::assert_snapshot!(screen(&snapshot, 40, 12));
 }
 
-/// The keys that change the load are shown where it can be changed, and what is typed and came of it.
+/// The keys that change the load are shown where it can be changed, with the typed text and its effect.
 #[test]
 fn the_last_row_is_of_the_keys() {
     for (footer, columns, words) in [

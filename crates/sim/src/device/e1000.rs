@@ -108,8 +108,8 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// What a driver preset says of the operating system, and of the driver's behaviour towards it. Only the
-/// simulator asks for it: the driver's own code leaves it to its caller.
+/// A driver preset's description of the operating system, and of the driver's behaviour towards it. Only the
+/// simulator uses it: the driver's own code leaves it to its caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverModel {
@@ -137,7 +137,7 @@ impl DriverModel {
     }
 }
 
-/// When a driver tells the card of frames to send.
+/// When a driver rings the transmit doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransmitTail {
@@ -169,7 +169,7 @@ pub enum TransmitQueue {
     SelfSizing,
 }
 
-/// What a driver reports besides frames, as of the end of its last turn.
+/// A driver's state besides frames, as of the end of its last turn.
 #[derive(Default)]
 pub struct DriverState {
     /// Frames that it has dropped.
@@ -202,10 +202,10 @@ pub(crate) struct DriverReading {
     pub spent: Spent,
 }
 
-/// Who does a part of the work of sending.
+/// The part of the system that does a piece of the work of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Nobody: the work is left out.
+    /// None: the work is left out.
     #[default]
     Nobody,
     /// The host's CPU.
@@ -226,22 +226,22 @@ impl std::str::FromStr for By {
     }
 }
 
-/// What stack, driver and card do with a frame besides sending it.
+/// The features that stack, driver and card use for a frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The buffers that it comes in.
     pub pieces: Pieces,
-    /// Who takes the checksum of the datagram or segment.
+    /// The part that computes the checksum of the datagram or segment.
     pub checksum: By,
-    /// Who inserts the tag of a VLAN.
+    /// The part that inserts VLAN tags.
     pub vlan: By,
     /// TCP segments that the stack hands over as one, for the card to split (TSO); 1: each by itself.
     pub segments: u16,
 }
 
 impl Features {
-    /// Free descriptors needed before a frame is tried: one; with offloads, those that a context, errata and
-    /// most segments may take.
+    /// Free descriptors needed before a frame is tried: one; with offloads, the most that a context, errata
+    /// and segments may take.
     fn least_descriptors(&self) -> usize {
         let plain = Self { pieces: self.pieces, ..Self::default() };
         if *self == plain || self.checksum == By::Cpu && self.vlan != By::Card && self.segments == 1 {
@@ -270,14 +270,14 @@ pub(crate) const VLAN: u16 = 10;
 pub enum Pieces {
     /// In one buffer.
     One,
-    /// In so many buffers.
+    /// In this number of buffers.
     Many(usize),
     /// In several buffers, which the driver copies into one.
     Coalesced,
 }
 
 impl Pieces {
-    /// So many buffers; `coalesced`: the driver copies several into one.
+    /// The form of a frame in `buffers` buffers; `coalesced`: the driver copies several into one.
     pub fn of(buffers: usize, coalesced: bool) -> Self {
         match (buffers, coalesced) {
             (0 | 1, _) => Self::One,
@@ -478,7 +478,7 @@ impl E1000 {
         Some(Frame::made(buffer, bytes.len() as u16))
     }
 
-    /// Charges what the CPU does with a frame's bytes before the driver has it.
+    /// Charges the CPU's work on a frame's bytes before the driver has the frame.
     fn prepare(&self, bytes: usize) {
         let host = self.machine.host();
         let copied =
@@ -492,7 +492,7 @@ impl E1000 {
         }
     }
 
-    /// The offloads for a frame of so many bytes.
+    /// The offloads for a frame of `bytes` bytes.
     fn meta(&self, bytes: usize) -> TxMeta {
         let Features { checksum, vlan, segments, .. } = self.features;
         let ethernet = ETHERNET as u8 + if vlan == By::Cpu { VLAN_TAG } else { 0 };
@@ -573,7 +573,7 @@ impl E1000 {
         set_aside(&self.source, frames)
     }
 
-    /// What it reports: a handle.
+    /// A handle of the driver's state.
     pub fn state(&self) -> Rc<DriverState> {
         Rc::clone(&self.state)
     }
@@ -589,7 +589,7 @@ impl E1000 {
         })
     }
 
-    /// Updates what the driver reports, at the end of a turn.
+    /// Updates the driver's reported state, at the end of a turn.
     fn note(&self, error: Option<Error>) {
         if let Ok(rx) = self.rx.try_borrow() {
             let counters = rx.counters();

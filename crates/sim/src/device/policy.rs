@@ -1,29 +1,30 @@
 //! Service policies that a program brings along, to try an idea or to teach. A policy decides when the driver
-//! looks at its card; the driver does the rest. Its driver is a preset with another service.
+//! examines its card; the driver does the rest. Its driver is a preset with another service.
 
 use kpps_profiles::{Kind, Profile};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// When to look at the card. One is made for each card. An error ends the trial with its text.
+/// A decision when to examine the card. One object is made for each card. An error ends the trial with its
+/// text.
 pub trait ServicePolicy {
     /// The card has interrupted. True: mask its interrupts and poll. False: leave the frames where they are
     /// until the next interrupt.
     ///
     /// # Errors
-    /// Those of the policy, in one line.
+    /// Errors of the policy, in one line.
     fn on_interrupt(&mut self, now_ns: u64) -> Result<bool, String>;
-    /// A poll received so many frames and gave back so many sent ones. Returns what comes next.
+    /// A poll received `received` frames and reaped `reclaimed` sent frames. Returns the next step.
     ///
     /// # Errors
-    /// Those of the policy, in one line.
+    /// Errors of the policy, in one line.
     fn on_poll(&mut self, received: usize, reclaimed: usize, now_ns: u64) -> Result<Next, String>;
 }
 
-/// What comes after a poll.
+/// The step after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another poll after so many nanoseconds.
+    /// Another poll after this number of nanoseconds.
     PollIn(u64),
     /// Interrupts are unmasked.
     Interrupt,
@@ -34,9 +35,9 @@ pub enum Next {
 pub struct OwnPolicy {
     /// Its name: drivers are chosen by it.
     pub name: String,
-    /// What it is, in a sentence.
+    /// A description in a sentence.
     pub description: String,
-    /// What it is written as. It is part of the keys of kept results.
+    /// The text of the policy. It is part of the keys of kept results.
     pub text: String,
     /// The driver preset that has everything but the service.
     pub base: String,
@@ -52,7 +53,7 @@ impl fmt::Debug for OwnPolicy {
     }
 }
 
-/// Those of this process.
+/// The policies of this process.
 static KNOWN: RwLock<Vec<OwnPolicy>> = RwLock::new(Vec::new());
 
 impl OwnPolicy {

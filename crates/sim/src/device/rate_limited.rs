@@ -18,12 +18,12 @@ pub struct Config {
     pub tx_ring: u32,
     /// Descriptors in the receive ring; all but one are the card's.
     pub rx_ring: u32,
-    /// One of so many frames requests an interrupt when it has been sent. 0: as many as leave `tx_watermark`
-    /// frames in a full ring.
+    /// One frame of this number requests an interrupt when it has been sent. 0: as many as leave
+    /// `tx_watermark` frames in a full ring.
     pub tx_interrupt_every: u32,
     /// Frames left in a full transmit ring when its interrupt comes, if `tx_interrupt_every` is 0.
     pub tx_watermark: u32,
-    /// How long interrupts are delayed, in what the driver takes for microseconds; 0: not at all.
+    /// The delay of interrupts, in the driver's unit of microseconds, which may be off; 0: none.
     pub moderation_us: u32,
     /// Ticks of the card's timer that the driver takes for one microsecond.
     pub ticks_per_us: u32,
@@ -40,7 +40,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether a driver can be like this; the error names what is out of range.
+    /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
         kpps_machine::limits::check(&[
             ("tx_ring", self.tx_ring, 2..=4096),
@@ -67,9 +67,9 @@ impl Config {
 /// A ring as its driver keeps it.
 pub(crate) struct Queue {
     memory: Ring,
-    /// What each descriptor points to.
+    /// The buffer of each descriptor.
     buffers: Vec<Option<Buf>>,
-    /// The next descriptor to fill, and the oldest one that is the card's.
+    /// The next descriptor to fill, and the oldest descriptor that the card owns.
     next: usize,
     oldest: usize,
     filled: usize,

@@ -20,7 +20,7 @@ impl Groups {
     pub const EVEN: Self = Self { frames: 1, spacing_ps: 0 };
 }
 
-/// The most frames that a capture holds, and those that it has.
+/// The most frames that a capture holds, and its frames.
 type Capture = (usize, Rc<RefCell<Vec<(u64, Vec<u8>)>>>);
 
 /// The source.

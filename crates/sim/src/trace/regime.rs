@@ -4,11 +4,11 @@
 use super::Trace;
 use kpps_machine::bus::{Master, Transaction, What};
 
-/// A gap of so many mean spacings is a stumble.
+/// A gap of this number of mean spacings is a stumble.
 const STUMBLE: f64 = 8.0;
 
-/// What a trace shows of one card's reception. Clocks are bus clocks. A value is `None` if the trace does not
-/// show it.
+/// The regimes of one card's reception in a trace. Clocks are bus clocks. A value is `None` if the trace does
+/// not show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Regimes {
     /// From the first frame to the first stumble, in clocks; to the end of the log if there is none.

@@ -8,9 +8,9 @@ use kpps_machine::cpu::Function;
 /// Ethernet header and FCS, in bytes.
 const AROUND_BYTES: u32 = 18;
 
-/// What a trace shows of frames of `size`, by name: rates in frames per second of the first port, the last
-/// and all; loss in frames; shares of the bus and of the CPUs; the regimes of the first card's reception.
-/// `None` if the trace does not show a value.
+/// The values of a trace for frames of `size`, by name: rates in frames per second of the first port, the
+/// last and all; loss in frames; shares of the bus and of the CPUs; the regimes of the first card's
+/// reception. `None` if the trace does not show a value.
 pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
     let r = regimes(trace, 0);
     let port = trace.ports.first().copied().unwrap_or_default();
@@ -48,7 +48,7 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
         ("missed", port.missed as f64),
         ("sent", port.sent as f64),
         ("delivered", port.delivered as f64),
-        // Sent, less what the card has stored or still has.
+        // Sent frames, less the frames that the card has stored or still has.
         ("lost", port.sent as f64 - (in_card(&after) - in_card(&before))),
         ("bus_busy", trace.bus_busy()),
         ("bus_mb_per_s", trace.bus_mb_per_s()),

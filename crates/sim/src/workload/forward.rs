@@ -1,5 +1,5 @@
 //! An app between the two ports of a tester, full duplex: a bridge, a router, a NAT. Each frame that comes
-//! out of the other port is compared with what must come out.
+//! out of the other port is compared with the expected frame.
 
 use crate::app::{Forwarder, Forwards};
 use crate::device::e1000::E1000;
@@ -41,7 +41,7 @@ pub struct Direction {
     pub forwarded: u64,
 }
 
-/// What an app did with a load.
+/// The result of an app at a load.
 pub struct Forwarded {
     /// Both directions together.
     pub trial: Trial,
@@ -74,7 +74,7 @@ impl Forwarded {
 /// A frame without FCS, and the port that it came in or left by.
 pub type AtPort = (usize, Vec<u8>);
 
-/// What an app did with frames that came in one after the other.
+/// The result of an app for frames that came in one after the other.
 pub struct Conversation {
     /// For each of them, the frames that left because of it.
     pub left: Vec<Vec<AtPort>>,
@@ -110,7 +110,7 @@ impl Traffic for Once {
     }
 }
 
-/// What the transmit watchdog saw.
+/// The findings of the transmit watchdog.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watchdogs {
     /// Transmit queues that were stopped, with nothing sent, for longer than the kernel's limit: one timeout
@@ -232,7 +232,7 @@ impl Running {
 type Assembled = (Simulation, Running);
 
 impl Forwarding {
-    /// Builds the machine: `far` receives what comes out of each port, and `connections` have been made.
+    /// Builds the machine: `far` receives the frames of each port, and `connections` have been made.
     fn assemble(
         &self,
         size: Size,
@@ -268,13 +268,13 @@ struct Rig {
     simulation: Simulation,
     stack: Running,
     ports: [Rc<TesterPort>; 2],
-    /// What the tester sends into each port, in turn.
+    /// The frames that the tester sends into each port, in turn.
     frames: [Vec<Vec<u8>>; 2],
     sent: [Rc<Cell<u64>>; 2],
     rx_ring: u16,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     sent: [u64; 2],
     /// Frames that the drivers have handed up.
@@ -289,7 +289,7 @@ impl Rig {
             pairs.into_iter().map(|[came, leaves]| (came, leaves)).unzip::<_, _, Vec<_>, Vec<_>>()
         });
         let ports = [Rc::new(TesterPort::default()), Rc::new(TesterPort::default())];
-        // What port 1 sent comes out of port 0, and vice versa.
+        // Frames that port 1 sent come out of port 0, and vice versa.
         let far = |index: usize, flows| {
             let receiver = TesterReceiver::new(Rc::clone(&ports[index]), flows, 1 - index as u16);
             Box::new(receiver) as Box<dyn Receiver>
@@ -391,7 +391,7 @@ impl Forwarding {
         Self { affinity, ..self }
     }
 
-    /// What it is made of.
+    /// The set-up that it is made of.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

@@ -1,9 +1,9 @@
-//! A UDP datagram in one frame or in several fragments, received by a bare card, and what a stack has to sum
-//! itself to check it.
+//! A UDP datagram in one frame or in several fragments, received by a bare card, and the bytes that a stack
+//! has to sum itself to check it.
 //!
 //! The card checks UDP checksums of whole packets (SDM table 3-5). Of each frame, fragments among them, it
 //! reports the packet checksum: the complement of the sum from RXCSUM.PCSS on (SDM 3.2.9). From the IP header
-//! on, that is the sum of what the frame has of the datagram, because the sum of a right IP header is zero in
+//! on, that is the sum of the frame's part of the datagram, because the sum of a right IP header is zero in
 //! one's complement, and padding adds nothing. So the sums of all fragments make that of the datagram. Cards
 //! after the 82547 report the sum of the IP payload alone, and Intel's driver hands it to the stack
 //! (`e1000_rx_checksum`, public source): the same number.
@@ -33,7 +33,7 @@ const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const FROM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const TO: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// What became of a datagram, and of copies with one bit wrong.
+/// The fate of a datagram, and of copies with one bit wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Frames that the datagram came in.
@@ -44,7 +44,7 @@ pub struct Checked {
     pub helped: usize,
     /// Bytes of UDP header and payload that the stack summed.
     pub summed_bytes: usize,
-    /// Whether the stack took the datagram as right, as it is.
+    /// Whether the stack accepted the datagram, which is right.
     pub accepted: bool,
     /// Copies of it with one bit of the payload wrong.
     pub damaged: usize,

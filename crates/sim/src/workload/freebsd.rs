@@ -40,7 +40,7 @@ pub enum Place {
     E1000(Box<Setup>),
 }
 
-/// So long after the last frame a card and its driver are drained.
+/// The time after the last frame until a card and its driver are drained.
 const DRAINED_PS: u64 = MS;
 /// Ethernet, IPv4 and UDP headers.
 const HEADER_BYTES: u16 = 42;
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// What a process sent.
+/// The datagrams of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     /// Frames on the wire per second.
@@ -79,7 +79,7 @@ pub struct Sent {
     /// Refused system calls for each successful one.
     pub refused: f64,
     /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching
-    /// to what was woken.
+    /// to woken threads.
     pub wasted: f64,
     /// The limit of the driver's transmit queue in frames, and the frames that it still held a millisecond
     /// after the last one was sent. `None` for a rate-limited NIC.
@@ -88,7 +88,7 @@ pub struct Sent {
     pub load: Load,
 }
 
-/// What a machine received or forwarded. Rates are per second.
+/// The result of a machine that receives or forwards. Rates are per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Received {
     /// Frames offered.
@@ -177,11 +177,11 @@ struct Rig<H> {
     simulation: Simulation,
     running: Running<H>,
     left: Checked,
-    /// The one that a process reads.
+    /// The socket that a process reads.
     socket: Option<Socket<Frame>>,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     /// Frames that left the card, and their bytes with FCS.
     frames: u64,
@@ -209,9 +209,8 @@ impl Place {
 }
 
 impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
-    /// Builds it for frames of `size`; those that leave are right if `is_right` says so. `handler` is given
-    /// empty frames for what it may have to send itself. `senders_wait` for space in the transmit queue, or
-    /// do not.
+    /// Builds it for frames of `size`. `is_right` checks the frames that leave. `handler` gets empty frames
+    /// for its own messages. `senders_wait`: whether senders wait for space in the transmit queue.
     fn build(
         place: &Place,
         size: Size,
@@ -335,7 +334,7 @@ pub fn send(
     let interval = rig.measure(times_ms, go_on)?;
     let Calls { sent, refused } = sender.calls();
     sender.stop();
-    // What still waits in queue and ring is sent.
+    // Frames that still wait in queue and ring are sent.
     let (mut frames, mut last_ps) = (interval.to.own.frames, interval.to.at_ps);
     while machine.now_ps() < last_ps + DRAINED_PS {
         simulation.run(machine.now_ps() + DRAINED_PS / 20, go_on)?;
@@ -381,7 +380,7 @@ pub struct Moment {
     pub refused: u64,
 }
 
-/// A program sends datagrams of `payload` bytes, and is looked at every `every_ps`.
+/// A program sends datagrams of `payload` bytes, and is observed every `every_ps`.
 pub fn timeline(
     place: &Place,
     payload: u16,
@@ -416,7 +415,7 @@ pub fn timeline(
     Ok(moments)
 }
 
-/// The first frame comes so long after the machine is set up.
+/// The time from the setup of the machine to the first frame.
 const FIRST_PS: u64 = MS;
 
 /// Frames of `size` arrive at a constant rate.

@@ -20,7 +20,7 @@ use kpps_measure::TrialError;
 use kpps_results::Cpu;
 use std::rc::Rc;
 
-/// What the process received. All but the last two are per second.
+/// The result of the receiving process. All but the last two are per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// Offered.
@@ -37,11 +37,11 @@ pub struct Received {
     pub interrupts_per_s: f64,
     /// How the time went of the CPU that serves the card.
     pub cpu: Cpu,
-    /// And of the one that runs the process: the last, which may be the same.
+    /// The same for the CPU that runs the process: the last, which may be the same.
     pub cpu_last: Cpu,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     stack: Tally,
     socket: udp::Tally,

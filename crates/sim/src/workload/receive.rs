@@ -41,7 +41,7 @@ impl Sink for CountAndDiscard {
     }
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     sent: u64,
     stack: Tally,
@@ -61,7 +61,7 @@ fn ledger(last: &Snapshot<Reading>, rx_ring: u16) -> Result<Ledger, TrialError> 
     places.close(last.own.sent, stack.consumed)
 }
 
-/// What a driver says that it took of its CPU ([`Spent`]), as shares of the time.
+/// The CPU time that a driver reports ([`Spent`]), as shares of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Accounted {
     /// Interrupts and frames.
@@ -120,7 +120,7 @@ impl Receiving {
         Self { computes: true, ..self }
     }
 
-    /// What it is made of.
+    /// The set-up that it is made of.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

@@ -33,14 +33,14 @@ use std::rc::Rc;
 
 /// Bytes of a packet buffer. With header split it begins at a page or in its middle.
 const BUFFER_BYTES: usize = 2048;
-/// How long frames may still arrive after the measured time: no ring holds one so long.
+/// How long frames may still arrive after the measured time. No ring holds a frame for that long.
 const DRAIN_MS: u32 = 5;
 /// The share of its time from which a part counts as full: the rest are gaps between pieces of work.
 const FULL: f64 = 0.95;
 /// The share of a load that counts as all of it.
 const ALL: f64 = 0.999;
 
-/// What is offered, and to how many CPUs.
+/// The load, and the number of CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
     /// The load, all flows together.
@@ -136,7 +136,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What so many CPUs did with a load.
+/// The result of a number of CPUs at a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
     /// CPUs.
@@ -183,7 +183,7 @@ fn frames(what: &Scaling) -> Result<Vec<Vec<u8>>, TrialError> {
     (0..what.flows).map(frame).collect()
 }
 
-/// `Counter -> Discard` on every CPU, after what they share.
+/// `Counter -> Discard` on every CPU, after the shared part.
 struct End {
     elements_ps: u64,
     shared: Option<Lock<u64>>,
@@ -207,7 +207,7 @@ impl Handler<QueueDevice> for End {
     }
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     sent: u64,
     card: Tally,
@@ -295,7 +295,7 @@ impl Rig {
 /// those are.
 const STEADY: f64 = 0.97;
 
-/// Offers a load to so many CPUs.
+/// Offers a load to a number of CPUs.
 pub fn scale(
     setup: &RateLimitedSetup,
     what: &Scaling,

@@ -2,7 +2,7 @@
 //! round; or both.
 //!
 //! The first CPU takes the card's interrupts and runs the softirqs. Processes run on that CPU or on the last
-//! one. The senders are closed loops: what they offer depends on what is acknowledged, and on what is lost.
+//! one. The senders are closed loops: their load depends on acknowledgements and on losses.
 
 mod clients;
 mod endpoints;
@@ -37,9 +37,9 @@ const LATER_PS: u64 = 40 * MS;
 /// Which checksums of a received segment the card takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksums {
-    /// Of the IP header.
+    /// The sum of the IP header.
     pub ip: bool,
-    /// Of the segment.
+    /// The sum of the segment.
     pub tcp: bool,
 }
 
@@ -49,7 +49,8 @@ pub struct Checksums {
 pub enum Processes {
     /// On the CPU of the softirqs, which wakes them.
     FirstCpu,
-    /// On the last CPU: with two, the scheduler keeps them off the one that is busy with softirqs.
+    /// On the last CPU: with two CPUs, the scheduler keeps the processes off the CPU that is busy with
+    /// softirqs.
     LastCpu,
 }
 
@@ -79,7 +80,7 @@ pub struct TcpBulk {
     pub duration_ms: u32,
 }
 
-/// What was transferred, and its costs, in the measured time.
+/// The transferred data, and their costs, in the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Transferred {
     /// The measured time.
@@ -128,7 +129,7 @@ pub struct Transferred {
     pub cpu_last: Cpu,
 }
 
-/// What is read besides the machine's counters.
+/// The readings besides the machine's counters.
 struct Reading {
     seen: Seen,
     out: Sent,
@@ -166,8 +167,8 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     let setup = setup.clone().for_frames(what.size);
     let flow = Flow { to_mac: CARD, ..Flow::default() };
     let receiver = AckReceiver::default();
-    // What a socket holds is bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as many
-    // that wait for its process. The card has no more than the windows let through.
+    // The buffers of a socket are bounded by its memory: some 80 buffers of 2 KiB that it has kept, and as
+    // many that wait for its process. The card has no more than the windows let through.
     let held = usize::from(connections) * 200;
     let (simulation, device) =
         Simulation::with_one_card(&setup, setup.cpus, held, Box::new(receiver.clone()))?;

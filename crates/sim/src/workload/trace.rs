@@ -27,7 +27,7 @@ use std::rc::Rc;
 pub use crate::source::Groups;
 pub use kpps_machine::bus::Background;
 
-/// What is to be recorded.
+/// The machine and the load to record.
 #[derive(Clone, Debug)]
 pub struct Tracing {
     /// Frame size.
@@ -48,17 +48,17 @@ pub struct Tracing {
     pub capture: usize,
     /// Another master on the bus.
     pub background: Option<Background>,
-    /// Who takes the frames.
+    /// The consumer of the frames.
     pub consumer: Consumer,
 }
 
-/// Who takes raw frames in the kernel.
+/// The consumer of raw frames in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consumer {
     /// Nobody: the demultiplexer frees them.
     #[default]
     Nobody,
-    /// A packet socket, and a process on another CPU that reads it: what it has read is delivered.
+    /// A packet socket, and a process on another CPU that reads it: frames that it has read are delivered.
     PacketSocket,
 }
 
@@ -107,7 +107,7 @@ impl Handler<E1000> for Takes {
     }
 }
 
-/// What is read of a port besides the machine's counters.
+/// The readings of a port besides the machine's counters.
 struct Reading {
     sent: u64,
     delivered: u64,
@@ -118,7 +118,7 @@ struct Reading {
 /// The longest trace in µs: its log would be full long before.
 const MOST_US: u64 = 10_000_000;
 
-/// Sets the machine up, loads its ports and records what happens.
+/// Sets the machine up, loads its ports and records the events.
 pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<Trace, TrialError> {
     check_load(what.offered_pps, rate::line_rate_pps(rate::GIGABIT, what.size), "line rate")?;
     if !(1..=8).contains(&what.ports) {

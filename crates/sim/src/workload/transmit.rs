@@ -19,7 +19,7 @@ use kpps_model::Tally;
 use kpps_results::Cpu;
 use serde::{Deserialize, Serialize};
 
-/// What a driver sent.
+/// The result of a sending driver.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transmit {
     /// Frames per second on the wire.
@@ -51,7 +51,7 @@ impl Producer for Source {
     }
 }
 
-/// What a frame on the wire is to be.
+/// The expected form of a frame on the wire.
 enum Right {
     /// Exactly this.
     Frame(Vec<u8>),
@@ -75,13 +75,13 @@ fn is_good_segment(frame: &[u8]) -> bool {
     packet.checksum_ok() && segment.is_ok_and(|tcp| tcp.checksum_ok(packet.source(), packet.destination()))
 }
 
-/// What the stack hands to the driver, and what is to be seen of it on the wire.
+/// The frame that the stack hands to the driver, and its expected form on the wire.
 fn frames(features: &Features, size: Size) -> Result<(Vec<u8>, Right), TrialError> {
     let vlan = (features.vlan != By::Nobody).then_some(VLAN);
     let flow = Flow { vlan, ..Flow::default() };
     let impossible = |e: kpps_frames::Error| TrialError::Load(format!("no such frames: {e}"));
     let ethernet = ethernet::HEADER_BYTES + if vlan.is_some() { ethernet::VLAN_BYTES } else { 0 };
-    // The sum over what is in no header of the segment or datagram, as the card wants it.
+    // The sum over the pseudo-header of the segment or datagram, as the card wants it.
     let pseudo = |protocol, length: usize| {
         Sum::pseudo_header(flow.from.0, flow.to.0, protocol, length as u16).folded().to_be_bytes()
     };
@@ -118,7 +118,7 @@ fn frames(features: &Features, size: Size) -> Result<(Vec<u8>, Right), TrialErro
     Ok((frame, right))
 }
 
-/// Whether chip and host can do that; an error says what they cannot.
+/// Checks that chip and host support the features; the error names a missing one.
 fn check(setup: &Setup, features: &Features) -> Result<(), TrialError> {
     let (chip, host) = (setup.card.chip, &setup.host_params);
     let by_cpu = features.checksum == By::Cpu || features.vlan == By::Cpu;
@@ -206,7 +206,7 @@ pub fn transmit_with(
     })
 }
 
-/// What a rate-limited NIC sends under Linux 2.2 with Click, whose source always has another frame of
+/// The result of a rate-limited NIC under Linux 2.2 with Click, whose source always has another frame of
 /// `size`: frames per second, the share of the time in which it had nothing to send, interrupts per second,
 /// and how the CPU's time went.
 pub fn transmit_by_nic(

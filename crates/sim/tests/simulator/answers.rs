@@ -1,5 +1,5 @@
-//! The messages of routers in the simulator: ARP, echoes, ICMP errors. It is byte by byte what the
-//! same app says alone, and what etherparse reads.
+//! The messages of routers in the simulator: ARP, echoes, ICMP errors. They are byte by byte the messages of
+//! the same app alone, and etherparse reads them.
 
 use etherparse::{
     ArpHardwareId, ArpOperation, ArpPacket, EtherType, IcmpEchoHeader, Icmpv4Type, NetSlice, PacketBuilder,
@@ -66,7 +66,7 @@ fn asks(port: usize) -> Frame {
     arp(ArpOperation::REQUEST, (STATION[port], HOST[port]), ([0; 6], HERE[port]), [0xff; 6])
 }
 
-/// What the router answers alone, at the same times.
+/// The answers of the router alone, at the same times.
 #[derive(Default)]
 struct Wires(Vec<(usize, Frame)>);
 
@@ -109,7 +109,7 @@ fn icmp(frame: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> (Icmpv4Type, Frame) {
 }
 
 fn converses(app: Forwarder, driver: &str) {
-    // Who the router is, it says itself.
+    // The router itself answers requests for its address.
     let questions: Vec<_> = [0, 1].map(|port| (port, tagged(app, port, asks(port)))).into();
     let answers = in_the_room(app, driver, &questions).left;
     let router = [0, 1].map(|port| {
@@ -201,7 +201,7 @@ fn converses(app: Forwarder, driver: &str) {
     );
     let (port, late) = left[9].last().unwrap();
     assert_eq!((port, &late[..6]), (&1, &STATION[1][..]));
-    // Who never answers is asked again, and given up.
+    // A host that never answers is asked again, and then abandoned.
     let given_up = left[10..].iter().flatten().filter(|(port, _)| *port == 0);
     let given_up: Vec<_> = given_up.map(|(port, frame)| untagged(app, *port, frame)).collect();
     let [error] = &given_up[..] else { panic!("{app}: {given_up:02x?}") };

@@ -86,7 +86,7 @@ const fn case(
 
 const SENDS: Option<Activity> = Some(Activity::Send);
 
-/// What is found, as text: rates, and where the CPU's time goes, at light and full load.
+/// The results, as text: rates, and where the CPU's time goes, at light and full load.
 fn found(choice: &Choice) -> Result<String, String> {
     found_with(choice, choice.setup().map_err(|error| error.to_string())?)
 }
@@ -229,7 +229,7 @@ fn every_entry_acts_or_is_refused() {
     assert!(acting.len() > 100, "{}", acting.len());
 }
 
-/// In each kind of simulation, an entry of a stack or a chip acts or is refused, and none that acts is.
+/// In each kind of simulation, an entry of a stack or a chip either acts or is refused, never both.
 #[test]
 fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
     let cases = [
@@ -290,7 +290,7 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
                 changed.set.push((path.clone(), other));
                 is_refused |= changed.setup().is_err_and(|why| why.to_string().contains("has no effect"));
                 let changes = kpps_sim::choice::changes(&changed.set).unwrap();
-                // Without the check of what has an effect.
+                // Without the check for settings without an effect.
                 let Ok(setup) = Setup::changed(machine, None, driver, &changes) else { continue };
                 acts |= found_with(&changed, setup).is_ok_and(|found| found != plain);
                 if acts {
@@ -298,7 +298,7 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
                 }
             }
             let here = format!("{path}: {machine} {driver} {app:?} {activity:?}");
-            // What the driver writes once as the link comes up is no effect of PAUSE frames.
+            // Registers that the driver writes once as the link comes up are no effect of PAUSE frames.
             let at_start = path == "driver.flow_control" && app.is_none();
             if acts && is_refused && !at_start {
                 wrong.insert(format!("acts and is refused: {here}"));
@@ -310,8 +310,8 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What receiving reads is not refused as something of sending, and the other way round: each direction's own
-/// entries act in it.
+/// An entry that receiving reads is not refused as an entry of sending, and the other way round: each
+/// direction's own entries act in it.
 #[test]
 fn a_direction_refuses_the_other_directions_entries() {
     let with = |machine: &str, driver: &str, activity, path: &str, value| Choice {

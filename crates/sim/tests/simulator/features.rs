@@ -1,4 +1,4 @@
-//! Features of driver and card, each a switch, and that it does to the counts what it is for.
+//! Features of driver and card. Each is a switch with the intended effect on the counts.
 
 use kpps_frames::{Size, rate};
 use kpps_measure::Load;
@@ -138,7 +138,7 @@ fn features_go_together() {
         for (vlan, checksum) in
             [(By::Card, By::Card), (By::Cpu, By::Card), (By::Card, By::Cpu), (By::Cpu, By::Cpu)]
         {
-            // What left the card was compared, or this is an error.
+            // Frames that left the card were compared, or this is an error.
             assert!(sent(300, Features { pieces, vlan, checksum, segments: 1 }).pps > 1e5);
             assert!(sent(1000, Features { pieces, vlan, checksum: By::Nobody, segments: 7 }).pps > 5e4);
         }
@@ -167,7 +167,7 @@ fn copies_of_small_frames_take_a_small_buffer_and_the_cpus_time() {
     // 124 bytes at 1.5 ns.
     assert_near(busy_ns(&copied) - busy_ns(&plain), 124.0 * 1.5, 0.05);
     assert_eq!((copied.trial.delivered, plain.trial.delivered), (1000, 1000));
-    // What is longer stays where it is.
+    // Longer frames stay where they are.
     let (plain, longer) = (of(512, 0), of(512, 256));
     assert_eq!((plain.per_frame, busy_ns(&plain)), (longer.per_frame, busy_ns(&longer)));
 }

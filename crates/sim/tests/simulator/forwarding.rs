@@ -1,5 +1,5 @@
-//! Apps between two cards: what comes out is compared byte by byte by the tester, so a trial that has a
-//! result has only right frames in it; here is what it costs, and where the rest went.
+//! Apps between two cards. The tester compares the frames that come out byte by byte, so a trial with a
+//! result has only right frames. These tests are about the costs, and about the places of lost frames.
 
 use kpps_frames::Size;
 use kpps_measure::{Load, Testbed};
@@ -81,7 +81,7 @@ fn the_more_is_done_with_a_frame_the_fewer_are_forwarded() {
     assert!(peaks.windows(2).all(|pair| pair[0] > 1.03 * pair[1]), "{peaks:?}");
 }
 
-/// At line rate both ways no app keeps up: what it does not pass on is in the ledger, frame by frame.
+/// At line rate both ways no app keeps up: frames that it does not forward are in the ledger, one by one.
 #[test]
 fn in_an_overload_every_frame_is_somewhere() {
     for (app, driver) in Forwarder::ALL.into_iter().flat_map(|app| [(app, "intel-5.7.6"), (app, "kpps")]) {

@@ -1,5 +1,5 @@
-//! Limits that anyone can work out on paper, and the simulation on them. Those of the PCI-X and GC buses are
-//! in `rdr2007.rs`, that of the receive delay in `morris2000.rs`.
+//! Limits that anyone can work out on paper, and the simulation on them. The limits of the PCI-X and GC buses
+//! are in `rdr2007.rs`, the limit of the receive delay in `morris2000.rs`.
 
 use kpps_driver::config::Itr;
 use kpps_frames::Size;

@@ -1,5 +1,5 @@
 //! A bridge beyond what the study of Lunz 2003 claims (`studies/lunz2003.toml`, judged in `crates/study`):
-//! why a second CPU brings little, and what a bridge must do whatever drives its cards.
+//! why a second CPU brings little, and the duties of a bridge with any driver.
 
 use kpps_frames::Size;
 use kpps_measure::Load;

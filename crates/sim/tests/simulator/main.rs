@@ -1,4 +1,4 @@
-//! The simulator, by what it measures.
+//! Tests of the simulator, by measurement.
 #![allow(clippy::unwrap_used)]
 
 mod answers;

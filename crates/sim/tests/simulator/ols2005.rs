@@ -48,7 +48,7 @@ fn a_machine_that_sends_fills_the_wire() {
     let share = t.sent_bytes as f64 * 8e-9 / t.seconds / (1460.0 / 1538.0);
     assert!((share - 1.0).abs() < 0.01, "{share} of a gigabit: {t:?}");
     assert_eq!((t.out_again, t.dropped_queue, t.read_bytes), (0, 0, 0));
-    // What the hosts got is what was sent, but for what is on its way.
+    // The hosts got all segments that were sent, except for segments on their way.
     assert!((t.sent_bytes / 1460).abs_diff(t.out) < 4 * 64, "{t:?}");
 }
 
@@ -58,8 +58,8 @@ fn both_directions_at_once_and_processes_on_the_cpu_of_the_softirqs() {
     let (first, last) = (both(Processes::FirstCpu), both(Processes::LastCpu));
     for t in [&first, &last] {
         let (read, sent) = (t.read_bytes as f64 * 8e-6 / t.seconds, t.sent_bytes as f64 * 8e-6 / t.seconds);
-        // Acknowledgements of the other direction take some of each wire. Those of what goes out wait behind
-        // what comes in.
+        // Acknowledgements of the other direction take some of each wire. Acknowledgements of sent data wait
+        // behind received data.
         assert!((600.0..945.0).contains(&read) && (400.0..945.0).contains(&sent), "{t:?}");
     }
     assert!(first.cpu_last.busy() == 0.0 && first.cpu.thread > 0.1, "{first:?}");
@@ -96,10 +96,10 @@ fn what_is_dropped_is_sent_again_and_everything_arrives_once() {
     let what = TcpBulk { connections: 32, sending: 32, processes, duration_ms: 300, ..bulk(1518) };
     let t = run(&what, &[("driver.rx_ring", 80), ("driver.rx_fifo_kb", 8)]);
     assert!(t.dropped > 100, "{t:?}");
-    // Some of what was dropped are acknowledgements, which later ones replace.
+    // Some of the dropped frames are acknowledgements, which later ones replace.
     assert!(t.sent_again >= t.dropped / 4, "{t:?}");
-    // What processes read is what the senders sent, but for what was lost or sent twice and what is on its
-    // way.
+    // Processes read all segments that the senders sent, except for segments that were lost, sent twice, or
+    // are on their way.
     let (read, sent) = (t.read_bytes / 1460, t.sent - t.sent_again);
     assert!(read.abs_diff(sent) < 32 * 64 + t.dropped, "{read} of {sent}");
 }

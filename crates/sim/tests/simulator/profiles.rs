@@ -1,4 +1,4 @@
-//! The profiles as data: they fit each other, and nothing was fitted on what may not be fitted on.
+//! The profiles as data: they fit each other, and no constant was fitted on claims that are kept back.
 
 use kpps_profiles::{Kind, Profile, names};
 use kpps_sim::{RateLimitedSetup, Setup, SetupError};
@@ -18,7 +18,7 @@ fn claims() -> BTreeMap<String, String> {
     claims
 }
 
-/// Claims of which a part was given and the rest kept back; constants may be fitted on that part.
+/// Claims with a published part and a part that was kept back; constants may be fitted on the published part.
 const GIVEN_IN_PART: [&str; 1] = ["B27"];
 
 #[test]
@@ -92,7 +92,7 @@ fn mismatches_are_said() {
     assert!(error.contains("intel-9") && error.contains("click-polling"), "{error}");
 }
 
-/// A machine's own file is checked like what is set, and a mistyped card in its `bus` is said.
+/// A machine's own file is checked like a setting, and the message names a mistyped card in its `bus`.
 #[test]
 fn own_machines_are_checked_like_changes() {
     let folder = std::env::temp_dir().join(format!("kpps-own-machine-{}", std::process::id()));

@@ -16,10 +16,10 @@ const RECYCLING: &str = "rdr";
 const PCI: &str = "rdr2007-pci";
 const PCI_X: &str = "rdr2007";
 
-/// The clock of a 66 MHz bus in picoseconds, and what a burst of 64 bytes takes of it in clocks.
+/// The clock of a 66 MHz bus in picoseconds, and the clocks of a burst of 64 bytes.
 const CLOCK_PS: f64 = 15_000.0;
 const BURST_64: f64 = 8.0 + OVERHEAD;
-/// What a transaction takes beside its data, in clocks (`overhead_clocks`).
+/// The clocks of a transaction beside its data (`overhead_clocks`).
 const OVERHEAD: f64 = 10.0;
 
 fn setup(machine: &str, driver: &str) -> Setup {
@@ -146,8 +146,8 @@ fn r16_fetches_are_cut_short_under_flood() {
 }
 
 /// The bus time of a frame of 64 bytes, in clocks, worked out by hand: its data; its share of a write-back of
-/// `together` descriptors; of a fetch of 64 in four bursts, each of which waits for memory; of a tail update
-/// of 16.
+/// `together` descriptors; of a fetch of 64 in four bursts, with a wait for memory before each; of a tail
+/// update of 16.
 fn clocks_per_frame(together: f64) -> f64 {
     let write_back = OVERHEAD + 2.0 * together;
     let fetch = OVERHEAD + 32.0 + 250_000.0 / CLOCK_PS;

@@ -80,7 +80,7 @@ fn headers_side_by_side_share_cache_lines_and_cost_a_burst() {
     let [together, apart] = [rows("82576", &[], 256, 0, &[1]), rows("82576", &split, 256, 0, &[1])];
     let [together, apart] = [&together[0], &apart[0]];
     assert_eq!(together.header_misses, Some(1.0));
-    // Two to a line of 128 bytes, if both are there when the first is read.
+    // Two to a line of 128 bytes, if both have arrived when the first is read.
     assert!((0.5..0.6).contains(&apart.header_misses.unwrap()), "{:?}", apart.header_misses);
     assert!(pps(apart) > pps(together));
     let more = apart.per_frame.unwrap().bus_transactions - together.per_frame.unwrap().bus_transactions;

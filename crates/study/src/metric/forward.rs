@@ -38,7 +38,7 @@ struct Of {
     /// The whole load comes in by the first port.
     #[serde(default)]
     one_way: bool,
-    /// Loads of both ports together; one that the wires cannot carry is what they can.
+    /// Loads of both ports together. A load above the rate of the wires is reduced to that rate.
     offered: Offered,
     /// Frame sizes in bytes with FCS, instead of the setting's.
     sizes: Option<OneOrMany<u16>>,

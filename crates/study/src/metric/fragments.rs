@@ -1,4 +1,4 @@
-//! UDP datagrams in fragments, and what a card's packet checksums spare the stack.
+//! UDP datagrams in fragments, and the work that a card's packet checksums spare the stack.
 
 use super::offered::OneOrMany;
 use super::setting::{Setting, configuration};

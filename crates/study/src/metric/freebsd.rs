@@ -66,7 +66,7 @@ struct OfSend {
     /// Bytes of a datagram.
     payload: u16,
     program: Sends,
-    /// What `ttcp-old` sleeps.
+    /// The time that `ttcp-old` sleeps.
     #[serde(default = "sleep_us")]
     sleep_us: u64,
     /// Datagrams a second that `netsend` is to send.
@@ -92,7 +92,7 @@ fn sleep_us() -> u64 {
     1000
 }
 
-/// What a program sends:
+/// The figures of a program that sends:
 ///
 /// - `pps`; `idle`, the share of the time in which the card and its wire had nothing; `interrupts_per_s`,
 ///   `packets_per_interrupt`; `refused` system calls for each successful one;
@@ -175,7 +175,7 @@ pub(super) fn run_timeline(of: toml::Table, context: &Context) -> Result<Values,
     Ok(values)
 }
 
-/// `queue` and `unreclaimed` frames: absent where the driver does not tell.
+/// `queue` and `unreclaimed` frames: absent where the driver does not report them.
 fn queue(sent: &Sent) -> [(String, Value); 2] {
     let of = |frames: fn((usize, usize)) -> usize| sent.queue.map(|queue| frames(queue) as f64).into();
     [("queue".into(), of(|(queue, _)| queue)), ("unreclaimed".into(), of(|(_, unreclaimed)| unreclaimed))]
@@ -187,15 +187,15 @@ struct OfSender {
     setting: Setting,
     payload: u16,
     seed: u64,
-    /// Constants, and what they may be.
+    /// Constants, and their permitted values.
     random: toml::Table,
 }
 
 /// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first
 /// run, and waits until it is woken in a second.
 ///
-/// Of the machine: `seed`, and each number that was drawn, by its constant's name (`hz`). Of the first run
-/// `most_pps`. Of the second `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
+/// The machine's `seed`, and each number that was drawn, by its constant's name (`hz`). The first run's
+/// `most_pps`. The second run's `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
 /// `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;
@@ -206,7 +206,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
         send(&place, of.payload, program, of.setting.times_ms(), context.go_on)
             .map_err(|error| error.to_string())
     };
-    // Who tries again at once keeps ring and queue full: then the card never waits.
+    // A program that tries again at once keeps ring and queue full: then the card never waits.
     let most = send(Program::NETBLAST)?;
     let sent = send(Program::WAITING)?;
     let mut row: Vec<(String, f64)> = Vec::new();
@@ -272,7 +272,7 @@ enum Receives {
     Netreceive,
 }
 
-/// What fills the smallest frame.
+/// The payload that fills the smallest frame.
 fn least() -> u16 {
     18
 }
@@ -393,7 +393,7 @@ mod tests {
         let quiet = at(2e4, "em-1.7.35", process);
         assert!((of(&quiet, "pps") - 2e4).abs() < 50.0, "{quiet:?}");
         assert!(of(&quiet, "dropped_socket_pps") + of(&quiet, "dropped_input_pps") == 0.0, "{quiet:?}");
-        // Above what the kernel itself can do, interrupt threads leave nothing.
+        // Above the kernel's own capacity, interrupt threads leave nothing.
         let flooded = at(1.2e6, "em-1.7.35", process);
         assert!(of(&flooded, "pps") < 0.1 * of(&at(1.2e6, "em-1.7.35", ""), "taken_pps"), "{flooded:?}");
         // polling(4) reserves half of the time.

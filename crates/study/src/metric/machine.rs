@@ -71,7 +71,7 @@ impl Taken {
     }
 }
 
-/// What a frame may have to wait for: a wake-up and a poll, and the frames of a burst.
+/// The longest waits of a frame: a wake-up and a poll, and the frames of a burst.
 const WAKE_US: f64 = 20.0;
 const WAIT_FRAMES: f64 = 32.0;
 
@@ -171,8 +171,8 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, f64::max)
 }
 
-/// Of the machine: `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by
-/// its constant's name (`rx_ring`).
+/// The machine's `seed`, `capacity_pps` (delivered at the last load), and each number that was drawn, by its
+/// constant's name (`rx_ring`).
 ///
 /// Overload: `peak_pps`; `held`, the least delivered rate as a share of the offered rate or of the peak,
 /// whichever is less. With a computing process: `held_computing`, the same; `process`, the least share of the
@@ -183,9 +183,9 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
 /// frames/s and more; `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most of the
 /// CPU that they take.
 ///
-/// What the driver reports of its CPU time: `misstated`, the largest difference from the machine's account,
-/// at 50,000 frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at
-/// the last load.
+/// The driver's report of its CPU time: `misstated`, the largest difference from the machine's account, at
+/// 50,000 frames/s and more; `useful_ratio`, useful time of a frame at the lowest such load over that at the
+/// last load.
 ///
 /// `burst_spread`, `tail_writes_spread`: with any of `bursts` at the last load, the least over the most of
 /// frames delivered, and of tail writes for a frame.

@@ -50,7 +50,7 @@ fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     Ok(changes.filter_map(text).collect())
 }
 
-/// A measured value. `None` stands for what was not observed, as the latency where no frame arrived.
+/// A measured value. `None` stands for a value that was not observed, as the latency where no frame arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -105,7 +105,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Its values, in a sentence.
     pub about: &'static str,
-    /// What its configuration may have besides machine, chip, driver, set and size.
+    /// The keys of its configuration besides machine, chip, driver, set and size.
     takes: &'static [&'static str],
     take: fn(toml::Table, &Context) -> Result<Values, String>,
 }

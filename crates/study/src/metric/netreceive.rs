@@ -20,7 +20,7 @@ struct Of {
 
 /// For each load: `offered_pps`, `taken_pps` (by the kernel from the driver), `dropped_backlog_pps`,
 /// `dropped_socket_pps`, `pps` (read by the process), `interrupts_per_s`; `cpu_busy` of the CPU that serves
-/// the card, and `cpu_busy_last` of the one that runs the process.
+/// the card, and `cpu_busy_last` of the CPU that runs the process.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let (setup, size) = (of.setting.setup(context)?, of.setting.size());
@@ -61,7 +61,8 @@ mod tests {
         let quiet = at(5e4, "driver = 'intel-5.7.6'");
         assert!((quiet("pps") - 5e4).abs() < 500.0, "{}", quiet("pps"));
         assert!(quiet("dropped_socket_pps") == 0.0 && quiet("dropped_backlog_pps") == 0.0);
-        // With a CPU of its own it gets what the softirq hands up; NAPI takes no more than it can.
+        // With a CPU of its own it gets all datagrams that the softirq hands up; NAPI takes no more than it
+        // can handle.
         let flooded = at(8e5, "driver = 'intel-5.7.6'");
         assert!((1e5..6e5).contains(&flooded("pps")), "{}", flooded("pps"));
         let missing = flooded("taken_pps") - flooded("dropped_socket_pps") - flooded("pps");

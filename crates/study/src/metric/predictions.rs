@@ -1,4 +1,4 @@
-//! What was predicted of a real system before it was measured, and what came out. Nothing is simulated: the
+//! Predictions for a real system before it was measured, and the results. Nothing is simulated: the
 //! predictions are a file that was committed before the measurement (`lab/`), made by a command that makes it
 //! again.
 
@@ -15,9 +15,9 @@ const FILES: [(&str, &str, &str); 1] = [(
 )];
 /// Where the share of the CPU's time is among a point's quantities.
 const CPU_BUSY: usize = 1;
-/// What names a point.
+/// The columns that identify a point.
 const NAMED: [&str; 4] = ["app", "setting", "size", "offered_pps"];
-/// What is predicted of it, and the names of the values here.
+/// The predicted quantities of a point, and the names of the values here.
 const QUANTITIES: [(&str, &str); 3] =
     [("delivered_pps", "delivered"), ("cpu_busy", "cpu"), ("interrupts_per_s", "interrupts")];
 
@@ -36,7 +36,7 @@ struct Of {
     /// Points of these settings with the smallest frames are left out: the model was calibrated on them.
     #[serde(default)]
     calibrated_on: Vec<String>,
-    /// The error up to which a prediction is right, as a share of what was measured.
+    /// The error up to which a prediction is right, as a share of the measured value.
     tolerance: f64,
 }
 
@@ -68,14 +68,14 @@ fn points(file: &'static str) -> Result<Vec<Point<'static>>, String> {
         .collect()
 }
 
-/// How far a prediction is off, as a share of what was measured.
+/// The error of a prediction, as a share of the measured value.
 fn error(predicted: f64, measured: f64) -> f64 {
     if predicted == measured { 0.0 } else { (predicted - measured).abs() / measured }
 }
 
 /// `points`, and of each quantity (`delivered`, `cpu`, `interrupts`): `…_within`, the share of the points
-/// that are right within the tolerance; `…_median`, the median error, and `…_most`, the largest one of a
-/// quantity that was not measured as 0, as shares of what was measured.
+/// that are right within the tolerance; `…_median`, the median error, and `…_most`, the largest error of a
+/// quantity that was not measured as 0, as shares of the measured value.
 pub(super) fn run(of: toml::Table, _: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let Some((_, predicted, measured)) = FILES.into_iter().find(|(name, ..)| *name == of.of) else {

@@ -37,7 +37,7 @@ pub(super) fn trials(
     Ok(profiled.into_iter().map(|at| at.trial).collect())
 }
 
-/// The trials, with what a frame cost.
+/// The trials, with the cost of a frame.
 fn profiled(
     setup: &Setup,
     setting: &Setting,
@@ -56,7 +56,7 @@ fn profiled(
     offered.pps(line).into_iter().map(trial).collect()
 }
 
-/// So much for each of `packets`; `None` without any.
+/// The share of `total` for each packet; `None` without packets.
 fn per(total: f64, packets: u64) -> Option<f64> {
     (packets > 0).then(|| total / packets as f64)
 }
@@ -74,7 +74,7 @@ fn column(trials: &[Profiled], of: impl Fn(&Profiled) -> Option<f64>) -> Value {
 /// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet`, `cache_misses_per_packet` (lines
 /// fetched from memory), `bursts_per_packet` (of the bus; these five of packets taken), `dropped` and
 /// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
-/// `peak_pps` and `peak_at_pps`. What is of packets is absent where there was none.
+/// `peak_pps` and `peak_at_pps`. Values for each packet are absent where there was none.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
@@ -133,7 +133,7 @@ struct Grid {
     offered: Offered,
     /// Two constants and their values.
     vary: toml::map::Map<String, toml::Value>,
-    /// What the rate at the highest load is below of the peak's to count as a decline.
+    /// The share of the peak: a rate at the highest load below it counts as a decline.
     decline: f64,
     #[serde(flatten)]
     times: Times,

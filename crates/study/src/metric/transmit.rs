@@ -75,7 +75,7 @@ fn least() -> u16 {
     Size::MIN.bytes_with_fcs() as u16
 }
 
-/// Of a rate-limited NIC under Linux 2.2 with Click: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
+/// For a rate-limited NIC under Linux 2.2 with Click: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
 pub(super) fn nic(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfNic = configuration(of)?;
     let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));

@@ -8,9 +8,9 @@
 //! Behind a packet socket, which got the frame before, a drop may be one of a copy: neither counter nor
 //! record is certain there.
 //!
-//! Two things are possible, but not certain: what a counter has beyond the record (an old kernel does not
-//! record each drop), and what the record has beyond the counters (the dropped packet may be a copy of a
-//! frame that arrives).
+//! Two losses are possible, but not certain: frames that a counter has beyond the record (an old kernel does
+//! not record each drop), and frames that the record has beyond the counters (the dropped packet may be a
+//! copy of a frame that arrives).
 
 use super::{Accounts, Counter, Known, MISSED, PortCount, Read, missed};
 use crate::observe::{Interface, KernelDrop, KernelDrops, Observation};
@@ -35,7 +35,7 @@ const IP: [(&str, &str); 10] = [
     ("IPReversePathFilter", "IP_RPFILTER"),
 ];
 
-/// Whether the counter counts what the kernel dropped there. `ports` are those of the tester by interface.
+/// Whether the counter counts the kernel's drops there. `ports` are those of the tester by interface.
 fn counts(known: &Known, drop: &KernelDrop, ports: &BTreeMap<&str, &str>) -> bool {
     let reason = drop.reason.as_str();
     let function = drop.function.as_deref().unwrap_or_default();
@@ -171,8 +171,8 @@ mod tests {
         KernelDrop { at, reason, function, at_packet_socket }
     }
 
-    /// An interface `x` whose discipline has dropped and holds so many, in a namespace `r` whose IP has found
-    /// no route for so many; and a receiving port `b`.
+    /// An interface `x` whose discipline has dropped `dropped` frames and holds `queued`, in a namespace `r`
+    /// whose IP found no route for `no_route` packets; and a receiving port `b`.
     fn accounts(counted: [u64; 4], drops: Option<&[(KernelDrop, u64)]>) -> Accounts {
         let [dropped, queued, no_route, missed] = counted;
         let observation = |dropped, queued, no_route| {
@@ -214,7 +214,7 @@ mod tests {
         for missing in [101, 500] {
             assert_eq!(explaining(&losses, missing).0, [place("r/x tbf", 101)]);
         }
-        // Where the kernel does not tell, counters are all there is.
+        // Where the kernel does not report drops, counters are all there is.
         let untold = accounts([101, 0, 0, 5], None);
         assert_eq!(explaining(&untold, 100).0, [place("r/x tbf", 100)]);
         assert_eq!(explaining(&untold, 200).0, [place("packet:b missed", 5), place("r/x tbf", 101)]);
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(losses.at("packet:b missed", 6200), 15);
         let losses = accounts([0, 0, 1, 9], Some(&[]));
         assert_eq!(explaining(&losses, 1).0, [place("packet:b missed", 1)]);
-        // Where the kernel does not tell, they may be any.
+        // Where the kernel does not report drops, they may be any.
         assert_eq!(accounts([19_569, 0, 0, 4828], None).at("packet:b missed", 6185), 4828);
     }
 
@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(losses.possible, expected);
     }
 
-    /// What the sending port's interface was refused and has sent again is in the kernel's record, too.
+    /// Frames that the sending port's interface was refused and has sent again are in the kernel's record,
+    /// too.
     #[test]
     fn drops_at_the_sender_are_no_more_than_it_lacks() {
         let observation = |sent| {

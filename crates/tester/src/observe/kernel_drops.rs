@@ -56,7 +56,7 @@ impl KernelDrops {
         self.0.iter().map(|(drop, frames)| (drop, *frames))
     }
 
-    /// What was dropped since an earlier observation.
+    /// The drops since an earlier observation.
     #[must_use]
     pub fn since(&self, before: Option<&Self>) -> Self {
         let was = |drop: &KernelDrop| before.and_then(|before| before.0.get(drop)).copied().unwrap_or(0);
@@ -80,12 +80,12 @@ mod linux {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The kernel's counter, if it could be had, and else the reason.
+    /// The kernel's counter, if it is available, and else the reason.
     #[derive(Clone, Debug)]
     pub(in crate::observe) struct Counter {
         drops: Result<Arc<Drops>, String>,
-        /// Whether both ports are here. If not, another port may be on this host, in another namespace: what
-        /// the kernel drops there after the port has received it must not count.
+        /// Whether both ports are here. If not, another port may be on this host, in another namespace:
+        /// frames that the kernel drops there after the port has received them must not count.
         everywhere: bool,
         /// Whether only test frames are counted, which are recognised by their tags. If not, packets of other
         /// hosts that happen to be namespaces of this system must not count.
@@ -105,19 +105,19 @@ mod linux {
             Self { drops, everywhere: own.len() > 1, tagged: Arc::default() }
         }
 
-        /// Why it could not be had.
+        /// Why it is not available.
         pub(in crate::observe) fn lacks(&self) -> Option<&str> {
             self.drops.as_ref().err().map(String::as_str)
         }
 
-        /// Counts the frames of this trial from now on, wherever the kernel drops them. Without one it counts
-        /// all packets, but only in the tester's namespace and in those that are observed.
+        /// Counts the frames of this trial from now on, wherever the kernel drops them. Without a trial it
+        /// counts all packets, but only in the tester's namespace and in observed namespaces.
         pub(in crate::observe) fn begin(&self, trial: Option<u32>) -> io::Result<()> {
             self.tagged.store(trial.is_some(), Ordering::Relaxed);
             self.drops.as_ref().map_or(Ok(()), |drops| drops.count(trial))
         }
 
-        /// What was dropped so far. `observed` are the other namespaces that are observed.
+        /// The drops so far. `observed` are the other namespaces that are observed.
         pub(in crate::observe) fn read(&self, observed: &BTreeSet<&String>) -> Option<KernelDrops> {
             let drops = self.drops.as_ref().ok()?.read().ok()?;
             let inode =

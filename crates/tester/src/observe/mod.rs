@@ -1,6 +1,6 @@
 //! The counters of a system: interfaces, queueing disciplines, drivers, IP, backlogs, CPUs.
 //!
-//! Two observations, before and after a trial, tell where frames went. Another network namespace is observed
+//! Two observations, before and after a trial, show where frames went. Another network namespace is observed
 //! by a thread that enters it.
 
 #[cfg(target_os = "linux")]
@@ -114,7 +114,7 @@ pub struct Interface {
     pub mtu: u32,
     /// The number of the interface that it is linked to: the other end of a veth.
     pub link: Option<u32>,
-    /// Whether that one is in another namespace.
+    /// Whether the interface at `link` is in another namespace.
     pub link_is_in_other_namespace: bool,
     /// The number of the bridge that it is a port of.
     pub master: Option<u32>,
@@ -132,7 +132,7 @@ pub struct Interface {
 
 #[cfg(target_os = "linux")]
 impl Interface {
-    /// What it is: driver, MTU and queueing disciplines.
+    /// A description: driver, MTU and queueing disciplines.
     fn described(&self) -> String {
         let name = self.driver_name.as_ref().or(self.kind.as_ref());
         let mut words: Vec<_> = name.map(|name| format!("driver {name}")).into_iter().collect();
@@ -166,7 +166,7 @@ pub struct Softnet {
 }
 
 impl Softnet {
-    /// What was counted since an earlier observation.
+    /// The counts since an earlier observation.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         // The kernel's counters have 32 bits for each CPU, and so has their sum.
@@ -184,15 +184,15 @@ impl Softnet {
 pub struct Observation {
     /// Namespaces by name; the tester's own has none.
     pub namespaces: BTreeMap<Option<String>, Namespace>,
-    /// Backlogs of the whole host, if the kernel tells.
+    /// Backlogs of the whole host, if the kernel reports them.
     pub softnet: Option<Softnet>,
-    /// What each CPU has spent its time on since boot.
+    /// The CPU time of each CPU since boot, by use.
     pub cpus: Vec<CpuTimes>,
     /// Interrupts of the whole host, by their line in `/proc/interrupts`.
     pub interrupts: BTreeMap<String, u64>,
     /// Softirqs of the whole host, by kind.
     pub softirqs: BTreeMap<String, u64>,
-    /// The frames of the trial that the kernel dropped; `None` where it does not tell.
+    /// The frames of the trial that the kernel dropped; `None` where it does not report them.
     pub kernel_drops: Option<KernelDrops>,
 }
 
@@ -252,8 +252,8 @@ impl ObservedPlaces {
 
 #[cfg(target_os = "linux")]
 impl ObservedPlaces {
-    /// Observes these places, and what is found around the tester's own interfaces in its namespace: the
-    /// other ends of veths, their bridges, and the bridges' other ports.
+    /// Observes these places, and the interfaces around the tester's own in its namespace: the other ends of
+    /// veths, their bridges, and the bridges' other ports.
     ///
     /// # Errors
     /// A place that does not exist, or the reason why nothing can be observed.
@@ -298,7 +298,7 @@ impl ObservedPlaces {
     /// Observes them now.
     ///
     /// # Errors
-    /// Those of the system: a namespace that does not exist, or no right to enter it.
+    /// Errors of the system: a namespace that does not exist, or no right to enter it.
     pub fn observe(&self) -> io::Result<Observation> {
         let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
         let mut observation = Observation::default();
@@ -324,7 +324,7 @@ impl ObservedPlaces {
     /// From now on, counts the drops of this trial's frames; of all packets without one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn begin(&self, trial: Option<u32>) -> io::Result<()> {
         self.kernel_drops.begin(trial)
     }
@@ -394,7 +394,7 @@ fn connected(all: &[Interface], own: &[String]) -> Vec<String> {
     all.iter().filter(|it| found.contains(&it.index)).map(|it| it.name.clone()).collect()
 }
 
-/// Reads bytes as what the kernel answers, and as its files: an entry for a fuzz target.
+/// Reads bytes as answers of the kernel, and as its files: an entry for a fuzz target.
 #[cfg(all(any(feature = "fuzzing", test), target_os = "linux"))]
 pub fn read_anything(bytes: &[u8]) {
     netlink::read(bytes);

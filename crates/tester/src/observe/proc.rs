@@ -21,8 +21,8 @@ const IP_DROPS: [(&str, &str); 11] = [
     ("TcpExt", "IPReversePathFilter"),
 ];
 
-/// Counters of `/proc/net/stat/nf_conntrack` for packets that connection tracking drops, and what they mean.
-/// The first one is of packets of new connections for which the table has no room.
+/// Counters of `/proc/net/stat/nf_conntrack` for packets that connection tracking drops, and their meaning.
+/// The first counts packets of new connections for which the table has no room.
 pub(crate) const CONNTRACK: [(&str, &str); 2] =
     [("drop", "conntrack table full"), ("insert_failed", "conntrack insert failed")];
 
@@ -91,7 +91,8 @@ fn parse_packet(text: &str) -> BTreeSet<u32> {
     text.lines().filter_map(interface).collect()
 }
 
-/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not tell.
+/// Sums of `/proc/net/softnet_stat`: a line for each CPU, in hexadecimal. `None` if the kernel does not
+/// report them.
 pub(super) fn softnet() -> Option<Softnet> {
     parse_softnet(&read_to_string("/proc/thread-self/net/softnet_stat").ok()?)
 }
@@ -107,7 +108,7 @@ fn parse_softnet(text: &str) -> Option<Softnet> {
     (!text.is_empty()).then_some(sum)
 }
 
-/// What each CPU has spent its time on since boot: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
+/// The CPU time of each CPU since boot, by use: the lines `cpu0`, `cpu1`, … of `/proc/stat`.
 pub fn cpus() -> Vec<CpuTimes> {
     parse_cpus(&read_to_string("/proc/stat").unwrap_or_default())
 }

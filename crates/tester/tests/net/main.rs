@@ -1,6 +1,6 @@
-//! Trials over veths, through the kernel's bridge and its router. That takes root; without, these
-//! tests say so and pass. They send little, and do not judge what a busy machine sends in time: the counts
-//! must agree whatever it does.
+//! Trials over veths, through the kernel's bridge and its router. That takes root; without, these tests say
+//! so and pass. They send little, and do not depend on the speed of a busy machine: the counts must agree in
+//! any case.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -93,12 +93,13 @@ fn is_clean(trial: &DetailedTrial) {
     );
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
-    // Packet sockets have the kernel's times; nobody sets the clock here.
+    // Packet sockets have the kernel's times; the clock is not set here.
     let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
     assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
 }
 
-/// All frames came through, but for those that this machine's own queues had no room for while it was busy.
+/// All frames came through, except for frames that this machine's own queues had no room for while it was
+/// busy.
 fn came_through(trial: &DetailedTrial) {
     assert_eq!(trial.lost, places::backlog_of(trial, ""), "{trial:?}");
 }
@@ -142,7 +143,7 @@ fn a_series_has_every_frame_in_its_interval() {
             let seconds: f64 = way.series.iter().map(|it| it.seconds).sum();
             assert!((last.from_s + last.seconds - seconds).abs() < 1e-5, "{way:?}");
             if trial.complete {
-                // Five, but for a sender that begins or ends late.
+                // Five, except for a sender that begins or ends late.
                 assert!(way.series.len() >= 5 && seconds > 0.99, "{way:?}");
                 // Frames that are due until then, in s from the sender's beginning.
                 let due = |at_s: f64| 2000.0 * at_s.min(1.0) + 2000.0 * (at_s.min(1.0) - 0.5).max(0.0);
@@ -160,7 +161,7 @@ fn a_series_has_every_frame_in_its_interval() {
     }
 }
 
-/// A rate that is changed in the middle: what is due fits both rates, and nothing is lost by the change,
+/// A rate that is changed in the middle: the due frames fit both rates, and the change loses no frame,
 /// whatever the shape of the load.
 #[test]
 fn a_rate_may_change_while_frames_are_sent() {
@@ -255,7 +256,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     assert_eq!(way.intended, way.sent + way.shortfall());
     let (_, series) = way.series.as_ref().unwrap();
     assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.intended);
-    // A whole one is told by the sender, too.
+    // The sender reports a whole trial, too.
     let offer = Offer { duration: Duration::from_millis(500), ..offer };
     let whole = tester.trial(&offer, &|| true).unwrap();
     let [way] = &whole.directions[..] else { panic!("one direction") };
@@ -263,7 +264,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     assert_eq!(way.intended, way.sent + way.shortfall());
 }
 
-/// A rate goes up to what is possible, and a load without a rate, or with a number of frames, stays.
+/// A rate goes up to the limit, and a load without a rate, or with a number of frames, stays.
 #[test]
 fn a_rate_changes_only_as_far_as_is_possible() {
     let Some(_net) = with_bridge() else { return };
@@ -329,7 +330,7 @@ fn a_running_trial_tells_its_counters_over_http() {
         line.rsplit(' ').next()?.parse().ok()
     };
     let labels = "{from=\"packet:a\",to=\"packet:b\"";
-    // A trial that goes on until enough was told, and what was told.
+    // A trial that goes on until enough was reported, and the reports.
     let told = |tester: &mut Tester, is_enough: &(dyn Fn(&str) -> bool + Sync)| {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -340,7 +341,7 @@ fn a_running_trial_tells_its_counters_over_http() {
                     let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: kpps\r\n\r\n");
                     let mut said = String::new();
                     let heard = asked.and_then(|()| stream.read_to_string(&mut said));
-                    // Who asks too slowly, for want of a CPU, gets no answer.
+                    // A client that asks too slowly, for want of a CPU, gets no answer.
                     if let (Ok(_), Some((_, text))) = (heard, said.split_once("\r\n\r\n")) {
                         over.fetch_or(is_enough(text), Ordering::Relaxed);
                         all.push(text.to_owned());
@@ -384,8 +385,8 @@ fn a_running_trial_tells_its_counters_over_http() {
     assert!(value(last, &p99).is_some_and(|seconds| (1e-7..60.0).contains(&seconds)), "{last}");
 }
 
-/// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and it is said what to
-/// do.
+/// Frames up to 9018 B pass where all interfaces let them. Elsewhere nothing is sent, and the message says
+/// what to do.
 #[test]
 fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
     let Some(net) = with_bridge() else { return };
@@ -553,14 +554,13 @@ fn replies_come_back_through_a_router_of_ipv6() {
         let trial = trial(&mut tester, &offer(2000.0, bytes, true));
         came_through(&trial);
         is_clean(&trial);
-        // What is sent to learn the way is forwarded, too.
+        // Frames to learn the way are forwarded, too.
         let seen = forwarded() - before;
         assert!(seen >= trial.received && seen <= trial.received + 1000, "{seen}: {trial:?}");
     }
 }
 
-/// A packet of somebody else's passes a router in many flows, and its checksums are right: a filter drops
-/// others.
+/// A user's packet passes a router in many flows, and its checksums are right: a filter drops others.
 #[test]
 fn a_packet_of_ones_own_passes_a_router() {
     let Some((ends, router)) = Net::with_router() else { return };
@@ -627,7 +627,7 @@ fn a_capture_is_replayed_through_a_router() {
     assert!(trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
 }
 
-/// The tester's own interface vanishes: what was counted until then is no measurement, and this is said.
+/// The tester's own interface vanishes: the frames until then are no measurement, and a doubt says so.
 #[test]
 fn an_interface_that_vanishes_is_a_doubt() {
     let Some(net) = with_bridge() else { return };
@@ -660,13 +660,13 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
         let before = net.sent("a");
         let trial = trial(&mut tester, &flood);
         is_clean(&trial);
-        // Those by which bridges learn go out, too.
+        // Frames by which bridges learn are sent, too.
         let frames = net.sent("a") - before;
         assert!((trial.result.sent..trial.result.sent + 100).contains(&frames), "{frames} {trial:?}");
     }
 }
 
-/// A port that nobody reads holds what its ring has room for, and counts the rest in frames.
+/// A port that is not read holds the frames that its ring has room for, and counts the rest in frames.
 #[test]
 fn a_port_that_overflows_counts_frames_where_the_kernel_cuts() {
     let Some(net) = with_bridge() else { return };
@@ -704,14 +704,14 @@ fn a_router_in_another_namespace() {
         is_clean(&trial);
         assert!(trial.interfaces.contains_key(&format!("{name}/rb")));
     }
-    // A router that does not know the way drops what comes.
+    // A router without a route drops all frames.
     router.run("ip route add blackhole 198.19.0.2/32");
     let offer = offer(4000.0, 64, false);
     let outcome = tester.trial(&offer, &|| true).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
     assert_eq!(trial.learned, Some(false));
     assert_eq!((trial.received, trial.lost), (0, trial.result.sent));
-    // One that is not there is named, and nothing is sent to nobody.
+    // The error names a next hop that does not exist, and no frame is sent.
     drop(tester);
     let mut tester = self::tester([Some("198.18.0.77"), Some("198.19.0.254")], &[]);
     let Err(silent) = tester.trial(&offer, &|| true) else { panic!("a trial with nobody") };
@@ -746,7 +746,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
             );
             assert!(direction.sizes[0].sent.abs_diff(2 * direction.sizes[1].sent) <= 4, "{direction:?}");
         }
-        // 556 bytes and what is between frames, but for whole frames that were not sent.
+        // 556 bytes and the gaps between frames, except for whole frames that were not sent.
         let (sent, frames) = (trial.sent_bps, trial.result.sent_pps);
         assert!((sent.l2 - frames * 556.0 * 8.0).abs() < 50.0, "{sent:?}");
         assert!((sent.l1 - sent.l2 - frames * 160.0).abs() < 50.0, "{sent:?}");
@@ -848,8 +848,8 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
         (trial.sent, trial.ledger.dropped.get("pb tbf").copied().unwrap_or(0))
     };
     assert_eq!(burst(50).1, 0);
-    // Of what is sent in 100 ms 2000 frames can go on, 126 more at most; another 400 if others have the
-    // CPUs for 20 ms.
+    // Of the frames sent in 100 ms, 2000 can go on, 126 more at most; another 400 if others have the CPUs for
+    // 20 ms.
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
     in_six_tries("the queue is emptied in time, and loses nothing after the overload", || {
@@ -915,7 +915,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
         let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
         let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
         let all = lost(&outcome.counted.accounts.explaining(u64::MAX).0);
-        // At the end it is what the trial says.
+        // At the end it equals the trial's value.
         let (elapsed, at_last, came) = gauges.so_far().unwrap();
         assert_eq!((at_last, came), (sent, received));
         assert!(elapsed >= offer.duration, "{elapsed:?}");

@@ -1,6 +1,6 @@
 //! The table of ordinary set-ups: a bridge, a router, a NAT, a throttled exit, a firewall, a route to
-//! nowhere; those that dictate a rate are in `rates`. The kernel's packet filter counts the frames of the
-//! trial before and behind each, and these counts are the truth: what was sent, what arrived, and that every
+//! nowhere. Set-ups that limit the rate are in `rates`. The kernel's packet filter counts the frames of the
+//! trial before and behind each, and these counts are the truth: for sent and arrived frames, and that every
 //! lost frame has its place.
 
 use super::{offer, tester, tester_of};
@@ -20,7 +20,7 @@ const REPLIES: &str = "ip protocol udp udp sport 9 @th,96,8 & 0x20 == 0";
 struct Meter<'n> {
     net: &'n Net,
     interface: &'static str,
-    /// What the interface had received before.
+    /// The frames that the interface had received before.
     before: u64,
 }
 
@@ -60,7 +60,7 @@ fn received(net: &Net, interface: &str) -> u64 {
     links[0]["stats64"]["rx"]["packets"].as_u64().unwrap_or_else(|| panic!("{said}"))
 }
 
-/// What the first rule of a chain has counted.
+/// The counter of the first rule of a chain.
 pub(super) fn counted(net: &Net, chain: &str) -> u64 {
     let rules = net.output(&format!("nft list {chain}"));
     let (_, rest) = rules.split_once("counter packets ").unwrap_or_else(|| panic!("no counter in {rules}"));
@@ -100,7 +100,7 @@ impl SetUp {
         tester_of(["198.18.0.1", addresses], [None, None], gateways, &places)
     }
 
-    /// A trial of which the counters say the same. `None` if this kernel does not tell what it drops.
+    /// A trial that agrees with the counters. `None` if this kernel does not report its drops.
     pub(super) fn trial(&self, tester: &mut Tester, offer: &Offer) -> Option<DetailedTrial> {
         let before = Meter::at(&self.router, "ra");
         let behind = Meter::at(&self.ends, "b");
@@ -113,8 +113,8 @@ impl SetUp {
             return None;
         }
         assert!(trial.complete && trial.result.sent > 0, "{trial:?}");
-        // What the tester's own ring had no room for has arrived, too; what a busy CPU's backlog had no room
-        // for has not come to the counter.
+        // Receive overflow of the tester has arrived, too. Frames that a busy CPU's backlog had no room for
+        // have not come to the counter.
         let overflow = trial.result.overflow.unwrap();
         assert_eq!(overflow, own_overflow(&trial), "{trial:#?}");
         let came = trial.result.sent - backlog_of(&trial, &self.place("ra"));
@@ -219,7 +219,7 @@ fn a_throttled_exit_with_other_traffic() {
 #[test]
 fn a_queue_that_still_holds_frames_at_the_end() {
     let Some(set_up) = SetUp::new() else { return };
-    // 2000 frames a second go on, and the queue holds what has come in a second.
+    // 2000 frames a second go on, and the queue holds the arrivals of a second.
     if !set_up.router.can("tc qdisc add dev rb root tbf rate 1mbit burst 1600 limit 500000") {
         return skip::lacks("the queueing discipline tbf");
     }
@@ -250,11 +250,11 @@ fn a_nat_in_both_directions() {
     assert_eq!(dropped(&trial), [], "{trial:#?}");
 }
 
-/// A trial in both directions of which the counters before and behind the device under test say the same.
-/// The interfaces' statistics do so, too, but for the frames by which the tester learns the way.
+/// A trial in both directions that agrees with the counters before and behind the device under test. The
+/// interfaces' statistics agree, too, except for the frames by which the tester learns the way.
 fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let trial = super::trial(tester, &Offer { bidirectional: true, ..offer.clone() });
-    // What a busy machine's backlog had no room for, and the tester's own ring: 0 nearly always.
+    // Frames that a busy machine's backlog and the tester's own ring had no room for: 0 nearly always.
     let (backlog, overflow) = (backlog_of(&trial, ""), own_overflow(&trial));
     for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
         assert!((way.sent - backlog..=way.sent).contains(&before.frames()), "{trial:#?}");
@@ -325,7 +325,7 @@ fn a_nat_that_translates_each_flow_in_both_directions() {
     }
 }
 
-/// Nothing of what a NAT and a marking router rewrite is damage, though each flow is rewritten in its own way
+/// Fields that a NAT and a marking router rewrite are no damage, though each flow is rewritten in its own way
 /// and some frames otherwise than the rest of their flow.
 #[test]
 fn flows_that_are_each_rewritten_in_another_way() {
@@ -359,7 +359,7 @@ fn a_stateful_firewall_in_both_directions() {
     let mut tester = set_up.tester(false);
     tester.flows = FlowPlan { sports: Ports::from(2000, 100), ..FlowPlan::default() };
     replied(&set_up, &mut tester, &offer(2000.0, 64, true));
-    // What is no reply is dropped.
+    // A packet that is no reply is dropped.
     tester.flows.replies = false;
     let outcome = tester.trial(&offer(2000.0, 64, true), &|| true).unwrap();
     assert!(!outcome.learned && outcome.directions[1].arrived.received == 0);

@@ -1,5 +1,5 @@
 //! Ordinary set-ups that dictate a rate: a throttled exit, which iperf3, trafgen and ifpps measure, too, and
-//! a policer; and a port that does not count what it misses.
+//! a policer; and a port that does not count its misses.
 
 use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
@@ -16,7 +16,7 @@ use kpps_tester::{
 };
 use std::time::Duration;
 
-/// For so long that what a bucket and a queue hold is little beside it.
+/// Long enough that the frames in a bucket and a queue are few in comparison.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Such a trial. Behind it no queue holds frames for long.
@@ -47,8 +47,8 @@ fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) -> bool {
     is_close
 }
 
-/// The rate is tbf's, which counts bytes without the FCS; and what it does not carry is lost there, to the
-/// frame. Both exits carry about 10,000 frames a second. A machine so busy that it sends less loses nothing.
+/// The rate is tbf's, which counts bytes without the FCS. All frames above it are lost there, to the frame.
+/// Both exits carry about 10,000 frames a second. A machine so busy that it sends less loses nothing.
 #[test]
 fn a_throttled_exit() {
     let Some(set_up) = SetUp::new() else { return };
@@ -74,7 +74,7 @@ fn is_as_throttled(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<bool> {
     let lost = trial.lost - backlog_of(&trial, "");
     let place = set_up.place("rb tbf");
     assert_eq!(dropped(&trial), Vec::from_iter((lost > 0).then_some((&*place, lost))), "{trial:#?}");
-    // The router's own ARP may be among what the queue drops.
+    // The queue may also drop the router's own ARP messages.
     let counted = super::dropped_by_qdisc(&set_up.router, "rb");
     assert!((lost..=lost + 3).contains(&counted), "{counted}: {trial:#?}");
     set_up.router.run("tc qdisc del dev rb root");
@@ -104,13 +104,13 @@ fn a_policer() {
 struct Throttled {
     set_up: SetUp,
     trial: DetailedTrial,
-    /// What the exit lets through, in frames a second, and how many frames its bucket and queue hold.
+    /// The rate of the exit, in frames a second, and how many frames its bucket and queue hold.
     pps: f64,
     held: f64,
 }
 
 impl Throttled {
-    /// Payload of the frames: 466 B are 512 B with all headers and FCS, of which tbf counts 508.
+    /// Payload of the frames: 466 B are 512 B with all headers and FCS. tbf counts 508 of them.
     const PAYLOAD: u32 = 466;
     const COUNTED: f64 = 508.0;
     const MBPS: u32 = 5;
@@ -140,8 +140,8 @@ impl Throttled {
         Some(far)
     }
 
-    /// Whether the trial's rate is the one that somebody else measured, second by second: the median of
-    /// those. A busy machine may have made some seconds longer, and let them send less in others.
+    /// Whether the trial's rate agrees with the rate that another program measured each second: the median of
+    /// its values. A busy machine may have made some seconds longer, and let them send less in others.
     fn is(&self, mut theirs_pps: Vec<f64>) -> bool {
         theirs_pps.sort_by(f64::total_cmp);
         let Some(theirs_pps) = theirs_pps.get(theirs_pps.len() / 2) else { return false };
@@ -149,7 +149,7 @@ impl Throttled {
     }
 }
 
-/// The rate that iperf3's receiver reports is the one that a trial reports.
+/// iperf3's receiver and a trial report the same rate.
 #[test]
 fn iperf3_through_the_same_exit() {
     in_six_tries("both measure the rate of the exit", || {
@@ -181,7 +181,7 @@ fn iperf3_through_the_same_exit() {
     });
 }
 
-/// The rate that ifpps sees while trafgen sends is the one that a trial reports.
+/// ifpps, while trafgen sends, and a trial report the same rate.
 #[test]
 fn trafgen_through_the_same_exit() {
     in_six_tries("both measure the rate of the exit", || {
@@ -215,7 +215,7 @@ fn trafgen_through_the_same_exit() {
     });
 }
 
-/// A port that does not count what it misses, as a UDP socket of another system than Linux.
+/// A port that does not count its misses, as a UDP socket of another system than Linux.
 struct Uncounted(LocalPort);
 
 impl TestPort for Uncounted {
@@ -245,7 +245,7 @@ impl TestPort for Uncounted {
     }
 }
 
-/// What such a port did not receive may have come through: none of it is claimed to be the device's loss.
+/// Frames that such a port did not receive may have come through: none is claimed to be the device's loss.
 #[test]
 fn an_overflow_that_is_not_known() {
     let Some(net) = super::with_bridge() else { return };
@@ -282,7 +282,7 @@ fn an_overflow_that_is_not_known() {
     in_six_tries("more is sent than goes out", || {
         let before = super::dropped_by_qdisc(&net, "pb");
         let lossy = trial(&mut tester);
-        // The queue's counter has its place all the same.
+        // The queue's counter has its place nevertheless.
         let dropped = lossy.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
         assert_eq!(dropped, super::dropped_by_qdisc(&net, "pb") - before, "{lossy:#?}");
         let is_known = lossy.result.limit().is_some() && !lossy.result.is_of_the_device();
@@ -291,12 +291,12 @@ fn an_overflow_that_is_not_known() {
     });
 }
 
-/// A queue that is long enough for a whole trial loses nothing in it. Its backlog, as tc counts it, is what
-/// the trial says that queues grew by; behind a load that the exit carries nothing grows.
+/// A queue that is long enough for a whole trial loses nothing in it. Its backlog, as tc counts it, equals
+/// the trial's growth of queues; with a load that the exit carries nothing grows.
 #[test]
 fn a_long_queue_at_the_exit_is_seen_to_grow() {
     let Some(set_up) = SetUp::new() else { return };
-    // 10 Mb/s are 20,833 frames of 60 B, of which tbf counts no FCS.
+    // 10 Mb/s are 20,833 frames of 60 B: tbf does not count the FCS.
     let pps = 10e6 / 8.0 / 60.0;
     if !throttle(&set_up.router, 10, 6000, 4_000_000) {
         return;
@@ -310,7 +310,7 @@ fn a_long_queue_at_the_exit_is_seen_to_grow() {
         else {
             return true;
         };
-        // What came out at the rate of the exit was not in the queue any more.
+        // Frames that left at the rate of the exit were no longer in the queue.
         let grew = above.result.sent as f64 - pps * LONG.as_secs_f64();
         let found = above.result.queue_growth.unwrap_or(0) as f64;
         let is_found = grew > 0.0 && (found - grew).abs() <= 0.1 * grew + 100.0;
@@ -322,7 +322,7 @@ fn a_long_queue_at_the_exit_is_seen_to_grow() {
 }
 
 /// A program of real-time priority that has every CPU for 40 ms in each 200 ms, until it is dropped, for 12 s
-/// at most. What ends its turns has a higher priority: with the same one it would never run.
+/// at most. The program that ends its turns has a higher priority: with the same priority it would never run.
 struct Hog(std::process::Child);
 
 impl Hog {

@@ -1,5 +1,6 @@
-//! Trials beside frames of others, some of which look like the trial's. A rule of the bridge drops every
-//! fifth frame of the trial, and its counter is the truth: so many are lost, and none is corrupted.
+//! Trials beside frames of others. Some of these frames look like the trial's. A rule of the bridge drops
+//! every fifth frame of the trial. Its counter is the truth: it is the number of lost frames, and none is
+//! corrupted.
 
 use super::places::{OURS, backlog_of, counted};
 use super::{offer, tester, with_bridge};
@@ -101,10 +102,10 @@ fn lost_frames_are_lost_whatever_others_send() {
         let dropped = counted(&net, "chain bridge f c") - before;
         let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Either { .. }));
         assert!(sent > 0 && dropped > 0, "{who}: {sent} sent, {dropped} dropped");
-        // What this machine's own queues had no room for is lost, too.
+        // Frames that this machine's own queues had no room for are lost, too.
         let lost = trial.lost - backlog_of(&trial, "");
         assert!((lost, trial.corrupted) == (dropped, Some(0)) || is_told, "{who}: {dropped}: {trial:#?}");
-        // Where the kernel tells what it drops, nothing is left to doubt.
+        // Where the kernel reports its drops, no doubt is left.
         let tells = !trial.environment.contains_key("drop reasons");
         let sure = !is_told && lost == dropped && trial.result.ledger.unexplained == 0;
         assert!(!tells || sure, "{who}: {dropped}: {trial:#?}");

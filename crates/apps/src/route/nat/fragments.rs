@@ -1,5 +1,6 @@
-//! Later fragments, which have no ports: they follow the first fragment of their packet. Those that arrive
-//! before it wait (RFC 4787, REQ-14). The numbers of packets and of waiting fragments are bounded.
+//! Later fragments, which have no ports: they follow the first fragment of their packet. Fragments that
+//! arrive before the first one wait (RFC 4787, REQ-14). The numbers of packets and of waiting fragments are
+//! bounded.
 
 use super::packet::Endpoint;
 use foldhash::fast::RandomState;
@@ -46,7 +47,7 @@ impl<F> Default for Fragments<F> {
 }
 
 impl<F> Fragments<F> {
-    /// Fragments that wait. Those that are ready have all left when the router has taken a frame.
+    /// Fragments that wait. All ready fragments have left when the router has taken a frame.
     pub(in crate::route) fn held(&self) -> u64 {
         let waiting = |entry: &Entry<F>| match &entry.state {
             State::Known(_) => 0,

@@ -7,9 +7,9 @@
 //! mappings, too (hairpinning). Packets from outside without a mapping, or to another address, are dropped.
 //!
 //! Packets from inside renew a mapping; otherwise it expires. If the table or the ports are exhausted, no
-//! mapping is removed: the packet is dropped with an ICMP error (RFC 6888, REQ-8). So it is if its host has
-//! as many mappings as one may have (REQ-3), so that one host alone cannot take all from the others. A host
-//! that forges the addresses of others is not stopped by that.
+//! mapping is removed: the packet is dropped with an ICMP error (RFC 6888, REQ-8). The same happens if its
+//! host has reached the limit of mappings for a host (REQ-3), so that one host alone cannot take all
+//! mappings. A host that forges the addresses of others is not stopped by that.
 
 mod fragments;
 mod packet;

@@ -1,5 +1,5 @@
-//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: what they
-//! do to our model of a card.
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: their
+//! accesses to our model of a card.
 
 use crate::error::Failure;
 use crate::heading;
@@ -59,7 +59,7 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
-/// What guests run, whatever their cards are.
+/// The software of guests, whatever their cards are.
 #[derive(Args)]
 struct Guests {
     /// Drivers: kpps, linux, dpdk
@@ -99,7 +99,7 @@ frame are register accesses by name, bursts for descriptors and data, interrupts
 manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
 The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
-    /// The chip's profile (`kpps list chips`), but for the 82542
+    /// The chip's profile (`kpps list chips`), except for the 82542
     #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: String,
     /// The bus's profile (`kpps list buses`)
@@ -108,7 +108,7 @@ pub struct AuditArguments {
     /// How long each workload is counted
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
     duration: Duration,
-    /// Count so many frames instead
+    /// Count this number of frames instead
     #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
@@ -184,7 +184,7 @@ pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failur
 }
 
 /// Measures in guests, with a line on the screen meanwhile, and publishes the results. An interrupted run
-/// says what is `kept`.
+/// says which results are `kept`.
 fn measure<D: Forms>(
     outputs: &Outputs,
     session: &Session,

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What a machine under load may take for an answer.
+/// The longest wait for an answer on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
@@ -19,7 +19,7 @@ pub struct Chromium {
     from: Receiver<Value>,
     next: u64,
     session: Option<String>,
-    /// What happened and was not asked for.
+    /// Events, which no command asked for.
     pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
@@ -136,7 +136,7 @@ impl Chromium {
         );
     }
 
-    /// What an expression comes to in the page.
+    /// The value of an expression in the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.ask("Runtime.evaluate", asked);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a drawing is made of, in all pages.
+/// The selectors of drawings in all pages.
 const DRAWINGS: &str = ".plot, .figure:not(.band), .bars, .heat";
 /// Pages without a drawing.
 const TEXTS: [&str; 2] = ["transmit", "scale"];
@@ -80,7 +80,7 @@ fn pages(here: &Path) -> Vec<PathBuf> {
     pages.iter().map(|page| page.with_extension("html")).collect()
 }
 
-/// A lab as QEMU measures it, with what is hard to show: long names, a profile with many functions.
+/// A lab as QEMU measures it, with data that are hard to show: long names, a profile with many functions.
 fn lab() -> Lab {
     let row = |workload: &str, driver: &str, backend: &str, each: f64| Row {
         workload: workload.into(),
@@ -190,7 +190,7 @@ fn places(of: &str) -> String {
     )
 }
 
-/// What an event says that must not be: an error, or something asked of a network.
+/// The complaint in an event: an error, or a request to a network.
 fn complaint(event: &Value, page: &Path) -> Option<String> {
     let parameters = &event["params"];
     let url = parameters["request"]["url"].as_str().unwrap_or_default();

@@ -53,7 +53,7 @@ fn trial(net: &Net, file: &Path, more: &[&str]) -> Value {
 /// How often something was done to the frames of each stream, and a frame that is held back.
 type Done = (HashMap<u32, BTreeMap<&'static str, u64>>, Option<Vec<u8>>);
 
-/// A frame of nobody's.
+/// A frame of no trial.
 fn stray() -> Vec<u8> {
     [&[0xff; 6][..], &[2, 9, 9, 9, 9, 9], &[0x88, 0xb5], &[7; 46]].concat()
 }
@@ -72,7 +72,7 @@ fn mangle((done, held): &mut Done, frame: Option<Vec<u8>>, to: &mut End) {
     *done.entry(trial).or_default().entry(what).or_default() += 1;
     match what {
         "duplicated" => to.send(&frame),
-        // Of every second one the tag cannot be read any more: its time is another one.
+        // The tag of every second frame cannot be read any longer: its time was changed.
         "corrupted" => frame[if tag.sequence % 20 == 5 { 15 } else { 53 }] ^= 4,
         "other traffic" => to.send(&stray()),
         "reordered" => return *held = Some(frame),
@@ -105,7 +105,7 @@ fn frames_that_something_happened_to_are_in_the_file() {
     for kind in ["duplicated", "reordered", "corrupted", "other traffic"] {
         let here = frames.iter().filter(|(.., why)| why.ends_with(kind)).count() as u64;
         assert_eq!(trial[kind.replace(" ", "_")], here, "{kind}: {trial}");
-        // Behind the last one that is held back there may be none to overtake it.
+        // Behind the last frame that is held back there may be no frame to overtake it.
         let alone = u64::from(kind == "reordered" && sent % 20 == 10);
         assert_eq!(here + alone, done[&ours][kind], "{kind}: {trial}");
         assert!(here + 1 >= sent / 20, "{kind}: {here} of {sent}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const HERE: [u8; 4] = [10, 0, 0, 1];
 const STRANGER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// Whether nobody answers a probe for an address, as arping finds.
+/// Whether no host answers a probe for an address, as arping finds.
 fn is_free(net: &Net, address: &str) -> bool {
     let words = ["arping", "-q", "-D", "-c", "2", "-I", "a", address];
     net.command(&words).status().unwrap().success()
@@ -37,7 +37,7 @@ fn nobody_else_takes_the_address_of_a_router() {
         assert!(!is_free(&net, "10.0.0.1"), "the router does not answer a probe for its address");
         assert!(is_free(&net, "10.0.0.7"), "nobody has this address");
 
-        // A host that uses it without asking is told, once.
+        // A host that uses it without asking gets one answer.
         let claim = ArpPacket::new(
             ArpHardwareId::ETHERNET,
             EtherType::IPV4,
@@ -62,8 +62,8 @@ fn nobody_else_takes_the_address_of_a_router() {
     }
 }
 
-/// A host on the segment of a trial wants the address of the tester's station. Its kernel asks first, and
-/// leaves the address alone when it hears that somebody has it.
+/// A host on the segment of a trial wants the address of the tester's station. Its kernel probes first, and
+/// does not use the address when a host answers.
 #[test]
 fn a_kernel_does_not_take_the_address_of_a_testers_station() {
     let Some(net) = Net::bridge() else { return };
@@ -81,7 +81,7 @@ fn a_kernel_does_not_take_the_address_of_a_testers_station() {
     let words = ["trial", "--ports", "packet:a,packet:b", "--ipv6", "--load", "1kpps", "--duration", "20s"];
     let ends = ["--src", "2001:2::1", "--dst", "2001:2:0:8000::1", "--json"];
     let trial = net.start(&[&words[..], &ends].concat(), 2);
-    // Before that the station announces itself, which a kernel hears as well.
+    // Before that the station announces itself, and a kernel receives that as well.
     let until = Instant::now() + Duration::from_secs(15);
     while net.sent("a") < 500 {
         assert!(Instant::now() < until, "the trial does not send");

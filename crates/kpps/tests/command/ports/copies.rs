@@ -1,5 +1,5 @@
-//! Packet sockets on the path: the kernel drops a copy of each frame that they get, and that is no loss. What
-//! an app of kpps has lost, it tells. The interfaces' counters and the packet filter's are the truth.
+//! Packet sockets on the path: the kernel drops a copy of each frame that they get, and that is no loss. An
+//! app of kpps reports its own losses. The interfaces' counters and the packet filter's are the truth.
 
 use crate::net::document;
 use kpps_namespaces::{Net, signal, skip};
@@ -55,7 +55,7 @@ fn trial(ends: &Net, router: &Net, words: &str) -> Output {
     kpps(ends, &format!("{trial} --watch {}/ {words}", router.name())).output().unwrap()
 }
 
-/// The places of loss, but for those of a busy machine.
+/// The places of loss, without those of a busy machine.
 fn places(trial: &Value) -> Vec<(String, u64)> {
     let dropped = trial["ledger"]["dropped"].as_object().unwrap();
     let all = dropped.iter().map(|(place, frames)| (place.clone(), frames.as_u64().unwrap()));
@@ -118,11 +118,11 @@ fn what_an_app_missed_is_lost_there() {
     };
     let missed = at("ra kpps missed");
     assert!(missed > 1000, "{trial:#}");
-    // Messages of address resolution may be among what the interfaces counted.
+    // The interfaces' counters may include messages of address resolution.
     assert!(lost.abs_diff(missed + at("rb kpps full")) < 20, "{lost}: {trial:#}");
 }
 
-/// A sniffer beside a router of the kernel: what the kernel drops is lost, with its place.
+/// A sniffer beside a router of the kernel: packets that the kernel drops are lost, with their place.
 #[test]
 fn a_sniffer_takes_no_place_away() {
     let Some((ends, router)) = Net::with_router() else { return };

@@ -1,5 +1,5 @@
-//! Losses with a known cause are said in a sentence: on the screen and among the doubts of the document. What
-//! the kernel or another program saw is the truth.
+//! Losses with a known cause are reported in a sentence, on the screen and among the doubts of the document.
+//! The counters of the kernel or of another program are the truth.
 
 use crate::net::{End, Middle, document};
 use kpps_namespaces::Net;

@@ -1,4 +1,4 @@
-//! Searches that end before their time: what was measured is on disk, and the next run goes on from there.
+//! Searches that end before their time: their measurements are on disk, and the next run goes on from there.
 
 use crate::net::{Net, document, stop};
 use kpps_namespaces::in_six_tries;
@@ -41,7 +41,7 @@ pub fn lines(trials: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// These results without their ages: those that were resumed have one.
+/// These results without their ages: resumed results have one.
 pub fn without_age(results: &[Value]) -> Vec<Value> {
     let mut results = results.to_vec();
     for result in &mut results {
@@ -50,7 +50,7 @@ pub fn without_age(results: &[Value]) -> Vec<Value> {
     results
 }
 
-/// Waits for so many trials of a command. Returns false if it ended before.
+/// Waits for `count` trials of a command. Returns false if it ended before.
 pub fn measured(child: &mut Child, trials: &Path, count: usize) -> bool {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
@@ -119,7 +119,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
     }
 }
 
-/// What was measured on other settings is no answer: it stays in the file, and all is measured anew.
+/// Results of other settings are not reused: they stay in the file, and all is measured anew.
 #[test]
 fn other_settings_are_another_system() {
     let Some(net) = bridge() else { return };
@@ -137,8 +137,8 @@ fn other_settings_are_another_system() {
     assert_eq!(found[..], lines(&trials)[before..]);
 }
 
-/// A search between two ports that something happens to in its middle, until it gives up and says why. What
-/// it had measured is in the file.
+/// A search between two ports that is disturbed in its middle, until it gives up and reports the reason. Its
+/// earlier measurements are in the file.
 fn gives_up(trials: &Path, happens: &[&str], why: &str) -> Option<Net> {
     let mut last = None;
     in_six_tries("it happens in the middle of the search", || {
@@ -209,7 +209,7 @@ fn a_device_that_goes_away_leaves_what_was_measured() {
     if gives_up(&trials, &gone, "packet:a: the device has gone").is_none() {
         return;
     }
-    // The bridge goes: nothing comes through any more.
+    // The bridge is removed: no more frames come through.
     let net = gives_up(&trials, &["ip", "link", "del", "dev", "br"], "no frame comes through").unwrap();
     let good = lines(&trials);
     assert!(

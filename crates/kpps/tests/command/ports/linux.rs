@@ -152,7 +152,7 @@ impl Rig {
         self.send(link, &mark);
         let (end, mut all) = (Instant::now() + Duration::from_secs(60), Vec::new());
         loop {
-            // The mark is looked for last: when it is there, all before it is.
+            // The mark is searched last: when it has arrived, all earlier frames have arrived.
             let mut marked = false;
             for at in [link, other] {
                 let (end, vlan) = self.links[at];
@@ -173,7 +173,7 @@ impl Rig {
                 }
             }
             if marked {
-                // What came back on the first link in the meantime.
+                // Frames that came back on the first link in the meantime.
                 let (end, vlan) = self.links[link];
                 for frame in self.ends[end].drain() {
                     let (at, frame) = self.untagged(end, vlan, link, frame);
@@ -296,8 +296,8 @@ fn with_header(frame: &[u8], change: impl FnOnce(&mut Ipv4Header)) -> Vec<u8> {
     changed
 }
 
-/// What is compared of an ICMP error, or an answer to a ping, that the router made itself. (Its
-/// identification, and whether an answer may be cut up, are its maker's to choose.)
+/// The compared parts of an ICMP error, or an answer to a ping, that the router made itself. (A router may
+/// choose the identification, and whether an answer may be fragmented.)
 #[derive(Debug, PartialEq)]
 struct RoutersOwn {
     kind: Icmpv4Type,
@@ -307,7 +307,7 @@ struct RoutersOwn {
     quoted: Vec<u8>,
 }
 
-/// What the router itself says by ICMP, if the packet is that; all its checksums are right.
+/// The router's own ICMP message, if the packet is one; all its checksums are right.
 fn own(frame: &[u8]) -> Option<RoutersOwn> {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(NetSlice::Ipv4(ip)) = packet.net else { panic!("no IPv4") };
@@ -371,7 +371,7 @@ fn account([mut ours, _]: [Rig; 2]) {
     assert_eq!(count("received") + count("made"), count("sent") + count("held") + dropped, "{app}");
 }
 
-/// What any router does, with VLANs or without.
+/// The behaviour of any router, with VLANs or without.
 fn route_the_same(mut rigs: [Rig; 2]) {
     let (a, b) = ((THERE[0], 4000), (THERE[1], 53));
     let rigs_ = &mut rigs;
@@ -448,8 +448,8 @@ impl Rig {
     }
 }
 
-/// What a router says itself: to those who ask who it is or ping it, want something else of it, or send to
-/// nobody.
+/// The router's own messages: to hosts that ask for its address, ping it, want something else of it, or send
+/// to an absent host.
 fn speak_the_same(mut rigs: [Rig; 2]) {
     for link in [0, 1] {
         let stranger = ([2, 0, 0, 0, 9, 7], Ipv4Addr::from(u32::from(THERE[link]) + 5));
@@ -478,7 +478,8 @@ fn speak_the_same(mut rigs: [Rig; 2]) {
     same("a ping with a wrong checksum", rigs_, 0, &bad, 0);
     same("an answer that nobody asked for", rigs_, 0, &echo(0, HERE[0], 7, true, 64), 0);
 
-    // A host that is not there: asked for, and after some questions its sender is told.
+    // A host that does not exist: the router asks for it, and after some questions sends the sender an ICMP
+    // error.
     let absent = udp(0, a, (Ipv4Addr::new(10, 0, 1, 99), 53), 64, b"anybody?");
     rigs.iter_mut().for_each(|rig| rig.send(0, &absent));
     let [ours, theirs] = rigs.each_mut().map(|rig| rig.arp(1, "a question for the host"));
@@ -488,7 +489,7 @@ fn speak_the_same(mut rigs: [Rig; 2]) {
     let host = icmpv4::DestUnreachableHeader::Host;
     assert_eq!((ours.kind, ours.ends[0]), (Icmpv4Type::DestinationUnreachable(host), HERE[0].octets()));
 
-    // One that is late gets what waited for it.
+    // A host that answers late gets the packets that waited for it.
     let late = ([2, 0, 0, 0, 9, 8], Ipv4Addr::new(10, 0, 1, 98));
     let waits = udp(0, a, (late.1, 53), 64, b"you?");
     rigs.iter_mut().for_each(|rig| rig.send(0, &waits));
@@ -582,7 +583,7 @@ fn a_nat_with_no_room_lets_nobody_else_out_as_linux_does() {
         (refusal.kind, &refusal.quoted[..]),
         (Icmpv4Type::DestinationUnreachable(host), &third[14..49])
     );
-    // Those who had room keep it.
+    // Hosts with mappings keep them.
     for port in [4998, 4999] {
         let back = udp(1, far, (HERE[1], port), 64, b"still there?");
         let came = same("an answer", &mut rigs, 1, &back, 1).remove(0);
@@ -591,7 +592,8 @@ fn a_nat_with_no_room_lets_nobody_else_out_as_linux_does() {
     account(rigs);
 }
 
-/// After five seconds of silence nobody outside gets in any more, and after a new word from inside again.
+/// After five seconds of silence no outside host gets in; after a new packet from inside, outside hosts get
+/// in again.
 #[test]
 fn a_nat_forgets_as_linux_does() {
     let forget = ["nf_conntrack_udp_timeout=5", "nf_conntrack_udp_timeout_stream=5"];

@@ -1,5 +1,5 @@
-//! Frames that a kernel has merged (GRO), or that a host leaves to its interface to be cut (TSO). What the
-//! interfaces and nftables count is the truth.
+//! Frames that a kernel has merged (GRO), or that a host leaves to its interface to be cut (TSO). The
+//! counters of interfaces and nftables are the truth.
 
 use crate::net::{Net, document, is_short_of_cpu, stop};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
@@ -12,8 +12,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// Has the kernel merge the frames that come to an interface, and count at its ingress hook what it hands
-/// on: superpackets. It waits for more to be merged for longer than the time between two bursts. Its peer
+/// Has the kernel merge the frames that come to an interface, and counts the superpackets that it hands on,
+/// at its ingress hook. It waits for more to be merged for longer than the time between two bursts. Its peer
 /// must not offer to cut, or a veth does not merge.
 fn merge_at(net: &Net, [from, interface]: [&str; 2], how: &str) {
     let line = format!(
@@ -26,7 +26,7 @@ fn merge_at(net: &Net, [from, interface]: [&str; 2], how: &str) {
     net.run(&["sh", "-c", &line]);
 }
 
-/// What an interface has handed on since it was last asked.
+/// The frames that an interface has handed on since the last call.
 fn handed_on(net: &Net, interface: &str) -> u64 {
     let output = net.command(&["nft", "-j", "reset", "counter", "netdev", "t", interface]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -166,7 +166,7 @@ fn a_dropped_superpacket_is_all_of_its_frames() {
         let handed_on = handed_on(&net, "pa");
         assert_eq!(trial["directions"][0]["corrupted"], 0, "{trial}");
         assert!(of("lost") > 0, "{trial}");
-        // A kernel that does not say what it drops leaves them unexplained.
+        // A kernel that does not report its drops leaves them unexplained.
         let ledger = &trial["ledger"];
         let places = ledger["dropped"].as_object().unwrap();
         let all: u64 = places.values().map(|frames| frames.as_u64().unwrap()).sum();

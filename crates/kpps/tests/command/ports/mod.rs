@@ -77,7 +77,7 @@ fn mishaps_are_counted_and_an_interrupted_count_keeps_them() {
     bad[50] ^= 1;
     a.send(&bad);
     a.send(&[&[0xff; 12][..], &[0x88, 0xb5], &[0; 46]].concat());
-    // What has come by now waits, and is taken.
+    // Frames that have arrived by now wait, and are taken.
     let output = stop(count);
     assert_eq!(output.status.code(), Some(130));
     let document = document(&output);
@@ -198,7 +198,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
     let Some(TransportSlice::Icmpv4(icmp)) = packet.transport else { panic!("no ICMP") };
     assert_eq!(icmp.payload(), b"there and back");
 
-    // A last hop, told to its sender.
+    // The last hop of a packet: its sender gets an ICMP error.
     let mut last = ping.clone();
     last[22] = 1;
     let sum = etherparse::Ipv4Header::from_slice(&last[14..]).unwrap().0.calc_header_checksum();
@@ -305,8 +305,8 @@ fn a_certificate_is_measured_kept_and_held_against_a_load() {
     assert_eq!(below["sender"]["ceilings_pps"][0], certificate["ceiling_pps"]);
     assert_eq!((&below["sender"]["source"], &below["sender"]["exceeded"]), (&file.into(), &false.into()));
     assert_eq!(below["directions"][0]["gaps"]["intended_ns"], 1e6);
-    // More than anything here can send, and still below the ten gigabits that the kernel tells of a virtual
-    // cable. That is the generator's shortfall, and the first line says so; it is no loss of the cable.
+    // More than anything here can send, and still below the ten gigabits that the kernel reports for a
+    // virtual cable. The first line reports this as a generator shortfall; it is no loss of the cable.
     let output = trial(&["--load", "14Mpps"]);
     let above = document(&output);
     assert!(above["sender"].is_null() && above["shortfall"].as_u64() > Some(0), "{above}");

@@ -9,7 +9,7 @@ const HOST: [[u8; 6]; 2] = [[2, 0, 0, 0, 9, 0], [2, 0, 0, 0, 9, 1]];
 /// Frames of each flood.
 const FRAMES: u64 = 60_000;
 
-/// What the kernel has counted at an interface.
+/// The kernel's count at an interface.
 fn packets(net: &Net, interface: &str, what: &str) -> u64 {
     let file = format!("/sys/class/net/{interface}/statistics/{what}");
     let output = net.command(&["cat", &file]).output().unwrap();
@@ -44,8 +44,8 @@ fn signal(name: &str, process: u32) {
     assert!(kill.unwrap().success());
 }
 
-/// Floods a router, first while it stands still, so that its ring overflows. Returns what it says, and what
-/// came out.
+/// Floods a router, first while it stands still, so that its ring overflows. Returns its output, and the
+/// frames that came out.
 fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value; 2]> {
     let net = Net::new(&[("a", "p"), ("q", "b")])?;
     let before = ["p", "q"].map(|interface| packets(&net, interface, "rx_packets"));
@@ -74,7 +74,7 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let sum = |places: &Value| places.as_object().unwrap().values().map(number).sum::<u64>();
     let ports = routed["ports"].as_array().unwrap();
-    // What the kernel brought to each port, the router has received or missed.
+    // The router has received or missed all frames that the kernel brought to each port.
     for (port, (interface, before)) in ports.iter().zip(["p", "q"].into_iter().zip(before)) {
         let came = packets(&net, interface, "rx_packets") - before;
         assert_eq!(came, number(&port["received"]) + number(&port["drops"]["missed"]), "{interface}: {port}");
@@ -87,8 +87,8 @@ fn flood(words: &[&str], vlans: Option<[u8; 2]>, more: &[&str]) -> Option<[Value
         number(&app["sent"]) + number(&app["held"]) + ended,
         "{app}"
     );
-    // What the app sent has left by a port, or is among its drops; and what left is at the other end of the
-    // cable.
+    // Frames that the app sent have left by a port, or are among its drops. Frames that left are at the other
+    // end of the cable.
     let left = |port: &Value| number(&port["sent"]) + sum(&port["drops"]) - number(&port["drops"]["missed"]);
     assert_eq!(number(&app["sent"]), ports.iter().map(left).sum::<u64>(), "{app} {ports:?}");
     let came_out = number(&counted["ports"][0]["received"]) + number(&counted["ports"][0]["drops"]["missed"]);
@@ -121,8 +121,8 @@ fn so_does_one_between_vlans() {
     flood(&["route", "packet:p@10=10.0.0.1/24", "packet:q@20=10.0.1.1/24"], Some([10, 20]), &[]);
 }
 
-/// Of two hundred flows half find room in the table; senders of the others are told, a thousand times a
-/// second at most.
+/// Of two hundred flows half find room in the table. Senders of the others get an ICMP error, a thousand
+/// times a second at most.
 #[test]
 fn so_does_a_nat_whose_table_is_full() {
     let words = ["nat", "packet:p=10.0.0.1/24", "packet:q=10.0.1.1/24", "--mappings", "100"];

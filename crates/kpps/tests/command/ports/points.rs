@@ -12,7 +12,7 @@ const PORTS: [&str; 4] = ["--ports", "packet:a,packet:b", "--drain", "500ms"];
 
 fn start(net: &Net, words: &[&str], here: &Path) -> Child {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
-    // No shell and no `ip` between: whoever is told to stop is kpps.
+    // No shell and no `ip` between: the process that gets the signal is kpps.
     let mut command = net.command(&[kpps.to_str().unwrap()]);
     command.args([words, &PORTS].concat()).current_dir(here);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -59,7 +59,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     let trials = here.join("curve.jsonl");
     let words = "curve --load 1kpps..8kpps/1kpps --duration 1s --size 64:3,570:1 --flows 10 --bidirectional --json --report page.html --resume curve.jsonl";
     let words: Vec<_> = words.split(' ').collect();
-    // So many are left that the rest takes seconds.
+    // The trials that are left take seconds.
     let mut child = start(&net, &words, here);
     assert!(measured(&mut child, &trials, 2));
     let output = stop(child);
@@ -80,7 +80,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     // Both directions together.
     assert_eq!((&points[0]["offered_pps"], &points[7]["offered_pps"]), (&2e3.into(), &16e3.into()));
     points.iter().for_each(closes);
-    // What two ports cannot observe is null.
+    // Values that two ports cannot observe are null.
     for point in points {
         for unobserved in
             ["interrupts_per_s", "bus_busy", "registers_per_packet", "allocations_per_packet", "taken"]
@@ -134,7 +134,7 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
     let output = start(&net, &[&words[..], &["--dut", "another"]].concat(), here).wait_with_output().unwrap();
     assert!(points(&document(&output)).iter().all(|point| point.get("age_s").is_none()));
     assert_eq!(lines(&here.join("grid.jsonl")).len(), 8);
-    // Other frames are another measurement; what cannot be sent is said in its cell.
+    // Other frames are another measurement. The cell of a load that cannot be sent says so.
     let more =
         [&words[..3], &["--vary", "load=2kpps,90Mpps", "--duration", "200ms", "--flows", "5", "--json"]]
             .concat();
@@ -177,7 +177,7 @@ fn kept_results_of_another_system_are_not_used() {
         let point = &before["cells"][1]["point"];
         point["loss_ratio"] == 0.0 && point["shortfall"] == 0
     });
-    // The bridge gives up half of what comes: nothing of it is in the interfaces' settings.
+    // The bridge drops half of the frames: nothing in the interfaces' settings shows it.
     net.run(&["nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0 ; }"]);
     net.run(&["nft", "add rule bridge t c numgen inc mod 2 0 drop"]);
     let kept = fs::read(here.join("kept.jsonl")).unwrap();

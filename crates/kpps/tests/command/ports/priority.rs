@@ -1,5 +1,4 @@
-//! The priority of kpps' session: what the kernel shows of it (`/proc/self/autogroup`, sched(7)) is the
-//! truth.
+//! The priority of kpps' session: the kernel's `/proc/self/autogroup` (sched(7)) is the truth.
 
 use crate::net::Net;
 use kpps_namespaces::skip;

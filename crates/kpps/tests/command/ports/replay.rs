@@ -1,5 +1,5 @@
-//! Captures that are hard to replay: each frame is sent once or counted as shortfall, and what cannot be sent
-//! is refused before the first frame.
+//! Captures that are hard to replay: each frame is sent once or counted as generator shortfall, and a frame
+//! that cannot be sent is refused before the first frame.
 
 use crate::net::{End, Middle, Net, document};
 use kpps_namespaces::{in_six_tries, signal};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-/// The n-th frame, of so many bytes, with its number at the beginning of its payload.
+/// The n-th frame, of `bytes` bytes, with its number at the beginning of its payload.
 fn frame(n: u16, bytes: usize) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &n.to_be_bytes(), &vec![7; bytes - 16]].concat()
 }
@@ -69,7 +69,7 @@ fn a_stalled_replay_sends_no_frame_twice() {
             let load = &sent["load"];
             let shortfall = load["shortfall"].as_u64().unwrap();
             assert_eq!(load["intended"], FRAMES, "{sent}");
-            // What the interface has sent, by its own counter.
+            // The frames that the interface has sent, by its own counter.
             assert_eq!(arrived + shortfall, u64::from(FRAMES), "{sent}");
             assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
             // The listener's queue may have been full on a busy machine.
@@ -108,8 +108,7 @@ fn a_frame_that_is_too_long_is_refused_by_its_number() {
     assert_eq!((net.sent("b") - before.1, &sent["load"]["shortfall"]), (2, &0.into()), "{sent}");
 }
 
-/// Frames with short snapshots, of another link layer, compressed, and cut off: what is sent says what
-/// changed.
+/// Frames with short snapshots, of another link layer, compressed, and cut off: the result names the changes.
 #[test]
 fn what_changes_in_a_capture_is_said() {
     let Some(net) = Net::new(&[("a", "b")]) else { return };
@@ -154,7 +153,7 @@ fn what_changes_in_a_capture_is_said() {
         assert_eq!(said.len(), departures.len(), "{said:?}");
         assert!(said.iter().zip(&departures).all(|(said, begin)| said.contains(begin)), "{said:?}");
     }
-    // Of a clock that was set by 54 years, at its own times.
+    // A capture of a clock that was set by 54 years, at its own times.
     std::fs::write(&path, file(0, 1, &[(0, 60, &whole), (1, 60, &whole), (1_704_067_200, 60, &whole)]))
         .unwrap();
     let words = ["send", "packet:a", "--replay", path.to_str().unwrap()];
@@ -166,7 +165,7 @@ fn what_changes_in_a_capture_is_said() {
     );
 }
 
-/// A file of 20 GB that is empty but for its beginning takes neither memory nor time.
+/// A file of 20 GB with nothing but a beginning takes neither memory nor time.
 #[test]
 fn a_file_with_a_hole_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use crate::net::{Net, document};
 use kpps_namespaces::in_six_tries;
 use serde_json::Value;
 
-/// What goes out of the bridge: 10 Mb/s are so many frames of 60 B a second.
+/// The rate at which frames leave the bridge: 10 Mb/s in frames of 60 B per second.
 const CARRIED_PPS: f64 = 1e7 / (60.0 * 8.0);
 /// Frames that may go out at once, 1600 B, with one that is under way.
 const AT_ONCE: f64 = 27.0;
@@ -48,8 +48,8 @@ fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
             assert!((seconds("implied_s") - longest / pps).abs() < 1e-7, "{burst}");
             let corrected_s = longest / pps * (1.0 - throughput / pps);
             assert!((seconds("corrected_s") - corrected_s).abs() < 1e-7, "{burst}");
-            // What fits goes through, and more does not.
-            // On a busy machine the tester's limit is below the asked 100 kpps, and bursts have that rate.
+            // Frames that fit go through, and more do not. On a busy machine the tester's limit is below the
+            // asked 100 kpps, and bursts have that rate.
             let most = (f64::from(held) + AT_ONCE) / (1.0 - CARRIED_PPS / pps) + LATE;
             eprintln!("{held} held: {longest}, at most {most}");
             (f64::from(held)..=most).contains(&longest)

@@ -1,5 +1,5 @@
-//! What `kpps trial` can be asked for beside a load: captures in place of test frames, a sender that must
-//! manage, patience.
+//! Options of `kpps trial` beside a load: captures in place of test frames, a sender that must keep up, a
+//! drain time.
 
 use crate::net::{End, Middle, Net, backlog, document, is_short_of_cpu, tag_of};
 use kpps_frames::build::{Flow, udp_test};
@@ -81,7 +81,7 @@ fn a_capture_comes_through_a_bridge() {
     }
 }
 
-/// Senders take the first of the CPUs that a user gives. Of those that are not there the user is told.
+/// Senders take the first of the CPUs that a user gives. The message names CPUs that do not exist.
 #[test]
 fn the_user_chooses_the_cpus() {
     let Some(net) = Net::bridge() else { return };
@@ -103,7 +103,7 @@ fn the_user_chooses_the_cpus() {
     assert_eq!(shared["directions"][0]["gaps"]["cpu"], Value::Null, "{shared}");
 }
 
-/// A result says what it is of: when, where, by which command, and on what.
+/// A result has its provenance: when, where, by which command, and on which system.
 #[test]
 fn a_result_says_what_it_is_of() {
     let Some(net) = Net::bridge() else { return };
@@ -121,7 +121,7 @@ fn a_result_says_what_it_is_of() {
     assert!(page.contains("bridge 7") && page.contains(of["time"].as_str().unwrap()));
 }
 
-/// The device under test lets nothing through: the result is there, and the exit code is 1.
+/// The device under test lets nothing through: there is a result, and the exit code is 1.
 #[test]
 fn total_loss_is_exit_code_1() {
     let Some(net) = Net::new(&[("a", "pa"), ("b", "pb")]) else { return };
@@ -136,7 +136,7 @@ fn total_loss_is_exit_code_1() {
     );
 }
 
-/// What happens to some frames of the capture, always to the same.
+/// The damage to some frames of the capture, always the same frames.
 fn mischief(held: &mut Option<Vec<u8>>, frame: Option<Vec<u8>>, to: &mut End) {
     let Some(mut frame) = frame else { return };
     let name = name(&frame);
@@ -161,14 +161,15 @@ fn what_happens_to_a_capture_is_told_frame_by_frame() {
     let middle = Middle::between(net.end("pa"), net.end("pb"), None, mischief);
     let folder = tempfile::tempdir().unwrap();
     let (file, odd) = (capture(folder.path()), folder.path().join("odd.pcapng"));
-    // So long the one in the middle may get no CPU.
+    // The program in the middle may get no CPU for as long as the drain time.
     let words =
         ["--drain", "5s", "--replay", file.to_str().unwrap(), "--capture", odd.to_str().unwrap(), "--loop"];
     for passes in [1, 3] {
         let trial = trial(&net, &[&words[..], &[&passes.to_string()]].concat());
         assert_eq!(number(&trial, "intended"), passes * 400, "{trial}");
         let unsent = number(&trial, "shortfall");
-        // Three, one that was damaged, and one kind of equal ones; what was not sent could not be lost.
+        // Three frames, a damaged frame, and one kind of equal frames. Frames that were not sent could not be
+        // lost.
         for (name, each) in [("lost", 3 + 1 + 25), ("duplicated", 2 + 25), ("reordered", 1)] {
             let least = (passes * each).saturating_sub(unsent);
             assert!((least..=passes * each).contains(&number(&trial, name)), "{name}: {trial}");
@@ -335,7 +336,7 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
                 "{}",
                 &html[..500]
             );
-            // What was held comes before the next trial.
+            // A held frame arrives before the next trial.
             std::thread::sleep(Duration::from_millis(1500));
             (number(&trial, "lost"), number(&trial, "reordered")) == (1 - late, late)
         });

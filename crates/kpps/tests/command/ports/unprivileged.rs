@@ -1,4 +1,4 @@
-//! What an ordinary user can do, and what the rest tells him.
+//! The abilities of an ordinary user, and the messages of all other commands.
 
 use crate::net::document;
 use kpps_namespaces::in_six_tries;
@@ -116,7 +116,7 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
     }
 }
 
-/// One server for all trials of a command, with the load of the one that runs.
+/// One server for all trials of a command, with the load of the running trial.
 #[test]
 fn a_curve_serves_the_counters_of_the_trial_that_runs() {
     let nobody = Nobody::new();
@@ -133,7 +133,7 @@ fn loads_served(nobody: &Nobody) -> (bool, BTreeSet<u64>, u64) {
     let ports = format!("udp:127.0.0.1:{port},udp::{port}");
     let mut words = vec!["curve", "--load", "1kpps..3kpps/1kpps", "--duration", "700ms", "--ports", &ports];
     let at = address.to_string();
-    // A trial that is repeated, or that something disturbs, is not what is looked at.
+    // A repeated or disturbed trial is not examined here.
     words.extend(["--metrics", &at, "--retries", "0", "--max-shortfall", "99%"]);
     let mut child = nobody.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut loads, mut trials) = (BTreeSet::new(), 0);

@@ -76,7 +76,7 @@ fn copies_of_hostile_stations_take_nothing_from_what_arrived() {
 }
 
 /// A trial in which the bridge's port at this end goes down for a while, after 1000 frames: an invalid one.
-/// Returns its document and what was said; `None` if not both changes fell into the trial.
+/// Returns its document and its messages; `None` unless both changes fell into the trial.
 fn with_a_flap(net: &Net, end: &str, down: Duration, words: &[&str]) -> Option<(Value, String)> {
     let port = format!("p{end}");
     let before = net.sent("a");
@@ -129,8 +129,8 @@ fn a_link_that_changes_makes_a_trial_invalid() {
     });
 }
 
-/// The sender's own link goes down and comes up again: what was due meanwhile is generator shortfall and no
-/// loss, the sender goes on at its rate afterwards, and the result says why it is invalid.
+/// The sender's own link goes down and comes up again: frames that were due meanwhile are generator shortfall
+/// and no loss, the sender goes on at its rate afterwards, and the result says why it is invalid.
 #[test]
 fn a_sender_whose_link_was_down_goes_on() {
     let Some(net) = Net::bridge() else { return };

@@ -11,7 +11,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Who asks for one queue of several is told, and why it is not to be had.
+/// A user who asks for one queue of several gets a message with the reason if that queue is not available.
 #[test]
 fn what_is_to_be_said_about_queues_is() {
     let Some(net) = Net::with_queues(&[("a", "b")], 3) else { return };
@@ -25,7 +25,7 @@ fn what_is_to_be_said_about_queues_is() {
     assert!(said(&refused).contains("no such queue: a has 3, numbered from 0"), "{}", said(&refused));
 }
 
-/// Who may not lock the memory is told so, and of several queues that one takes less.
+/// A user who may not lock the memory gets a message, which also says that one queue of several takes less.
 #[test]
 fn memory_that_may_not_be_locked_is_named() {
     let Some(net) = Net::with_queues(&[("a", "b")], 3) else { return };

@@ -53,7 +53,7 @@ pub(super) struct State {
     /// Ticks whose polls are not over.
     pending: Cell<u64>,
     burst: Cell<u64>,
-    /// What is left of this tick's burst.
+    /// The rest of this tick's burst.
     residual: Cell<u64>,
     tick_began_ps: Cell<u64>,
     until_status: Cell<u64>,
@@ -166,7 +166,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     }
 }
 
-/// `idle_poll`: what the CPU does when there is nothing to do.
+/// `idle_poll`: polling by an idle CPU.
 pub(super) fn spawn_idle_poll<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N, H>>) {
     let shared = Rc::clone(shared);
     machine.spawn(Level::Thread, move |machine| {
@@ -194,8 +194,8 @@ mod tests {
         clock_read_ps: 0,
     };
 
-    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it
-    /// looked at the status.
+    /// One tick whose polls take `each_ps` apiece: the frames that it may have handed up, and whether it read
+    /// the status.
     fn tick(state: &State, at_ps: u64, each_ps: u64) -> (usize, bool) {
         assert!(state.clock());
         let (mut frames, mut status, mut now) = (0, false, at_ps);

@@ -6,11 +6,11 @@ use crate::stack::Producer;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a program does when the transmit queue is full (`ENOBUFS`).
+/// A program's reaction to a full transmit queue (`ENOBUFS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFull {
-    /// It sleeps so many microseconds, as the old ttcp. The kernel rounds that up to ticks, and adds one for
-    /// the tick that has begun.
+    /// It sleeps for this number of microseconds, as the old ttcp. The kernel rounds that up to ticks, and
+    /// adds one for the tick that has begun.
     Sleep(u64),
     /// It tries again at once, as the new ttcp and netblast.
     Retry,
@@ -24,7 +24,7 @@ pub enum OnFull {
 /// A program that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What it does about a datagram that was refused.
+    /// Its reaction to a refused datagram.
     pub on_full: OnFull,
     /// From one datagram to the next, in picoseconds. It reads the clock in a loop until then, as netsend: a
     /// datagram that was refused is lost, and the next is sent at its own time. `None`: as fast as it can.
@@ -32,7 +32,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// ttcp as it was: it sleeps when the queue is full, for so many microseconds.
+    /// The old ttcp: it sleeps for `sleep_us` microseconds when the queue is full.
     pub const fn ttcp_old(sleep_us: u64) -> Self {
         Self { on_full: OnFull::Sleep(sleep_us), every_ps: None }
     }
@@ -43,7 +43,7 @@ impl Program {
     /// netblast of netrate: it sends the next datagram, whether or not the last one was refused.
     pub const NETBLAST: Self = Self { on_full: OnFull::Retry, every_ps: None };
 
-    /// netsend of netrate: so many datagrams a second, by the clock.
+    /// netsend of netrate: `pps` datagrams a second, by the clock.
     pub fn netsend(pps: f64) -> Self {
         Self { on_full: OnFull::Retry, every_ps: Some((crate::S as f64 / pps.max(1e-3)) as u64) }
     }

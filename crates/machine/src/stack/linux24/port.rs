@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 /// Where the frames of a port are, and where they were lost.
 ///
-/// Of those that came in: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + frames that the
-/// handler sent on. Of those that leave: `to_queue = dropped_queue + in_queue + to_card`.
+/// For received frames: `from_driver = dropped_backlog + in_backlog + in_hand + ended` + frames that the
+/// handler sent on. For sent frames: `to_queue = dropped_queue + in_queue + to_card`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames the driver handed up.
@@ -30,7 +30,7 @@ pub struct Tally {
     pub to_queue: u64,
     /// Dropped: the transmit queue was full.
     pub dropped_queue: u64,
-    /// In the transmit queue now, with the one that is on its way to the driver.
+    /// In the transmit queue now, including the frame that is on its way to the driver.
     pub in_queue: u64,
     /// Given to the driver, which took them.
     pub to_card: u64,

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What the receive softirq polls.
+/// An entry in the poll list of the receive softirq.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Poll {
     Device(usize),
@@ -17,7 +17,7 @@ enum Poll {
 
 /// The networking of one CPU.
 pub(super) struct PerCpu<F> {
-    /// What is to be polled.
+    /// The poll list.
     list: RefCell<VecDeque<Poll>>,
     backlog: RefCell<VecDeque<(usize, F)>>,
     /// Ports whose transmit queue may go on.
@@ -48,7 +48,7 @@ impl<F> PerCpu<F> {
         !self.list.borrow().is_empty() || !self.output.borrow().is_empty()
     }
 
-    /// Makes sure that what is pending will be done.
+    /// Makes sure that pending work will be done.
     fn raise(&self, machine: &Machine) {
         if let (false, Some(softirq)) = (self.active.get() || self.deferred.get(), self.softirq.get()) {
             machine.wake(softirq);

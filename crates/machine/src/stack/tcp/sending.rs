@@ -15,7 +15,7 @@ const MOST_TIMEOUT_PS: u64 = 60 * S;
 /// Duplicate acknowledgements that mean a loss.
 const DUPLICATES: u32 = 3;
 
-/// What a connection has sent.
+/// The segments that a connection has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Segments, those sent again included.
@@ -48,7 +48,7 @@ impl Sent {
 pub struct Sending {
     /// Payload of a segment, in bytes.
     segment: u64,
-    /// The end of what the process has written.
+    /// The end of the bytes that the process has written.
     written: u64,
     acked: u64,
     next: u64,
@@ -136,7 +136,7 @@ impl Sending {
         self.acked
     }
 
-    /// What was sent.
+    /// The segments that were sent.
     pub fn sent(&self) -> Sent {
         self.sent
     }

@@ -56,7 +56,7 @@ impl Message {
         true
     }
 
-    /// Completes the headers, and tells how the kernel must cut the message. No frame may be added
+    /// Completes the headers, and returns how the kernel must cut the message. No frame may be added
     /// afterwards.
     pub(super) fn close(&mut self) -> Cut {
         let length_from = |at: usize| (self.bytes.len() - at) as u16;

@@ -58,7 +58,7 @@ impl PacketPort {
     /// Opens an interface. From now on this port gets a copy of all its frames.
     ///
     /// # Errors
-    /// Those of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
+    /// Errors of the system: no such interface, no right to open packet sockets (`CAP_NET_RAW`).
     pub fn open(name: &str, pool: BufferPool) -> io::Result<Self> {
         let interface = Interface::find(name)?;
         // Later changes of MTU, features and queueing discipline are not followed.
@@ -82,7 +82,7 @@ impl PacketPort {
     }
 
     /// Receives frames as they are on the wire: the interface neither merges them (GRO) nor takes out VLAN
-    /// tags, of which some drivers keep only the identifier. The setting stays.
+    /// tags. Some drivers keep only the identifier of a tag that was taken out. The setting stays.
     ///
     /// # Errors
     /// If the system refuses: it needs `CAP_NET_ADMIN`.
@@ -98,7 +98,7 @@ impl PacketPort {
     /// The interface's station address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         self.attached.interface().address()
     }

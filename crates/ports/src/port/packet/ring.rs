@@ -1,6 +1,6 @@
 //! Rings of slots that are shared by the kernel and a packet socket: packet_mmap.rst, version 2.
 //!
-//! A slot is a header, whose first word tells the slot's owner, and a frame. All `unsafe` of the rings is
+//! A slot is a header, whose first word names the slot's owner, and a frame. All `unsafe` of the rings is
 //! here. It rests on one rule: the side that finds the status of its own owns the slot until it writes the
 //! other status.
 
@@ -77,11 +77,11 @@ impl<M: Borrow<MmapRaw>> Ring<M> {
     /// The first byte of a slot. All of the slot is within the mapping.
     #[inline]
     fn slot(&self, index: usize) -> *mut u8 {
-        // SAFETY: the index is below `slots`, a power of two, and so many slots are mapped.
+        // SAFETY: the index is below `slots`, a power of two, and `slots` slots are mapped.
         unsafe { self.map.borrow().as_mut_ptr().add((index & (self.slots - 1)) * self.slot) }
     }
 
-    /// The status of a slot, which tells its owner.
+    /// The status of a slot, which names its owner.
     #[inline]
     fn status(&self, index: usize) -> &AtomicU32 {
         // SAFETY: within the mapping, aligned, and accessed by both sides as one word.
@@ -104,7 +104,7 @@ pub(super) struct Arrived<'r> {
     pub(super) length: usize,
     /// Whether all of it is in the socket's queue, too.
     pub(super) queued: bool,
-    /// What the kernel has merged, and left to be completed.
+    /// How the kernel has merged the frame, and what it has left incomplete.
     pub(super) cut: Cut,
     /// The VLAN tag that the kernel took out, as it was on the wire.
     pub(super) tag: Option<[u8; 4]>,
@@ -423,7 +423,7 @@ mod tests {
         assert!(arrivals.take(|_| ()).is_none());
     }
 
-    /// Whatever the kernel writes into a header, no byte outside of the slot is looked at.
+    /// Whatever the kernel writes into a header, no byte outside of the slot is read.
     #[test]
     fn a_frame_ends_with_its_slot() {
         let [ours, kernel] = rings();

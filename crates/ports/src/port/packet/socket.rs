@@ -69,7 +69,7 @@ pub(super) fn cuts(interface: &str, discipline: &str) -> bool {
         && kernel() >= CUTTING
 }
 
-/// The kernel's version, or (0, 0) if it does not tell.
+/// The kernel's version, or (0, 0) if it does not report it.
 fn kernel() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     release.ok().and_then(|release| version(&release)).unwrap_or_default()
@@ -83,8 +83,8 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 impl Socket<Departures> {
     /// Sends frames of up to `longest` bytes through an interface. They pass its default queue, but not a
-    /// `discipline` that somebody has set up (netem, a shaper). If the kernel `cuts` messages, they do not
-    /// pass the queue, either.
+    /// `discipline` that an administrator has set up (netem, a shaper). If the kernel `cuts` messages, they
+    /// do not pass the queue, either.
     pub(super) fn sending(
         interface: &Interface,
         discipline: &str,

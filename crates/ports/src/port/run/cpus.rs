@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long CPUs are observed to tell which are busy. Idle times are counted in steps of 10 ms.
+/// How long CPUs are observed to find the busy ones. Idle times are counted in steps of 10 ms.
 const OBSERVED: Duration = Duration::from_millis(60);
 /// Busy shares are rounded down to multiples of this: one step of 10 ms does not make a CPU busy.
 const STEP: f64 = 0.25;
@@ -16,8 +16,8 @@ const STEP: f64 = 0.25;
 /// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// From now on this thread and those that it starts use these CPUs only, if any are given; senders take the
-/// first ones.
+/// From now on this thread, and the threads that it starts, use these CPUs only, if any are given. Senders
+/// take the first of them.
 ///
 /// # Errors
 /// A CPU that this program may not use, in one line.
@@ -52,7 +52,7 @@ pub(super) fn only(cpus: impl IntoIterator<Item = usize>) -> CpuSet {
     set
 }
 
-/// What is known of the CPUs around an interface.
+/// The CPUs around an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Near {
     /// CPUs of the card's memory node; empty if that is not known.
@@ -85,14 +85,14 @@ impl Near {
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) cpus: Vec<usize>,
-    /// Those on which nothing else ran.
+    /// The CPUs on which nothing else ran.
     pub(super) idle: Vec<usize>,
 }
 
 impl Order {
     pub(super) const NONE: Self = Self { cpus: Vec::new(), idle: Vec::new() };
 
-    /// Of the CPUs in `allowed`.
+    /// The order of the CPUs in `allowed`.
     pub(super) fn of(allowed: &[usize], near: &Near) -> Self {
         if allowed.len() < 2 {
             return Self { cpus: allowed.to_vec(), idle: Vec::new() };
@@ -130,7 +130,7 @@ fn ranked(allowed: &[usize], near: &Near, load: impl Fn(usize) -> u32) -> Vec<us
     all.into_iter().map(|(_, cpu)| cpu).collect()
 }
 
-/// What each CPU has spent its time on, in ticks (`/proc/stat`): idle, and in all.
+/// The time of each CPU in ticks (`/proc/stat`): idle, and in all.
 fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
     let cpu = |line: &str| {
         // The first line, of all CPUs together, has no number.
@@ -143,7 +143,7 @@ fn spent(stat: &str) -> Vec<(usize, u64, u64)> {
     stat.lines().filter_map(cpu).collect()
 }
 
-/// The share of the time between two observations in which a CPU was not idle; 0 if nobody knows.
+/// The share of the time between two observations in which a CPU was not idle; 0 if it is unknown.
 fn busy(before: &[(usize, u64, u64)], after: &[(usize, u64, u64)], cpu: usize) -> f64 {
     let of = |all: &[(usize, u64, u64)]| all.iter().find(|it| it.0 == cpu).copied();
     let (Some((_, idle, all)), Some((_, idle_then, all_then))) = (of(before), of(after)) else { return 0.0 };

@@ -37,14 +37,14 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest, in ns.
     pub max_ns: u64,
-    /// How long the sender was ready to run without a CPU, in ns, if the system tells. Other programs cause
-    /// that.
+    /// How long the sender was ready to run without a CPU, in ns, if the system reports it. Other programs
+    /// cause that.
     pub waited_ns: Option<u64>,
-    /// What the sending thread got from the system to keep its pace.
+    /// The CPU and priority that the system gave the sending thread.
     pub got: Option<Got>,
 }
 
-/// What a sending thread got from the system.
+/// The CPU and priority that the system gave a sending thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Got {
     /// The CPU on which it runs alone of this program; `None` if it shares one.

@@ -78,7 +78,7 @@ pub trait Watch {
     fn counted(&mut self, port: usize, counters: &Counters) {
         let _ = (port, counters);
     }
-    /// Sending begins, so long after the plan's epoch.
+    /// Sending begins, `since_epoch` after the plan's epoch.
     fn begins(&mut self, since_epoch: Duration) {
         let _ = since_epoch;
     }

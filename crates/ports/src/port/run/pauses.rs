@@ -1,4 +1,4 @@
-//! What kept a sender from its CPU when it could not send in time.
+//! Pauses: the reasons that kept a sender from its CPU when it could not send in time.
 //!
 //! The scheduler counts how long each thread was ready to run without a CPU (`/proc/thread-self/schedstat`,
 //! Documentation/scheduler/sched-stats.rst). A control group counts for how long its quota was used up
@@ -61,7 +61,7 @@ impl System {
         Self { quotas: quotas(&groups, Path::new("/sys/fs/cgroup")), cpu }
     }
 
-    /// `None` if the scheduler does not tell.
+    /// `None` if the scheduler does not report it.
     fn times(&self) -> Option<Times> {
         let throttled = |quota: &Quota| {
             let text = std::fs::read_to_string(&quota.stat).unwrap_or_default();
@@ -76,7 +76,7 @@ impl System {
     }
 }
 
-/// The groups with a quota among those that `/proc/PID/cgroup` names, and among the groups above them.
+/// The groups with a quota among the groups that `/proc/PID/cgroup` names, and among the groups above them.
 fn quotas(groups: &str, root: &Path) -> Vec<Quota> {
     let mut all = Vec::new();
     for line in groups.lines() {
@@ -144,7 +144,8 @@ impl Times {
 }
 
 impl Pauses {
-    /// Of this thread from now on; `None` if the system does not tell. `cpu`: the one that it is bound to.
+    /// Watches this thread from now on; `None` if the system has no counters for it. `cpu`: the CPU that the
+    /// thread is bound to.
     pub fn begin(cpu: Option<u32>) -> Option<Self> {
         let system = System::now(cpu);
         let before = system.times()?;
@@ -169,14 +170,14 @@ impl Pauses {
         self.before = times;
     }
 
-    /// Something kept the thread from its CPU for so long since the last reading.
+    /// Something kept the thread from its CPU for `lasted` since the last reading.
     fn note(&mut self, now: Duration, lasted: Duration, by: PausedBy) {
         let given_up = std::mem::take(&mut self.given_up);
         self.given_up_before += given_up;
         // At most since the last reading: a tick is long.
         let lasted = lasted.min(now.saturating_sub(self.read_at));
         self.read_at = now;
-        // Of a shorter wait the sender makes up.
+        // The sender makes up for a shorter wait.
         if given_up == 0 || lasted < EVERY {
             return;
         }
@@ -193,8 +194,8 @@ impl Pauses {
         }
     }
 
-    /// What disturbed the sender, which has ended now. `never_sent`: all frames that were due and not sent,
-    /// those that became due in a last pause among them.
+    /// The disturbance of the sender, which has ended now. `never_sent`: all frames that were due and not
+    /// sent, including frames that became due in a last pause.
     pub fn end(mut self, now: Duration, never_sent: u64) -> Disturbance {
         self.given_up = never_sent.saturating_sub(self.given_up_before);
         if self.given_up > 0 {
@@ -234,7 +235,7 @@ mod tests {
             pauses.given_up = 10;
             pauses.note(ms * MS, Duration::from_micros(20), PausedBy::Programs);
         }
-        // A wait of which the sender made up.
+        // A wait that the sender made up for.
         pauses.note(900 * MS, 2 * MS, PausedBy::Programs);
         let found = pauses.end(1000 * MS, 54 + 100 * 10);
         assert_eq!((found.packets, found.pauses), (54, 1));

@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// What to send.
+/// The frames to send.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The rate.
@@ -73,30 +73,31 @@ pub struct Plan {
 pub struct Sent {
     /// Frames that were due.
     pub intended: u64,
-    /// Those that were sent.
+    /// The frames that were sent.
     pub sent: u64,
-    /// Those that could not be sent in time.
+    /// The frames that could not be sent in time.
     pub shortfall: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// The gaps between them, if they were paced.
     pub gaps: Option<Gaps>,
-    /// What kept the sender from its CPU when frames could not be sent in time; `None` if they were not
-    /// paced, or the system does not tell.
+    /// The reasons that kept the sender from its CPU when frames could not be sent in time; `None` if frames
+    /// were not paced, or the system does not report it.
     pub disturbance: Option<Disturbance>,
     /// Frames that were given to the port. A frame that is too long for the port, or that the kernel refuses,
     /// is not among the sent ones.
     pub given: u64,
-    /// Of frames without tags, those that were skipped because they were late: the number of the first, and
-    /// their count.
+    /// The frames without tags that were skipped because they were late: the number of the first, and their
+    /// count.
     pub skipped: Vec<(u64, u64)>,
 }
 
 /// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
 /// load is never stretched over a longer time, and no long burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
-/// At low rates so many frames may be later than that, in one burst: as many as are sent at once at high
-/// rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
+/// At low rates at most this number of frames may be later than that, in one burst: as many as are sent at
+/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
+/// invalid.
 const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -154,8 +155,8 @@ impl Source<'_> {
         Ok(count)
     }
 
-    /// Sends at most `most` frames that are equal but for their tags. Unless each is to be written as a
-    /// whole, the frame is in the buffers already ([`prepare`]).
+    /// Sends at most `most` frames that differ only in their tags. Unless each is to be written as a whole,
+    /// the frame is in the buffers already ([`prepare`]).
     #[inline]
     fn tagged<P: Port>(&mut self, port: &mut P, frame: Template<'_>, most: usize, sent_ps: u64) -> usize {
         let Self { pool, sequence, plan, rewrite, .. } = self;
@@ -410,7 +411,8 @@ fn pace<P: Port, W: Watch>(
             return Ok((source.sent + given_up, elapsed));
         }
         if !shift.go_on(&mut [port])? {
-            // What became due since is due, too: this thread may have waited until the end for a CPU.
+            // Frames that became due since then are due, too: this thread may have waited until the end for a
+            // CPU.
             let now = until_end(shift.elapsed());
             let due = timetable.before(now.as_secs_f64()).ceil() as u64;
             return Ok((due.min(most).max(source.sent + given_up), now));

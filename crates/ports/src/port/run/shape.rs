@@ -95,7 +95,7 @@ impl Piece {
         self.before + (self.pps + self.gain / 2.0 * since) * since
     }
 
-    /// When so many frames are due.
+    /// The time at which `frames` frames are due.
     fn at(&self, frames: f64) -> f64 {
         let frames = frames - self.before;
         // The root of pps t + gain t² / 2 = frames, in a form without cancellation.
@@ -146,8 +146,8 @@ impl Timetable {
         Self { times: Some(times), ..Self::new(pps, Shape::Constant) }
     }
 
-    /// Changes the rate to this one, in frames per second, from a time on. What was due before that time
-    /// stays as it was; frames at times of their own stay, too. No later time may have been asked for.
+    /// Changes the rate to this one, in frames per second, from a time on. Frames that were due before that
+    /// time stay as they were, and so do frames at times of their own. No later time may have been asked for.
     pub fn change(&mut self, s: f64, pps: f64) {
         let last = self.pieces.partition_point(|piece| piece.from_s <= s).max(1);
         let before = self.pieces[last - 1].before(s);
@@ -227,7 +227,7 @@ impl Timetable {
         }
     }
 
-    /// The frames of a Poisson process when so many would be due at its mean rate.
+    /// The frames of a Poisson process at the time at which `mean` frames would be due at its mean rate.
     fn drawn(&mut self, mean: f64) -> u64 {
         while self.drawn.1 <= mean {
             self.drawn.0 += 1;

@@ -1,17 +1,16 @@
 //! A thread that keeps a pace: it has a CPU of its own and priority over other programs, as far as the system
 //! allows.
 //!
-//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has
-//! three parts. It runs on a CPU on which little else runs ([`cpus`](super::cpus)) and that the receiving
-//! thread does not use: the kernel likes to wake that next to the sender. It has the highest priority of
-//! ordinary programs (setpriority(2), which takes `CAP_SYS_NICE`). And if that CPU is not idle its
-//! session has that priority, too, because the kernel compares sessions first and programs within them
-//! only then (`sched_autogroup_enabled`, sched(7)). A real-time policy would be worse: a sender never
-//! sleeps, and the kernel takes 50 ms of each second from such a thread (`sched_rt_runtime_us`,
-//! sched(7)). At least one CPU stays with the other threads. A sender for which none is left shares that
-//! one: it has a priority above other programs there, and below the receiver. Without the right,
-//! priorities stay. [`Got`] tells what a sender got, and [`waited`] how long the thread waited for a CPU
-//! nevertheless.
+//! A sender that waits behind other programs is late by whole time slices, 3 ms each. The remedy has three
+//! parts. It runs on a CPU on which little else runs ([`cpus`](super::cpus)) and that the receiving thread
+//! does not use: the kernel likes to wake that next to the sender. It has the highest priority of ordinary
+//! programs (setpriority(2), which takes `CAP_SYS_NICE`). And if that CPU is not idle its session has that
+//! priority, too, because the kernel compares sessions first and programs within them only then
+//! (`sched_autogroup_enabled`, sched(7)). A real-time policy would be worse: a sender never sleeps, and the
+//! kernel takes 50 ms of each second from such a thread (`sched_rt_runtime_us`, sched(7)). At least one CPU
+//! stays with the other threads. A sender without a CPU of its own shares theirs: it has a priority above
+//! other programs there, and below the receiver. Without the right, priorities stay. [`Got`] records what a
+//! sender got, and [`waited`] how long the thread waited for a CPU nevertheless.
 
 pub use super::cpus::{Near, use_cpus};
 use super::cpus::{Order, members, only};
@@ -47,11 +46,11 @@ static SHARED: Mutex<Shared> =
     Mutex::new(Shared { order: Order::NONE, ordered: None, threads: 0, taken: Vec::new(), session: None });
 
 thread_local! {
-    /// What this thread has, if it keeps a pace.
+    /// The CPU and priority of this thread, if it keeps a pace.
     static HELD: Cell<Option<Got>> = const { Cell::new(None) };
 }
 
-/// What the threads agree on while there is one of them.
+/// The state that all steady threads share while there is one.
 #[derive(Debug)]
 struct Shared {
     /// The CPUs in the order in which senders take them.
@@ -99,7 +98,7 @@ pub fn use_priority(is_used: bool) {
     MAY_BE_FIRST.store(is_used, Ordering::Relaxed);
 }
 
-/// Gives this thread, and those that it starts, the highest priority of ordinary programs, if that is
+/// Gives this thread, and the threads that it starts, the highest priority of ordinary programs, if that is
 /// permitted; or takes it back. It is for threads that do little and whose lateness ends a trial.
 pub fn prefer(is_preferred: bool) {
     /// The priority of threads that are not preferred.
@@ -124,7 +123,7 @@ pub fn restore_priority() {
 #[derive(Debug)]
 pub struct Steady {
     got: Got,
-    /// Whether this is the one that the thread keeps its pace by, and puts back what it changed.
+    /// Whether this value is the first of its thread: it sets the pace, and restores the previous settings.
     is_first: bool,
     /// The CPUs that the thread could use before; `None` if it still can.
     before: Option<CpuSet>,
@@ -155,7 +154,7 @@ impl Steady {
         // Without the right to, its priority stays.
         let first = MAY_BE_FIRST.load(Ordering::Relaxed)
             && setpriority_process(SELF, if cpu.is_some() { PREFERRED } else { SHARING }).is_ok();
-        // On an idle CPU there is nobody to be before.
+        // On an idle CPU there is no other program to be preferred to.
         let is_idle = cpu.is_some_and(|cpu| shared.order.idle.contains(&cpu));
         let session_first = first && !is_idle && shared.raise_session();
         let got = Got { cpu: cpu.and_then(|cpu| u32::try_from(cpu).ok()), first, session_first };
@@ -163,7 +162,7 @@ impl Steady {
         Self { got, is_first: true, before: cpu.map(|_| before), nice }
     }
 
-    /// What this thread got.
+    /// The CPU and priority that this thread got.
     pub fn got(&self) -> Got {
         self.got
     }
@@ -233,7 +232,7 @@ impl Drop for Aside {
 }
 
 /// How long this thread has been ready to run without a CPU, since it began. `None` if the system does not
-/// tell.
+/// report it.
 pub fn waited() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let ns = text.split_whitespace().nth(1)?.parse().ok()?;

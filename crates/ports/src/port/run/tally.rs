@@ -4,7 +4,7 @@ use kpps_frames::ethernet::{self, TYPE_IPV4, TYPE_IPV6};
 use kpps_frames::{Tag, ipv6, tag, udp};
 use std::collections::{BTreeMap, HashMap};
 
-/// The window in which a late frame is told from a duplicate, in frames of its stream.
+/// The window in which a late frame is distinguished from a duplicate, in frames of its stream.
 const WINDOW: u64 = 4096;
 /// The words of its bits.
 const WORDS: usize = WINDOW as usize / 64;
@@ -81,7 +81,7 @@ impl Tally {
             self.first = self.first.min(sequence);
             return true;
         }
-        // Numbers in between have not arrived. Those that left the window shared their bits with them.
+        // Numbers in between have not arrived. Numbers that left the window shared their bits with them.
         for missing in self.next..self.next + (sequence - self.next).min(WINDOW) {
             let (word, bit) = Self::bit(missing);
             self.seen[word] &= !bit;
@@ -167,7 +167,7 @@ impl Streams {
         self.take_read(frame, tag::read_any(frame), is_ours);
     }
 
-    /// Counts a frame of which the tag was read.
+    /// Counts a frame whose tag was read.
     #[inline(always)]
     fn take_read(&mut self, frame: &[u8], tag: Option<(u32, Tag)>, is_ours: impl Fn(&[u8]) -> bool) {
         match tag {
@@ -191,8 +191,9 @@ impl Streams {
         }
     }
 
-    /// Counts a tagged frame that is not the next of the last frame's stream, or of which the flow is to be
-    /// told. Apart, so that others need not save the registers that this takes.
+    /// Counts a tagged frame that does not follow the last frame of the same stream, or whose flow is
+    /// recorded. This is a separate function, so that the common path need not save the registers that it
+    /// uses.
     #[inline(never)]
     fn take_unusual(&mut self, frame: &[u8], tag: Tag) {
         let stream = tag.stream;

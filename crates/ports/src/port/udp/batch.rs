@@ -42,7 +42,7 @@ pub(super) fn cuts(peer: SocketAddr) -> bool {
     features().is_ok_and(|all| ethtool::cut_before(&all))
 }
 
-/// Makes the kernel tell when it received each datagram.
+/// Makes the kernel report when it received each datagram.
 pub(super) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     set(socket.as_fd(), abi::SOL_SOCKET, abi::SO_TIMESTAMPNS, &1)
 }
@@ -90,7 +90,8 @@ pub(super) fn path_mtu(socket: &UdpSocket, peer: SocketAddr) -> Option<usize> {
     usize::try_from(get::<i32>(socket.as_fd(), level, option).ok()?).ok()
 }
 
-/// Datagrams dropped since the socket was opened because it was full. `None` if the kernel does not tell.
+/// Datagrams dropped since the socket was opened because it was full. `None` if the kernel does not report
+/// them.
 pub(super) fn dropped(socket: &UdpSocket) -> Option<u64> {
     /// The index of drops in the answer to `SO_MEMINFO` (linux/sock_diag.h).
     const DROPS: usize = 8;

@@ -68,7 +68,7 @@ impl UdpPort {
     /// sender.
     ///
     /// # Errors
-    /// Those of the system: no such host, the port is in use.
+    /// Errors of the system: no such host, the port is in use.
     pub fn open(host: &str, port: u16, pool: BufferPool) -> io::Result<Self> {
         let (socket, peer) = if host.is_empty() {
             (UdpSocket::bind(("0.0.0.0", port))?, None)
@@ -99,14 +99,15 @@ impl UdpPort {
         })
     }
 
-    /// From now on only a peer in one of these networks is met. Another one that sends first is an error: a
-    /// port sends to the address of the last sender, and that of a datagram may be forged.
+    /// From now on the port accepts only a peer in one of these networks. If another peer sends first, that
+    /// is an error: a port sends to the address of the last sender, and the address of a datagram may be
+    /// forged.
     pub fn meets_only(&mut self, networks: Vec<IpNet>) {
         self.peers = Some(networks);
     }
 
     /// The longest frame whose payload the path takes as one datagram, in bytes without FCS; `None` without a
-    /// peer, or if the system does not tell.
+    /// peer, or if the system does not report it.
     pub fn longest(&self) -> Option<usize> {
         let peer = self.peer?;
         let headers =
@@ -150,7 +151,7 @@ impl UdpPort {
     }
 }
 
-/// Nothing is there yet, or an earlier datagram was refused, which says nothing of the next one.
+/// No datagram has arrived yet, or an earlier datagram was refused, which says nothing about the next one.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | ConnectionReset)
@@ -366,7 +367,7 @@ mod tests {
         (Frame { buffer, bytes: bytes as u16 }, content)
     }
 
-    /// A listening port and one that sends to it.
+    /// A listening port and a port that sends to it.
     fn pair() -> (UdpPort, UdpPort) {
         let listening = UdpPort::open("", 0, pool()).unwrap();
         let port = listening.socket.local_addr().unwrap().port();

@@ -92,7 +92,7 @@ type Programs = HashMap<(u64, u32), Weak<Program>>;
 static PROGRAMS: Mutex<Option<Programs>> = Mutex::new(None);
 
 impl Program {
-    /// The program on this interface. It is loaded if it is not there.
+    /// The program on this interface. It is loaded if it is not loaded yet.
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `EBUSY` if the interface has another program.
@@ -112,7 +112,7 @@ impl Program {
     fn load(interface: &Interface) -> io::Result<Self> {
         let sockets = Map::new(MapKind::Sockets, QUEUES)?;
         let redirect = redirect(sockets.number());
-        // Older kernels do not tell an XDP program that time: the frames have none then.
+        // Older kernels do not give an XDP program that time: the frames have none then.
         let program = load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &STAMP, &redirect].concat())
             .or_else(|_| load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &redirect].concat()))?;
         let attach = |flags| {

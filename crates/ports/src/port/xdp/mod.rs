@@ -50,7 +50,7 @@ const LET_GO: Duration = Duration::from_secs(2);
 /// System calls that send a whole ring, with 32 frames each.
 const CALLS: u32 = SENDING / 32;
 
-/// Entries of the receive rings of each of so many queues: a power of two.
+/// Entries of the receive ring of each of `queues` queues: a power of two.
 fn receiving(queues: u32) -> u32 {
     let share = RECEIVING_IN_ALL / queues.clamp(1, RECEIVING_IN_ALL / RECEIVING_LEAST);
     (1 << share.ilog2()).min(RECEIVING)
@@ -133,7 +133,7 @@ pub struct XdpPort {
     pending: usize,
     next_poll: NextPoll,
     epoch: Instant,
-    /// What International Atomic Time is ahead of the time of day, in s: XDP programs know the former only.
+    /// The offset of International Atomic Time from the time of day, in s: XDP programs know only the former.
     tai_ahead_s: u64,
     counters: Counters,
 }
@@ -143,10 +143,10 @@ impl XdpPort {
     /// `chunk` bytes ([`Memory::chunks`]) with a headroom of 256.
     ///
     /// # Errors
-    /// Those of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF`
-    /// and `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if
-    /// another program has the interface, or another socket one of the queues; `Unsupported` if the kernel
-    /// merges packets before the sockets get them.
+    /// Errors of the system: no such interface or queue; no right (`CAP_NET_RAW` for the socket, `CAP_BPF`
+    /// and `CAP_NET_ADMIN` for the program, `CAP_IPC_LOCK` or `ulimit -l` for the memory); `EBUSY` if another
+    /// program has the interface, or another socket one of the queues; `Unsupported` if the kernel merges
+    /// packets before the sockets get them.
     pub fn open(
         name: &str,
         queue: Option<u32>,
@@ -234,7 +234,7 @@ impl XdpPort {
     /// The interface's station address.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn address(&self) -> io::Result<[u8; 6]> {
         self.attached.interface().address()
     }
@@ -330,7 +330,7 @@ impl XdpPort {
         }
         let socket = &self.queues[queue].socket;
         if emptied && socket.fill.needs_wakeup() {
-            // A driver that has run out of buffers waits until it is told that there are some.
+            // A driver that has run out of buffers waits until a wake-up reports new ones.
             self.counters.system_calls += 1;
             wake_receiver(socket.as_fd());
         }
@@ -383,8 +383,8 @@ fn in_ns(time: Timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// What International Atomic Time is ahead of the time of day, in whole s: 37 since 2017, and 0 where nobody
-/// has told the kernel (clock_gettime(2)).
+/// The offset of International Atomic Time from the time of day, in whole s: 37 since 2017, and 0 where the
+/// kernel has not been set to it (clock_gettime(2)).
 fn tai_ahead_s() -> u64 {
     let Ok(tai) = clock_gettime_dynamic(DynamicClockId::Tai) else { return 0 };
     let ahead_ns = in_ns(tai).saturating_sub(in_ns(clock_gettime(ClockId::Realtime)));
@@ -498,7 +498,7 @@ impl Port for XdpPort {
 
     fn flush(&mut self) -> Result<(), Trouble> {
         self.outlet.send.publish();
-        // Where the kernel copies, it sends only so many frames in one call.
+        // Where the kernel copies, it sends only a limited number of frames in one call.
         for _ in 0..CALLS {
             if self.outlet.send.is_empty() || !self.outlet.send.needs_wakeup() {
                 break;

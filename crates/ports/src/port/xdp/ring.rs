@@ -37,7 +37,7 @@ impl<T: Copy> Ring<T> {
 }
 
 impl<T: Copy, M: Borrow<MmapRaw>> Ring<T, M> {
-    /// A ring in what `map` maps, which is as many bytes as it is given.
+    /// A ring in the memory that `map` maps. `map` gets the number of bytes.
     fn over(
         map: impl FnOnce(usize) -> io::Result<M>,
         offsets: &XdpRingOffset,

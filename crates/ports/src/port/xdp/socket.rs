@@ -116,13 +116,13 @@ impl Socket {
         Ok(sockopt::xdp_options(&self.fd)?.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// What the kernel has counted since the socket was made.
+    /// The kernel's counters since the creation of the socket.
     pub(super) fn statistics(&self) -> io::Result<XdpStatistics> {
         Ok(sockopt::xdp_statistics(&self.fd)?)
     }
 }
 
-/// What the kernel keeps free before each received frame in any case (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel always keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 pub(super) const KERNEL_HEADROOM: usize = 256;
 
 impl AsFd for Socket {

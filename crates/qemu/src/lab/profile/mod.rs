@@ -19,7 +19,7 @@ const LEAST_SHARE: f64 = 0.0005;
 /// Standard errors of a mean between which 95 % of all means are.
 const STANDARD_ERRORS: f64 = 2.0;
 
-/// What was executed.
+/// The executed instructions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Executed {
     /// Instructions, and the stretches of time that they are of.
@@ -27,7 +27,7 @@ pub(crate) struct Executed {
     pub(crate) stretches: u32,
     /// Functions, with the most instructions first.
     pub(crate) functions: Vec<Function>,
-    /// Functions with those that called them.
+    /// Functions with their callers.
     pub(crate) stacks: Vec<Stack>,
 }
 

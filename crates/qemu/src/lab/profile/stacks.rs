@@ -7,7 +7,7 @@
 use super::symbols::{At, Place};
 use std::collections::HashMap;
 
-/// The deepest stack. What is called from there counts as of its last function.
+/// The deepest stack. Deeper calls count for its last function.
 const DEEPEST: usize = 64;
 
 /// A function that is under way: a node of the tree of all stacks.
@@ -43,7 +43,7 @@ impl Stacks {
         self.now = Some(node);
     }
 
-    /// What comes next has no connection to what was before.
+    /// The next instruction has no connection to the earlier ones.
     pub(crate) fn elsewhere(&mut self) {
         self.now = None;
     }

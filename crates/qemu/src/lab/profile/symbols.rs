@@ -31,11 +31,11 @@ pub(crate) struct Symbols {
     all: Vec<Symbol>,
 }
 
-/// The number of what no function has.
+/// The place of code that belongs to no function.
 const UNKNOWN: Place = Place(u32::MAX);
 
 impl Symbols {
-    /// Those of `/proc/kallsyms`. A function ends where the next one begins.
+    /// The symbols of `/proc/kallsyms`. A function ends where the next one begins.
     pub(crate) fn of_kernel(kallsyms: &str) -> Self {
         let mut all: Vec<Symbol> = kallsyms
             .lines()
@@ -49,7 +49,7 @@ impl Symbols {
             })
             .collect();
         all.sort_by_key(|symbol| symbol.start);
-        // Of several names for one address the last one is kept, which is the function's: the first ones mark
+        // If an address has several names, the last is kept, which is the function's: the first ones mark
         // sections.
         all.reverse();
         all.dedup_by_key(|symbol| symbol.start);
@@ -78,7 +78,7 @@ impl Symbols {
             let of = path.rsplit('/').next().unwrap_or(path).to_owned();
             let bytes = read(path).unwrap_or_default();
             let functions = functions(&bytes, (start, end, offset));
-            // What lies between the functions that have names.
+            // The code between the functions that have names.
             let mut at = start;
             for (from, to, name) in functions.into_iter().chain([(end, end, String::new())]) {
                 if from > at {
@@ -109,7 +109,7 @@ impl Symbols {
         }
     }
 
-    /// A function's name, and what it is of.
+    /// A function's name, and the program or module that has it.
     pub(crate) fn name(&self, place: Place) -> (String, Option<String>) {
         let found = self.all.get(place.0 as usize);
         found.map_or_else(|| ("(unknown)".into(), None), |it| (it.name.clone(), Some(it.of.clone())))

@@ -6,8 +6,8 @@ use crate::lab::{Error, Guest, Result};
 /// Frames without a descriptor (RNBC, SDM 13.7.5). QEMU does not clear the register on reads as Linux's
 /// driver expects, so the driver's sum is wrong.
 const MPC: u64 = 0x4010;
-/// Frames received (TPR, SDM 13.7.43), of which QEMU counts those that it has stored, and frames sent (TPT,
-/// SDM 13.7.44). A read clears them.
+/// Frames received (TPR, SDM 13.7.43), in which QEMU counts only stored frames, and frames sent (TPT, SDM
+/// 13.7.44). A read clears them.
 pub(super) const STORED: u64 = 0x40d0;
 pub(super) const SENT: u64 = 0x40d4;
 /// How the packet buffer is divided (PBA, SDM 13.4.13), which no driver reads while it works.

@@ -30,7 +30,7 @@ struct Testpmd {
     counters: Counters,
 }
 
-/// Who counts testpmd's frames.
+/// The counters of testpmd's frames.
 enum Counters {
     /// The cards. Asking testpmd itself takes as much of its only CPU as sending thousands of frames.
     Cards {

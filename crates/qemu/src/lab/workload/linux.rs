@@ -66,7 +66,7 @@ struct Stored {
     /// The command that prints their number behind a word.
     command: String,
     word: &'static str,
-    /// Those at the start.
+    /// The count at the start.
     before: u64,
 }
 
@@ -149,7 +149,8 @@ pub(super) fn start(
 
 impl Stored {
     /// Counts from now on. Reading the register of a card of Intel's clears it, and its driver reads it every
-    /// two seconds and sums up. The other cards count nothing, but their drivers count what they take.
+    /// two seconds and sums up. The other cards count nothing, but their drivers count the frames that they
+    /// take.
     fn of(guest: &mut Guest, model: Model, interface: &str) -> Result<Self> {
         let (command, word) = match model.has_statistics() {
             true => (format!("/bin/ethtool -S {interface}"), " rx_packets:"),

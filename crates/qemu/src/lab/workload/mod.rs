@@ -71,15 +71,15 @@ names! {
 }
 
 names! {
-    /// What a driver does with the cards.
+    /// The work of a driver with the cards.
     Work("workload") {
         /// Send as fast as possible, over an open cable.
         Transmit = "transmit",
-        /// Receive what the host sends, and drop it as early as possible.
+        /// Receive the host's frames, and drop them as early as possible.
         Receive = "receive",
         /// Forward frames between two cards on one hub, in a circle.
         Loop = "loop",
-        /// Forward what the host sends to one card over another one. Linux routes it.
+        /// Forward the host's frames from one card to another. Linux routes them.
         Forward = "forward",
         /// As forward, but as a learning bridge.
         Bridge = "bridge",

@@ -95,7 +95,7 @@ impl fmt::Display for Setting {
 }
 
 impl Settings {
-    /// Those in these words.
+    /// The settings in these words.
     ///
     /// # Errors
     /// A word that is no setting.
@@ -145,7 +145,7 @@ impl Settings {
         guest.load(module, parameters.trim())
     }
 
-    /// Sets what is not of the module, on `interface`.
+    /// Sets the settings that are not of the module, on `interface`.
     ///
     /// # Errors
     /// If the kernel has no such setting or refuses the value.

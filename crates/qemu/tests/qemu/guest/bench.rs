@@ -145,8 +145,8 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
     assert_eq!(counts(&third), counts(&second));
 }
 
-/// What our driver takes, or passes on, at a load: by card and workload, the best of its rounds in frames per
-/// second.
+/// The rate that our driver receives or forwards at a load: by card and workload, the best of its rounds in
+/// frames per second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
     let plan = Plan {
         models: Model::OURS.into(),
@@ -163,9 +163,9 @@ fn delivered(rate: Rate) -> Vec<(String, f64)> {
     lab.rows.iter().map(|row| (format!("{} {}", row.device, row.workload), best(&row.pps))).collect()
 }
 
-/// A flood lowers nothing. It is to be no more than 5 %; the other 10 are what a shared host makes of two
-/// runs that are the same, although each is the best of its rounds, for a neighbour can only take. With rings
-/// of 256 it was 30 %.
+/// A flood does not lower the rate. The aim is at most 5 %; a shared host adds up to 10 % between two equal
+/// runs, although each is the best of its rounds, for a neighbour can only slow it. With rings of 256 it was
+/// 30 %.
 #[test]
 #[ignore = "`make lab` runs it"]
 fn a_flood_takes_nothing_from_what_gets_through() {

@@ -1,4 +1,4 @@
-//! Who may have a card, and how much memory for it.
+//! Permission to use a card, and the memory for it.
 
 use super::{PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_qemu::lab::workload::Backend;
@@ -6,7 +6,7 @@ use kpps_qemu::lab::{Cable, Guest, Model};
 
 const CARD: &str = "0000:00:02.0";
 
-/// Runs kpps, which must end with this exit code; what it prints.
+/// Runs kpps, which must end with this exit code. Returns its output.
 fn ends(guest: &mut Guest, code: i32, command: &str) -> String {
     let output = guest.output(command, PATIENCE).unwrap();
     println!("{command}\n  {}", output.text);
@@ -84,7 +84,7 @@ fn the_smallest_ring_works_and_smaller_ones_are_refused() {
     let Shared { mut guest, _turn } = boot(Model::E1000, Backend::Uio.machine(), &[Cable::Host]);
     let guest = &mut guest;
     let port = bind(guest, Backend::Uio, 0);
-    // There is no memory for it; but that is not what is wrong first.
+    // There is no memory for it, but another mistake is reported first.
     let pages = guest.run("cat /proc/sys/vm/nr_hugepages; echo 0 > /proc/sys/vm/nr_hugepages").unwrap();
     let told = ends(guest, 2, &format!("kpps count {port} --ring 8"));
     guest.run(&format!("echo {} > /proc/sys/vm/nr_hugepages", pages.trim())).unwrap();

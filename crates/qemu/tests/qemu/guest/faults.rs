@@ -1,5 +1,5 @@
-//! What goes wrong in the world: cables, programs, cards, peers. Traffic must resume, every frame must be
-//! accounted for, and nothing may be left over.
+//! Faults of the world: cables, programs, cards, peers. Traffic must resume, every frame must be accounted
+//! for, and nothing may be left over.
 
 use super::ours::Ours;
 use super::{BACKENDS, PATIENCE, Shared, bind, boot, is_wanted, until};
@@ -39,7 +39,7 @@ fn left(guest: &mut Guest) -> (u64, String) {
     (pages.trim().parse().unwrap(), handlers)
 }
 
-/// What the running kpps has open.
+/// The open files of the running kpps.
 fn open_files(guest: &mut Guest) -> String {
     let files = guest.run("ls -l /proc/$(pidof kpps)/fd | sed -n 's/.* -> //p' | sort").unwrap();
     assert!(files.contains("eventfd") || files.contains("uio"), "{files}");
@@ -136,7 +136,7 @@ fn after_kill_9_the_next_start_works_and_nothing_is_left() {
 fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
-        // QEMU's e1000 is deaf for a second after it was set up; what was sent before waits.
+        // QEMU's e1000 receives nothing for a second after its setup; frames sent before wait.
         let load = load(guest, PPS);
         ours.moves(guest);
         guest.run("killall -STOP kpps").unwrap();
@@ -155,7 +155,8 @@ fn a_ring_that_was_full_for_seconds_empties_and_the_ledger_closes() {
         let port = &results["ports"][0];
         let (received, missed) =
             (port["received"].as_u64().unwrap(), port["drops"]["missed"].as_u64().unwrap());
-        // What the ring has no room for, QEMU drops and counts, or holds back and delivers later.
+        // Frames that the ring has no room for are dropped and counted by QEMU, or held back and delivered
+        // later.
         assert_eq!(received + missed, counts.sent, "{port}");
         assert_eq!(results["streams"][0]["received"], received);
         assert_eq!(results["streams"][0]["lost"], missed);

@@ -96,7 +96,7 @@ fn missed_by_kernel(guest: &mut Guest) -> u64 {
     guest.run("cat /sys/class/net/eth0/statistics/rx_missed_errors").unwrap().trim().parse().unwrap()
 }
 
-/// What `kpps count` said of the frames of `kpps send`, and its exit code.
+/// The output of `kpps count` about the frames of `kpps send`, and its exit code.
 fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> String {
     let counter =
         format!("kpps count {to} --expect {COUNT} --duration 1h --every 20ms > /tmp/count 2> /tmp/lines");
@@ -106,7 +106,7 @@ fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> St
         ))
         .unwrap();
     guest.run("while ! grep -q seconds /tmp/lines && [ ! -e /tmp/code ]; do usleep 10000; done").unwrap();
-    // QEMU's e1000 is deaf for a second after it was set up.
+    // QEMU's e1000 receives nothing for a second after its setup.
     guest.run("sleep 1.2").unwrap();
     let sent =
         guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), PATIENCE).unwrap();

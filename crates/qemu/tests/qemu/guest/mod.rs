@@ -1,4 +1,4 @@
-//! Real kernels, real drivers, QEMU's cards: what can only be tried in a guest.
+//! Tests that need a guest: real kernels, real drivers, QEMU's cards.
 //!
 //! Kernel and packages are fetched with apt on the first run. Set KPPS_NO_LAB to leave all of this out.
 
@@ -68,7 +68,7 @@ fn boot_cards(machine: Machine, cards: Vec<Card>) -> Shared {
 /// Both ways from user space to a card.
 const BACKENDS: [Backend; 2] = [Backend::Uio, Backend::Vfio];
 
-/// Loads what a backend needs and binds the `index`-th card to it; the name of the port.
+/// Loads the modules of a backend and binds the `index`-th card to it. Returns the name of the port.
 fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
     workload::load_backend(guest, backend).unwrap();
     let address = kpps_qemu::lab::address(index);
@@ -76,7 +76,7 @@ fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
     format!("{}:{address}", backend.name())
 }
 
-/// What a guest on a busy host may take for anything.
+/// The longest wait for anything of a guest on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `look` finds something.

@@ -12,7 +12,7 @@ const PATH: &str = "/bin/ip link add name a type veth peer name pa && /bin/ip li
     /bin/ip link set dev pa master br && /bin/ip link set dev pb master br && \
     for i in a pa pb b br; do /bin/ip link set dev $i up; done";
 
-/// What became of the frames.
+/// The fate of the frames.
 struct Outcome {
     trial: Value,
     /// Frames that netem dropped, as `tc` counts them.
@@ -57,7 +57,7 @@ const FEW: &str = "--load 500pps --duration 2s";
 
 /// One trial with this load through the path, with this netem in it.
 fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
-    // A new one: what another is not told it keeps.
+    // A new discipline: an existing one would keep the settings that a change does not name.
     guest.output("/bin/tc qdisc del dev pb root", PATIENCE).unwrap();
     guest.run(&format!("/bin/tc qdisc add dev pb root netem {netem} limit 100000")).unwrap();
     let command = format!(
@@ -89,8 +89,8 @@ fn tails(count: u64, n: u64, p: f64) -> (f64, f64) {
     (at_most, 1.0 - at_most + last)
 }
 
-/// Whether `count` of `n` is within the binomial 99 % interval of a share: neither so few nor so many happen
-/// in fewer than one run of 200.
+/// Whether `count` of `n` is within the binomial 99 % interval of a share: each tail of the distribution
+/// beyond it has a probability of at least 1 in 200.
 fn is_share(count: u64, n: u64, share: f64) -> bool {
     let (at_most, at_least) = tails(count, n, share);
     count <= n && at_most >= 0.005 && at_least >= 0.005
@@ -108,9 +108,9 @@ fn the_interval_has_99_runs_of_100() {
     assert!(!is_share(11, 10, 0.5));
 }
 
-/// Measures until a share is what it should be, three times at most: of honest ones one in a hundred is
-/// outside its interval, and three in a row are once in a million times. `counted` is of one trial: how many,
-/// of how many, and the share.
+/// Measures until a share is in its interval, three times at most: one in a hundred honest shares is outside,
+/// and three in a row have a probability of one in a million. `counted` has for one trial the number, the
+/// total, and the share.
 fn measure(guest: &mut Guest, netem: &str, load: &str, counted: impl Fn(&Outcome) -> (u64, u64, f64)) {
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -178,9 +178,9 @@ fn what_netem_does_is_measured() {
     });
 
     // One frame of four is held until long after the last one has been sent; the others go on at once, at the
-    // head of the queue, which the kernel counts. They are not early: what they overtake is late. So late are
-    // all frames that were held, but for the few after the last one that was not: eleven of those in a row
-    // are once in four million times.
+    // head of the queue, which the kernel counts. They are not early: the frames that they overtake are late.
+    // All held frames are late, except for the few after the last frame that was not held: eleven such frames
+    // in a row have a probability of one in four million.
     let load = "--load 1kpps --duration 2s --drain 15s";
     measure(&mut guest, "delay 6s reorder 75%", load, |mixed| {
         mixed.has_only(&["reordered"]);

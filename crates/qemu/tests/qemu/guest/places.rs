@@ -52,7 +52,7 @@ fn came_through(trial: &Value, bytes_per_s: f64, held: f64, frame_bytes: f64) ->
     least <= came && came <= 1.02 * most
 }
 
-/// What `tc` says that was dropped, in the answer to this command.
+/// The drops that `tc` reports in the answer to this command.
 fn tc_dropped(guest: &mut Guest, command: &str) -> u64 {
     let said = guest.run(command).unwrap();
     let (_, rest) = said.split_once("dropped ").unwrap_or_else(|| panic!("{said}"));
@@ -79,7 +79,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     assert_eq!(dropped(&nowhere, "r/"), sent / 2, "{nowhere}");
     guest.run("/bin/ip -n r route del blackhole 198.19.0.3/32").unwrap();
 
-    // A policer where frames come in. Frames by which the router learns may be among those that it drops.
+    // A policer where frames come in. It may also drop frames by which the router learns.
     in_six_tries("a policer passes its rate, and more is sent", || {
         guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
         guest
@@ -90,7 +90,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
         guest.run("/bin/tc -n r qdisc del dev ra ingress").unwrap();
         let here = dropped(&policed, "r/ra ingress");
         assert!((here..=here + 20).contains(&by_policer), "{by_policer}: {policed}");
-        // A policer counts what is behind the Ethernet header.
+        // A policer counts the bytes behind the Ethernet header.
         here > count(&policed["sent"]) / 4 && came_through(&policed, 25_000.0, 3000.0, 46.0)
     });
 

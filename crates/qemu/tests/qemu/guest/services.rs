@@ -57,7 +57,7 @@ fn latencies(guest: &mut Guest, ports: &[String; 2], service: &str) -> Vec<Durat
         }
         false
     };
-    // QEMU's e1000 is deaf for a second after it was set up; what was sent meanwhile may come late.
+    // QEMU's e1000 receives nothing for a second after its setup; frames sent meanwhile may come late.
     let begin = Instant::now();
     loop {
         there.send_one(&frame).unwrap();

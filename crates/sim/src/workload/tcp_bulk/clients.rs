@@ -1,8 +1,8 @@
 //! The hosts behind a switch, on one gigabit wire: some always have more to send, others receive.
 //!
-//! Each needs some time for a segment, and some more from what it hears to what it sends because of that. The
-//! switch's queue is unbounded: windows bound it. Hosts that receive have the kernel's TCP, with processes
-//! that read at once.
+//! Each needs some time for a segment, and some more from a received segment to the segment that it sends in
+//! response. The switch's queue is unbounded: windows bound it. Hosts that receive have the kernel's TCP,
+//! with processes that read at once.
 
 use super::{LATER_PS, Parsed, parsed};
 use crate::source::slot_ps;
@@ -21,7 +21,7 @@ pub(super) const FIRST_PORT: u16 = 40_000;
 pub(super) const FIRST_SINK: u16 = 50_000;
 /// The first sequence number of every connection, in both directions.
 pub(super) const FIRST_BYTE: u32 = 1;
-/// What a host's buffer takes of its socket's memory: 2 KiB with its structures.
+/// The share of a host's buffer in its socket's memory: 2 KiB with its structures.
 const BUFFER_BYTES: u32 = 2304;
 /// The memory of a host's socket for received segments: the document's clients have 2.4.20 (its `tcp_rmem`).
 pub(super) const HOST_MEMORY: u32 = 87_380;
@@ -35,7 +35,7 @@ const CHECKSUM_AT: usize = TCP_AT + 16;
 pub(super) struct Hosts {
     /// The least time from one segment of a connection to its next.
     pub segment_ps: u64,
-    /// From a frame's last bit to the first bit of what a host sends because of it.
+    /// From a frame's last bit to the first bit of a host's response.
     pub delay_ps: u64,
     /// A slot on the wire for a data frame.
     pub slot_ps: u64,
@@ -43,12 +43,12 @@ pub(super) struct Hosts {
     pub segment_bytes: u64,
 }
 
-/// What the hosts have counted.
+/// The counts of the hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Segments and acknowledgements that they have put on the wire.
     pub frames: u64,
-    /// What the hosts that send have sent.
+    /// The segments of the sending hosts.
     pub sent: Sent,
     /// Acknowledgements that these got.
     pub acks: u64,
@@ -56,7 +56,7 @@ pub(super) struct Seen {
     pub got_bytes: u64,
 }
 
-/// A segment of data, of which only the sequence number changes.
+/// A segment of data. Only its sequence number changes.
 pub(super) struct Template {
     frame: Vec<u8>,
     /// The checksum with sequence number 0.
@@ -145,7 +145,7 @@ struct Leaving {
     window: u16,
 }
 
-/// What goes onto the wire next.
+/// The next frame on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     /// A source's segment.
@@ -166,7 +166,7 @@ pub(super) struct Clients {
     coming: VecDeque<(u64, usize, tcp::Fields)>,
     /// Acknowledgements on their way out of the hosts, in order.
     leaving: VecDeque<Leaving>,
-    /// When the next frame starts on the wire, and what it is.
+    /// When the next frame starts on the wire, and its kind.
     chosen: Option<(u64, Next)>,
     seen: Seen,
 }
@@ -211,7 +211,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// What they have counted.
+    /// Their counts.
     pub fn seen(&self) -> Seen {
         let sent = self.sources.iter().map(|source| source.connection.sent());
         Seen { sent: sent.fold(Sent::default(), Sent::plus), ..self.seen }
@@ -390,8 +390,8 @@ mod tests {
         clients.receive(now_ps, &build::tcp(&flow, fields, &[0; MSS as usize]).unwrap());
     }
 
-    /// The next frame, an acknowledgement of a host that receives: when it starts, of which host, how many
-    /// segments it has.
+    /// The next frame, an acknowledgement of a host that receives: when it starts, the number of the host,
+    /// and how many segments it has.
     fn answer(clients: &mut Clients) -> (u64, u16, u32) {
         let (end_ps, mut frame) = (clients.next_ps(), Vec::new());
         clients.frame(&mut frame);
@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(answer(&mut c), (S + DELAY + LATER_PS, 0, first + 1));
     }
 
-    /// Lets the next frame go: when, of which connection, from which byte on.
+    /// Sends the next frame: when, the number of its connection, and its first byte in the stream.
     fn next(clients: &mut Clients) -> (u64, u16, u32) {
         let (at, mut frame) = (clients.next_ps(), Vec::new());
         clients.frame(&mut frame);

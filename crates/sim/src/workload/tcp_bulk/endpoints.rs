@@ -29,7 +29,7 @@ struct Socket {
     due_ps: Cell<Option<u64>>,
     /// Its process sleeps.
     asleep: Cell<bool>,
-    /// Somebody has its lock: its process, or a softirq that processes what the process was to.
+    /// The socket is locked: by its process, or by a softirq that does the work of the process.
     locked: Cell<bool>,
     /// Its lock, queue and state, which softirq and process share.
     line: Line,
@@ -56,7 +56,7 @@ struct Shared {
     runs_on: Processes,
     flow: Flow,
     params: Params,
-    /// What a segment takes of a socket's memory.
+    /// The bytes of a socket's memory that a segment takes.
     each_bytes: u32,
     checksums: Checksums,
     /// Until when the chipset's engine is copying, if there is one.
@@ -117,7 +117,7 @@ impl Endpoints {
         self.0.sockets.first().map_or(0, |socket| socket.connection.borrow().offered())
     }
 
-    /// Starts the kernel's timers on the first CPU, and the processes on theirs. Those that write begin at
+    /// Starts the kernel's timers on the first CPU, and the processes on theirs. Writing processes begin at
     /// once.
     pub fn start(&self, machine: &Machine, stack: &Rc<Stack<E1000, Self>>) {
         let writers = (0..self.0.outgoing.len()).map(Ready::Writer);
@@ -200,7 +200,7 @@ impl Endpoints {
         self.0.strangers.get()
     }
 
-    /// What the machine has sent: segments, of these again, and timers that expired.
+    /// The machine's segments, retransmissions, and expired timers.
     pub fn sent(&self) -> Sent {
         let sent = self.0.outgoing.iter().map(Outgoing::sent);
         sent.fold(Sent::default(), Sent::plus)
@@ -320,7 +320,7 @@ impl Shared {
         }
     }
 
-    /// TCP takes a segment. Gives back the buffer of one that is not kept.
+    /// TCP takes a segment. Returns the buffer of a segment that it does not keep.
     fn process(
         &self,
         machine: &Machine,
@@ -347,7 +347,7 @@ impl Shared {
         back
     }
 
-    /// TCP takes what the softirq has left (`tcp_prequeue_process`, `__release_sock`).
+    /// TCP takes the segments that the softirq has left (`tcp_prequeue_process`, `__release_sock`).
     fn run_prequeue(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
         loop {

@@ -27,26 +27,26 @@ const SPIN_PS: u64 = 50 * NS;
 pub(super) struct Outgoing {
     segment: RefCell<Template>,
     segment_bytes: u64,
-    /// What a segment takes of the socket's memory.
+    /// The bytes of the socket's memory that a segment takes.
     each_bytes: u32,
     connection: RefCell<Sending>,
-    /// What is written and not acknowledged: the end of each segment, and its buffer.
+    /// The segments that are written and not acknowledged: the end of each segment, and its buffer.
     kept: RefCell<VecDeque<(u64, Buf)>>,
-    /// The end of what is written.
+    /// The end of the written bytes.
     written: Cell<u64>,
     /// The memory that it takes.
     memory: Cell<u32>,
     /// Its process waits for memory.
     asleep: Cell<bool>,
-    /// Somebody has its lock. What the softirq gets meanwhile waits in the backlog.
+    /// The socket is locked. Segments that the softirq gets meanwhile wait in the backlog.
     locked: Cell<bool>,
     backlog: RefCell<VecDeque<tcp::Fields>>,
     line: Line,
 }
 
 impl Outgoing {
-    /// Connection `index` of those that send against `flow`, whose data goes in segments of `segment_bytes`,
-    /// each of which takes `each_bytes` of the socket's memory.
+    /// Connection `index` of the connections that send against `flow`. Its data is sent in segments of
+    /// `segment_bytes`. Each takes `each_bytes` of the socket's memory.
     ///
     /// # Errors
     /// There is no such segment.
@@ -68,7 +68,7 @@ impl Outgoing {
         })
     }
 
-    /// What was sent.
+    /// The segments that were sent.
     pub fn sent(&self) -> Sent {
         self.connection.borrow().sent()
     }
@@ -107,7 +107,7 @@ impl Outgoing {
         true
     }
 
-    /// Sends what the windows allow (`tcp_write_xmit`).
+    /// Sends the segments that the windows allow (`tcp_write_xmit`).
     fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) {
         while self.connection.borrow().may_send() > 0 {
             machine.spend_cycles(Function::TcpAck, params.tcp_ack_cycles);
@@ -143,8 +143,8 @@ impl Outgoing {
         machine.own(&self.line, params.socket_lines);
     }
 
-    /// Takes what has come meanwhile (`release_sock`), and gives the lock back. True: a process that waited
-    /// for memory can go on.
+    /// Takes the segments that have come meanwhile (`release_sock`), and releases the lock. True: a process
+    /// that waited for memory can go on.
     fn release(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) -> bool {
         loop {
             let Some(fields) = self.backlog.borrow_mut().pop_front() else { break };
@@ -178,7 +178,7 @@ impl Outgoing {
     }
 }
 
-/// Takes the lock of a socket, which somebody on another CPU may have.
+/// Takes the lock of a socket, which another CPU may hold.
 pub(super) fn lock(machine: &Machine, locked: &Cell<bool>) {
     while locked.replace(true) {
         machine.spend_on(Function::Spin, SPIN_PS);

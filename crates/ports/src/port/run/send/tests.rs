@@ -19,7 +19,7 @@ struct Mirror {
     counters: Counters,
     /// The times in the tags of what was sent.
     times_ps: BTreeSet<u64>,
-    /// What frames are but for their tags, and how many were not.
+    /// The frames without their tags, and the number of frames that differ.
     template: Vec<u8>,
     damaged: u64,
     missed: u64,
@@ -159,7 +159,7 @@ impl Watch for Always {
     }
 }
 
-/// An end after so many milliseconds.
+/// An end after this number of milliseconds.
 struct Ends(u64);
 
 impl Watch for Ends {
@@ -250,7 +250,8 @@ fn kept_buffers_have_the_frame_written_into_them() {
     }
 }
 
-/// What becomes due while the sender waits for a CPU until the end is due nevertheless, and is a shortfall.
+/// Frames that become due while the sender waits for a CPU until the end are due nevertheless, and count as
+/// generator shortfall.
 #[test]
 fn a_pause_at_the_end_hides_nothing_that_was_due() {
     let mut port = mirror(Duration::ZERO);
@@ -266,13 +267,13 @@ fn a_pause_at_the_end_hides_nothing_that_was_due() {
     assert!(sent.shortfall > 0 && sent.elapsed >= Duration::from_millis(60), "{sent:?}");
 }
 
-/// So many frames a second.
+/// A load of `pps` frames a second.
 fn paced(pps: f64) -> Plan {
     Plan { load: Load::Pps(pps), count: None, ..flood(0) }
 }
 
-/// While the link is down frames are a shortfall, and so are those that would be late. Afterwards each is
-/// sent at its time again.
+/// While the link is down, frames count as generator shortfall, and so do frames that would be late.
+/// Afterwards each frame is sent at its time again.
 #[test]
 fn a_sender_goes_on_after_its_link_was_down() {
     let down = Duration::from_millis(50)..Duration::from_millis(350);
@@ -286,7 +287,7 @@ fn a_sender_goes_on_after_its_link_was_down() {
     assert!(port.largest_burst <= 64 + 32, "a burst of {} frames", port.largest_burst);
 }
 
-/// What became due while the sender did not run is not sent at once afterwards, but for 32 frames.
+/// Frames that became due while the sender did not run are not sent at once afterwards, except for 32.
 #[test]
 fn no_burst_follows_a_pause() {
     let mut port = mirror(Duration::ZERO);
