@@ -1,7 +1,7 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run test test-built machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
+.PHONY: run quick test test-built crate-docs dependencies advisories machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
 	sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
 	install-peers install-python wheel overheads fit
 
@@ -12,6 +12,10 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 # built; `cargo build --release` builds everything.
 run: install-build-tools
 	cargo run --release --quiet --package kpps --no-default-features -- curve --results results.json --report report.html
+
+# Before each commit: format, wording, clippy and unit tests of the crates that differ from origin/main.
+quick:
+	tests/quick.sh
 
 # Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
 export KPPS_SKIPPED = $(TARGET)/skipped
@@ -105,6 +109,22 @@ overheads: wheel
 container:
 	@engine=$$(command -v podman || command -v docker) || { echo "make container takes podman or docker"; exit 1; }; \
 		$$engine build --tag kpps --file packaging/Containerfile .
+
+# The documentation of all crates, without a warning.
+crate-docs: install-build-tools
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --quiet
+
+# Licences and sources of all dependencies, and bans (deny.toml).
+CARGO_DENY = $(TARGET)/tools/bin/cargo-deny
+dependencies: $(CARGO_DENY)
+	$(CARGO_DENY) --all-features check bans licenses sources
+
+# Known flaws of dependencies. Takes the database of rustsec.org.
+advisories: $(CARGO_DENY)
+	$(CARGO_DENY) --all-features check advisories
+
+$(CARGO_DENY): | install-build-tools
+	cargo install --quiet --locked --root $(TARGET)/tools cargo-deny
 
 # The guide as pages, in docs/book.
 MDBOOK = $(TARGET)/tools/bin/mdbook

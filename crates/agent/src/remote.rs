@@ -407,7 +407,7 @@ impl TestPort for RemotePort {
         self.clock = None;
         let pings = self.ping()?;
         Reading::best_of(&self.clock_id, "grpc", &pings)
-            .ok_or_else(|| trouble(format!("{}: the agent did not tell its time", self.name)))
+            .ok_or_else(|| trouble(format!("{}: the agent did not report its time", self.name)))
     }
 
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {

@@ -106,7 +106,7 @@ pub enum Breach {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSent => f.write_str("a frame was delivered that nobody sent"),
+            Self::NotSent => f.write_str("a frame was delivered that was not sent"),
             Self::Twice => f.write_str("a frame was delivered twice"),
             Self::Changed => f.write_str("a frame was delivered with other contents than were sent"),
             Self::BufferTwice => f.write_str("a buffer was given out twice or came back twice"),

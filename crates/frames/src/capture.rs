@@ -55,7 +55,7 @@ impl core::fmt::Display for CaptureError {
                 f.write_str("is no capture: neither pcap nor pcapng, nor one of them in gzip, zstd or lz4")
             }
             Self::Ends(number) => {
-                write!(f, "ends within frame {number}: `editcap` (of Wireshark) keeps those that are whole")
+                write!(f, "ends within frame {number}: `editcap` (of Wireshark) keeps the complete frames")
             }
             Self::Unreadable(number, error) => write!(f, "cannot be read at frame {number}: {error}"),
             Self::Broken(number, why) => write!(f, "is broken at frame {number}: {why}"),

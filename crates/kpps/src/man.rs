@@ -15,7 +15,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
         "1",
         "A check failed: a claim, a conformance case, a regression, a bound as of --max-loss, or all frames were lost; or a file could not be written.",
     ),
-    ("2", "Bad input: one line says what is wrong and what is possible."),
+    ("2", "Bad input: one line names the mistake and the valid values."),
     (
         "3",
         "A trial between two ports that is no valid measurement of the device under test. If a bound is broken as well, it is 1.",

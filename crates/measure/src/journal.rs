@@ -193,7 +193,7 @@ pub fn merge(into: &Path, others: &[PathBuf]) -> Result<Merged, JournalError> {
 /// An error if the path is something that keeps nothing: a device, a folder.
 fn check_kind(path: &Path) -> Result<(), JournalError> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        let error = io::Error::other("it is no file that keeps what is written");
+        let error = io::Error::other("it is not a regular file");
         return Err(JournalError::Open(path.to_owned(), error));
     }
     Ok(())

@@ -21,8 +21,8 @@ pub fn counts(text: &str) -> Result<Counts, String> {
     };
     let axis = axis(&format!("counts={text}"))?;
     let numbers: Option<Vec<_>> = axis.values.iter().map(number).collect();
-    let mut numbers =
-        numbers.ok_or_else(|| format!("'{text}' are no numbers above 0, like 1..8 or 1,2,4"))?;
+    let mut numbers = numbers
+        .ok_or_else(|| format!("'{text}' is no list of numbers above 0: give for example 1..8 or 1,2,4"))?;
     numbers.sort_unstable();
     numbers.dedup();
     Ok(Counts(numbers))

@@ -303,7 +303,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn seconds(s: f64) -> Result<Duration, String> {
     match (0.0..=LONGEST_S).contains(&s) {
         true => Ok(Duration::from_secs_f64(s)),
-        false => Err(format!("it would take {s:.0} s: give a higher load, or fewer frames")),
+        false => Err(format!("the trial would take {s:.0} s: give a higher load, or fewer frames")),
     }
 }
 

@@ -14,7 +14,7 @@ pub fn in_six_tries(what: &str, mut once: impl FnMut() -> bool) {
 /// that got too little CPU.
 pub fn says_short_of_cpu(said: &str) -> bool {
     let is_slow = |reason: &str| {
-        ["the generator could not send in time what was due", "the tester could not take in what came"]
+        ["the generator could not send all due frames in time", "the tester's receive overflow is too high"]
             .contains(&reason)
             || reason.contains(", and the generator could not send ") && reason.ends_with(" frames in time")
     };

@@ -59,7 +59,7 @@ pub enum Error {
         backend: Backend,
     },
     /// The card was offered to a driver, which did not take it.
-    #[error("{driver} did not take {address} (it is bound to {} now): `dmesg | tail` tells why",
+    #[error("{driver} did not take {address} (it is bound to {} now): `dmesg | tail` shows the reason",
         now.as_deref().unwrap_or("no driver"))]
     NotTaken {
         /// The card.

@@ -99,7 +99,7 @@ impl Interrupts {
             return unsupported(card, "MSI-X needs VFIO: `kpps device bind ADDRESS --backend vfio`");
         };
         if count == 0 || count > card.lines.vector_count().min(ioctl::MAX_VECTORS) {
-            return unsupported(card, "does not have that many MSI-X vectors");
+            return unsupported(card, "has fewer MSI-X vectors than requested");
         }
         let vectors = Self::arm(card, device, abi::VFIO_PCI_MSIX_IRQ_INDEX, count)?;
         // At most `MAX_VECTORS`.

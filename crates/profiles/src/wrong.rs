@@ -38,7 +38,7 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
         // Entries of an entry, or those of the profile.
         let known = match within.is_empty() {
             true => listed(known, "it may be", "there are none"),
-            false => listed(known, &format!("those of {within} are"), &format!("{within} has none")),
+            false => listed(known, &format!("the entries of {within} are"), &format!("{within} has none")),
         };
         return Wrong::Unknown(format!("there is no entry '{whole}'; {known}"));
     }
@@ -96,7 +96,7 @@ pub(crate) fn explain(table: Table, path: &Path, message: &str, reader: &Reader)
 fn one_of(entry: &str, found: &Table, words: &str, before: &[(String, Value)]) -> Wrong {
     let names: Vec<_> = names(words).collect();
     if let Some(unknown) = found.keys().find(|key| !names.contains(&key.as_str())) {
-        let known = listed(words, &format!("those of {entry} are"), "");
+        let known = listed(words, &format!("the entries of {entry} are"), "");
         return Wrong::Unknown(format!("there is no entry '{entry}.{unknown}'; {known}"));
     }
     let takes = format!("{entry} takes one of {}", names.join(", "));
@@ -248,7 +248,7 @@ mod tests {
             (
                 "1",
                 "{ of = 3, off = 4 }",
-                "there is no entry 'sort.off'; those of sort are plain, of, deep, slow",
+                "there is no entry 'sort.off'; the entries of sort are plain, of, deep, slow",
             ),
             ("1", "{ slow = { turns = '8' } }", "sort.slow.turns: found \"8\", allowed is a whole number"),
             ("1", "'of'", "sort: found \"of\", which takes entries of its own: { of = { … } }"),
@@ -272,7 +272,7 @@ mod tests {
             (
                 "1",
                 "{ deep = { inner = { short = 3, on = true, no = 1 } } }",
-                "there is no entry 'sort.deep.inner.no'; those of sort.deep.inner are short, on, list",
+                "there is no entry 'sort.deep.inner.no'; the entries of sort.deep.inner are short, on, list",
             ),
         ] {
             let error = read(ring, sort).err().unwrap().to_string();

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub fn screen(document: &HostCalibration) -> String {
     let mut text = format!("{:<24} {:>9} {:>9}\n", "constant", "before", "found");
     for row in &document.constants {
-        let untold = if row.told { "" } else { "   not told by these curves: left as it was" };
+        let untold = if row.told { "" } else { "   not determined by these curves: unchanged" };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:<24} {:>9} {:>9}{untold}", row.constant, row.before, row.value);
     }

@@ -54,7 +54,9 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
     let (_, limit) = limited.first()?;
     let loads = loads(limited.iter().map(|(point, _)| *point))?;
     let unknown = match limited.iter().any(|(point, _)| point.overflow_unknown) {
-        true => " The tester's port did not count its receive overflow: what was lost may be its own.",
+        true => {
+            " The tester's port did not count its receive overflow: the lost frames may be its own overflow."
+        }
         false => "",
     };
     Some(format!(
@@ -81,7 +83,7 @@ pub fn disturbed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<
     let all = disturbed.filter_map(|point| point.disturbance.clone()).reduce(Disturbance::and);
     let how = all.map(|all| all.words()).unwrap_or_default();
     Some(format!(
-        "{at} something disturbed the generator ({how}): what was lost is the device's, and less was sent than was due."
+        "{at} something disturbed the generator ({how}): the lost frames are the device's loss, and fewer frames were sent than were due."
     ))
 }
 
@@ -89,7 +91,7 @@ pub fn disturbed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<
 fn not_steady<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let at = loads(points.filter(|point| !point.is_steady()))?;
     Some(format!(
-        "{at} queues grew while it was measured: what was delivered there is not sustained. Measure longer."
+        "{at} queues grew during the measurement: the rate delivered there is not sustained. Measure longer."
     ))
 }
 

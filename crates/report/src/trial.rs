@@ -71,7 +71,7 @@ fn notices(trial: &DetailedTrial) -> Vec<String> {
     notices.extend(sentences::silent(trial).map(|silent| format!("{silent}.")));
     if trial.sender.as_ref().is_some_and(|sender| sender.exceeded) {
         notices.push(
-            "The load is above the limit of the generator: what it could not send is its shortfall.".into(),
+            "The load is above the limit of the generator: the frames that it could not send are its shortfall.".into(),
         );
     }
     if trial.result.ledger.unexplained > 0 {
@@ -304,7 +304,7 @@ mod tests {
         let pause = kpps_results::Pause { lasted_ns: 4_300_000, cpu: Some(0), ..Default::default() };
         trial.result.disturbance =
             Some(kpps_results::Disturbance { packets: 1, pauses: 1, longest: Some(pause) });
-        let shown = "before; in the one that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
+        let shown = "before; in the trial that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
         assert!(screen(&trial).contains(shown), "{}", screen(&trial));
     }
 
@@ -374,7 +374,7 @@ mod tests {
             "unexplained",
             "12.5 µs",
             "97.89 %",
-            "what it could not send is its shortfall",
+            "the frames that it could not send are its shortfall",
             "No place accounts for 10 frames",
         ] {
             assert!(text.contains(words), "{words}");

@@ -121,21 +121,21 @@ impl Doubt {
     /// The doubt in words, for messages.
     pub fn words(&self) -> String {
         match self {
-            Self::Generator => "the generator could not send in time what was due".into(),
+            Self::Generator => "the generator could not send all due frames in time".into(),
             Self::Disturbed { how, frames } => {
                 format!("{how}, and the generator could not send {frames} frames in time")
             }
             Self::QueuesGrew { frames } => format!(
-                "queues grew by {frames} frames while it was measured: the load is above what is sustained"
+                "queues grew by {frames} frames during the measurement: the load is above the sustained rate"
             ),
-            Self::Receiver => "the tester could not take in what came".into(),
+            Self::Receiver => "the tester's receive overflow is too high".into(),
             Self::LinkChanged { interface, times } => {
                 format!("the link of {interface} went down or up {times} times during the trial")
             }
             Self::TooMany { frames } => {
                 format!("{frames} frames more arrived or were dropped than were sent")
             }
-            Self::Unbelievable { values } => format!("left out, because it cannot be: {values}"),
+            Self::Unbelievable { values } => format!("left out as impossible: {values}"),
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
             Self::OtherStation { place, frames } => format!(
                 "{place} dropped {frames} frames because they are not addressed to its station: if it is a router, give its address as the gateway of the port that sends"
@@ -195,8 +195,8 @@ mod tests {
             let doubts = Doubt::about(&trial, []);
             doubts.iter().map(|doubt| (doubt.words(), doubt.is_invalid())).collect::<Vec<_>>()
         };
-        let grew = "queues grew by 9 frames while it was measured: the load is above what is sustained";
-        assert_eq!(disturbed(0)[0].0, "the generator could not send in time what was due");
+        let grew = "queues grew by 9 frames during the measurement: the load is above the sustained rate";
+        assert_eq!(disturbed(0)[0].0, "the generator could not send all due frames in time");
         let how = "other programs had CPU 0 for 4.3 ms at 0.61 s";
         let says = format!("{how}, and the generator could not send 20 frames in time");
         assert_eq!(disturbed(20), [(says, true), (grew.to_owned(), false)]);

@@ -152,7 +152,7 @@ impl Measured {
             .collect();
         if points.is_empty() {
             return Err(input(
-                "no point tells what the CPU did: it was not observed, and no load was too much".into(),
+                "no point determines the CPU time: the CPU was not observed, and no load exceeded its capacity".into(),
             ));
         }
         let name = std::iter::once(name.to_owned())
@@ -442,7 +442,7 @@ pub fn profiles(
             let name = constant.constant.strip_prefix(kind.word())?.strip_prefix('.')?;
             let source = match constant.told {
                 true => format!("kpps calibrate-host, from {on}"),
-                false => format!("as {base}: the curves do not tell it"),
+                false => format!("as {base}: the curves do not determine it"),
             };
             let source = serde_json::Value::from(source);
             Some(format!("{name} = {{ value = {}, source = {source} }}\n", constant.value))

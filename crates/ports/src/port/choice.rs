@@ -83,7 +83,7 @@ pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(
                 } else {
                     String::new()
                 };
-                format!("this process may not lock so much memory: run as root, or {UNLOCK}{less}")
+                format!("this process may not lock the memory that it needs: run as root, or {UNLOCK}{less}")
             }
             (Errno::BUSY, Spec::Xdp { interface, .. }) => format!(
                 "a queue, or the interface's XDP program, is in use: `ip link set {interface} xdp off` removes that"

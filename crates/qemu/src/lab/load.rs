@@ -96,7 +96,9 @@ impl Load {
         if let Rate::Pps(pps) = rate
             && !(pps > 0.0 && pps.is_finite())
         {
-            return Err(Error::Input(format!("a load of {pps} frames per second")));
+            return Err(Error::Input(format!(
+                "a load of {pps} frames per second is not possible: give a number above 0"
+            )));
         }
         let shared = Arc::new(Shared::default());
         let sender = Sender::new(wire, rate, &frame, Arc::clone(&shared));

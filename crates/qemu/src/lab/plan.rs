@@ -274,7 +274,10 @@ impl Plan {
                         match start() {
                             Ok(fresh) => *guest = fresh,
                             Err(error) => {
-                                found.lab.failures.push(format!("{name}: no guest any more: {error}"));
+                                found
+                                    .lab
+                                    .failures
+                                    .push(format!("{name}: the guest could not be restarted: {error}"));
                                 return Ok(true);
                             }
                         }

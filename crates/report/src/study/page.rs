@@ -136,7 +136,7 @@ pub fn overview(study: &Study) -> String {
         study.claims.iter().filter(|c| matches!(c.verdict, Verdict::Miss | Verdict::Failed)).collect();
     let body = markup! {
         header { div {
-            h1 { "What was reproduced, what was missed, and why" }
+            h1 { "Reproduced and missed claims, with reasons" }
             p.setting { "All studies, run in the simulator of kpps" }
         } }
         main {

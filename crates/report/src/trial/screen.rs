@@ -76,7 +76,7 @@ pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
     // doubt is enough.
     let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Disturbed { .. }));
     let shown = trial.result.disturbance.as_ref().filter(|it| it.longest.is_some() && !is_told);
-    let shown = shown.map_or(String::new(), |it| format!("; in the one that is shown, {}", it.words()));
+    let shown = shown.map_or(String::new(), |it| format!("; in the trial that is shown, {}", it.words()));
     Some(format!("{why}{shown}."))
 }
 

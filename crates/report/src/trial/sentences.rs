@@ -34,12 +34,12 @@ pub(super) fn rate_changes(trial: &DetailedTrial) -> Vec<String> {
 /// The clocks of two hosts.
 pub(super) fn clocks(clocks: &Clocks) -> String {
     let us = |ns: f64| ns / 1e3;
-    let drift = clocks.drift_ns_per_s.map_or("how it drifts is not known".into(), |drift| {
-        format!("it gained {:.3} µs a second", us(drift))
-    });
+    let drift = clocks
+        .drift_ns_per_s
+        .map_or("its drift is unknown".into(), |drift| format!("it gained {:.3} µs a second", us(drift)));
     format!(
         "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over \
-         {}); latencies from one host to the other are corrected by that, and as uncertain",
+         {}); latencies between the hosts are corrected by this offset and have the same uncertainty",
         us(clocks.offset_ns as f64),
         us(clocks.error_ns as f64),
         clocks.pings,
@@ -53,10 +53,7 @@ pub(super) fn capture(capture: &Capture) -> String {
         0 => String::new(),
         more => format!("; {more} more were not kept"),
     };
-    format!(
-        "{} has the {} frames that something happened to, each with what{more}",
-        capture.file, capture.frames
-    )
+    format!("{} has the {} anomalous frames, each with its anomaly{more}", capture.file, capture.frames)
 }
 
 /// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without

@@ -36,7 +36,7 @@ fn memory_that_may_not_be_locked_is_named() {
         let output = net.command(&words).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("may not lock so much memory") && said.contains("prlimit"), "{said}");
+        assert!(said.contains("may not lock the memory that it needs") && said.contains("prlimit"), "{said}");
         assert_eq!(said.contains("xdp:a:0 is one queue"), port == "xdp:a", "{said}");
     }
 }

@@ -31,7 +31,7 @@ pub fn use_cpus(cpus: Option<&CpuList>) -> Result<(), String> {
     if let Some(cpu) = cpus.numbers().iter().find(|cpu| !allowed.contains(cpu)) {
         let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
         let allowed = allowed.join(", ");
-        return Err(format!("CPU {cpu} is not one of those that this program may use: {allowed}"));
+        return Err(format!("CPU {cpu} may not be used by this program, only {allowed}"));
     }
     sched_setaffinity(None, &only(cpus.numbers().iter().copied())).map_err(refused)?;
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = cpus.numbers().to_vec();
