@@ -116,12 +116,12 @@ msrv: install-build-tools
 	@for version in 1.88 1.91; do \
 		rustup toolchain list | grep -q "^$$version" || \
 			rustup --quiet toolchain install $$version --profile minimal --no-self-update || \
-			{ echo "skipped: msrv: needs Rust $$version" | tee -a $(KPPS_SKIPPED); exit 0; }; \
+			{ echo "skipped: msrv: needs Rust $$version" | tee -a $(KPPS_SKIPPED); test -z "$$KPPS_REQUIRE_ALL"; exit; }; \
 	done; \
 	set -e; export CARGO_TARGET_DIR=$(TARGET)/msrv; \
-	cargo +1.88 check --quiet $(filter-out kpps-netstack,$(PACKAGED:%=--package kpps-%)) --all-features; \
-	cargo +1.88 check --quiet --package kpps-netstack --features embassy; \
-	cargo +1.91 check --quiet --package kpps-netstack --all-features
+	cargo +1.88 check --quiet --locked $(filter-out kpps-netstack,$(PACKAGED:%=--package kpps-%)) --all-features; \
+	cargo +1.88 check --quiet --locked --package kpps-netstack --features embassy; \
+	cargo +1.91 check --quiet --locked --package kpps-netstack --all-features
 
 # A container's image with kpps in it.
 container:

@@ -10,30 +10,29 @@ root=$PWD
 outside=$(mktemp -d)
 trap 'rm -rf "$outside"' EXIT
 export CARGO_TARGET_DIR=$outside/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
-for package in "$packages"/*.crate; do tar -xzf "$package" -C "$outside"; done
 # The blocks of the guide's page with this language.
 blocks() { awk -v fence="\`\`\`$1" '$0 == fence { inside = 1; next } /^```$/ { inside = 0 } inside' docs/src/driver.md; }
+commands=$(blocks 'sh skip: builds the packages' | sed "1d; s#~/outside#$outside/guide#g")
 blocks rust,ignore > "$outside/main.rs"
 blocks toml > "$outside/dependencies.toml"
-cd "$outside"
-diff main.rs kpps-driver-0.1.0/examples/receive.rs || { echo "the guide's program is not the package's example"; exit 1; }
+eval "$commands" # but for `make package`; they change to the folder that they make
+diff ../main.rs kpps-driver-0.1.0/examples/receive.rs || { echo "the guide's program is not the package's example"; exit 1; }
 
-cargo new --quiet --vcs none receiver
 sed -i '/^\[dependencies\]$/d' receiver/Cargo.toml
-cat dependencies.toml >> receiver/Cargo.toml
+cat ../dependencies.toml >> receiver/Cargo.toml
 # The versions that the repository uses are on this machine.
 cp "$root/Cargo.lock" receiver
-mv main.rs receiver/src
+mv ../main.rs receiver/src
 cd receiver
-cargo run --quiet --offline > ../receive.txt
-tail -1 ../receive.txt
-test "$(tail -1 ../receive.txt)" = "10 frames reaped, doorbell rung 1 times"
+cargo run --quiet --offline > receive.txt
+tail -1 receive.txt
+test "$(tail -1 receive.txt)" = "10 frames reaped, doorbell rung 1 times"
 cp ../kpps-driver-0.1.0/examples/qemu.rs src/main.rs
 cargo build --quiet --offline
 if command -v qemu-system-x86_64 > /dev/null; then
-    cargo run --quiet --offline > ../qemu.txt
-    echo "QEMU: $(tail -1 ../qemu.txt)"
-    grep -q '^10 of 10 frames, ' ../qemu.txt
+    cargo run --quiet --offline > qemu.txt
+    echo "QEMU: $(tail -1 qemu.txt)"
+    grep -q '^10 of 10 frames, ' qemu.txt
 elif [ -n "${KPPS_REQUIRE_ALL-}" ]; then
     echo "needs QEMU"
     exit 1
@@ -41,11 +40,11 @@ else
     echo "skipped: packaged: needs QEMU" | tee -a "${KPPS_SKIPPED:-/dev/null}"
 fi
 
-patch() { echo "patch.crates-io.kpps-$1.path='$outside/kpps-$1-0.1.0'"; }
+patch() { echo "patch.crates-io.kpps-$1.path='$outside/guide/kpps-$1-0.1.0'"; }
 for crate in platform:std driver:fake,serde; do
-    cd "$outside/kpps-${crate%%:*}-0.1.0"
+    cd "$outside/guide/kpps-${crate%%:*}-0.1.0"
     cp "$root/Cargo.lock" .
     test=(cargo --config "$(patch datasheet)" --config "$(patch platform)" test --quiet --offline --features "${crate##*:}")
-    "${test[@]}" --lib > ../tests.txt && "${test[@]}" --doc >> ../tests.txt || { cat ../tests.txt; exit 1; }
-    echo "${crate%%:*}: $(grep -c '^test result: ok' ../tests.txt) runs of tests passed"
+    "${test[@]}" --lib > "$outside/tests.txt" && "${test[@]}" --doc >> "$outside/tests.txt" || { cat "$outside/tests.txt"; exit 1; }
+    echo "${crate%%:*}: $(grep -c '^test result: ok' "$outside/tests.txt") runs of tests passed"
 done
