@@ -1,9 +1,9 @@
 # `make run` shows the main job, `make test` passes the tests. Each installs what it needs on a Debian machine
 # with Rust.
 
-.PHONY: run quick test test-built crate-docs dependencies advisories machines faults planted mutants branches deb container docs lab bench peers systems miri loom \
-	sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools install-test-tools install-lab \
-	install-peers install-python wheel overheads fit
+.PHONY: run quick test test-built machines faults planted mutants branches deb container crate-docs dependencies advisories \
+	docs lab bench peers systems miri loom sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools \
+	install-test-tools install-lab install-peers install-python wheel overheads fit package msrv
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -45,7 +45,7 @@ run-tests = RUST_TEST_THREADS=$(1) $(WITH_CLIPPY) cargo test --workspace --no-fa
 
 # The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
 # writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
-# were not tried before, the package can be installed, and the command compiles for other systems.
+# were not tried before, the packages can be installed and used, and the command compiles for other systems.
 test-built:
 	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
 		{ echo "the simulator alone, without a warning: $$said"; exit 1; }
@@ -56,6 +56,8 @@ test-built:
 	tests/lab2026.py check lab/lab2026/predicted-2026-11-26.csv --kpps $(TARGET)/debug/kpps
 	tests/planted.sh --lines
 	tests/packages.sh $(TARGET)/debug/kpps
+	@$(MAKE) --no-print-directory package
+	tests/packaged.sh $(TARGET)/package
 	@$(MAKE) --no-print-directory other-systems
 
 # Our driver on all hundred machines: for changes to it. `test` takes the first fifty, and four others that
@@ -104,6 +106,26 @@ overheads: wheel
 	$(TARGET)/python/bin/uv pip install --quiet --no-deps --target $(TARGET)/overheads $(TARGET)/dist/kpps-*.whl
 	du -h $(TARGET)/dist/kpps-*.whl
 	KPPS_COMMAND=$(TARGET)/release/kpps PYTHONPATH=$(TARGET)/overheads $(TARGET)/python/bin/python python/benches/overheads.py
+
+# The crates that other programs take, as packages in $(TARGET)/package, each compiled from its package. A
+# working copy with changes will do.
+PACKAGED = datasheet platform driver netstack frames model
+package: install-build-tools
+	@rm -f $(TARGET)/package/*.crate
+	@cargo fetch --quiet --locked --target "$$(rustc -vV | sed -n 's/^host: //p')"
+	cargo package --quiet --offline --allow-dirty $(PACKAGED:%=--package kpps-%)
+
+# These crates on the oldest Rust that their manifests name, with all features. smoltcp 0.14 needs 1.91.
+msrv: install-build-tools
+	@for version in 1.88 1.91; do \
+		rustup toolchain list | grep -q "^$$version" || \
+			rustup --quiet toolchain install $$version --profile minimal --no-self-update || \
+			{ echo "skipped: msrv: needs Rust $$version" | tee -a $(KPPS_SKIPPED); test -z "$$KPPS_REQUIRE_ALL"; exit; }; \
+	done; \
+	set -e; export CARGO_TARGET_DIR=$(TARGET)/msrv; \
+	cargo +1.88 check --quiet --locked $(filter-out kpps-netstack,$(PACKAGED:%=--package kpps-%)) --all-features; \
+	cargo +1.88 check --quiet --locked --package kpps-netstack --features embassy; \
+	cargo +1.91 check --quiet --locked --package kpps-netstack --all-features
 
 # A container's image with kpps in it.
 container:

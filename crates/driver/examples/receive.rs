@@ -1,51 +1,60 @@
-//! Receives frames with the driver on QEMU's e1000 card: the complete code that other software needs to use
-//! it.
+//! Receives frames with the driver on a platform that is implemented here.
 //!
-//!     cargo run -p kpps-driver --example receive [FRAMES]
-//!
-//! QEMU must be installed (`make install-test-tools`). The platform is QEMU's test socket: registers, memory
-//! that the card sees, a clock. To drive a card elsewhere, implement `kpps_platform::Platform` there and
-//! change only `start`.
+//! The card is [`Card`], which needs no hardware. The comments say what a kernel does instead.
 
-use kpps_driver::{Chip, Config, Device, probe};
-use kpps_frames::{Size, Tag, build, tag};
-use kpps_platform::Buffer;
-use kpps_platform::memory::BufferPool;
-use kpps_qemu::qtest::{Model, Options, Place, Qemu};
-use std::error::Error;
+use kpps_driver::fake::Card;
+use kpps_driver::{Config, probe};
+use kpps_platform::memory::RingMemory;
+use kpps_platform::{Buffer, DmaSpec, OutOfMemory, Platform, Registers};
 
-/// Resets the card and starts it with the driver's default policy, in promiscuous mode.
-fn start(qemu: &Qemu) -> Result<Device<Place, BufferPool>, Box<dyn Error>> {
-    // 1024 buffers of 2048 bytes. None crosses 64 KiB (errata of the 82545 and 82546, revision 1).
-    let pool = qemu.ram().pool(1024, 2048, Some(1 << 16))?;
-    let config = Config { promiscuous: true, ..Config::kpps() };
-    let mut device = probe(qemu.platform(), Chip::I82540em, config, pool)?;
-    while !device.control.update_link()?.up {
-        qemu.advance(1_000_000)?;
+/// The registers of the card. A kernel accesses BAR 0 + `offset`, volatile.
+#[derive(Clone)]
+struct Window(Card);
+
+impl Registers for Window {
+    fn read(&self, offset: u32) -> u32 {
+        self.0.platform().read(offset)
     }
-    Ok(device)
+    fn write(&self, offset: u32, value: u32) {
+        self.0.platform().write(offset, value);
+    }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let frames: u64 = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
-    let qemu = Qemu::start(&Options::new(Model::I82540Em))?;
-    let mut device = start(&qemu)?;
-    let mut sequences = 0..frames;
-    while device.rx.counters().frames < frames {
-        if let Some(sequence) = sequences.next() {
-            // The other end of the card's cable sends a numbered test frame.
-            let mut frame = build::udp_test(&build::Flow::default(), Size::without_fcs(60))?;
-            tag::write(&mut frame, Tag { stream: 1, sequence, sent_ps: 0 })?;
-            qemu.inject(&frame)?;
-        }
-        qemu.advance(1_000_000)?;
-        // One poll: at most 32 frames. Each buffer goes back into the ring.
-        device.rx.receive(32, |frame| {
-            let bytes = &frame.buffer.bytes()[..frame.bytes.into()];
-            println!("received {} bytes, number {:?}", bytes.len(), tag::read(bytes).map(|tag| tag.sequence));
-            Some(frame.buffer)
-        });
+/// The environment of the driver. A kernel allocates memory that the card reaches, and reads a timer.
+struct Kernel(Card);
+
+impl Platform for Kernel {
+    type Regs = Window;
+    type Mem = RingMemory;
+    fn registers(&self) -> Window {
+        Window(self.0.clone())
     }
-    println!("{frames} frames, tail writes: {}", device.rx.counters().doorbells);
+    fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
+        self.0.memory().ring(spec)
+    }
+    fn now_ns(&self) -> u64 {
+        self.0.platform().now_ns()
+    }
+    fn wait_ns(&self, ns: u64) {
+        self.0.platform().wait_ns(ns);
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let card = Card::new()?;
+    // The packet buffers. The receive ring takes 256 of them, the consumer of frames may keep others.
+    let pool = card.memory().pool(600, 2048, None)?;
+    let mut device = probe(Kernel(card.clone()), Card::CHIP, Config::kpps(), pool)?;
+    while !device.control.update_link()?.up {}
+    for number in 0..10 {
+        card.inject(&[number; 60]); // the other end of the cable sends a frame
+    }
+    // Reaps at most 32 completed descriptors and refills their slots. One write of the tail register, the
+    // doorbell, passes all of these slots to the card.
+    let reaped = device.rx.receive(32, |frame| {
+        println!("received {} bytes: {:?} …", frame.bytes, &frame.buffer.bytes()[..4]);
+        Some(frame.buffer) // the buffer for the refill; `None` keeps it, and another takes its slot
+    });
+    println!("{reaped} frames reaped, doorbell rung {} times", device.rx.counters().doorbells);
     Ok(())
 }

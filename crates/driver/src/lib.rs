@@ -1,7 +1,9 @@
-//! The e1000 driver: rings, bursts, moderation, offloads, service policies.
+#![cfg_attr(any(feature = "fake", not(doctest)), doc = include_str!("../README.md"))]
 //!
-//! It drives the 82542 to 82546 and the 82574 on any [`Platform`]; nothing in it depends on which. The code
-//! is mechanism; a [`Config`] has the policy.
+//! # How it is built
+//!
+//! The driver depends on nothing of its [`Platform`] but the traits. The code is mechanism; a [`Config`] has
+//! the policy.
 //!
 //! - [`probe`] resets a chip and returns a [`Device`] of three parts, which can be moved to different
 //!   interrupt levels and cores: [`Control`], [`RxQueue`], [`TxQueue`]. [`probe_queues`] does the same for
@@ -15,41 +17,24 @@
 //! checked, each wait is bounded. Invalid descriptors are counted. [`Control::watchdog`] reports a device
 //! that hangs. A device that vanished is [`Error::Gone`]. [`Device::reset`] starts again.
 //!
-//! This crate knows nothing of operating systems, models or measurement. It allocates only while probing, and
-//! has no `unsafe`.
+//! It allocates only while probing, and has no `unsafe`.
 //!
-//! ```
-//! // A modelled card with a cable. `kpps_ports::Card` is a real one.
-//! use kpps_conformance::{Fixture, ModelFixture};
-//! use kpps_driver::{Chip, Config, probe};
-//!
-//! let mut fixture = ModelFixture::new(Chip::I82540em)?;
-//! let pool = fixture.buffers(600, 2048)?;
-//! let config = Config { promiscuous: true, ..Config::kpps() };
-//! let mut device = probe(fixture.platform(), fixture.chip(), config, pool)?;
-//! while !device.control.update_link()?.up {
-//!     fixture.advance(100_000_000)?;
-//! }
-//! fixture.inject(&[0xff; 60])?;
-//! fixture.advance(1_000_000)?;
-//! let received = device.rx.receive(32, |frame| {
-//!     println!("{} bytes", frame.bytes);
-//!     Some(frame.buffer)
-//! });
-//! assert_eq!(received, 1);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! `examples/receive.rs` does the same on QEMU's card.
+//! # Features
+//! - `fake`: a card without hardware, for examples and unit tests, in module `fake`. Takes `std`.
+//! - `serde`: a [`Config`] can be read from and written to data files.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "fake")]
+extern crate std;
 
 pub mod config;
 mod control;
 mod eeprom;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod filter;
 mod moderation;
 mod offload;

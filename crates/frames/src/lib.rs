@@ -1,4 +1,6 @@
-//! Frames: building, parsing, sizes, rates, test tags. Nothing here depends on who sends or receives them.
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules
 //!
 //! - [`Size`] is a frame's length and says whether the FCS counts. [`rate`] turns sizes into wire times, line
 //!   rates and bit rates.
@@ -15,22 +17,6 @@
 //!
 //! A *frame* in memory is what software sees: from the destination address to the end of the payload, without
 //! preamble and FCS.
-//!
-//! The crate is `no_std`, with `alloc` for building. The feature `pcap` writes capture files, `captures` also
-//! reads them; both need `std`.
-//!
-//! ```
-//! use kpps_frames::{Size, Tag, build, ethernet, ipv4, tag};
-//!
-//! let mut frame = build::udp_test(&build::Flow::default(), Size::with_fcs(64))?;
-//! tag::write(&mut frame, Tag { stream: 1, sequence: 7, sent_ps: 0 })?;
-//!
-//! let ethernet = ethernet::Frame::new_checked(&frame)?;
-//! let packet = ipv4::Packet::new_checked(ethernet.payload())?;
-//! assert!(packet.checksum_ok());
-//! assert_eq!(tag::read(&frame).map(|tag| tag.sequence), Some(7));
-//! # Ok::<(), kpps_frames::Error>(())
-//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

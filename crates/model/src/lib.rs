@@ -1,13 +1,13 @@
-//! A model of the Intel 8254x network cards, 82542 to 82546EB, and of the 82574L with one queue: function
-//! **and** timing.
+#![doc = include_str!("../README.md")]
 //!
-//! A driver sees the registers, descriptors, interrupts and statistics of the manual (SDM 317453). The host
-//! around the card sees *when*: frames wait in the FIFO for the receive engine and the bus, descriptors are
-//! prefetched and written back in cache lines, timers behave as on the chip. Time is in integer picoseconds.
-//! The same calls give the same answers everywhere.
+//! # How it works
+//!
+//! The manual is SDM 317453. The host around the card sees *when*: frames wait in the FIFO for the receive
+//! engine and the bus, descriptors are prefetched and written back in cache lines, timers behave as on the
+//! chip.
 //!
 //! The card knows nothing of drivers, of the bus protocol, or of the other end of the wire: everything around
-//! it is a [`Host`]. It has no clock: the caller passes the time with each call, and never an earlier one.
+//! it is a [`Host`]. The caller passes the time with each call, and never an earlier one.
 //!
 //! ```text
 //!   frame_arrives ─▶ filter ─▶ FIFO ─▶ engine ─▶ Host::burst … Host::store ─▶ write-back ─▶ interrupt_line
@@ -25,30 +25,6 @@
 //!
 //! Nothing allocates after [`Nic::new`]. No driver and no frame can make the model panic or work without
 //! bound.
-//!
-//! ```
-//! use kpps_datasheet::{Chip, reg};
-//! use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
-//!
-//! /// A host whose bus takes 100 ns for a burst, without memory.
-//! struct Bus;
-//! impl Host for Bus {
-//!     fn burst(&mut self, now_ps: u64, _: BurstKind, _: Purpose, _: u64, _: u32) -> u64 {
-//!         now_ps + 100_000
-//!     }
-//!     fn load(&mut self, _: u64, _: &mut [u8]) -> bool {
-//!         false
-//!     }
-//!     fn store(&mut self, _: u64, _: &[u8]) -> bool {
-//!         false
-//!     }
-//!     fn transmitted(&mut self, _: u64, _: &[u8]) {}
-//! }
-//!
-//! let mut nic = Nic::new(Params::of(Chip::I82540em), [2, 0, 0, 0, 0, 1]);
-//! nic.write(0, reg::RDTR, 30, &mut Bus);
-//! assert_eq!(nic.read(1_000, reg::RDTR, &mut Bus), 30);
-//! ```
 #![forbid(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links)]
 

@@ -9,17 +9,17 @@
 //! into the driver's buffers, in bursts with one tail write. Nothing on the packet path allocates or locks.
 //!
 //! The watchdog runs whenever the stack is polled. A task that calls [`Signal::wake`] every two seconds makes
-//! it run for an idle card, too. `examples/embassy_echo.rs` is a whole program.
+//! it run for an idle card, too. `examples/embassy_echo.rs` in the source tree is a whole program.
 //!
 //! ```
-//! use kpps_conformance::{Fixture, ModelFixture};
+//! use kpps_driver::fake::Card;
 //! use kpps_netstack::Offload;
 //! use kpps_netstack::embassy::{Nic, Signal, config};
 //!
 //! static SIGNAL: Signal = Signal::new();
-//! let mut fixture = ModelFixture::new(kpps_driver::Chip::I82540em)?;
-//! let pool = fixture.buffers(kpps_netstack::buffers_needed(&config()), 2048)?;
-//! let device = kpps_driver::probe(fixture.platform(), fixture.chip(), config(), pool)?;
+//! let card = Card::new()?;
+//! let pool = card.memory().pool(kpps_netstack::buffers_needed(&config()), 2048, None)?;
+//! let device = kpps_driver::probe(card.platform(), Card::CHIP, config(), pool)?;
 //! let (nic, interrupt) = Nic::new(device, Offload::ALL, &SIGNAL);
 //! // In the interrupt handler: `interrupt.handle()`. In `main`: `embassy_net::new(nic, …)`.
 //! assert!(nic.fault().is_none() && !interrupt.handle());

@@ -1,37 +1,20 @@
-//! e1000 cards under the network stack of an end station: one frame at a time for the stack, bursts for the
-//! card.
+#![doc = include_str!("../README.md")]
 //!
-//! Small stacks ask for one frame, answer it, and ask for the next. An [`Endpoint`] takes received frames out
-//! of the ring in bursts and hands them out one by one, in the buffers that the card filled. It lends driver
-//! buffers to write frames into, and announces all of them with one tail write ([`Endpoint::flush`]).
+//! # How it works
+//!
+//! Small stacks ask for one frame, answer it, and ask for the next. An [`Endpoint`] reaps received frames in
+//! bursts and hands them out one by one. It lends buffers of the driver to write frames into, and announces
+//! all of them with one tail write ([`Endpoint::flush`]), the doorbell.
 //!
 //! The card computes checksums where it can ([`Offload`]). A received frame that the card did not check, or
 //! calls bad, is checked in software. A stack that leaves checking to the card never sees an unchecked frame.
 //!
-//! Nothing on the packet path allocates, waits or reads a register. The crate is `no_std`.
+//! Nothing on the packet path allocates, waits or reads a register.
 //!
 //! # Features
 //! - `smoltcp`: cards as devices of [smoltcp](https://docs.rs/smoltcp), in module `smoltcp`.
 //! - `segmentation`: the same, and the card cuts large TCP segments.
 //! - `embassy`: cards as drivers of [embassy-net](https://docs.embassy.dev/embassy-net), in module `embassy`.
-//!
-//! ```
-//! use kpps_conformance::{Fixture, ModelFixture}; // A modelled card with a cable.
-//! use kpps_driver::{Chip, Config, probe};
-//! use kpps_netstack::{Endpoint, Offload, buffers_needed};
-//!
-//! let config = Config::kpps();
-//! let mut fixture = ModelFixture::new(Chip::I82540em)?;
-//! let pool = fixture.buffers(buffers_needed(&config), 2048)?;
-//! let device = probe(fixture.platform(), fixture.chip(), config, pool)?;
-//! let mut endpoint = Endpoint::new(device, Offload::ALL);
-//! endpoint.look_after()?;
-//! if let Some(slot) = endpoint.transmit() {
-//!     slot.consume(60, |frame| frame.fill(0xff));
-//! }
-//! endpoint.flush();
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

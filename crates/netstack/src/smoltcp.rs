@@ -7,19 +7,20 @@
 //! register.
 //!
 //! With the feature `segmentation`, the card cuts large TCP segments if it can and the driver's buffers hold
-//! two frames or more (16384 bytes are a good size). `examples/smoltcp_echo.rs` is a whole program.
+//! two frames or more (16384 bytes are a good size). `examples/smoltcp_echo.rs` in the source tree is a whole
+//! program.
 //!
 //! ```
-//! use kpps_conformance::{Fixture, ModelFixture};
-//! use kpps_driver::{Chip, probe};
+//! use kpps_driver::fake::Card;
+//! use kpps_driver::probe;
 //! use kpps_netstack::{Offload, buffers_needed, smoltcp::Nic};
 //! use smoltcp::iface::{Config, Interface, SocketSet};
 //! use smoltcp::time::Instant;
 //!
 //! let config = kpps_driver::Config::kpps();
-//! let mut fixture = ModelFixture::new(Chip::I82540em)?;
-//! let pool = fixture.buffers(buffers_needed(&config), 2048)?;
-//! let device = probe(fixture.platform(), fixture.chip(), config, pool)?;
+//! let card = Card::new()?;
+//! let pool = card.memory().pool(buffers_needed(&config), 2048, None)?;
+//! let device = probe(card.platform(), Card::CHIP, config, pool)?;
 //! let mut nic = Nic::new(device, Offload::ALL);
 //! let mut interface = Interface::new(Config::new(nic.hardware_address()), &mut nic, Instant::ZERO);
 //! let mut sockets = SocketSet::new(Vec::new());

@@ -1,39 +1,37 @@
-//! A driver's environment: device registers, memory that the device can reach, a clock, packet buffers.
+#![cfg_attr(any(feature = "std", not(doctest)), doc = include_str!("../README.md"))]
 //!
-//! The driver is generic over these traits and does not know its environment: *cost follows the interface*.
-//! On real hardware [`Registers::read`] is a load from BAR 0, and `sync_for_cpu` does nothing. On QEMU's test
-//! socket a read is a message. In the simulator a read costs bus time, and `sync_for_cpu` charges cache
-//! misses.
+//! # Why five traits
 //!
-//! [`wrap`] has wrappers for any implementation: one counts accesses, one traces them, one injects faults.
-//! With the feature `std`, `memory` has the memory itself: rings and pools of buffers at
-//! known bus addresses.
+//! The crate `virtio-drivers` has two: `Hal` for memory, whose functions have no object, and `Transport` for
+//! registers. With `Hal` a program has one platform, and the driver needs `unsafe` to reach memory. Here a
+//! program may have many platforms, each with a state of its own (a simulation, a test), and the driver has
+//! no `unsafe`. So each of the five is an object with an owner:
+//!
+//! - [`Registers`] is cloned by control and queues, which take it to other cores. Wrappers ([`wrap`]) need
+//!   only this trait, and work on every platform.
+//! - [`DmaMemory`] is words that the device may write at any time (atomics); a [`Buffer`] is bytes that
+//!   either the device or the CPU has (slices). A ring is freed when its queue is dropped, and nobody reaches
+//!   a buffer while the device has it.
+//! - [`BufferSource`] is apart from [`Platform`], because the consumer of frames chooses it, not the author
+//!   of the platform: a kernel's allocator, or a pool. Each queue has a handle of its own, so it takes a
+//!   buffer without a lock. A queue with header split has two sources.
+//!
+//! A single trait would have the other four as associated types, with the same methods.
+//!
+//! # Costs and promises
+//!
+//! The driver does not know its environment: *cost follows the interface*. On real hardware
+//! [`Registers::read`] is a load from BAR 0, and `sync_for_cpu` does nothing. On QEMU's test socket a read is
+//! a message. In the simulator a read costs bus time, and `sync_for_cpu` charges cache misses.
 //!
 //! Only `memory` uses `unsafe`. One promise is the implementor's: [`DmaMemory::words`] is memory that the
 //! device sees at [`DmaMemory::bus`]. Breaking it makes the *device* misbehave, not Rust, because the words
 //! are atomics.
-//!
-//! ```
-//! use kpps_platform::wrap::{Counting, Counts};
-//! use kpps_platform::Registers;
-//!
-//! /// A window without a device: registers read as all ones.
-//! struct Gone;
-//! impl Registers for Gone {
-//!     fn read(&self, _: u32) -> u32 {
-//!         u32::MAX
-//!     }
-//!     fn write(&self, _: u32, _: u32) {}
-//! }
-//!
-//! let counts = Counts::new();
-//! let window = Counting::new(Gone, &counts);
-//! assert_eq!(window.read(0x0008), u32::MAX);
-//! assert_eq!((counts.reads(), counts.writes()), (1, 0));
-//! ```
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 
+#[cfg(feature = "std")]
+pub mod fake;
 #[cfg(feature = "std")]
 #[allow(unsafe_code)]
 pub mod memory;
