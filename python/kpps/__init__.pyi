@@ -36,16 +36,16 @@ def curve(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
     set: _Pairs | None = None,
+    driver: _Values | None = None,
     load: _Values | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -58,26 +58,26 @@ def curve(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
     duration: _Value | None = None,
     drain: _Value | None = None,
-    dut: _Value | None = None,
     watch: _Values | None = None,
+    dut: _Value | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     metrics: _Value | None = None,
     max_loss: _Value | None = None,
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -95,17 +95,17 @@ def curve(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
-        load (LOAD,…): Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default: 100kpps..100%/100kpps; on ports and guests from 10kpps up in growing steps, on ports to the first load that is too high for the tester]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
+        load (LOAD,…): Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default: 100kpps..100%/100kpps; on ports and guests, growing steps from 10kpps; on ports, the last step is the first load that the tester cannot sustain]
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
         size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64; with app= vlan-route: 68]
@@ -117,26 +117,26 @@ def curve(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
         duration (TIME): How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        dut (NAME): The name of the device under test, for the results
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that watch= covers the whole path
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -154,18 +154,18 @@ def grid(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     set: _Pairs | None = None,
-    load: _Value | None = None,
     vary: _Pairs | None = None,
+    load: _Value | None = None,
     shard: _Value | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -178,22 +178,22 @@ def grid(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
     duration: _Value | None = None,
     drain: _Value | None = None,
-    dut: _Value | None = None,
     watch: _Values | None = None,
+    dut: _Value | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     metrics: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -215,18 +215,18 @@ def grid(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
-        load (LOAD): The offered load [default: 100%]
         vary (PARAMETER=VALUES): A parameter and its values; the last one given is the horizontal axis of maps
+        load (LOAD): The offered load [default: 100%]
         shard (NUMBER/OF): Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -239,22 +239,22 @@ def grid(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
         duration (TIME): How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        dut (NAME): The name of the device under test, for the results
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -279,16 +279,16 @@ def transmit(
     checksum: _Value | None = None,
     vlan_insertion: _Value | None = None,
     segments: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     set: _Pairs | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     size: _Value | None = None,
     duration: _Value | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Measure the highest transmit rate of each driver.
@@ -296,19 +296,19 @@ def transmit(
     Args:
         fragments (BUFFERS): Number of buffers in which the stack hands over a frame [default: 1]
         coalesce (True or False): Let the driver copy the fragments into one buffer
-        checksum (none|cpu|card): What computes the UDP checksum: none (the datagrams have none), cpu or card [default: none]
-        vlan_insertion (none|cpu|card): What inserts the VLAN tag: none (the frames have none), cpu or card [default: none]
+        checksum (none|cpu|card): Place where the UDP checksum is computed: none (the datagrams have none), cpu or card [default: none]
+        vlan_insertion (none|cpu|card): Place where the VLAN tag is inserted: none (the frames have none), cpu or card [default: none]
         segments (SEGMENTS): Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames are TCP segments [default: 1]
-        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: morris2000-sender]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
+        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: morris2000-sender]
+        driver (DRIVER,…): Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those that the machine's profile names, and that fit its chip and stack]
         size (SIZE): Frame size in bytes with FCS [default: 64]
         duration (TIME): How long to measure, in virtual time [default: 50ms]
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -317,17 +317,17 @@ def scale(
     seed: _Value | None = None,
     machine: _Value | None = None,
     nic: _Value | None = None,
-    set: _Pairs | None = None,
     cpu_counts: _Values | None = None,
     shared_lines: _Value | None = None,
+    set: _Pairs | None = None,
     load: _Value | None = None,
-    size: _Value | None = None,
     flows: _Value | None = None,
+    size: _Value | None = None,
     duration: _Value | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Measure packets per second against CPUs, with receive side scaling, and find the limit.
@@ -336,28 +336,28 @@ def scale(
         seed (SEED): Seed of everything random; equal seeds give equal results [default: 1]
         machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rss]
         nic (NIC): The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
-        set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         cpu_counts (COUNTS): Numbers of simulated CPUs: `1,2,4` or `1..8` [default: from 1 to all of the machine]
         shared_lines (LINES): Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket that all flows share [default: 0]
+        set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         load (LOAD): The offered load [default: 100%]
-        size (SIZE): Frame size in bytes with FCS [default: 64]
         flows (FLOWS): Number of UDP flows in the load [default: 256]
+        size (SIZE): Frame size in bytes with FCS [default: 64]
         duration (TIME): How long each trial is measured, after a warm-up of the same length, in virtual time [default: 10ms]
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
 def profile(
     *,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
+    set: _Pairs | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
-    set: _Pairs | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     load: _Value | None = None,
     size: _Value | None = None,
     duration: _Value | None = None,
@@ -369,18 +369,18 @@ def profile(
     """Show where the CPU time of driver and kernel goes, by function and level.
 
     Args:
-        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rdr2007]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: the first that the machine's profile names]
+        set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
-        set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
+        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rdr2007]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: the first that the machine's profile names]
         load (LOAD): The offered load [default: 100%]
         size (SIZE): Frame size in bytes with FCS [default: 64; with app= vlan-route: 68]
         duration (TIME): How long to measure, in virtual time [default: 50ms]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -391,18 +391,18 @@ def trace(
     cards: _Value | None = None,
     window: _Value | None = None,
     columns: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     set: _Pairs | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     load: _Value | None = None,
     size: _Value | None = None,
     duration: _Value | None = None,
+    timeline: _Value | None = None,
+    pcap: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    timeline: _Value | None = None,
-    pcap: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Trace transactions on the bus, frames on the wire and register accesses under load.
@@ -413,18 +413,18 @@ def trace(
         cards (CARDS): Number of cards under load; each interrupts one of the machine's CPUs, in turn [default: 1]
         window (FROM..TO): Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
         columns (COLUMNS): Width of a plot in columns [default: 100]
-        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rdr2007-pci]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file [default: linux-2.6.12-e1000]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
+        machine (MACHINE): The machine: a name (`kpps list machines`) or a .toml file [default: rdr2007-pci]
+        driver (DRIVER,…): The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file [default: linux-2.6.12-e1000]
         load (LOAD): Frames offered to each port, per second or as a share of the line rate [default: 1Mpps]
         size (SIZE): Frame size in bytes with FCS [default: 64]
         duration (TIME): How long to trace, in virtual time, from the first frame on; at most 10s [default: 3ms]
-        results (FILE): Write the results as a JSON document to this file
-        csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
         timeline (FILE): Write interrupts and register accesses as comma-separated values to this file
         pcap (FILE): Write the frames on the first card's wire to this file (pcap)
+        results (FILE): Write the results as a JSON document to this file
+        csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -432,15 +432,15 @@ def ndr(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -453,21 +453,21 @@ def ndr(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
+    bisection: bool | None = None,
+    pdr_loss: _Value | None = None,
     min: _Value | None = None,
     max: _Value | None = None,
     precision: _Value | None = None,
-    pdr_loss: _Value | None = None,
-    bisection: bool | None = None,
     max_time: _Value | None = None,
     duration: _Value | None = None,
     drain: _Value | None = None,
-    dut: _Value | None = None,
     watch: _Values | None = None,
+    dut: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
@@ -477,8 +477,8 @@ def ndr(
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -496,15 +496,15 @@ def ndr(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -517,32 +517,32 @@ def ndr(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
+        bisection (True or False): Search by plain bisection, too
+        pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
         min (LOAD): The lowest load to try [default: 1kpps]
         max (LOAD): The highest load to try [default: 100%]
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
-        pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
-        bisection (True or False): Search by plain bisection, too
         max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
         duration (TIME): Length of one trial [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        dut (NAME): The name of the device under test, for the results
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that watch= covers the whole path
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -560,15 +560,15 @@ def sizes(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -581,27 +581,27 @@ def sizes(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
+    pdr_loss: _Value | None = None,
     min: _Value | None = None,
     max: _Value | None = None,
     precision: _Value | None = None,
-    pdr_loss: _Value | None = None,
     max_time: _Value | None = None,
     duration: _Value | None = None,
     drain: _Value | None = None,
-    dut: _Value | None = None,
     watch: _Values | None = None,
+    dut: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
     resume: _Value | None = None,
     metrics: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -619,15 +619,15 @@ def sizes(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -640,27 +640,27 @@ def sizes(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
+        pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
         min (LOAD): The lowest load to try [default: 1kpps]
         max (LOAD): The highest load to try [default: 100%]
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
-        pdr_loss (SHARE): Loss ratio of the PDR [default: 0.5%]
         max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
         duration (TIME): Length of one trial [default: 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        dut (NAME): The name of the device under test, for the results
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -678,15 +678,15 @@ def rfc2544(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     set: _Pairs | None = None,
     bidirectional: bool | None = None,
     replies: bool | None = None,
@@ -699,30 +699,30 @@ def rfc2544(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
+    test: _Values | None = None,
+    quick: bool | None = None,
+    repeat: _Value | None = None,
     min: _Value | None = None,
     max: _Value | None = None,
     precision: _Value | None = None,
     max_time: _Value | None = None,
-    test: _Values | None = None,
-    repeat: _Value | None = None,
-    quick: bool | None = None,
     duration: _Value | None = None,
     drain: _Value | None = None,
-    dut: _Value | None = None,
-    watch: _Values | None = None,
     reset: _Value | None = None,
+    watch: _Values | None = None,
+    dut: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
     resume: _Value | None = None,
     metrics: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -740,15 +740,15 @@ def rfc2544(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         bidirectional (True or False): Offer the same load from the second port to the first, too
         replies (True or False): As bidirectional=, and the second port replies: it sends to the addresses and ports from which each flow arrives there, as a NAT or a stateful firewall between them needs
@@ -761,30 +761,30 @@ def rfc2544(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
+        test (TEST,…): Only these tests, by the names below; throughput is always measured, because the others need it [default: all]
+        quick (True or False): Trials of 1 s, and three of each
+        repeat (TIMES): Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back 50; with quick= 3]
         min (LOAD): The lowest load to try [default: 1kpps]
         max (LOAD): The highest load to try [default: 100%]
         precision (SHARE): Distance of the two bounds at which the search ends, as a share of the upper bound [default: 0.5%]
         max_time (TIME): End a search after this much time, when its trial has ended, and print the bounds that are known then. The limit holds for each frame size, and separately for bisection= [default: 20min]
-        test (TEST,…): Only these tests, by the names below; throughput is always measured, because the others need it [default: all]
-        repeat (TIMES): Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back 50; with quick= 3]
-        quick (True or False): Trials of 1 s, and three of each
         duration (TIME): Length of one trial [default: 60s; with quick= 1s; in the simulator 50ms of virtual time]
         drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
-        dut (NAME): The name of the device under test, for the results
-        watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
         reset (COMMAND): Command for the shell that resets the device under test
+        watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -817,7 +817,7 @@ def compare(
         quantity (NAME,…): Compare only quantities whose name contains this: fewer comparisons need fewer repetitions
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -829,7 +829,7 @@ def merge(
     """Merge files of resume= into one: the shares of a grid that several machines measured.
 
     Args:
-        into (INTO): The journal to add to, made if missing
+        into (INTO): The journal to add to, which is created if it does not exist
         journals (JOURNAL): The journals whose results are added: files of resume=
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
@@ -846,7 +846,7 @@ def calibrate_host(
     to: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
-    """Find what a frame and an interrupt cost on a machine, from curves measured on it, for the simulator.
+    """Find the costs of a frame and an interrupt on a machine, from curves measured on it, for the simulator.
 
     Args:
         curves (FILE[,PATH=VALUE…]): Documents of `kpps curve`, each with the settings that the machine had
@@ -856,8 +856,8 @@ def calibrate_host(
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        to (FOLDER): Write host.toml, stack.toml and machine.toml into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
+        to (FOLDER): Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -865,15 +865,15 @@ def trial(
     *,
     ports: _Values | None = None,
     testbed: _Values | None = None,
+    seed: _Value | None = None,
     clock: _Value | None = None,
     driver_module: _Value | None = None,
     noise: bool | None = None,
-    seed: _Value | None = None,
-    machine: _Value | None = None,
     chip: _Value | None = None,
-    driver: _Values | None = None,
     app: _Value | None = None,
     one_way: bool | None = None,
+    machine: _Value | None = None,
+    driver: _Values | None = None,
     set: _Pairs | None = None,
     load: _Value | None = None,
     shape: _Value | None = None,
@@ -888,9 +888,9 @@ def trial(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
-    vlan: _Values | None = None,
     encap: _Values | None = None,
     template: _Value | None = None,
+    vlan: _Values | None = None,
     gateway: _Values | None = None,
     dst_mac: _Value | None = None,
     replay: _Value | None = None,
@@ -898,23 +898,23 @@ def trial(
     loop: _Value | None = None,
     map: _Values | None = None,
     duration: _Value | None = None,
-    drain: _Value | None = None,
     interval: _Value | None = None,
-    dut: _Value | None = None,
+    drain: _Value | None = None,
     watch: _Values | None = None,
+    dut: _Value | None = None,
+    capture: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    capture: _Value | None = None,
     metrics: _Value | None = None,
+    calibration: _Values | None = None,
+    strict: bool | None = None,
     max_loss: _Value | None = None,
     min_rate: _Value | None = None,
     max_p99: _Value | None = None,
     max_unexplained: _Value | None = None,
-    max_shortfall: _Value | None = None,
     retries: _Value | None = None,
-    calibration: _Values | None = None,
-    strict: bool | None = None,
+    max_shortfall: _Value | None = None,
     service: _Value | None = None,
     ring: _Value | None = None,
     cpus: _Value | None = None,
@@ -932,15 +932,15 @@ def trial(
     Args:
         ports (PORT,PORT): The two ports, with the device under test between them
         testbed (NAME,…): Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as machine=, driver=, app=; the driver is kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that delivers this rate; PORT,PORT as ports= [default: the simulator]
+        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
         clock (CLOCK): With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall [default: instructions]
         driver_module (FILE.ko): With lab: load this module in place of the kernel's own driver
         noise (True or False): With known:RATE: one second in twenty loses up to 2000 frames more
-        seed (SEED): Seed of everything random in the simulator and of noise=; equal seeds give equal results [default: 1]
-        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
         chip (CHIP): The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
-        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         app (APP): Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of both directions together [default: a receiver on one card]
         one_way (True or False): With app=: offer the whole load to the first card, and nothing to the second
+        machine (MACHINE): The simulated machine: a name (`kpps list machines`) or a .toml file [default: morris2000; with app=: lunz2003]
+        driver (DRIVER,…): The driver preset: a name (`kpps list drivers`) or a .toml file [default: kpps]
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows them); with lab: a setting of the guest, as linux.RxIntDelay=100
         load (LOAD): Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2 (500MbpsL1), or max: as fast as the port takes them [required without replay=, which has the times of the capture]
         shape (SHAPE): Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the load [default: constant]
@@ -955,9 +955,9 @@ def trial(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
-        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
-        encap (LAYERS[,LAYERS]): What the frames of both ports are in, or of each, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
+        encap (LAYERS[,LAYERS]): Encapsulation of the frames of both ports, or one value for each port, the first port's first: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
         template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
+        vlan (ID[,ID]): VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
         gateway (ADDRESS[,ADDRESS]): Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour discovery [default: the other port]
         dst_mac (MAC): MAC address that the first port sends to [default: the second port's, or the gateway's]
         replay (FILE): Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
@@ -965,23 +965,23 @@ def trial(
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
         map (OLD=NEW,…): Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same length; checksums follow
         duration (TIME): How long frames are sent [default: 2s; with replay= as long as the capture; in the simulator 50ms of virtual time]
-        drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
         interval (TIME): Keep also the results of each interval of this length: rates, losses, latencies. If there would be more than 3600 intervals, they are made longer
-        dut (NAME): The name of the device under test, for the results
+        drain (TIME): How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
         watch (PLACE,…): Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and bridges of its own namespace by itself
+        dut (NAME): The name of the device under test, for the results
+        capture (FILE): Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng), each with a comment that says why; at most 1000 of each kind and direction
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        capture (FILE): Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng), each with a comment that says why; at most 1000 of each kind and direction
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         metrics (ADDRESS): Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+        calibration (FILE,…): The limits of the sending ports: results of `kpps calibrate`, one file for each direction
+        strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
         max_loss (SHARE): End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
         min_rate (RATE): End with exit code 1 if fewer frames per second are delivered, all directions together
         max_p99 (TIME): End with exit code 1 if 99 % of the frames take longer: 100us
-        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at no known place; 0 is for a path that watch= shows as a whole
-        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
+        max_unexplained (SHARE): End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that watch= covers the whole path
         retries (TIMES): How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up [default: 2, and 0 for trials of more than 1min]
-        calibration (FILE,…): What the sending ports can send: results of `kpps calibrate`, one file for each direction
-        strict (True or False): If the load is above the calibration, send nothing and end with exit code 1
+        max_shortfall (SHARE): A trial is no measurement of the device under test if the tester did not send in time, or did not take in, more than this share of the frames [default: 0.1%]
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1017,7 +1017,7 @@ def calibrate(
         duration (TIME): How long each rate is sent [default: 1s]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1034,6 +1034,7 @@ def send(
     rewrite: bool | None = None,
     stream: _Value | None = None,
     size: _Value | None = None,
+    dst_mac: _Value | None = None,
     src: _Value | None = None,
     dst: _Value | None = None,
     ipv6: bool | None = None,
@@ -1042,10 +1043,9 @@ def send(
     flows: _Value | None = None,
     dscp: _Value | None = None,
     ttl: _Value | None = None,
+    template: _Value | None = None,
     vlan: _Value | None = None,
     encap: _Values | None = None,
-    template: _Value | None = None,
-    dst_mac: _Value | None = None,
     replay: _Value | None = None,
     speed: _Value | None = None,
     loop: _Value | None = None,
@@ -1070,6 +1070,7 @@ def send(
         rewrite (True or False): Build each frame anew, byte by byte, as an application would; otherwise only the tag is written
         stream (NUMBER): Number of the stream, in the tags [default: 0]
         size (SIZE|MIX): Frame size in bytes with FCS; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers, or sizes with weights as 64:7,570:4,1518:1 [default: 64]
+        dst_mac (MAC): MAC address to send to [default: 02:00:00:00:00:02; with replay= those of the capture]
         src (ADDRESSES): Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port answers for them [default: 198.18.0.1]
         dst (ADDRESSES): Destination addresses. In a trial the receiving port answers for them [default: 198.19.0.2]
         ipv6 (True or False): Use IPv6, between the benchmark addresses 2001:2:0:1::1 and 2001:2:0:2::2 if no others are given; frames have at least 84 bytes with FCS
@@ -1078,10 +1079,9 @@ def send(
         flows (FLOWS): Number of UDP flows, in turns: source ports count up first, then source addresses, destination addresses, destination ports [default: all flows of the given ranges]
         dscp (NUMBERS): Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are the same in every run
         ttl (NUMBERS): TTL or hop limit of the frames [default: 64]
+        template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
         vlan (ID): VLAN of the frames, 1 to 4094
         encap (LAYERS): What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges
-        template (PACKET): Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or the text itself). Its payload ends with the tester's tag; checksums are corrected. src= and the like replace its addresses and ports
-        dst_mac (MAC): MAC address to send to [default: 02:00:00:00:00:02; with replay= those of the capture]
         replay (FILE): Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without tags, at the times of the capture, or with load= at that rate. With dst_mac=, or in trials gateway=, Ethernet addresses are replaced: the port's own is the source, the given one the destination
         speed (FACTOR): Replay this much faster: 2x, 0.5x [default: 1x]
         loop (TIMES): Send the capture this many times, one after the other [default: 1; with duration= or count=: until that ends it]
@@ -1089,7 +1089,7 @@ def send(
         duration (TIME): Stop after this time [default: 2s, or none with count=]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1118,7 +1118,7 @@ def count(
         duration (TIME): Stop after this time [default: 2s]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         expect (FRAMES): Number of test frames that must arrive, each once, in order, unchanged; otherwise the exit code is 1
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
@@ -1188,10 +1188,10 @@ def lab(
     load: _Value | None = None,
     quick: bool | None = None,
     duration: _Value | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels.
@@ -1211,48 +1211,48 @@ def lab(
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: max]
         quick (True or False): Take at most three minutes: one round, short windows; whatever does not fit is left out
         duration (TIME): How long each workload is measured [default: 200ms; by the wall clock 1s]
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
 def audit(
     *,
     bus: _Value | None = None,
-    max: _Pairs | None = None,
     under_test: _Values | None = None,
     workload: _Values | None = None,
     kernel: _Value | None = None,
     driver_module: _Value | None = None,
     chip: _Value | None = None,
     set: _Pairs | None = None,
-    load: _Value | None = None,
     count: _Value | None = None,
+    load: _Value | None = None,
     duration: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
+    max: _Pairs | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Count what unmodified drivers in QEMU guests do to our model of their card, for each frame.
 
     Args:
         bus (BUS): The bus's profile (`kpps list buses`) [default: pci-32-33]
-        max (NAME=VALUE): End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
         under_test (NAME,…): Drivers: kpps, linux, dpdk [default: kpps,linux,dpdk]
         workload (WORKLOAD,…): Workloads: transmit, receive, loop, forward, bridge [default: transmit,receive,loop,forward,bridge]
         kernel (NAME|FOLDER): The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder with your own vmlinux and modules [default: linux-6.1]
         driver_module (FILE.ko): Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
-        chip (CHIP): The chip's profile (`kpps list chips`), but for the 82542 [default: 82540em]
+        chip (CHIP): The chip's profile (`kpps list chips`), except for the 82542 [default: 82540em]
         set (PATH=VALUE): Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver), sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256, dpdk.ring=256 [default of both rings: 2048]
+        count (FRAMES): Count this number of frames instead
         load (LOAD): Load that is offered for receive, forward and bridge: 400kpps, …, or max [default: 1kpps]
-        count (FRAMES): Count so many frames instead
         duration (TIME): How long each workload is counted [default: 2s]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
+        max (NAME=VALUE): End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1274,7 +1274,7 @@ def conformance(
         chip (CHIP): The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb or 82574l; QEMU has 82540em, 82544, 82545em and 82574l [default: 82540em]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1290,7 +1290,7 @@ def device_list(
     Args:
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1359,7 +1359,7 @@ def forward(
         duration (TIME): Stop after this time [default: run until Ctrl-C]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1386,7 +1386,7 @@ def bridge(
         duration (TIME): Stop after this time [default: run until Ctrl-C]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1415,7 +1415,7 @@ def route(
         duration (TIME): Stop after this time [default: run until Ctrl-C]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1450,7 +1450,7 @@ def nat(
         duration (TIME): Stop after this time [default: run until Ctrl-C]
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         service (polling|napi|kpps): How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left; `kpps` adapts to the load and sleeps when idle [default: kpps]
         ring (DESCRIPTORS): Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit on locked memory allows no more]
         cpus (LIST): CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all CPUs those on which little runs]
@@ -1467,10 +1467,10 @@ def study(
     seeds: _Value | None = None,
     drawn: _Value | None = None,
     set: _Pairs | None = None,
+    resume: _Value | None = None,
     results: _Value | None = None,
     csv: _Value | None = None,
     report: _Value | None = None,
-    resume: _Value | None = None,
     progress: _Progress = None,
 ) -> Result:
     """Check the claims of papers in the simulator.
@@ -1484,10 +1484,10 @@ def study(
         seeds (FIRST..LAST): Draw the random machines with these seeds instead
         drawn (SEED): Print the constants of the random machine with this seed; nothing is measured
         set (PATH=VALUE): Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME` shows them); *1.1 multiplies its own
+        resume (FILE): Keep every measurement in this file, which is created if it does not exist, and do not repeat measurements of the same system that it has
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
-        resume (FILE): Keep every measurement in this file, and do not repeat those that it has of the same system; made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1506,12 +1506,12 @@ def simulate_faults(
 
     Args:
         worlds (WORLDS): Number of random worlds [default: 200]
-        trace (True or False): Print the last thousand events of the world of seed=. If it fails, kpps looks for the smallest world that fails in the same way, and prints its events
+        trace (True or False): Print the last thousand events of the world of seed=. If it fails, kpps searches for the smallest world that fails in the same way, and prints its events
         seed (SEED): The seed of the first world [default: 1]
         duration (TIME): Run worlds for this long (60s) instead of a fixed number
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """
 
@@ -1533,6 +1533,6 @@ def profiles(
         toml (True or False): Print the profile as a .toml file, to be changed and given in its place
         results (FILE): Write the results as a JSON document to this file
         csv (FILE|-): Write the results as comma-separated values to this file; `-` is standard output
-        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is made if missing
+        report (FILE|FOLDER): Write an HTML page: to this file if its name ends in .html, otherwise into this folder, which is created if it does not exist
         progress: True for a bar by tqdm, or a function that is called with the number of trials done, of how many (None if it is not known), and what is measured now
     """

@@ -59,7 +59,7 @@ fn what_cannot_be_calibrated_is_said_in_one_line() {
     std::fs::write(here.join("no.json"), "{}").unwrap();
     for (words, says) in [
         ("calibrate-host nothing.json", "kpps: nothing.json: No such file"),
-        ("calibrate-host no.json", "kpps: no.json: no document of `kpps curve --results`"),
+        ("calibrate-host no.json", "kpps: no.json: no document of `kpps curve`"),
         ("calibrate-host no.json --driver kpps,rdr", "kpps: give one driver here"),
     ] {
         let output = kpps(here, words);

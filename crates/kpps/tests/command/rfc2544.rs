@@ -106,7 +106,7 @@ fn rfc2544_says_what_it_found_and_what_it_could_not_do() {
     for said in [
         "trials of 1 s: RFC 2544 asks for 60 s",
         "64 B: no recovery: this testbed cannot change its load",
-        "64 B: no reset: give the command",
+        "64 B: no reset: no command was given",
         "1518 B: no back-to-back frames: nothing is lost at the highest load",
     ] {
         assert!(departures.contains(said), "{said}: {departures}");

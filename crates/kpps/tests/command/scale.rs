@@ -31,8 +31,8 @@ fn it_says_where_more_cpus_bring_nothing_and_why() {
 fn bad_input_is_one_clear_line_and_exit_code_2() {
     for (arguments, says) in [
         (&["--cpu-counts", "9"][..], "1 to 8"),
-        (&["--cpu-counts", "0"], "no numbers above 0"),
-        (&["--cpu-counts", "many"], "no numbers above 0"),
+        (&["--cpu-counts", "0"], "no list of numbers above 0"),
+        (&["--cpu-counts", "many"], "no list of numbers above 0"),
         (&["--nic", "8139"], "known are 82576"),
         (&["--machine", "evans2005-xp"], "Linux 2.4 and 2.6"),
         (&["--machine", "morris2000"], "no rate-limited NIC"),

@@ -94,7 +94,7 @@ fn claims_are_told_and_a_page_is_written() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(here.path().join("all/studies.html")).unwrap();
     for words in [
-        "What was reproduced",
+        "Reproduced and missed claims",
         "href=\"evans2005.html\"",
         "Predicted blind: 2 of 2 results were right",
         "id=\"M4\"",

@@ -4,7 +4,7 @@ use crate::format::{kpps, list};
 use kpps_results::Trial;
 use kpps_results::grid::{Cell, Grid};
 
-/// The mark of a rate or loss of the long run, where queues grew while it was measured.
+/// The mark of a rate or loss of the long run, where queues grew during the measurement.
 pub(super) const GREW: &str = "*";
 /// The most cells that a sentence names.
 const NAMED: usize = 3;
@@ -51,7 +51,7 @@ pub(super) fn grew(grid: &Grid) -> Option<String> {
         [first, ..] => format!("In {} cells, first at {first},", cells.len()),
     };
     Some(format!(
-        "{at} queues grew while it was measured: marked with {GREW} is what is sustained. Measure longer."
+        "{at} queues grew during the measurement: cells marked with {GREW} show the sustained rate. Measure longer."
     ))
 }
 
@@ -155,7 +155,8 @@ pub(super) mod tests {
     fn cells_in_which_queues_grew_are_named() {
         assert_eq!(grew(&grid()), None);
         let one = grew(&growing(&[1])).unwrap();
-        let (at, rest) = ("driver kpps, driver.rx_ring 16, load 200000", "queues grew while it was measured");
+        let (at, rest) =
+            ("driver kpps, driver.rx_ring 16, load 200000", "queues grew during the measurement");
         assert!(one.starts_with(&format!("At {at} {rest}")), "{one}");
         let several = grew(&growing(&[1, 2, 3, 5])).unwrap();
         assert!(several.starts_with(&format!("In 4 cells, first at {at}, {rest}")), "{several}");
