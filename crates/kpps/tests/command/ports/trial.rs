@@ -234,7 +234,7 @@ fn replays_that_make_no_sense_are_refused() {
         (&["--bidirectional"][..], "one way"),
         (&["--size", "128"], "--size"),
         (&["--flows", "3"], "--flows"),
-        (&["--load", "max"], "needs --duration"),
+        (&["--load", "max"], "needs a duration"),
         (&["--load", "1kpps", "--speed", "2x"], "--speed"),
     ] {
         let output = kpps_trial(&net, &[&["--replay", file.to_str().unwrap()], more].concat());

@@ -67,7 +67,7 @@ fn a_user_has_rings_for_the_memory_that_he_may_lock() {
     ends(guest, 0, &user(8192, &format!("forward {} {} --duration 300ms", ports[0], ports[1])));
     let told = ends(guest, 2, &user(8192, &format!("{send} --ring 2048")));
     assert!(
-        told.contains("`--ring 256` needs less, or `sudo prlimit --memlock=unlimited --pid $$`"),
+        told.contains("a ring of 256 descriptors needs less, or `sudo prlimit --memlock=unlimited --pid $$`"),
         "{told}"
     );
     // Nothing does with so little, and a smaller ring is no advice.
