@@ -5,7 +5,7 @@
 //! register, every burst on the bus and every breach of the manual is counted.
 //!
 //! - [`Cards`]: models on their cables, as a state machine without threads and without QEMU. Of one card:
-//!   [`pci`], its configuration space; [`memory`], the guest's memory; [`rules`], the prohibitions for
+//!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the prohibitions for
 //!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
 //! - [`Plan`]: drivers and workloads in turns; the document [`kpps_results::audit::Audit`].

@@ -18,7 +18,7 @@ pub struct Card(Arc<Function>);
 
 impl Card {
     /// Opens the card at `address`, which must be bound to the domain's backend
-    /// ([`devices::bind`]).
+    /// (`devices::bind`).
     ///
     /// Receiver, transmitter and interrupts are off afterwards.
     ///

@@ -181,7 +181,7 @@ impl fmt::Display for Sent {
 /// ns from one card to the next, the longest time in us between two refills, and the cards' PCI addresses.
 ///
 /// # Errors
-/// Words that are not so, and those of [`Source`].
+/// Words that are not so, and those of `Source`.
 pub fn run(words: &[String], go_on: impl FnMut() -> bool) -> Result<Sent, Error> {
     let bad = || Error::BadSpec(words.join(" "));
     let [frame, apart, refill, addresses @ ..] = words else { return Err(bad()) };

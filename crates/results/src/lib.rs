@@ -6,7 +6,7 @@
 //! of all of them.
 //!
 //! The crate `measure` makes documents, the crate `report` shows them. Nothing here reads a clock or the
-//! state of the machine: equal results give equal bytes. [`file`] keeps them, and other files that are
+//! state of the machine: equal results give equal bytes. [`mod@file`] keeps them, and other files that are
 //! written as a whole.
 //!
 //! ```

@@ -22,7 +22,7 @@
 //! missing. An app of kpps reports its own losses at such a socket (`kpps_ports::told`).
 //!
 //! Counters of queues, backlogs and IP also count frames of others. Where the kernel reports which frames of
-//! the trial it dropped ([`kernel_drops`]), its report counts: see [`Accounts`].
+//! the trial it dropped (`kernel_drops`), its report counts: see [`Accounts`].
 
 mod kernel_drops;
 

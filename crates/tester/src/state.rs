@@ -212,7 +212,7 @@ impl TrialState {
     }
 
     /// Changes the load of each direction to this rate in frames per second, which is above 0. Senders take
-    /// notice some moments later. Returns false, and changes nothing, after [`MOST_CHANGES`].
+    /// notice some moments later. Returns false, and changes nothing, after `MOST_CHANGES`.
     pub fn change_rate(&self, pps: f64) -> bool {
         if self.rate_pps() == Some(pps) {
             return true;

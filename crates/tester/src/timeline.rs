@@ -2,7 +2,7 @@
 //!
 //! A frame belongs to the interval in which it was sent, at the receiver too, which reads that time from its
 //! tag. So the losses of an interval are exact, however long frames are on their way. Counters of ports
-//! belong to the interval in which they were read, some moments after they counted; [`series`] allows for
+//! belong to the interval in which they were read, some moments after they counted; `series` allows for
 //! that.
 //!
 //! Memory is limited however long a trial is: where there would be more than [`MOST`] intervals, each two
@@ -47,7 +47,7 @@ impl Point {
 }
 
 /// A distribution of latencies in little memory: a word for each bucket with frames in it, the shortest times
-/// first. The bucket's number is in the upper bits, its frames in the lower [`FRAMES_BITS`].
+/// first. The bucket's number is in the upper bits, its frames in the lower `FRAMES_BITS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies(Vec<u64>);
 

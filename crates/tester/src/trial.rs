@@ -96,7 +96,7 @@ pub struct DirectionOutcome {
     /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
     /// port counts it.
     pub overflow: Option<u64>,
-    /// When frames were lost last ([`Arrivals::last_gap`]).
+    /// When frames were lost last (`Arrivals::last_gap`).
     pub last_gap: Option<Duration>,
     /// Times from sending to receiving.
     pub latency: Latency,

@@ -5,7 +5,7 @@
 //! (`netisr`) takes them from there to the [`Handler`]. Frames that leave go through the device's transmit
 //! queue, which drops them while it is full; the driver moves frames from there into its ring when one is
 //! queued and when its card has sent some. A process that sends into a full queue gets `ENOBUFS`, and no
-//! wake-up when there is space again ([`process`]). With [`polling`] the clock serves the device instead of
+//! wake-up when there is space again (`process`). With `polling` the clock serves the device instead of
 //! its interrupt.
 
 mod polling;

@@ -3,7 +3,7 @@
 //!
 //! - [`Cache`], [`Kernel`], [`Userland`]: the files to boot, fetched through apt once and kept.
 //! - [`Guest`]: a PC with [`Card`]s. It runs commands; its cables end at hubs or at the host
-//!   ([`Wire`](crate::Wire)).
+//!   ([`Wire`]).
 //!
 //! QEMU emulates the CPU (TCG) and has no line rate: rates above 1.488 Mpps are those of the emulation.
 

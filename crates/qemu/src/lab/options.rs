@@ -116,7 +116,7 @@ pub enum Machine {
     Iommu,
 }
 
-/// Frames from within the guest's own time: virtio cards that send by a timer ([`source`](super::source)).
+/// Frames from within the guest's own time: virtio cards that send by a timer (`source`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paced {
     /// The hub that they send to.

@@ -485,8 +485,8 @@ impl Forwarding {
     /// Whether a load (its times aside) makes transmit queues time out: stopped, with nothing sent, for
     /// longer than the kernel's limit of seconds.
     ///
-    /// Nothing is scaled. The load is on for [`WATCH_MS`]. If no queue has then been stopped for
-    /// [`SUSPECT_MS`] or more, stops end by themselves, many times within that time, and none will last for
+    /// Nothing is scaled. The load is on for `WATCH_MS`. If no queue has then been stopped for
+    /// `SUSPECT_MS` or more, stops end by themselves, many times within that time, and none will last for
     /// seconds. Otherwise the machine runs on until the limit is over, or the queue goes on.
     pub fn watchdogs(&self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Watchdogs, TrialError> {
         self.check_load(load)?;
