@@ -22,7 +22,8 @@ use std::time::Duration;
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
 several trials, which together take up to 21 times --duration. At least half of that time must agree, so one
-disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). A trial does not count if the
+disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). On ports and in guests the last
+of them takes 11 times --duration: a shaper's bucket hides less from it. A trial does not count if the
 tester could not send or take in its frames: the search goes on below that load. A load is that of one
 direction; with --app of both together. --min-rate bounds the NDR, --max-loss and --max-p99 the trials at
 it.")]

@@ -64,7 +64,9 @@ impl Range {
 
     /// The goals NDR and PDR, with trials of this length; a PDR allows this loss ratio.
     pub fn goals(&self, trial: Duration, pdr_loss: f64) -> [(&'static str, Goal); 2] {
-        let goal = Goal { width: self.precision, ..Goal::NDR }.with_trials_of(trial.as_secs_f64());
+        // Trials last whole milliseconds.
+        let trial_s = (trial.as_secs_f64() * 1e3).round().max(1.0) / 1e3;
+        let goal = Goal { width: self.precision, ..Goal::NDR }.with_trials_of(trial_s);
         [("NDR", goal), ("PDR", Goal { loss_ratio: pdr_loss, ..goal })]
     }
 }
@@ -83,7 +85,11 @@ pub fn search(
     let (min_pps, max_pps, allowed_by) = range.allowed(runner.allowed(), line_pps, sizes)?;
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
-    let confirmed = |goal: Goal| if runner.shows_all_queues() { goal } else { goal.confirmed() };
+    // No bound can be confirmed if an operator does not allow so long a trial.
+    let confirmed = |goal: Goal| match goal.confirmed() {
+        confirmed if !runner.shows_all_queues() && runner.allows(confirmed.confirm_s) => confirmed,
+        _ => goal,
+    };
     let goals: Vec<_> = goals.iter().map(|(name, goal)| (*name, confirmed(*goal))).collect();
     let mut search = Search::new(goals.iter().map(|(_, goal)| *goal).collect(), min_pps, max_pps);
     let time = |search: &Search| search.trials().iter().map(|(_, trial)| trial.seconds).sum::<f64>();
@@ -279,17 +285,23 @@ mod tests {
     #[derive(Default)]
     struct Weak {
         allowed_pps: Option<f64>,
+        longest: Option<Duration>,
     }
 
     impl Testbed for Weak {
         fn allowed(&self) -> Option<AllowedLoad> {
             Some(AllowedLoad { pps: self.allowed_pps?, port: "h1/packet:eth1".into() })
         }
+        fn longest_trial(&self) -> Option<Duration> {
+            self.longest
+        }
         fn line_rate_pps(&self, _: Size) -> f64 {
             1.4e6
         }
         fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
             assert!(self.allowed_pps.is_none_or(|pps| load.offered_pps <= pps), "not allowed");
+            let is_allowed = |longest: Duration| u128::from(load.duration_ms) <= longest.as_millis();
+            assert!(self.longest.is_none_or(is_allowed), "{} ms are not allowed", load.duration_ms);
             let seconds = f64::from(load.duration_ms) / 1e3;
             let of = |pps: f64| (pps * seconds) as u64;
             let (due, sent) = (of(load.offered_pps), of(load.offered_pps.min(2e5)));
@@ -313,11 +325,25 @@ mod tests {
         max_time: Duration::from_secs(60),
     };
 
+    /// A long trial confirms a bound only where the operator allows one.
+    #[test]
+    fn an_operators_limit_on_the_duration_is_kept() {
+        for (longest_s, long_trials) in [(5, 0), (60, 1)] {
+            let weak = Weak { allowed_pps: Some(5e4), longest: Some(Duration::from_secs(longest_s)) };
+            let mut runner = runner_of(weak);
+            let goals = [("NDR", Goal::NDR)];
+            let (found, end) = search(&mut runner, &Mix::fixed(Size::MIN), &goals, &RANGE).unwrap();
+            assert!(end.is_ok() && found.complete, "{end:?}");
+            let long = found.trials.iter().filter(|trial| trial.seconds > 1.0).count();
+            assert_eq!(long, long_trials, "up to {longest_s} s");
+        }
+    }
+
     /// The search goes up to the permitted load, and says whose limit that is.
     #[test]
     fn an_operators_limit_is_the_highest_load() {
         let of = |allowed_pps| {
-            let mut runner = runner_of(Weak { allowed_pps: Some(allowed_pps) });
+            let mut runner = runner_of(Weak { allowed_pps: Some(allowed_pps), longest: None });
             search(&mut runner, &Mix::fixed(Size::MIN), &[("NDR", Goal::NDR)], &RANGE)
         };
         let (document, end) = of(5e4).unwrap();

@@ -101,6 +101,11 @@ impl<'r> Runner<'r> {
         self.testbed.shows_all_queues()
     }
 
+    /// Whether operators allow a trial of this length, in s.
+    pub(crate) fn allows(&self, seconds: f64) -> bool {
+        self.testbed.longest_trial().is_none_or(|longest| seconds <= longest.as_secs_f64())
+    }
+
     /// One trial of the measurement with this name; of an earlier run if there is one.
     ///
     /// # Errors

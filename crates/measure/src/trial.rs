@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use kpps_frames::{Mix, Size};
 use kpps_results::Trial;
 use kpps_results::detail::LatencyRange;
+use std::time::Duration;
 
 /// How long frames of the measured time may still arrive after it, in ms.
 pub const AFTERWARDS_MS: u32 = 20;
@@ -187,6 +188,10 @@ pub trait Testbed {
     /// Then a search needs no long trials to find loads that only buffers carry.
     fn shows_all_queues(&self) -> bool {
         false
+    }
+    /// The longest trial that the operators of its ports allow; `None` without a limit.
+    fn longest_trial(&self) -> Option<Duration> {
+        None
     }
     /// The loads in frames per second that later trials will have, where they are known: a testbed may
     /// prepare for them. Other loads are still possible.

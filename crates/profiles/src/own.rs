@@ -276,7 +276,7 @@ mod tests {
         let changed = error(set("driver.service.napi.weight", 64.into()));
         assert!(changed.contains(replace), "{changed}");
         assert!(read("whole.toml").get::<Driver>().is_ok());
-        let typo = "there is no entry 'service.nappi'; those of service are polling, napi";
+        let typo = "there is no entry 'service.nappi'; the entries of service are polling, napi";
         for wrong in [read("typo.toml"), set("driver.service.nappi.weight", 64.into())] {
             let wrong = error(wrong);
             assert!(wrong.contains(typo), "{wrong}");

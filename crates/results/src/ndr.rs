@@ -78,7 +78,7 @@ pub struct SearchGoal {
     pub loss_ratio: f64,
     /// Share of the time at a load that may be of high loss.
     pub exceed_ratio: f64,
-    /// Largest distance of the bounds, relative to the upper one.
+    /// Largest distance of the loads of both bounds, relative to the upper one.
     pub width: f64,
     /// Length of a trial, in s.
     pub trial_s: f64,

@@ -108,6 +108,10 @@ impl Testbed for PortsTestbed {
         self.tester.allowed(self.bidirectional)
     }
 
+    fn longest_trial(&self) -> Option<Duration> {
+        self.tester.longest_trial(self.bidirectional)
+    }
+
     fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
         self.mix = mix.cloned();
         Ok(())

@@ -824,6 +824,13 @@ impl Tester {
             .min_by(|a, b| a.pps.total_cmp(&b.pps))
     }
 
+    /// The longest trial that operators of the sending ports allow; `None` without a limit.
+    pub(crate) fn longest_trial(&self, bidirectional: bool) -> Option<Duration> {
+        let senders = if bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        let longest = senders.iter().map(|port| port.allowed().duration).min();
+        longest.filter(|longest| *longest < Duration::MAX)
+    }
+
     fn read_clocks(&mut self) -> Result<[Reading; 2], Trouble> {
         let [a, b] = &mut self.ports;
         Ok([a.read_clock()?, b.read_clock()?])

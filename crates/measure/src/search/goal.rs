@@ -41,13 +41,15 @@ impl Goal {
     ///
     /// The burst that the bucket of a shaper allows when a trial begins passes at any rate, and so do the
     /// frames that fit into a buffer. That hides a load that is too high from trials of the usual length,
-    /// less the longer they are. But a long trial also meets more of the events that lose a few frames now
-    /// and then, and a single event must not decide. So of two such trials the trial that lost less counts; a
-    /// second trial is made only after a loss.
+    /// less the longer they are. But a long trial also meets more of the events that lose frames now and
+    /// then, and a single event must not decide. So the best of three such trials counts; one is enough if it
+    /// had no loss and was not disturbed.
     #[must_use]
     pub fn confirmed(self) -> Self {
         let longest_s = self.longest_s();
-        Self { confirm_s: if longest_s > self.trial_s { longest_s } else { 0.0 }, ..self }
+        // Trials last whole milliseconds.
+        let confirm_s = (longest_s * 1e3 * (1.0 + SLACK)).floor() / 1e3;
+        Self { confirm_s: if confirm_s > self.trial_s { confirm_s } else { 0.0 }, ..self }
     }
 
     /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is
@@ -85,7 +87,8 @@ impl Goal {
         }
     }
 
-    /// The longest trial, in s. It decides a load by itself, whatever its loss.
+    /// The longest trial, in s: long enough to decide a load by itself. Its loss does not, if such trials
+    /// [confirm](Self::confirmed) bounds.
     pub fn longest_s(&self) -> f64 {
         let exceeds = (self.sum_s * self.exceed_ratio / self.trial_s).floor() + 1.0;
         self.enough_s().max(exceeds * self.trial_s)
@@ -102,22 +105,30 @@ impl Goal {
         longest.is_some_and(|trial| !trial.is_steady() && self.is_low(trial).is_none())
     }
 
-    /// The outcome of the [confirming](Self::confirmed) trials of a load.
+    /// The outcome of the [confirming](Self::confirmed) trials of a load: of the trial that carried most. A
+    /// loss beyond the goal in all of them, by more than bounds may be apart, refutes the load.
     ///
-    /// A loss beyond the goal of at most the width of the bounds lowers the bound by as much. A larger one
-    /// refutes it. Trials that the tester limits say nothing; if all are of that kind, no more can be
-    /// learned.
+    /// If the tester limits all of them, the load that they really carried is known all the same.
     fn confirmed_by<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Confirmation {
         let long: Vec<_> = trials.into_iter().filter(|trial| self.is_confirming(trial)).collect();
-        let of_the_device = long.iter().filter(|trial| trial.limit().is_none());
-        let beyond = |trial: &&Trial| (trial.exact_loss_ratio() - self.loss_ratio).max(0.0);
-        let best = of_the_device.map(|trial| (beyond(trial), trial.sent_share()));
-        match best.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((0.0, sent_share)) => Confirmation::Sustained { share: sent_share },
+        let beyond = |trial: &Trial| (trial.exact_loss_ratio() - self.loss_ratio).max(0.0);
+        let carried = |trial: &Trial| {
+            let sent_share = if trial.limit().is_none() {
+                trial.sent_share()
+            } else {
+                trial.sent as f64 / trial.due() as f64
+            };
+            sent_share * (1.0 - beyond(trial))
+        };
+        let of_the_device = || long.iter().filter(|trial| self.is_low(trial).is_some());
+        let share = long.iter().map(|trial| carried(trial)).fold(0.0, f64::max);
+        let is_clean =
+            of_the_device().any(|trial| beyond(trial) == 0.0 && carried(trial) >= 1.0 - self.width);
+        match of_the_device().map(|trial| beyond(trial)).reduce(f64::min) {
+            _ if is_clean => Confirmation::Sustained { share },
             _ if long.len() < CONFIRMING => Confirmation::Open,
-            Some((beyond, _)) if beyond > self.width => Confirmation::Refuted,
-            Some((beyond, sent_share)) => Confirmation::Sustained { share: sent_share * (1.0 - beyond) },
-            None => Confirmation::Sustained { share: 1.0 },
+            Some(beyond) if beyond > self.width => Confirmation::Refuted { share },
+            _ => Confirmation::Sustained { share },
         }
     }
 
@@ -141,16 +152,28 @@ impl Goal {
     /// The share of a load that its confirming trials carried, if it has been confirmed; otherwise 1.
     pub fn sustained_share<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         match self.confirmed_by(trials) {
-            Confirmation::Sustained { share } => share,
-            Confirmation::Open | Confirmation::Refuted => 1.0,
+            Confirmation::Sustained { share } | Confirmation::Refuted { share } => share,
+            Confirmation::Open => 1.0,
         }
+    }
+
+    /// Whether long trials refute the load of these trials.
+    pub(super) fn is_refuted<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> bool {
+        matches!(self.confirmed_by(trials), Confirmation::Refuted { .. })
     }
 
     /// The class of a load with these trials.
     pub fn judge<'t>(&self, trials: impl IntoIterator<Item = &'t Trial> + Clone) -> Bound {
+        match self.is_refuted(trials.clone()) {
+            true => Bound::Upper,
+            false => self.judge_unrefuted(trials),
+        }
+    }
+
+    /// The same, if long trials refute no load: the device loses frames for another reason.
+    pub(super) fn judge_unrefuted<'t>(&self, trials: impl IntoIterator<Item = &'t Trial> + Clone) -> Bound {
         let confirmation = self.confirmed_by(trials.clone());
         match self.judge_by_sums(trials) {
-            _ if confirmation == Confirmation::Refuted => Bound::Upper,
             Bound::Lower if confirmation == Confirmation::Open && self.needs_confirmation() => {
                 Bound::Undecided
             }
@@ -208,11 +231,13 @@ impl Goal {
     }
 
     /// The conditional throughput at a load with these trials: the rate delivered in all trials but the
-    /// worst ones that the exceed ratio allows.
+    /// worst ones that the exceed ratio allows. Long trials with a loss are left out: they have lowered the
+    /// bound already.
     pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let full =
             |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK) && self.is_low(trial).is_some();
-        let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
+        let is_judged = |trial: &&Trial| self.is_confirming(trial) && self.is_low(trial) == Some(false);
+        let mut trials: Vec<_> = trials.into_iter().filter(full).filter(|trial| !is_judged(trial)).collect();
         trials.sort_by(|a, b| a.sustained_loss_ratio().total_cmp(&b.sustained_loss_ratio()));
         let whole = f64::max(self.sum_s, trials.iter().map(|trial| trial.seconds).sum());
         let mut left = (1.0 - self.exceed_ratio) * whole;
@@ -232,7 +257,7 @@ impl Goal {
 }
 
 /// The most trials that confirm a lower bound.
-const CONFIRMING: usize = 2;
+const CONFIRMING: usize = 3;
 
 /// The outcome of the longest trials of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,8 +266,8 @@ enum Confirmation {
     Open,
     /// This share of the load is sustained.
     Sustained { share: f64 },
-    /// The load is not sustained.
-    Refuted,
+    /// The load is not sustained, but this share of it.
+    Refuted { share: f64 },
 }
 
 /// The tolerance of sums of durations: 21 times 0.1 is not exactly 2.1.
@@ -339,7 +364,7 @@ mod tests {
         assert_eq!(Goal::NDR.is_low(&of(0, None, 5000, 0).with_overflow(None)), None);
     }
 
-    /// Three seconds without loss want a long trial; its loss decides only if a second one has it, too.
+    /// Three seconds without loss want a long trial; its loss decides only if two more have it, too.
     #[test]
     fn a_long_trial_confirms_a_lower_bound() {
         let goal = Goal::NDR.confirmed();
@@ -354,10 +379,11 @@ mod tests {
             (&[(11, 1.0, 0.0)], Bound::Undecided, true, 1.0),
             (&[short, (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
             (&[short, (1, 11.0, 0.02)], Bound::Undecided, true, 1.0),
-            (&[short, (2, 11.0, 0.02)], Bound::Upper, false, 1.0),
+            (&[short, (2, 11.0, 0.02)], Bound::Undecided, true, 1.0),
+            (&[short, (3, 11.0, 0.02)], Bound::Upper, false, 0.98),
             (&[short, (1, 11.0, 0.02), (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
-            (&[short, (1, 11.0, 0.02), (1, 11.0, 0.001)], Bound::Undecided, false, 0.999),
-            (&[(11, 1.0, 0.0), (2, 11.0, 0.001)], Bound::Lower, false, 0.999),
+            (&[short, (2, 11.0, 0.02), (1, 11.0, 0.001)], Bound::Undecided, false, 0.999),
+            (&[(11, 1.0, 0.0), (3, 11.0, 0.001)], Bound::Lower, false, 0.999),
             (&[(11, 1.0, 0.1), (1, 11.0, 0.0)], Bound::Lower, false, 1.0),
             (&[(12, 1.0, 0.1)], Bound::Upper, false, 1.0),
         ] {
@@ -373,10 +399,17 @@ mod tests {
             let trial = Trial { seconds: 11.0, sent, shortfall, delivered: sent, ..Trial::default() };
             trial.with_disturbance(Some(Disturbance { packets: disturbed, ..Disturbance::default() }), None)
         };
-        assert_eq!(goal.sustained_share([&long(110, 110)]), 0.99);
-        let limited = [long(110, 0), long(110, 0)];
-        assert_eq!(goal.confirmed_by(&limited[..1]), Confirmation::Open);
-        assert_eq!(goal.confirmed_by(&limited), Confirmation::Sustained { share: 1.0 });
+        let disturbed = [long(110, 110), long(220, 220), long(330, 330)];
+        assert_eq!(goal.confirmed_by(&disturbed[..2]), Confirmation::Open);
+        assert_eq!(goal.confirmed_by(&disturbed), Confirmation::Sustained { share: 0.99 });
+        assert_eq!(goal.sustained_share([&long(22, 22)]), 0.998);
+        let limited = [long(110, 0), long(110, 0), long(110, 0)];
+        assert_eq!(goal.confirmed_by(&limited[..2]), Confirmation::Open);
+        assert_eq!(goal.confirmed_by(&limited), Confirmation::Sustained { share: 0.99 });
+        // Their loss is the device's, whatever was not sent.
+        let lossy = Trial { delivered: 10_000, ..long(110, 0) };
+        assert!(matches!(goal.confirmed_by([&lossy; 3]), Confirmation::Refuted { .. }));
+        assert_eq!(Goal::NDR.with_trials_of(0.05075).confirmed().confirm_s, 0.558);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use known::Known;
 use goal::LEVELS;
 use kpps_results::{Limit, Trial};
 
-/// A search for several goals with trials of one length.
+/// A search for several goals, with trials of one length and longer ones that confirm.
 #[derive(Clone, Debug)]
 pub struct Search {
     goals: Vec<Goal>,
@@ -170,7 +170,10 @@ impl Search {
         let upper_pps = upper_pps.map(|load| load * self.running_share(goal, load));
         let share = |trials| f64::min(goal.sent_share(Clone::clone(&trials)), goal.sustained_share(trials));
         let sent = |load: f64| load * share(self.all_at(load));
-        let conditional = |load: f64| goal.conditional_pps(sent(load), self.all_at(load));
+        let conditional = |load: f64| {
+            let load = load * goal.sent_share(self.all_at(load));
+            goal.conditional_pps(load, self.all_at(load)).min(upper_pps.unwrap_or(f64::INFINITY))
+        };
         Found {
             lower_pps: lower_pps.map(|load| sent(load).min(upper_pps.unwrap_or(f64::INFINITY))),
             load_pps: lower_pps,
@@ -211,7 +214,21 @@ impl Search {
 
     /// The measured loads, ascending, with their classes for this target.
     fn judged(&self, target: &Goal) -> Vec<(f64, Bound)> {
-        self.loads().into_iter().map(|load| (load, target.judge(self.all_at(load)))).collect()
+        let loads = self.loads().into_iter();
+        match self.loses_at_any_load(target) {
+            true => loads.map(|load| (load, target.judge_unrefuted(self.all_at(load)))).collect(),
+            false => loads.map(|load| (load, target.judge(self.all_at(load)))).collect(),
+        }
+    }
+
+    /// Whether long trials lost too much at a load, and also at a lower load that was carried for long then.
+    /// So the loss is not that of a load which is too high: long trials refute no load.
+    fn loses_at_any_load(&self, target: &Goal) -> bool {
+        let refuted = self.loads().into_iter().filter(|load| target.is_refuted(self.all_at(*load)));
+        let refuted: Vec<f64> = refuted.collect();
+        let carried = refuted.iter().map(|load| load * target.sustained_share(self.all_at(*load)));
+        let most = carried.fold(0.0, f64::max);
+        refuted.first().is_some_and(|lowest| *lowest <= most)
     }
 
     fn bounds(&self, target: &Goal) -> (Option<f64>, Option<f64>) {
@@ -522,6 +539,73 @@ mod tests {
             assert!(has_found(&load, ndr, 0.005), "seed {seed}: {found:?}");
             assert!(found.lower_pps.unwrap() > found.load_pps.unwrap() * 0.9995, "seed {seed}: {found:?}");
             assert!(search.found(&goals[1]).done, "seed {seed}");
+        }
+    }
+
+    /// Every long trial of a slow device meets outages that cost more than bounds may be apart, at any load.
+    /// The search does not go down for that: what was carried for long bounds from below.
+    #[test]
+    fn outages_at_any_load_do_not_drive_a_search_down() {
+        for pps in [5e3, 20e3, 200e3] {
+            let goals = [Goal::NDR, Goal::PDR].map(Goal::confirmed);
+            let mut search = Search::new(goals.to_vec(), 1000.0, LINE);
+            // Every 5 s an outage of 200 ms, on the clock of the trials.
+            let mut now = 0.0;
+            while let Some(load) = search.next() {
+                let seconds = search.trial_s(load);
+                let outages = ((now + seconds) / 5.0_f64).floor() - (now / 5.0_f64).floor();
+                now += seconds;
+                let sent = (load * seconds).round();
+                let carried = sent.min((pps * seconds).round()) - outages * 0.2 * load.min(pps);
+                let counts = [sent as u64, 0, carried as u64];
+                search.add(load, Trial::new(load, seconds, counts, kpps_results::Ledger::default()).unwrap());
+                assert!(search.trials().len() < 300, "{pps}: it ends: {:?}", search.found(&goals[0]));
+            }
+            let found = search.found(&goals[0]);
+            let (lower, upper) = (found.lower_pps.unwrap(), found.upper_pps.unwrap());
+            assert!(found.done && lower <= pps + 1.0 && pps <= upper + 1.0, "{pps}: {found:?}");
+            assert!(lower > 0.93 * pps && upper < 1.02 * pps, "{pps}: {found:?}");
+        }
+    }
+
+    /// A bucket behind a tester with limits of its own: its long trials fall short, or it cannot count what
+    /// its port missed.
+    #[test]
+    fn a_bucket_is_no_capacity_for_a_tester_with_limits() {
+        for (short, unknown) in [(0.002, false), (0.0, true)] {
+            let goal = Goal::NDR.confirmed();
+            let mut search = Search::new(vec![goal], 1000.0, LINE);
+            while let Some(load) = search.next() {
+                let seconds = search.trial_s(load);
+                let due = (load * seconds).round() as u64;
+                let shortfall = if seconds > 2.0 { (due as f64 * short) as u64 } else { 0 };
+                let sent = due - shortfall;
+                let carried = sent.min((10_000.0 * seconds) as u64 + 600);
+                let counts = [sent, shortfall, carried];
+                let trial = Trial::new(load, seconds, counts, kpps_results::Ledger::default()).unwrap();
+                search.add(load, if unknown { trial.with_overflow(None) } else { trial });
+                assert!(search.trials().len() < 300, "it ends");
+            }
+            let found = search.found(&goal);
+            let lower = found.lower_pps.unwrap();
+            assert!((9_500.0..=10_060.0).contains(&lower), "{short} {unknown}: {found:?}");
+            assert!(found.upper_pps.is_none_or(|upper| upper >= 10_000.0), "{found:?}");
+            assert!(found.conditional_pps <= found.upper_pps.or(Some(f64::INFINITY)), "{found:?}");
+        }
+    }
+
+    /// A duration that is no whole number of milliseconds has trials that are.
+    #[test]
+    fn trials_of_odd_lengths_confirm() {
+        for trial_s in [0.05, 0.05075, 0.01055, 0.3, 1.0] {
+            let goal = Goal::NDR.with_trials_of((trial_s * 1e3_f64).round() / 1e3).confirmed();
+            let mut search = Search::new(vec![goal], 1000.0, LINE);
+            while let Some(load) = search.next() {
+                let ms = (search.trial_s(load) * 1e3).round();
+                search.add(load, measure_for(&mut Known::quiet(20e3), load, ms / 1e3));
+                assert!(search.trials().len() < 100, "{trial_s}: it ends");
+            }
+            assert!(search.found(&goal).done, "{trial_s}");
         }
     }
 

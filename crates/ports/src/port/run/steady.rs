@@ -338,7 +338,7 @@ mod tests {
             );
         }
         let missing = use_cpus(Some(&"4095".parse().unwrap())).unwrap_err();
-        assert!(missing.contains("CPU 4095 is not one of those that this program may use"), "{missing}");
+        assert!(missing.contains("CPU 4095 may not be used by this program"), "{missing}");
     }
 
     #[test]
