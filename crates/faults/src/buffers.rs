@@ -325,9 +325,9 @@ impl Pool {
         self.shared.outside.get()
     }
 
-    /// Buffers that no receive ring gets, because they cross 64 KiB.
-    pub(crate) fn aside(&self) -> usize {
-        self.shared.aside.borrow().len()
+    /// Whether the device cannot use some buffers of the pool, because they cross 64 KiB.
+    pub(crate) fn has_unfit(&self) -> bool {
+        self.shared.uncrossed_bytes.is_some()
     }
 
     /// Gives the buffers of this handle's stack, which may be of other pools, to their pools.

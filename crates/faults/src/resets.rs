@@ -120,7 +120,8 @@ fn receiving(port: &mut Port) {
     kept.into_iter().for_each(|buffer| port.pool.give(buffer));
     if !port.check.is_broken() && reset(port) {
         let empty = port.device.as_ref().map_or(0, |device| device.rx.empty_slots());
-        let good = empty <= port.pool.aside();
+        // A buffer across 64 KiB ends a refill: the next poll goes on.
+        let good = empty == 0 || port.pool.has_unfit();
         demand(port, good, "how many slots are empty while there are buffers");
         receive(port, number..number + 2 * size.min(FILLS) as u64, None);
     }
