@@ -231,13 +231,11 @@ impl Goal {
     }
 
     /// The conditional throughput at a load with these trials: the rate delivered in all trials but the
-    /// worst ones that the exceed ratio allows. Long trials with a loss are left out: they have lowered the
-    /// bound already.
+    /// worst ones that the exceed ratio allows.
     pub fn conditional_pps<'t>(&self, load_pps: f64, trials: impl IntoIterator<Item = &'t Trial>) -> f64 {
         let full =
             |trial: &&Trial| trial.seconds >= self.trial_s * (1.0 - SLACK) && self.is_low(trial).is_some();
-        let is_judged = |trial: &&Trial| self.is_confirming(trial) && self.is_low(trial) == Some(false);
-        let mut trials: Vec<_> = trials.into_iter().filter(full).filter(|trial| !is_judged(trial)).collect();
+        let mut trials: Vec<_> = trials.into_iter().filter(full).collect();
         trials.sort_by(|a, b| a.sustained_loss_ratio().total_cmp(&b.sustained_loss_ratio()));
         let whole = f64::max(self.sum_s, trials.iter().map(|trial| trial.seconds).sum());
         let mut left = (1.0 - self.exceed_ratio) * whole;
