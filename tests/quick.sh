@@ -18,8 +18,9 @@ fi
 echo "crates that differ from $base:" $packages
 # As `make test` compiles: each crate is checked by clippy first.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/tests/with-clippy.sh
+metadata=$(cargo metadata --format-version 1 --no-deps)
 for package in $packages; do
     # A crate of programs only has no library to test.
-    cargo metadata --format-version 1 --no-deps | grep -q "\"kind\":\[\"[a-z]*lib\"\][^}]*\"name\":\"$(echo "$package" | tr - _)\"" || continue
+    echo "$metadata" | grep -q "\"kind\":\[\"[a-z]*lib\"\][^}]*\"name\":\"$(echo "$package" | tr - _)\"" || continue
     cargo test --quiet --package "$package" --lib
 done

@@ -87,18 +87,6 @@ impl Agent {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-
-    /// The address at which it listens, in words. If only testers on this host can reach it, the text says
-    /// so.
-    pub fn place(&self) -> String {
-        let address = self.address;
-        match address.ip().is_loopback() {
-            true => {
-                format!("{address}, for testers on this host only")
-            }
-            false => address.to_string(),
-        }
-    }
 }
 
 impl Drop for Agent {

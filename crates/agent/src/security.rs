@@ -65,19 +65,12 @@ pub enum Security {
 }
 
 impl Security {
-    /// By the files that are given: a token's, or an authority's, the own certificate and its key.
+    /// A token by its file.
     ///
     /// # Errors
-    /// Neither is given, or a file cannot be read.
-    pub fn of(token: Option<&Path>, tls: [Option<&Path>; 3]) -> Result<Self, Error> {
-        match (token, tls) {
-            (Some(token), _) => Ok(Self::Token(Token::read(token)?)),
-            (None, [Some(authority), Some(certificate), Some(key)]) => Self::tls(authority, certificate, key),
-            _ => Err(Error(
-                "agent and tester must authenticate each other: give a token, or an authority, a certificate and its key"
-                    .into(),
-            )),
-        }
+    /// The file cannot be read, or holds no token.
+    pub fn token(file: &Path) -> Result<Self, Error> {
+        Ok(Self::Token(Token::read(file)?))
     }
 
     /// Certificates by their files, in PEM.

@@ -51,10 +51,17 @@ fn arranged(mut command: Command) -> Command {
 
 /// `--size` with all that it takes, and its default.
 fn with_size(arg: Arg) -> Arg {
-    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let has_mixes = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("MIX")));
-    let (one, varies) = (arg.get_value_delimiter().is_none(), arg.get_default_values().is_empty());
-    arg.help(size(help, has_mixes.then_some(one), varies))
+    if has_mixes {
+        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
+        let takes_one = arg.get_value_delimiter().is_none();
+        help += if takes_one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
+    }
+    // The default depends on the app.
+    help +=
+        if arg.get_default_values().is_empty() { " [default: 64; with --app vlan-route: 68]" } else { "" };
+    arg.help(help)
 }
 
 /// The command with its subcommands grouped by job in its help.
@@ -73,16 +80,6 @@ pub fn grouped(command: Command) -> Command {
 fn with_paragraphs(command: Command) -> Command {
     let Some(help) = command.get_after_help().map(ToString::to_string) else { return command };
     command.after_help(kpps_report::text::paragraphs(&help))
-}
-
-/// The help of `--size`: its own text, and what all commands have in common. `mix`: it also takes mixes, and
-/// whether it takes one value only. `varies`: its default depends on the app.
-fn size(mut help: String, mix: Option<bool>, varies: bool) -> String {
-    if let Some(one) = mix {
-        help += "; on ports also a mix: imix-csit, imix-trex, imix-linux, imix-routers";
-        help += if one { ", or sizes with weights as 64:7,570:4,1518:1" } else { "" };
-    }
-    help + if varies { " [default: 64; with --app vlan-route: 68]" } else { "" }
 }
 
 /// One paragraph for each group that has commands, each command with what it does.
@@ -127,6 +124,17 @@ mod tests {
         command
     }
 
+    /// The subcommands of a command, and those below them.
+    fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+        command.get_subcommands().chain(command.get_subcommands().flat_map(Command::get_subcommands))
+    }
+
+    #[test]
+    fn a_group_without_commands_is_left_out() {
+        let command = Command::new("kpps").subcommand(Command::new("lab").about("Compare drivers"));
+        assert_eq!(groups(&command), "Measure:\n  lab             Compare drivers\n\n");
+    }
+
     #[test]
     fn examples_fit_into_a_hundred_columns() {
         for command in built().get_subcommands() {
@@ -140,9 +148,7 @@ mod tests {
     #[test]
     fn flags_of_measurements_are_under_headings_and_lists_show_their_commas() {
         let (command, mut known) = (built(), Vec::new());
-        let mut all: Vec<&Command> = command.get_subcommands().collect();
-        all.extend(command.get_subcommands().flat_map(Command::get_subcommands));
-        for command in all {
+        for command in subcommands(&command) {
             let measures =
                 ["trial", "curve", "grid", "ndr", "sizes", "rfc2544"].contains(&command.get_name());
             for arg in command.get_arguments() {
@@ -201,11 +207,8 @@ mod tests {
     #[test]
     fn no_library_names_an_option() {
         let command = built();
-        let mut all: Vec<&Command> = command.get_subcommands().collect();
-        all.extend(command.get_subcommands().flat_map(Command::get_subcommands));
-        let options: BTreeSet<_> = all
-            .iter()
-            .flat_map(|it| it.get_arguments())
+        let options: BTreeSet<_> = subcommands(&command)
+            .flat_map(Command::get_arguments)
             .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
             .collect();
         // These files start other programs, or kpps in a guest, or make arguments that repeat a

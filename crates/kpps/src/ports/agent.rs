@@ -46,11 +46,16 @@ impl Credentials {
             .chain(tls_key)
             .filter_map(|path| exposed(path))
             .for_each(|line| session.tell(&line));
-        if token_file.is_none() && [tls_ca, tls_cert, tls_key].iter().any(|file| file.is_none()) {
-            let why = "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key";
-            return Err(Failure::Input(why.into()));
+        match (token_file, tls_ca, tls_cert, tls_key) {
+            (Some(token), ..) => Ok(Security::token(token)?),
+            (None, Some(authority), Some(certificate), Some(key)) => {
+                Ok(Security::tls(authority, certificate, key)?)
+            }
+            _ => Err(Failure::Input(
+                "agent and tester must authenticate each other: give --token-file FILE, or --tls-ca, --tls-cert and --tls-key"
+                    .into(),
+            )),
         }
-        Ok(Security::of(token_file.as_deref(), [tls_ca, tls_cert, tls_key].map(Option::as_deref))?)
     }
 }
 
@@ -136,13 +141,11 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let security = arguments.credentials.security(session)?;
     let agent =
         Agent::start(arguments.listen, rules, security, Clock::here().clone(), kpps_report::files::tell)?;
-    let (place, address) = (agent.place(), agent.address());
-    let wider = if address.ip().is_loopback() {
-        format!(" (--listen 0.0.0.0:{} is for others, too)", address.port())
-    } else {
-        String::new()
-    };
-    session.tell(&format!("listening on {place}{wider}"));
+    let address = agent.address();
+    let only_here = address.ip().is_loopback().then(|| {
+        format!(", for testers on this host only (--listen 0.0.0.0:{} is for others, too)", address.port())
+    });
+    session.tell(&format!("listening on {address}{}", only_here.unwrap_or_default()));
     while session.goes_on() {
         std::thread::sleep(Duration::from_millis(50));
     }

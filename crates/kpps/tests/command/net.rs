@@ -60,6 +60,11 @@ impl Net {
         command
     }
 
+    /// Whether this command line succeeds, as the system may lack what it needs.
+    pub fn can(&self, words: &str) -> bool {
+        self.0.can(words)
+    }
+
     pub fn run(&self, words: &[&str]) {
         assert!(self.command(words).status().unwrap().success(), "{words:?}");
     }

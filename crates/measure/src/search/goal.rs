@@ -112,14 +112,7 @@ impl Goal {
     fn confirmed_by<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Confirmation {
         let long: Vec<_> = trials.into_iter().filter(|trial| self.is_confirming(trial)).collect();
         let beyond = |trial: &Trial| (trial.exact_loss_ratio() - self.loss_ratio).max(0.0);
-        let carried = |trial: &Trial| {
-            let sent_share = if trial.limit().is_none() {
-                trial.sent_share()
-            } else {
-                trial.sent as f64 / trial.due() as f64
-            };
-            sent_share * (1.0 - beyond(trial))
-        };
+        let carried = |trial: &Trial| trial.sent_share() * (1.0 - beyond(trial));
         let of_the_device = || long.iter().filter(|trial| self.is_low(trial).is_some());
         let share = long.iter().map(|trial| carried(trial)).fold(0.0, f64::max);
         let is_clean =

@@ -16,8 +16,7 @@ const HELD: f64 = (1600.0 + 9000.0) / 60.0;
 #[test]
 fn rfc2544_ndr_sizes_and_curve_agree() {
     let Some(net) = Net::bridge() else { return };
-    let throttled = "tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 9000";
-    if !net.command(&throttled.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
+    if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 9000") {
         return kpps_namespaces::skip::lacks("the queueing discipline tbf");
     }
     let run = |words: &str| {

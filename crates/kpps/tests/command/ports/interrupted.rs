@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 /// Two ports with a bridge between them that carries 20.8 kpps, so that a search takes tens of trials.
 fn bridge() -> Option<Net> {
     let net = Net::bridge()?;
-    let throttled = "tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 3000";
-    if !net.command(&throttled.split(' ').collect::<Vec<_>>()).status().unwrap().success() {
+    if !net.can("tc qdisc add dev pb root tbf rate 10mbit burst 1600 limit 3000") {
         kpps_namespaces::skip::lacks("the queueing discipline tbf");
         return None;
     }
