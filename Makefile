@@ -174,7 +174,7 @@ miri: export MIRIFLAGS = -Zmiri-disable-isolation
 miri: export PROPTEST_CASES = 8
 miri: install-build-tools
 	rustup --quiet toolchain install nightly --profile minimal --component miri,rust-src
-	cargo +nightly miri test --package kpps-machine --lib memory
+	cargo +nightly miri test --package kpps-host --lib memory
 	cargo +nightly miri test --package kpps-platform --lib
 	cargo +nightly miri test --package kpps-ports --lib -- ring::
 	cargo +nightly miri test --package kpps-driver --lib -- --skip queue_limit
@@ -224,7 +224,7 @@ fit: install-build-tools
 
 # The code of the agents' protocol, from its definition.
 protocol: install-build-tools
-	cargo run --quiet --manifest-path crates/agent/generate/Cargo.toml
+	cargo run --quiet --manifest-path crates/tester/agent/generate/Cargo.toml
 
 # The checks of `test` that run nothing, except for the build of the simulator alone.
 lint: formatting other-systems

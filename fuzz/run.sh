@@ -24,7 +24,7 @@ built=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 seeds=$(mktemp -d)
 trap 'rm -rf "$seeds"' EXIT
 for target in "${targets[@]}" frames documents arguments systems; do mkdir -p "$seeds/$target"; done
-for file in ../crates/apps/tests/corpus/*.hex; do
+for file in ../crates/tester/apps/tests/corpus/*.hex; do
     # The frame is what follows the empty line.
     hex=$(sed '1,/^$/d' "$file" | tr -d ' \n' | sed 's/../\\x&/g')
     printf '%b' "$hex" > "$seeds/frames/$(basename "$file" .hex)"
@@ -47,7 +47,7 @@ for word in 100kpps 10%..100%/10% 1Mpps..2Mpps packet:eth0 vfio:00:10.0 udp:127.
     ramp:10kpps/2s 10.0.0.0/8=10.0.0.1 packet:a@10=10.0.0.1/24 'm.x > 3 && m.y == 2.0'; do
     printf '%s' "$word" > "$seeds/arguments/$(md5sum <<< "$word" | cut -c1-8)"
 done
-cp ../profiles/*/*.toml ../crates/report/tests/report/fixtures/*.json "$seeds/documents"
+cp ../profiles/*/*.toml ../crates/shared/rendering/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
 cargo build --quiet --profile fuzz --package kpps-fuzz --features libfuzzer --target "$host" --target-dir "$built"
 for target in "${targets[@]}"; do

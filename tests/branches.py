@@ -6,7 +6,7 @@ A copy of the sources says at the first time that it enters each; then the test 
 (KPPS_WORLDS worlds, 150 if it is not set). A `const fn` cannot say so, and is left out; an `if` without `else` has
 one branch here.
 
-usage: tests/branches.py [FILE…], sources from the root of the repository; without, all of crates/driver/src
+usage: tests/branches.py [FILE…], sources from the root of the repository; without, all of crates/driver/driver/src
 """
 
 import json
@@ -146,7 +146,7 @@ def write_tree(files, left_out):
             result += [text[done:at], more]
             done = at
         (TREE / path).write_text("".join(result) + text[done:])
-    for library in {pathlib.Path(*pathlib.Path(path).parts[:2]) / "src/lib.rs" for path in files}:
+    for library in {pathlib.Path(*pathlib.Path(path).parts[:3]) / "src/lib.rs" for path in files}:
         text = (TREE / library if str(library) in files else ROOT / library).read_text()
         (TREE / library).write_text(text + TELL.replace("MOST", str(len(known) + 1)))
     return known
@@ -186,7 +186,7 @@ def main():
         (TREE / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, TREE / path)
     files = files or [path for path in listed.split("\0")
-                      if re.fullmatch(r"crates/driver/src/.*\.rs", path)
+                      if re.fullmatch(r"crates/driver/driver/src/.*\.rs", path)
                       and not path.endswith(("tests.rs", "fake.rs"))]
     known, left_out = compiles(files)
     TAKEN.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ compare() {
 
 # plant NAME FILE LINE INSTEAD
 plant() {
-    local file=$copy/crates/driver/src/$2
+    local file=$copy/crates/driver/driver/src/$2
     cp "$file" "$copy/kept"
     [ "$(grep -cF -- "$3" "$file")" = 1 ] || { echo "$1: the line is not there once in $2: $3"; exit 1; }
     LINE=$3 INSTEAD=$4 awk 'index($0, ENVIRON["LINE"]) { print ENVIRON["INSTEAD"]; next } { print }' "$copy/kept" > "$file"

@@ -113,7 +113,7 @@ def write_tree(mutants, left_out):
     for number, mutant in mutants.items():
         by_file[mutant["file"]][number] = mutant
     places = {path: write_file(path, those, left_out) for path, those in by_file.items()}
-    for path in {pathlib.Path(*pathlib.Path(path).parts[:2]) / "src/lib.rs" for path in by_file}:
+    for path in {pathlib.Path(*pathlib.Path(path).parts[:3]) / "src/lib.rs" for path in by_file}:
         with open(TREE / path, "a") as file:
             file.write(CHOICE)
         if str(path) not in places:

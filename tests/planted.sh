@@ -10,7 +10,7 @@ only_lines=
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 if [ -n "$only_lines" ]; then
-    mkdir -p "$copy/crates" && cp -r crates/driver "$copy/crates"
+    mkdir -p "$copy/crates" && cp -r crates/driver/driver "$copy/crates"
 else
     git archive HEAD | tar -x -C "$copy"
 fi
@@ -32,7 +32,7 @@ fi
 plant() {
     number=$((number + 1))
     [ "$wanted" = "  " ] || [[ "$wanted" == *" $number "* ]] || return 0
-    local file=$copy/crates/driver/src/$2 times
+    local file=$copy/crates/driver/driver/src/$2 times
     cp "$file" "$copy/kept"
     times=$(grep -cF -- "$3" "$file" || true)
     if [ "$times" != 1 ]; then

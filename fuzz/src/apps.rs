@@ -1,6 +1,6 @@
 //! Bridge, router with VLANs, and NAT against arbitrary frames: no panic, every frame accounted for and none
 //! leaked, bounded work and memory, and only valid frames leave. The corpus starts with the frames in
-//! `crates/apps/tests/corpus`.
+//! `crates/tester/apps/tests/corpus`.
 #![allow(clippy::unwrap_used)]
 
 use arbitrary::Arbitrary;
@@ -62,7 +62,7 @@ const HOSTS: [[u8; 4]; 16] = [
 
 /// The invalid frames of the tests, in the order of their names.
 static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/tests/corpus");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tester/apps/tests/corpus");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let frame = |path| {

@@ -1,6 +1,6 @@
 //! Values of command lines, and expressions of studies, from arbitrary text.
 
-use kpps_measure::units::{self, Loads, Rate};
+use kpps_methods::units::{self, Loads, Rate};
 use kpps_ports::{RoutedSpec, Spec};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub fn run(text: &str) {
     }
     let _ =
         (units::size(text), units::sizes(text), units::range(text), units::factor(text), units::share(text));
-    let _ = (units::duration(text), units::short_time_ps(text), kpps_measure::bounds::loss(text));
+    let _ = (units::duration(text), units::short_time_ps(text), kpps_methods::bounds::loss(text));
     let _ = (kpps_tester::shape(text), text.parse::<kpps_tester::observe::Place>());
     if let Ok(spec) = text.parse::<Spec>() {
         let again = spec.to_string().parse::<Spec>().map(|again| again.to_string());

@@ -2,9 +2,9 @@
 //! closes after every step.
 
 use arbitrary::Arbitrary;
+use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, tctl, txcw};
 use kpps_datasheet::{Chip, Media, reg};
-use kpps_model::{BurstKind, Host, Nic, Params, Purpose};
 
 const MEMORY: usize = 1 << 18;
 const RX_RING: u32 = 0x1000;

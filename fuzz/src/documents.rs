@@ -1,17 +1,17 @@
 //! The parsers of profiles and results, and what compares and shows these, against arbitrary text.
 
-use kpps_measure::compare::{Criteria, Results, compare};
+use kpps_documents::Curve;
+use kpps_documents::calibration::Calibration;
+use kpps_documents::provenance::Published;
+use kpps_methods::compare::{Criteria, Results, compare};
 use kpps_profiles::{Kind, Profile};
-use kpps_report::{csv, html, text};
-use kpps_results::Curve;
-use kpps_results::calibration::Calibration;
-use kpps_results::provenance::Published;
+use kpps_rendering::{csv, html, text};
 
 /// Reads a text as each kind of document.
 pub fn run(document: &str) {
     for kind in Kind::ALL {
         if let Ok(profile) = Profile::parse(kind, "fuzzed", document) {
-            let _ = profile.get::<kpps_model::Params>();
+            let _ = profile.get::<kpps_card::Params>();
             let _ = profile.get::<kpps_driver::Config>();
         }
     }

@@ -1,7 +1,7 @@
 //! Journals of kept results with arbitrary contents: results that are kept afterwards, or merged from others,
 //! exist when the journal is opened again.
 
-use kpps_measure::journal::{Journal, merge};
+use kpps_methods::journal::{Journal, merge};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 

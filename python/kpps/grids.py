@@ -164,7 +164,7 @@ class Chunks:
 
 
 class Engine:
-    """Measures the cells of a grid on an executor: see crates/measure/src/grid.rs for what an engine is.
+    """Measures the cells of a grid on an executor: see crates/shared/methods/src/grid.rs for what an engine is.
 
     Args:
         words: the command line of the whole grid

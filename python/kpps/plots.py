@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .errors import InputError, needed
 
-# The series of crates/report/assets/page.css, on white.
+# The series of crates/shared/rendering/assets/page.css, on white.
 SERIES = ["#0072b2", "#d55e00", "#00875f", "#b3478a", "#a87600", "#2f8fc9", "#a32638", "#5d6269"]
 GRID, SOFT = "#eceef0", "#5d6269"
 MARKS = "osD^vPX*"

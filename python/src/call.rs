@@ -7,8 +7,8 @@ use crate::grid::InPython;
 use crate::policy;
 use crate::rows::{self, Batch};
 use kpps::{Failure, Session};
-use kpps_report::live::Progress;
-use kpps_report::{Caller, Document};
+use kpps_rendering::live::Progress;
+use kpps_rendering::{Caller, Document};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ const ROWS_OF_PAGES: usize = 3000;
 struct Taken {
     json: Result<String, String>,
     screen: String,
-    rows: kpps_report::Rows,
+    rows: kpps_rendering::Rows,
     page: Option<String>,
 }
 

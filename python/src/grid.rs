@@ -6,10 +6,10 @@
 use crate::call::{Host, in_python as failed};
 use crate::rows::{Batch, in_python};
 use kpps::Session;
-use kpps_measure::grid::{Combinations, Engine, Outcome};
-use kpps_measure::journal::Journal;
-use kpps_report::grid::outcomes;
-use kpps_results::Trial;
+use kpps_documents::Trial;
+use kpps_methods::grid::{Combinations, Engine, Outcome};
+use kpps_methods::journal::Journal;
+use kpps_rendering::grid::outcomes;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::ffi::OsString;

@@ -4,7 +4,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, NullArray, StringArray};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema};
-use kpps_report::{Column, Field, Kind, Rows};
+use kpps_rendering::{Column, Field, Kind, Rows};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

@@ -17,7 +17,7 @@ pub fn table() -> String {
 /// The JSON Schema of all documents.
 #[pyfunction]
 pub fn schema() -> String {
-    kpps_results::schema()
+    kpps_documents::schema()
 }
 
 /// Adds a command, unless it is nothing but the commands below it, and those.

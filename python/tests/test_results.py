@@ -76,7 +76,7 @@ def test_a_document_is_drawn_in_the_colours_of_its_page(curve):
 def test_the_palette_is_that_of_the_pages():
     from kpps import plots
 
-    sheet = pathlib.Path(__file__).parents[2] / "crates/report/assets/page.css"
+    sheet = pathlib.Path(__file__).parents[2] / "crates/shared/rendering/assets/page.css"
     for at, colour in enumerate(plots.SERIES):
         assert f"--s{at}: light-dark({colour}," in sheet.read_text()
 

@@ -1,0 +1,676 @@
+//! Models of cards on their cables, with everything counted that a driver does to them. A state machine: it
+//! has no clock, no thread and no QEMU.
+
+use crate::memory::Memory;
+use crate::pci::Config;
+use crate::rules::{Breach, Rules, name};
+use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
+use kpps_datasheet::reg;
+use kpps_host::bus::{self, Bus, Master, Request, What};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
+
+/// Frames that may wait in a card before its source offers another one.
+const ROOM: u64 = 4;
+/// How soon a source that waits looks again, in ps.
+const AGAIN_PS: u64 = 20_000_000;
+/// A gigabit byte in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
+const BYTE_PS: u64 = 8_000;
+const AROUND_BYTES: u64 = 8 + 4 + 12;
+
+/// The space of a card that is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The configuration space.
+    Configuration,
+    /// The registers (BAR 0).
+    Registers,
+    /// The I/O window (BAR 2).
+    Window,
+}
+
+/// The other end of a card's cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cable {
+    /// Nothing: sent frames are counted and dropped.
+    Open,
+    /// Another card.
+    To(usize),
+}
+
+/// The next frame of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A frame, which is in the buffer.
+    Frame,
+    /// No frame for now.
+    Later,
+    /// No frame follows.
+    End,
+}
+
+/// Gives the next frame into an empty buffer.
+pub type Offer = Box<dyn FnMut(&mut Vec<u8>) -> Next + Send>;
+/// Takes each frame that a card sent.
+pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
+
+/// Counts of accesses to cards, and of the cards' actions, since their creation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads of registers, by name.
+    pub reads: BTreeMap<String, u64>,
+    /// Writes of registers, by name.
+    pub writes: BTreeMap<String, u64>,
+    /// How often the interrupt line rose.
+    pub interrupts: u64,
+    /// Bursts by [`What`], as its numbers: of the cards.
+    pub bursts: [u64; What::ALL.len()],
+    /// Time in ps for which the buses were occupied, register accesses included.
+    pub bus_ps: u64,
+    /// Frames that left.
+    pub sent: u64,
+    /// Frames that were stored in the guest's memory.
+    pub stored: u64,
+    /// Frames that arrived.
+    pub arrived: u64,
+    /// Frames that cards dropped: filtered, damaged, without room.
+    pub dropped: u64,
+}
+
+impl Counts {
+    /// The counts since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
+            let rest = now.iter().map(|(name, count)| {
+                (name.clone(), count - before.get(name).copied().unwrap_or(0).min(*count))
+            });
+            rest.filter(|(_, count)| *count > 0).collect()
+        };
+        let mut bursts = self.bursts;
+        bursts.iter_mut().zip(before.bursts).for_each(|(now, before)| *now -= before);
+        Self {
+            reads: less(&self.reads, &before.reads),
+            writes: less(&self.writes, &before.writes),
+            interrupts: self.interrupts - before.interrupts,
+            bursts,
+            bus_ps: self.bus_ps - before.bus_ps,
+            sent: self.sent - before.sent,
+            stored: self.stored - before.stored,
+            arrived: self.arrived - before.arrived,
+            dropped: self.dropped - before.dropped,
+        }
+    }
+}
+
+/// The environment of a model: bus, memory and wire.
+struct Around {
+    memory: Memory,
+    bus: Bus,
+    is_master: bool,
+    bursts: [u64; What::ALL.len()],
+    aborts: u64,
+    /// Frames that have left, each with its time.
+    sent: VecDeque<(u64, Vec<u8>)>,
+}
+
+impl Host for Around {
+    fn burst(&mut self, now_ps: u64, _: BurstKind, purpose: Purpose, address: u64, bytes: u32) -> u64 {
+        let what = What::from(purpose);
+        self.bursts[what as usize] += 1;
+        self.bus.transfer(now_ps, Request { master: Master::Card(0), what, address, bytes })
+    }
+
+    fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
+        let there = self.is_master && self.memory.load(address, into);
+        self.aborts += u64::from(!there);
+        there
+    }
+
+    fn store(&mut self, address: u64, from: &[u8]) -> bool {
+        let there = self.is_master && self.memory.store(address, from);
+        self.aborts += u64::from(!there);
+        there
+    }
+
+    fn transmitted(&mut self, now_ps: u64, frame: &[u8]) {
+        self.sent.push_back((now_ps, frame.to_vec()));
+    }
+}
+
+/// Where frames for a card come from.
+struct Source {
+    offer: Offer,
+    period_ps: u64,
+    due_ps: u64,
+    frame: Vec<u8>,
+}
+
+/// A card.
+struct Card {
+    nic: Nic,
+    around: Around,
+    config: Config,
+    rules: Rules,
+    /// Accesses by offset.
+    reads: BTreeMap<u32, u64>,
+    writes: BTreeMap<u32, u64>,
+    /// IOADDR (SDM 13.2.2.1).
+    io_address: u32,
+    cable: Cable,
+    source: Option<Source>,
+    sink: Option<Sink>,
+    /// Frames on the cable to this card.
+    coming: VecDeque<(u64, Vec<u8>)>,
+    /// Before this no other frame can arrive.
+    wire_free_ps: u64,
+    /// QEMU's end of the interrupt line.
+    trigger: Option<File>,
+    /// The line's level that QEMU was sent last.
+    line: bool,
+}
+
+impl Card {
+    fn read(&mut self, now_ps: u64, offset: u32) -> u32 {
+        *self.reads.entry(offset).or_insert(0) += 1;
+        self.around.bus.register_read(now_ps, offset);
+        self.nic.read(now_ps, offset, &mut self.around)
+    }
+
+    fn write(&mut self, now_ps: u64, offset: u32, value: u32) {
+        *self.writes.entry(offset).or_insert(0) += 1;
+        self.rules.write(offset, value);
+        self.around.bus.register_write(now_ps, offset, self.nic.is_tail(offset));
+        self.nic.write(now_ps, offset, value, &mut self.around);
+    }
+
+    /// Signals a risen line to QEMU.
+    fn tell(&mut self) {
+        let line = self.nic.interrupt_line() && self.config.interrupts();
+        if line && !self.line {
+            self.signal();
+        }
+        self.line = line;
+    }
+
+    fn signal(&mut self) {
+        if let Some(trigger) = &mut self.trigger {
+            // The counter of an event file overflows after 2^64 signals.
+            let _ = trigger.write_all(&1u64.to_ne_bytes());
+        }
+    }
+
+    /// When the next frame arrives, if one is to: not while the card has no room for the source's.
+    fn arrival_ps(&self) -> Option<u64> {
+        let coming = self.coming.front().map(|(at, _)| *at);
+        let offered = self.source.as_ref().map(|source| source.due_ps);
+        let next = coming.into_iter().chain(offered).min()?;
+        Some(next.max(self.wire_free_ps))
+    }
+
+    /// Lets the next frame arrive at `at_ps`.
+    fn arrive(&mut self, at_ps: u64) {
+        let frame = match self.coming.pop_front() {
+            Some((_, frame)) => frame,
+            None => {
+                let Some(source) = &mut self.source else { return };
+                if self.nic.tally().in_fifo >= ROOM {
+                    source.due_ps = at_ps + AGAIN_PS;
+                    return;
+                }
+                source.due_ps = at_ps + source.period_ps;
+                source.frame.clear();
+                match (source.offer)(&mut source.frame) {
+                    Next::Frame => {}
+                    Next::Later => {
+                        source.due_ps = at_ps + AGAIN_PS;
+                        return;
+                    }
+                    Next::End => {
+                        self.source = None;
+                        return;
+                    }
+                }
+                source.frame.clone()
+            }
+        };
+        self.wire_free_ps = at_ps + (frame.len() as u64 + AROUND_BYTES) * BYTE_PS;
+        self.nic.frame_arrives(at_ps, &frame, &mut self.around);
+    }
+}
+
+/// Cards, numbered from 0.
+pub struct Cards {
+    cards: Vec<Card>,
+}
+
+impl Cards {
+    /// Cards with these cables and station addresses, at time 0.
+    pub fn new(params: &Params, bus: &bus::Params, cards: &[(Cable, [u8; 6])]) -> Self {
+        let card = |&(cable, mac): &(Cable, [u8; 6])| Card {
+            nic: Nic::new(params.clone(), mac),
+            around: Around {
+                memory: Memory::default(),
+                bus: Bus::new(bus.clone()),
+                is_master: false,
+                bursts: [0; What::ALL.len()],
+                aborts: 0,
+                sent: VecDeque::new(),
+            },
+            config: Config::new(params.chip),
+            rules: Rules::default(),
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            io_address: 0,
+            cable,
+            source: None,
+            sink: None,
+            coming: VecDeque::new(),
+            wire_free_ps: 0,
+            trigger: None,
+            line: false,
+        };
+        Self { cards: cards.iter().map(card).collect() }
+    }
+
+    /// The number of cards.
+    pub fn len(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cards.is_empty()
+    }
+
+    /// Runs everything up to `now_ps`, in order of time.
+    pub fn advance(&mut self, now_ps: u64) {
+        loop {
+            let arrival =
+                self.cards.iter().enumerate().filter_map(|(i, card)| Some((card.arrival_ps()?, i))).min();
+            let event = self.cards.iter().map(|card| card.nic.next_event_ps()).min().unwrap_or(u64::MAX);
+            let until = arrival.map_or(event, |(at, _)| at.min(event));
+            if until > now_ps {
+                break;
+            }
+            for card in &mut self.cards {
+                card.nic.run(until, &mut card.around);
+            }
+            if let Some((at, index)) = arrival.filter(|(at, _)| *at == until) {
+                self.cards[index].arrive(at);
+            }
+            self.route();
+        }
+        for card in &mut self.cards {
+            card.nic.run(now_ps, &mut card.around);
+            card.tell();
+        }
+    }
+
+    /// Takes sent frames to the other ends of their cables.
+    fn route(&mut self) {
+        for index in 0..self.cards.len() {
+            while let Some((at, frame)) = self.cards[index].around.sent.pop_front() {
+                if let Some(sink) = &mut self.cards[index].sink {
+                    sink(&frame);
+                }
+                if let Cable::To(other) = self.cards[index].cable
+                    && let Some(other) = self.cards.get_mut(other)
+                {
+                    other.coming.push_back((at, frame));
+                }
+            }
+        }
+    }
+
+    /// When something happens by itself next, in ps; `u64::MAX` if nothing does.
+    pub fn next_ps(&self) -> u64 {
+        let own = self.cards.iter().map(|card| card.nic.next_event_ps());
+        own.chain(self.cards.iter().filter_map(Card::arrival_ps)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Offers frames to a card from `now_ps` on, `pps` in a second; `None`: as many as the wire and the guest
+    /// take. The source waits while frames wait in the card, so that none is lost for want of room, and does
+    /// not catch up.
+    pub fn offer(&mut self, index: usize, now_ps: u64, pps: Option<f64>, offer: Offer) {
+        let period_ps = pps.map_or(0, |pps| (1e12 / pps) as u64);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.source = Some(Source { offer, period_ps, due_ps: now_ps, frame: Vec::new() });
+        }
+    }
+
+    /// Ends the frames of a source to a card.
+    pub fn end_offer(&mut self, index: usize) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.source = None;
+        }
+    }
+
+    /// Whether a source still has frames for a card.
+    pub fn is_offered(&self, index: usize) -> bool {
+        self.cards.get(index).is_some_and(|card| card.source.is_some())
+    }
+
+    /// Gives every frame that a card sends to `sink`, or drops it.
+    pub fn watch(&mut self, index: usize, sink: Option<Sink>) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.sink = sink;
+        }
+    }
+
+    // ---- What a guest does ----
+
+    /// Reads a card's space at `offset`. Bytes that do not exist are 0.
+    pub fn read(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, into: &mut [u8]) {
+        self.advance(now_ps);
+        into.fill(0);
+        let Some(card) = self.cards.get_mut(index) else { return };
+        match space {
+            Access::Configuration => {
+                let line = card.nic.interrupt_line();
+                card.config.read(offset, line, into);
+            }
+            Access::Registers => {
+                let Some(offset) = register(offset) else { return };
+                card.rules.access(offset, into.len());
+                for (part, at) in into.chunks_mut(4).zip((offset & !3..).step_by(4)) {
+                    let value = card.read(now_ps, at).to_le_bytes();
+                    let from = if at < offset { (offset - at) as usize } else { 0 };
+                    part.iter_mut().zip(&value[from..]).for_each(|(to, from)| *to = *from);
+                }
+            }
+            Access::Window => {
+                let value = match offset {
+                    0 => card.io_address,
+                    4 => register(card.io_address.into()).map_or(0, |at| card.read(now_ps, at & !3)),
+                    _ => 0,
+                };
+                into.iter_mut().zip(value.to_le_bytes()).for_each(|(to, from)| *to = from);
+            }
+        }
+        self.advance(now_ps);
+    }
+
+    /// Writes to a card's space at `offset`. Writes of registers that are not of 32 bits do nothing (SDM
+    /// 13.2), except for writes of 64 bits, which are two.
+    pub fn write(&mut self, index: usize, now_ps: u64, space: Access, offset: u64, from: &[u8]) {
+        self.advance(now_ps);
+        let Some(card) = self.cards.get_mut(index) else { return };
+        match space {
+            Access::Configuration => {
+                card.config.write(offset, from);
+                card.around.is_master = card.config.is_master();
+            }
+            Access::Registers => {
+                let Some(offset) = register(offset) else { return };
+                card.rules.access(offset, from.len());
+                if offset.is_multiple_of(4) {
+                    for (value, at) in from.chunks_exact(4).zip((offset..).step_by(4)) {
+                        card.write(now_ps, at, u32::from_le_bytes([value[0], value[1], value[2], value[3]]));
+                    }
+                }
+            }
+            Access::Window => {
+                let Ok(bytes) = <[u8; 4]>::try_from(from) else { return };
+                let value = u32::from_le_bytes(bytes);
+                match offset {
+                    0 => card.io_address = value,
+                    4 => {
+                        if let Some(at) = register(card.io_address.into()) {
+                            card.write(now_ps, at & !3, value);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.advance(now_ps);
+    }
+
+    /// Gives a card memory of the guest.
+    pub fn map(&mut self, index: usize, address: u64, bytes: u64, file: File, offset: u64) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.around.memory.map(address, bytes, file, offset);
+        }
+    }
+
+    /// Takes memory away from a card; all of it if `range` is `None`.
+    pub fn unmap(&mut self, index: usize, range: Option<(u64, u64)>) {
+        let Some(card) = self.cards.get_mut(index) else { return };
+        match range {
+            Some((address, bytes)) => card.around.memory.unmap(address, bytes),
+            None => card.around.memory.clear(),
+        }
+    }
+
+    /// Sets where the interrupt line of a card ends.
+    pub fn connect_interrupt(&mut self, index: usize, trigger: Option<File>) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.trigger = trigger;
+            card.line = false;
+            card.tell();
+        }
+    }
+
+    /// The guest has seen the interrupt. If the line is still asserted, the guest gets the interrupt again.
+    pub fn unmask_interrupt(&mut self, index: usize, now_ps: u64) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index)
+            && card.line
+        {
+            card.signal();
+        }
+    }
+
+    /// Resets a card as at power-up. Its memory and its cable stay.
+    pub fn reset(&mut self, index: usize, now_ps: u64) {
+        self.advance(now_ps);
+        let Some(card) = self.cards.get_mut(index) else { return };
+        card.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut card.around);
+        card.config = Config::new(card.nic.params().chip);
+        card.around.is_master = false;
+        card.tell();
+    }
+
+    // ---- What is known of it ----
+
+    /// The counts of all cards together up to `now_ps`.
+    pub fn counts(&mut self, now_ps: u64) -> Counts {
+        self.advance(now_ps);
+        let mut all = Counts::default();
+        for card in &self.cards {
+            for (offset, count) in &card.reads {
+                *all.reads.entry(name(*offset)).or_insert(0) += count;
+            }
+            for (offset, count) in &card.writes {
+                *all.writes.entry(name(*offset)).or_insert(0) += count;
+            }
+            let tally = card.nic.tally();
+            all.interrupts += tally.interrupts;
+            all.bursts.iter_mut().zip(card.around.bursts).for_each(|(sum, of)| *sum += of);
+            all.bus_ps += card.around.bus.busy_ps();
+            all.sent += tally.transmitted;
+            all.stored += tally.to_host;
+            all.arrived += tally.arrived;
+            all.dropped += tally.dropped.total();
+        }
+        all
+    }
+
+    /// The rules that were broken so far, on all cards together.
+    pub fn breaches(&self) -> Vec<Breach> {
+        let mut all: Vec<Breach> = Vec::new();
+        for breach in self.cards.iter().flat_map(|card| card.rules.broken(card.around.aborts)) {
+            let same = all.iter_mut().find(|it| (it.rule, &it.register) == (breach.rule, &breach.register));
+            match same {
+                Some(same) => same.count += breach.count,
+                None => all.push(breach),
+            }
+        }
+        all
+    }
+}
+
+/// The offset of a register, if there can be one.
+fn register(offset: u64) -> Option<u32> {
+    u32::try_from(offset).ok().filter(|offset| *offset < reg::WINDOW_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_datasheet::Chip;
+    use kpps_datasheet::bit::{cause, ctrl, rctl, tctl};
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
+    use std::sync::{Arc, Mutex};
+
+    const MS: u64 = 1_000_000_000;
+    const BUS: &str = "pci-32-33";
+
+    fn two(cables: [Cable; 2]) -> (Cards, File) {
+        let bus: bus::Params =
+            kpps_profiles::Profile::named(kpps_profiles::Kind::Bus, BUS).unwrap().get().unwrap();
+        let params = Params { link_ps: MS, ..Params::of(Chip::I82540em) };
+        let cards = [(cables[0], [2, 0, 0, 0, 0, 0]), (cables[1], [2, 0, 0, 0, 0, 1])];
+        let mut cards = Cards::new(&params, &bus, &cards);
+        let memory = tempfile::tempfile().unwrap();
+        memory.set_len(1 << 20).unwrap();
+        for index in 0..2 {
+            cards.map(index, 0, 1 << 20, memory.try_clone().unwrap(), 0);
+        }
+        (cards, memory)
+    }
+
+    fn set(cards: &mut Cards, index: usize, now_ps: u64, offset: u32, value: u32) {
+        cards.write(index, now_ps, Access::Registers, offset.into(), &value.to_le_bytes());
+    }
+
+    fn get(cards: &mut Cards, index: usize, now_ps: u64, offset: u32) -> u32 {
+        let mut value = [0; 4];
+        cards.read(index, now_ps, Access::Registers, offset.into(), &mut value);
+        u32::from_le_bytes(value)
+    }
+
+    /// Two cards on one cable, with rings of 8 at 0x1000 (sender) and 0x2000 (receiver).
+    fn ready() -> (Cards, File) {
+        let (mut cards, memory) = two([Cable::To(1), Cable::To(0)]);
+        for index in 0..2 {
+            cards.write(index, 0, Access::Configuration, 4, &[0x06, 0]);
+            set(&mut cards, index, 0, reg::CTRL, ctrl::SLU | ctrl::FD);
+        }
+        set(&mut cards, 0, 0, reg::TDBAL, 0x1000);
+        set(&mut cards, 0, 0, reg::TDLEN, 128);
+        set(&mut cards, 0, 0, reg::TCTL, tctl::EN);
+        set(&mut cards, 1, 0, reg::RDBAL, 0x2000);
+        set(&mut cards, 1, 0, reg::RDLEN, 128);
+        for place in 0..8u64 {
+            memory.write_all_at(&(0x8000 + place * 2048).to_le_bytes(), 0x2000 + place * 16).unwrap();
+        }
+        set(&mut cards, 1, 0, reg::RCTL, rctl::EN | rctl::UPE);
+        set(&mut cards, 1, 0, reg::RDT, 7);
+        set(&mut cards, 1, 0, reg::IMS, cause::RXT0);
+        (cards, memory)
+    }
+
+    #[test]
+    fn a_frame_goes_from_memory_to_memory_and_is_accounted() {
+        let (mut cards, memory) = ready();
+        let line = tempfile::NamedTempFile::new().unwrap();
+        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
+        let frame: Vec<u8> = (0..60).collect();
+        memory.write_all_at(&frame, 0x4000).unwrap();
+        memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000).unwrap();
+        // 60 bytes; end of packet, insert FCS, report status.
+        memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008).unwrap();
+        let before = cards.counts(100 * MS);
+        set(&mut cards, 0, 100 * MS, reg::TDT, 1);
+        cards.advance(101 * MS);
+        let counts = cards.counts(101 * MS).since(&before);
+        assert_eq!((counts.sent, counts.arrived, counts.stored, counts.dropped), (1, 1, 1, 0));
+        assert_eq!(counts.writes, [("TDT".to_owned(), 1)].into());
+        assert_eq!((counts.interrupts, counts.reads.len()), (1, 0));
+        assert_eq!(counts.bursts[What::TxDescriptorFetch as usize], 1);
+        assert_eq!(counts.bursts[What::RxWriteBack as usize], 1);
+        assert!(counts.bus_ps > 0);
+        let mut stored = [0; 60];
+        memory.read_exact_at(&mut stored, 0x8000).unwrap();
+        assert_eq!(stored[..], frame[..]);
+        let signals = || {
+            let mut bytes = Vec::new();
+            line.reopen().unwrap().read_to_end(&mut bytes).unwrap();
+            bytes.len() / 8
+        };
+        assert_eq!(signals(), 1);
+        cards.unmask_interrupt(1, 101 * MS);
+        assert_eq!(signals(), 2, "the line is still up");
+        assert_ne!(get(&mut cards, 1, 101 * MS, reg::ICR) & cause::RXT0, 0);
+        cards.unmask_interrupt(1, 101 * MS);
+        assert_eq!(signals(), 2);
+        assert_eq!(cards.breaches(), []);
+    }
+
+    #[test]
+    fn a_source_waits_for_room_and_loses_nothing() {
+        let (mut cards, _memory) = ready();
+        let mut left = 20;
+        let offer = move |frame: &mut Vec<u8>| {
+            frame.resize(60, 2);
+            left -= 1;
+            if left >= 0 { Next::Frame } else { Next::End }
+        };
+        cards.offer(1, 100 * MS, None, Box::new(offer));
+        cards.advance(200 * MS);
+        let counts = cards.counts(200 * MS);
+        assert_eq!(
+            (counts.stored, counts.arrived, counts.dropped),
+            (7, 7 + ROOM, 0),
+            "the ring has 7 places"
+        );
+        assert!(cards.is_offered(1));
+        set(&mut cards, 1, 200 * MS, reg::RDT, 6);
+        cards.advance(300 * MS);
+        assert_eq!(cards.counts(300 * MS).stored, 14);
+        set(&mut cards, 1, 300 * MS, reg::RDT, 5);
+        cards.advance(400 * MS);
+        let counts = cards.counts(400 * MS);
+        assert_eq!((counts.stored, counts.dropped, cards.is_offered(1)), (20, 0, false));
+    }
+
+    #[test]
+    fn the_i_o_window_and_odd_accesses() {
+        let (mut cards, _memory) = two([Cable::Open; 2]);
+        cards.write(0, 0, Access::Window, 0, &reg::RDTR.to_le_bytes());
+        cards.write(0, 0, Access::Window, 4, &30u32.to_le_bytes());
+        assert_eq!(get(&mut cards, 0, 0, reg::RDTR), 30);
+        let mut value = [9; 4];
+        cards.read(0, 0, Access::Window, 4, &mut value);
+        assert_eq!(value, [30, 0, 0, 0]);
+        let mut byte = [9];
+        cards.read(0, 0, Access::Registers, u64::from(reg::RDTR) + 1, &mut byte);
+        cards.write(0, 0, Access::Registers, reg::RDTR.into(), &[1, 2]);
+        assert_eq!((byte, get(&mut cards, 0, 0, reg::RDTR)), ([0], 30));
+        cards.write(0, 0, Access::Registers, u64::MAX, &[0; 4]);
+        cards.write(7, 0, Access::Registers, 0, &[0; 4]);
+        let breaches = cards.breaches();
+        assert_eq!((breaches.len(), breaches[0].count), (1, 2), "{breaches:?}");
+    }
+
+    #[test]
+    fn without_being_a_bus_master_a_card_moves_nothing() {
+        let (mut cards, _memory) = two([Cable::Open; 2]);
+        let seen = Arc::new(Mutex::new(0));
+        let count = seen.clone();
+        cards.watch(0, Some(Box::new(move |_| *count.lock().unwrap() += 1)));
+        set(&mut cards, 0, 0, reg::CTRL, ctrl::SLU | ctrl::FD);
+        set(&mut cards, 0, 0, reg::TDBAL, 0x1000);
+        set(&mut cards, 0, 0, reg::TDLEN, 128);
+        set(&mut cards, 0, 0, reg::TCTL, tctl::EN);
+        set(&mut cards, 0, 100 * MS, reg::TDT, 1);
+        cards.advance(200 * MS);
+        assert_eq!((cards.counts(200 * MS).sent, *seen.lock().unwrap()), (0, 0));
+        assert_eq!(cards.breaches()[0].rule, crate::rules::Rule::NoMemory);
+    }
+}

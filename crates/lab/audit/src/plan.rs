@@ -1,0 +1,488 @@
+//! Drivers and workloads in turns on the cards of one guest.
+
+use crate::cards::{Cable, Cards, Counts, Next};
+use crate::rules::Breach;
+use crate::serve::Server;
+use crate::traffic::Numbered;
+use kpps_documents::audit::{Accesses, Audit, Row, Violation};
+use kpps_frames::Size;
+use kpps_frames::build::Flow;
+use kpps_host::bus::{self, What};
+use kpps_methods::Observer;
+use kpps_profiles::{Kind, Profile};
+use kpps_qemu::lab::load::Rate;
+use kpps_qemu::lab::workload::{self, Backend, Driver, LOADED, OPEN, PAIR, Settings, Work};
+use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, mac, newer};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the first frame may take.
+const FIRST: Duration = Duration::from_secs(60);
+/// From the first frame to the counting.
+const SETTLE: Duration = Duration::from_millis(200);
+/// How long no frame may come until a bridge is considered empty.
+const QUIET: Duration = Duration::from_secs(2);
+/// The interval at which the cards are polled.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a count of frames may take without a frame.
+const STALLED: Duration = Duration::from_secs(30);
+/// Rings of the drivers in user space, if the chip can have them.
+const LONG_RING: u16 = 2048;
+/// The Linux driver of all chips that are modelled.
+const MODULE: Model = Model::E1000;
+
+/// The plan of an audit.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The kernel's name, or the folder that it is in.
+    pub kernel: String,
+    /// A module to load in place of the kernel's own.
+    pub driver_module: Option<PathBuf>,
+    /// The chip's profile.
+    pub chip: String,
+    /// The bus's profile.
+    pub bus: String,
+    /// The drivers.
+    pub drivers: Vec<Driver>,
+    /// The workloads.
+    pub works: Vec<Work>,
+    /// The load for workloads that receive.
+    pub rate: Rate,
+    /// How long is counted.
+    pub duration: Duration,
+    /// The number of frames to count instead.
+    pub count: Option<u64>,
+    /// Settings of drivers.
+    pub settings: Settings,
+    /// The program that is kpps in the guest.
+    pub kpps: PathBuf,
+}
+
+/// A quantity of a row, if it was observed.
+type Quantity = fn(&Row) -> Option<f64>;
+
+/// The quantities that can be bounded.
+const QUANTITIES: [(&str, Quantity); 9] = [
+    ("reads-per-frame", |row| Some(row.reads_per_frame)),
+    ("writes-per-frame", |row| Some(row.writes_per_frame)),
+    ("interrupts-per-frame", |row| Some(row.interrupts_per_frame)),
+    ("fetches-per-frame", |row| Some(row.fetches_per_frame)),
+    ("write-backs-per-frame", |row| Some(row.write_backs_per_frame)),
+    ("bus-us-per-frame", |row| Some(row.bus_us_per_frame)),
+    ("violations", |row| Some(row.violations.iter().map(|it| it.count as f64).sum())),
+    ("lost", |row| row.lost.map(|count| count as f64)),
+    ("changed", |row| row.changed.map(|count| count as f64)),
+];
+
+/// The most that a quantity may be: `reads-per-frame=0.1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    name: &'static str,
+    of: Quantity,
+    most: f64,
+}
+
+impl FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let names = || QUANTITIES.map(|(name, _)| name).join(", ");
+        let (name, most) = text
+            .split_once('=')
+            .ok_or_else(|| format!("'{text}': give NAME=VALUE; names are {}", names()))?;
+        let most = most.parse().ok().filter(|most: &f64| *most >= 0.0);
+        let most = most.ok_or_else(|| format!("'{text}': the value is no number from 0 on"))?;
+        let known = QUANTITIES.into_iter().find(|(known, _)| *known == name);
+        let (name, of) =
+            known.ok_or_else(|| format!("there is no '{name}' to bound: there are {}", names()))?;
+        Ok(Self { name, of, most })
+    }
+}
+
+impl Bound {
+    /// The quantities that exceed their bounds, in a line. A quantity that no row has exceeds every bound.
+    pub fn exceeded(&self, audit: &Audit) -> Option<String> {
+        let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
+        if seen.is_empty() {
+            let what = "no row has it; lost and changed are counted by the workload bridge only";
+            return Some(format!("{}: {what}", self.name));
+        }
+        seen.into_iter().find(|(_, value)| *value > self.most).map(|(row, value)| {
+            let Row { workload, driver, .. } = row;
+            let most = self.most;
+            format!("{workload} {driver}: {} is {value:.4}, and may be at most {most}", self.name)
+        })
+    }
+}
+
+/// A driver with a workload.
+#[derive(Clone, Copy)]
+struct Task {
+    work: Work,
+    driver: Driver,
+    backend: Backend,
+}
+
+impl Task {
+    fn name(self) -> String {
+        [self.work.name(), self.driver.name(), self.backend.name()].join(" ")
+    }
+
+    /// Frames that it has dealt with.
+    fn frames(self, counts: &Counts) -> u64 {
+        if self.work == Work::Receive { counts.stored } else { counts.sent }
+    }
+}
+
+impl Plan {
+    /// Runs all drivers with all workloads. In any case the result has the measurements so far.
+    ///
+    /// # Errors
+    /// If a kernel or package cannot be fetched, a profile is wrong, or the guest does not boot. A driver
+    /// that fails is a line in the result.
+    pub fn run(
+        &self,
+        observer: &dyn Observer,
+        go_on: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Audit> {
+        let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
+        let tasks = self.tasks();
+        observer.trials(tasks.len());
+        let (params, bus) = self.profiles()?;
+        observer.begins("fetching the kernel, the packages and a QEMU with vfio-user", None);
+        let cache = Cache::open()?;
+        let kernel = Kernel::get(&cache, &self.kernel)?;
+        let kernel = match &self.driver_module {
+            Some(path) => kernel.with_module(path, &[MODULE.name()])?,
+            None => kernel,
+        };
+        if self.drivers.contains(&Driver::Linux) {
+            kernel.modules(&[MODULE.name()])?;
+        }
+        let userland = Userland::get(&cache)?;
+        let mut options = Options::new(Machine::Plain, Vec::new());
+        options.qemu = Some(newer::get(&cache)?);
+        let mut audit = Audit {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: kernel.name.clone(),
+            kernel_version: kernel.version.clone(),
+            chip: params.chip.name().into(),
+            bus: self.bus.clone(),
+            load_pps: match self.rate {
+                Rate::Pps(pps) => Some(pps),
+                Rate::Flood => None,
+            },
+            settings: (self.driver_module.iter())
+                .map(|path| format!("driver module {}", path.display()))
+                .chain(self.settings.0.iter().map(ToString::to_string))
+                .collect(),
+            complete: true,
+            ..Audit::default()
+        };
+        // Rings as long as the chip takes, unless others are given, which come later.
+        let longest = params.chip.max_ring();
+        let rings = if longest < LONG_RING {
+            vec![format!("kpps.ring={longest}"), format!("dpdk.ring={longest}")]
+        } else {
+            vec![]
+        };
+        let rings = rings.iter().map(|ring| ring.parse()).collect::<std::result::Result<Vec<_>, String>>();
+        let settings = Settings([rings.map_err(Error::Input)?, self.settings.0.clone()].concat());
+        let dpdk = self.drivers.contains(&Driver::Dpdk);
+        let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
+        let start = || -> Result<(Guest, Server)> {
+            let cables = [Cable::Open, Cable::To(PAIR[1]), Cable::To(PAIR[0]), Cable::Open];
+            let cards: Vec<_> = cables.into_iter().enumerate().map(|(i, cable)| (cable, mac(i))).collect();
+            let server = Server::start(Cards::new(&params, &bus, &cards))?;
+            let options = Options { served: server.sockets(), ..options.clone() };
+            let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
+            guest.interruptible(go_on.clone());
+            Ok((guest, server))
+        };
+        observer.begins(&format!("booting {} with a model of the {}", self.kernel, audit.chip), None);
+        // The guest ends before what serves its cards.
+        let (mut guest, server) = start()?;
+        audit.qemu = guest.qemu_version()?;
+        let mut running = Some((guest, server));
+        for task in tasks {
+            observer.begins(&task.name(), None);
+            if running.is_none() {
+                match start() {
+                    Ok(again) => running = Some(again),
+                    Err(error) => {
+                        audit.complete = false;
+                        audit
+                            .failures
+                            .push(format!("{}: the guest does not start again: {error}", task.name()));
+                        break;
+                    }
+                }
+            }
+            let Some((guest, server)) = &mut running else { break };
+            match self.audit((guest, server), task, &settings, go_on.as_ref()) {
+                Ok(row) => {
+                    if let Some(count) = self.count.filter(|count| row.frames < *count) {
+                        let what = format!(
+                            "only {} of {count} frames, none in the last {} s",
+                            row.frames,
+                            STALLED.as_secs()
+                        );
+                        audit.failures.push(format!("{}: {what}", task.name()));
+                    }
+                    audit.rows.push(row);
+                }
+                Err(Error::Interrupted) => {
+                    audit.complete = false;
+                    break;
+                }
+                Err(error) => {
+                    audit.complete = false;
+                    audit.failures.push(format!("{}: {error}", task.name()));
+                    // A driver that still runs would disturb the next one.
+                    running = None;
+                }
+            }
+            observer.done();
+        }
+        drop(running);
+        Ok(audit)
+    }
+
+    /// Chip and bus.
+    fn profiles(&self) -> Result<(kpps_card::Params, bus::Params)> {
+        let wrong = |error: kpps_profiles::Error| Error::Input(error.to_string());
+        let params: kpps_card::Params =
+            Profile::named(Kind::Chip, &self.chip).and_then(|it| it.get()).map_err(wrong)?;
+        let why = match params.chip {
+            kpps_datasheet::Chip::I82542 => Some("its registers are not where the manual has them"),
+            chip if chip.is_pci_express() => Some("the guest's card is on PCI, and it is on PCI Express"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(Error::Input(format!("the {} cannot be audited: {why}", self.chip)));
+        }
+        let bus: bus::Params = Profile::named(Kind::Bus, &self.bus).and_then(|it| it.get()).map_err(wrong)?;
+        bus.check().map_err(Error::Input)?;
+        Ok((params, bus))
+    }
+
+    /// The requested combinations that exist.
+    fn tasks(&self) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for &work in &self.works {
+            for &driver in &self.drivers {
+                let backend = if driver == Driver::Linux { Backend::Kernel } else { Backend::Uio };
+                if workload::exists(MODULE, driver, backend, work) {
+                    tasks.push(Task { work, driver, backend });
+                }
+            }
+        }
+        tasks
+    }
+
+    /// Starts a driver, offers it frames, counts, and ends it.
+    fn audit(
+        &self,
+        (guest, server): (&mut Guest, &Server),
+        task: Task,
+        settings: &Settings,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Row> {
+        let Task { work, driver, backend } = task;
+        let breaches = server.with(|cards, _| cards.breaches());
+        let running = workload::start(guest, MODULE, driver, backend, work, settings)?;
+        let begin = server.with(Cards::counts);
+        let flow = Flow::default();
+        let numbered = Numbered::new(flow.to_mac, flow.from_mac, self.count.unwrap_or(u64::MAX));
+        if work.is_loaded() {
+            let pps = match self.rate {
+                Rate::Pps(pps) => Some(pps),
+                Rate::Flood => None,
+            };
+            let (source, sink) = (numbered.clone(), numbered.clone());
+            let fixed = workload::frame(work, Size::MIN)?;
+            server.with(|cards, now| {
+                if work == Work::Bridge {
+                    cards.watch(OPEN, Some(Box::new(move |frame| sink.returned(frame))));
+                    cards.offer(LOADED, now, pps, Box::new(move |frame| source.next(frame)));
+                } else {
+                    let offer = move |frame: &mut Vec<u8>| {
+                        frame.extend_from_slice(&fixed);
+                        Next::Frame
+                    };
+                    cards.offer(LOADED, now, pps, Box::new(offer));
+                }
+            });
+        }
+        let counted = self.count_frames(server, task, &begin, go_on);
+        server.with(|cards, _| cards.end_offer(LOADED));
+        let (lost, changed) = if work == Work::Bridge {
+            until_quiet(&numbered);
+            let ((offered, returned), (changed, out_of_order)) = (numbered.so_far(), numbered.damage());
+            (Some(offered.saturating_sub(returned)), Some(changed + out_of_order))
+        } else {
+            (None, None)
+        };
+        server.with(|cards, _| cards.watch(OPEN, None));
+        let finished = running.finish(guest);
+        let (counts, seconds) = counted?;
+        finished?;
+        let after = server.with(|cards, _| cards.breaches());
+        let violations = since(&breaches, after);
+        let row = row(task, &counts, seconds);
+        Ok(Row { lost, changed, violations, ..row })
+    }
+
+    /// Counts for the wanted time from shortly after the first frame, or for the wanted number of frames.
+    /// Returns the counts and the seconds.
+    fn count_frames(
+        &self,
+        server: &Server,
+        task: Task,
+        begin: &Counts,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Counts, f64)> {
+        let look = || {
+            std::thread::sleep(LOOK);
+            if go_on() { Ok(server.with(Cards::counts)) } else { Err(Error::Interrupted) }
+        };
+        let since = Instant::now();
+        while task.frames(&look()?) <= task.frames(begin) {
+            if since.elapsed() > FIRST {
+                let waiting_for = format!("the first frame of {}", task.name());
+                return Err(Error::Silent { seconds: FIRST.as_secs(), waiting_for, tail: String::new() });
+            }
+        }
+        if self.count.is_none() {
+            std::thread::sleep(SETTLE);
+        }
+        let from = if self.count.is_some() { begin.clone() } else { server.with(Cards::counts) };
+        let since = Instant::now();
+        let (mut last, mut progress) = (from.clone(), Instant::now());
+        loop {
+            let now = look()?;
+            let frames = task.frames(&now) - task.frames(&from);
+            let is_enough = match self.count {
+                Some(count) => frames >= count,
+                None => since.elapsed() >= self.duration,
+            };
+            if task.frames(&now) > task.frames(&last) {
+                (last, progress) = (now.clone(), Instant::now());
+            }
+            // Lost frames never arrive.
+            if is_enough || progress.elapsed() > STALLED {
+                return Ok((now.since(&from), since.elapsed().as_secs_f64()));
+            }
+        }
+    }
+}
+
+/// Waits until all frames have come back, or no more do.
+fn until_quiet(numbered: &Numbered) {
+    let (mut last, mut at) = (numbered.so_far(), Instant::now());
+    while last.0 > last.1 && at.elapsed() < QUIET {
+        std::thread::sleep(LOOK);
+        let now = numbered.so_far();
+        if now != last {
+            (last, at) = (now, Instant::now());
+        }
+    }
+}
+
+/// The breaches since `before`.
+fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
+    let new = after.into_iter().filter_map(|it| {
+        let old = before.iter().find(|old| (old.rule, &old.register) == (it.rule, &it.register));
+        let count = it.count - old.map_or(0, |old| old.count);
+        (count > 0).then(|| Violation {
+            what: it.rule.words().into(),
+            register: it.register,
+            section: it.section.into(),
+            count,
+            value: it.value,
+        })
+    });
+    new.collect()
+}
+
+/// The row of the counts.
+fn row(task: Task, counts: &Counts, seconds: f64) -> Row {
+    let frames = task.frames(counts);
+    let each = |count: u64| (count as f64 / frames.max(1) as f64 * 1e6).round() / 1e6;
+    let bursts = |all: &[What]| each(all.iter().map(|what| counts.bursts[*what as usize]).sum());
+    let mut registers = std::collections::BTreeMap::<String, Accesses>::new();
+    for (name, count) in &counts.reads {
+        registers.entry(name.clone()).or_default().reads = each(*count);
+    }
+    for (name, count) in &counts.writes {
+        registers.entry(name.clone()).or_default().writes = each(*count);
+    }
+    let tails = ["RDT", "TDT"].iter().filter_map(|name| counts.writes.get(*name)).sum();
+    Row {
+        workload: task.work.name().into(),
+        driver: task.driver.name().into(),
+        backend: task.backend.name().into(),
+        frames,
+        load_pps: if seconds > 0.0 { (frames as f64 / seconds).round() } else { 0.0 },
+        reads_per_frame: each(counts.reads.values().sum()),
+        writes_per_frame: each(counts.writes.values().sum()),
+        tails_per_frame: each(tails),
+        interrupts_per_frame: each(counts.interrupts),
+        fetches_per_frame: bursts(&[What::RxDescriptorFetch, What::TxDescriptorFetch]),
+        write_backs_per_frame: bursts(&[What::RxWriteBack, What::TxWriteBack]),
+        data_bursts_per_frame: bursts(&[What::RxData, What::TxData]),
+        bus_us_per_frame: each(counts.bus_ps / 1000) / 1000.0,
+        registers,
+        ..Row::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn bounds_name_what_they_bound() {
+        let bound = |text: &str| text.parse::<Bound>();
+        for (text, part) in [
+            ("reads", "give NAME=VALUE"),
+            ("reads=1", "there is no 'reads' to bound: there are reads-per-frame"),
+            ("lost=-1", "no number from 0 on"),
+            ("lost=nan", "no number from 0 on"),
+        ] {
+            let error = bound(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+        let row = Row { driver: "linux".into(), reads_per_frame: 0.2, ..Row::default() };
+        let audit = Audit { rows: vec![row], ..Audit::default() };
+        let message = bound("reads-per-frame=0.1").unwrap().exceeded(&audit).unwrap();
+        assert!(message.contains("linux: reads-per-frame is 0.2000"), "{message}");
+        assert_eq!(bound("reads-per-frame=0.2").unwrap().exceeded(&audit), None);
+        let none = bound("lost=0").unwrap().exceeded(&audit).unwrap();
+        assert!(none.starts_with("lost: no row has it"), "{none}");
+    }
+
+    #[test]
+    fn a_row_has_everything_for_each_frame() {
+        let mut counts = Counts {
+            reads: [("ICR".to_owned(), 5)].into(),
+            writes: [("TDT".to_owned(), 10), ("IMS".to_owned(), 5)].into(),
+            interrupts: 5,
+            bus_ps: 20_000_000,
+            sent: 10,
+            ..Counts::default()
+        };
+        counts.bursts[What::TxData as usize] = 20;
+        let task = Task { work: Work::Transmit, driver: Driver::Linux, backend: Backend::Kernel };
+        let row = row(task, &counts, 2.0);
+        assert_eq!(
+            (row.frames, row.load_pps, row.reads_per_frame, row.writes_per_frame),
+            (10, 5.0, 0.5, 1.5)
+        );
+        assert_eq!((row.tails_per_frame, row.data_bursts_per_frame, row.bus_us_per_frame), (1.0, 2.0, 2.0));
+        assert_eq!(row.registers["ICR"], Accesses { reads: 0.5, writes: 0.0 });
+    }
+}

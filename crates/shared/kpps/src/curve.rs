@@ -1,0 +1,140 @@
+//! `kpps curve`: delivered against offered packets per second.
+
+use crate::error::Failure;
+use crate::heading;
+use crate::output::{BoundArguments, Outputs, Resume};
+use crate::session::Session;
+use crate::simulator::COMPARED;
+use crate::testbed::Target;
+use clap::Args;
+use kpps_documents::{Curve, Environment};
+use kpps_frames::Mix;
+use kpps_methods::units::{self, Loads};
+use kpps_methods::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
+use kpps_rendering::live::{Progress, Source};
+use kpps_rendering::summarised;
+use std::time::{Duration, Instant};
+
+/// Arguments of `kpps curve`.
+#[derive(Args)]
+#[command(
+    mut_arg("driver", |driver| driver.help(COMPARED)),
+    after_help = "Examples:
+  kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
+  kpps curve --report curve.html --csv curve.csv
+  kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
+  kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
+  kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
+
+Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
+(lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
+lab:linux-6.1/e1000/linux/route. With --bidirectional a load is that of each direction, and results are
+of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
+)]
+pub struct Arguments {
+    /// Frame size in bytes with FCS
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
+    size: Option<Mix>,
+    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
+    /// 100kpps..100%/100kpps; on ports and guests, growing steps from 10kpps; on ports, the last step is the
+    /// first load that the tester cannot sustain]
+    #[arg(long, value_name = "LOAD,…", help_heading = heading::LOAD)]
+    load: Option<Loads>,
+    /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Option<Duration>,
+    #[command(flatten)]
+    resume: Resume,
+    #[command(flatten)]
+    outputs: Outputs,
+    #[command(flatten)]
+    bounds: BoundArguments,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// The testbed of a curve.
+struct Ready {
+    testbeds: Vec<NamedTestbed>,
+    source: Box<dyn Source>,
+    environment: Environment,
+}
+
+/// Runs `kpps curve`.
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
+    let target = &arguments.target;
+    let sizes = target.sizes(arguments.size.as_ref());
+    let mut files = arguments.outputs.open(session, "curve")?;
+    let mut resume = arguments.resume.trials(session, target.is_simulated())?;
+    let in_real_time = !target.is_simulated();
+    let Ready { mut testbeds, source, environment } = match target.kind() {
+        Kind::Simulator => simulated(target)?,
+        #[cfg(all(target_os = "linux", feature = "ports"))]
+        Kind::Guests => {
+            let (testbeds, environment) = target.open_guests()?;
+            let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
+            Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
+        }
+        _ => in_real(target, session)?,
+    };
+    kpps_methods::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
+    session.watch();
+    let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
+    let line_pps = first.points.line_rate_pps(&sizes)?;
+    let until_limit = in_real_time && arguments.load.is_none();
+    let loads = match &arguments.load {
+        Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
+        None if in_real_time => {
+            let allowed_pps = first.points.allowed().map(|allowed| allowed.pps);
+            real_loads(line_pps, allowed_pps, target.kind() == Kind::Guests)
+        }
+        None => default_loads(line_pps),
+    };
+    let load = target.load(&sizes, line_pps, arguments.duration);
+    load.check(&loads).map_err(Failure::Input)?;
+    testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
+    let environment = Environment {
+        load_layer: arguments.load.as_ref().and_then(Loads::layer),
+        ..of_frames(environment, &sizes, &load, line_pps)
+    };
+    let wanted = testbeds.len() * loads.len();
+    let began = Instant::now();
+    let what = [&environment.chip, &environment.machine].map(String::as_str);
+    let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
+    let progress = Progress::of(format!("kpps curve: {what}"));
+    progress.wants(wanted);
+    let quiet = arguments.outputs.for_machines();
+    let view = target.options.live.view(session, progress.clone(), source, quiet)?;
+    let plan =
+        Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
+    let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
+    drop(view);
+    let points: usize = series.iter().map(|s| s.points.len()).sum();
+    let results = summarised(Curve::new(environment, series, end.is_ok()));
+    files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
+    let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
+    end.map_err(|error| match error {
+        Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
+        other => other.with(&measured).into(),
+    })?;
+    resume.map_or(Ok(()), kpps_methods::resume::Resume::close)?;
+    Ok(arguments.bounds.get().curve(&results)?)
+}
+
+/// One testbed for each driver preset, in the simulator.
+fn simulated(target: &Target) -> Result<Ready, Failure> {
+    let choice = target.machine.with(None, target.top);
+    let (testbeds, environment) = choice.compared(choice.drivers(&target.machine.driver)?)?;
+    Ok(Ready { testbeds, source: Box::new(()), environment })
+}
+
+/// Two ports, or a system whose rate is known: one series.
+fn in_real(target: &Target, session: &Session) -> Result<Ready, Failure> {
+    let opened = target.open(session)?;
+    let environment = target.described(&opened);
+    let points = Points::new(opened.testbed);
+    let name = environment.machine.clone();
+    Ok(Ready { testbeds: vec![NamedTestbed { name, points }], source: opened.source, environment })
+}

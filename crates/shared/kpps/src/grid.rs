@@ -1,0 +1,204 @@
+//! `kpps grid`: one trial for each combination of parameters, on all cores.
+
+use crate::error::Failure;
+use crate::heading;
+use crate::output::{Outputs, Resume};
+use crate::package;
+use crate::session::Session;
+use crate::testbed::Target;
+use clap::Args;
+use kpps_documents::grid::{Axis, Grid};
+use kpps_frames::Mix;
+use kpps_methods::grid::{self, CellResults, Cells, Combinations, Job, Outcome, Shard, Shared};
+use kpps_methods::units::{self, Rate};
+use kpps_methods::{Observer, parameter};
+use kpps_rendering::live::{Progress, Source};
+use kpps_sim::Cell;
+use std::time::{Duration, Instant};
+
+/// Arguments of `kpps grid`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps grid --machine ols2005 --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=50%,100%
+  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
+  kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
+  kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
+
+A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
+driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
+size, driver, chip, machine, app, one-way. On ports, guests and known: testbeds the parameters are load and size,
+mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
+factor of 2.
+
+With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
+that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if all that is known
+of the ports and the device under test is. One kept cell is measured again before the others are used.")]
+pub struct Arguments {
+    /// A parameter and its values; the last one given is the horizontal axis of maps
+    #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis, help_heading = heading::LOAD)]
+    vary: Vec<Axis>,
+    /// Frame size in bytes with FCS
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
+    size: Option<Mix>,
+    /// The offered load [default: 100%]
+    #[arg(long, help_heading = heading::LOAD)]
+    load: Option<Rate>,
+    /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Option<Duration>,
+    /// Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
+    #[arg(long, value_name = "NUMBER/OF", help_heading = heading::LOAD)]
+    shard: Option<Shard>,
+    /// Measure the cells on an engine: processes, dask, dask://HOST:PORT, ray, slurm; takes kpps for Python
+    #[arg(long, value_name = "ENGINE", help_heading = heading::LOAD)]
+    on: Option<String>,
+    #[command(flatten)]
+    resume: Resume,
+    #[command(flatten)]
+    outputs: Outputs,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Axes, and outcomes of some of their cells.
+pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
+
+impl Arguments {
+    /// The settings that all cells have.
+    fn base(&self) -> Result<Cell, Failure> {
+        Ok(Cell {
+            choice: self.target.choice()?,
+            sizes: self.size.clone(),
+            offered: self.load.unwrap_or(Rate::Percent(100.0)),
+        })
+    }
+
+    /// Refuses an option whose value all cells replace.
+    fn check_options(&self) -> Result<(), Failure> {
+        let machine = &self.target.machine;
+        let is_set = |parameter: &str| machine.constants.set.iter().any(|(path, _)| path == parameter);
+        let replaced =
+            self.vary.iter().map(|axis| axis.parameter.as_str()).find(|parameter| match *parameter {
+                "load" => self.load.is_some(),
+                "size" => self.size.is_some(),
+                "machine" => machine.machine.is_some(),
+                "chip" => machine.chip.is_some(),
+                "driver" => !machine.driver.is_empty(),
+                "app" => self.target.top.app.is_some(),
+                "one-way" => self.target.top.one_way,
+                constant => is_set(constant),
+            });
+        match replaced {
+            Some(parameter) if parameter.contains('.') => Err(Failure::Input(format!(
+                "--set {parameter} has no effect: --vary {parameter} gives each cell another value"
+            ))),
+            Some(parameter) => Err(Failure::Input(format!(
+                "--{parameter} has no effect: --vary {parameter} gives each cell another value"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// How the cell at these places of the axes is measured.
+    fn job<'j>(
+        &self,
+        base: &Cell,
+        shared: Option<&'j Shared>,
+        at: &[usize],
+        go_on: &'j dyn Fn() -> bool,
+        observer: &'j dyn Observer,
+    ) -> Result<Job<'j>, String> {
+        let Cell { choice, sizes, offered } = base.at(&self.vary, at, shared.is_none())?;
+        let default = self.target.pair.size().unwrap_or(choice.default_size());
+        let sizes = sizes.unwrap_or_else(|| Mix::fixed(default));
+        let load = self.target.load(&sizes, 0.0, self.duration);
+        match shared {
+            None => choice.job((sizes, offered, load), go_on),
+            Some(shared) => shared.job((sizes, offered, load), go_on, observer),
+        }
+    }
+
+    /// The testbed that all cells share, if it is not the simulator, and its source for the live view.
+    fn shared(&self, session: &Session) -> Result<(Option<Shared>, Box<dyn Source>), Failure> {
+        if self.target.is_simulated() {
+            return Ok((None, Box::new(())));
+        }
+        let opened = self.target.open(session)?;
+        let environment = self.target.described(&opened);
+        Ok((Some(Shared::new(opened.testbed, environment)), opened.source))
+    }
+}
+
+/// Measures some cells of the simulated grid with these arguments, on this thread.
+pub fn cells(mut arguments: Arguments, cells: &[usize], session: &Session) -> Result<Outcomes, Failure> {
+    arguments.target.resolve()?;
+    let (base, all) = (arguments.base()?, Combinations::of(&arguments.vary).map_err(Failure::Input)?);
+    let go_on = || session.goes_on();
+    let outcomes = grid::outcomes(&all, cells, |at| arguments.job(&base, None, at, &go_on, &()));
+    Ok((arguments.vary, outcomes))
+}
+
+/// Runs `kpps grid`.
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    if let (Some(engine), None) = (&arguments.on, &session.engine) {
+        return Err(Failure::Input(package::hand_over(engine)));
+    }
+    arguments.target.resolve()?;
+    let arguments = &arguments;
+    let is_simulated = arguments.target.is_simulated();
+    if session.engine.is_some() && !is_simulated {
+        return Err(Failure::Input("only the simulator's cells can be measured elsewhere".into()));
+    }
+    let all = Combinations::of(&arguments.vary).map_err(Failure::Input)?;
+    kpps_methods::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
+    arguments.check_options()?;
+    let base = arguments.base()?;
+    base.check(&arguments.vary, is_simulated).map_err(Failure::Input)?;
+    let quiet = arguments.outputs.for_machines();
+    let mut files = arguments.outputs.open(session, "grid")?;
+    let (shared, source) = arguments.shared(session)?;
+    let shared = shared.as_ref();
+    let go_on = || session.goes_on();
+    // A problem that all cells share is reported before anything is measured.
+    let mut jobs = all.numbers().map(|cell| arguments.job(&base, shared, &all.at(cell), &go_on, &()));
+    let first = match jobs.next() {
+        Some(Err(problem)) => jobs.find_map(Result::ok).ok_or(problem),
+        Some(job) => job,
+        None => Err("there are no values".into()),
+    };
+    let environment = first.map_err(Failure::Input)?.environment;
+    let resume = arguments.resume.trials(session, is_simulated)?;
+    let wanted = arguments.shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
+
+    session.watch();
+    let progress = Progress::of(format!("kpps grid: {}", environment.machine));
+    let view = arguments.target.options.live.view(session, progress.clone(), source, quiet)?;
+    let (began, count) = (Instant::now(), wanted.len());
+    let job = |at: &[usize]| arguments.job(&base, None, at, &go_on, &progress);
+    let cells = Cells::new(&all, wanted, resume, shared.is_some(), &go_on, &progress);
+    let measured = match (shared, &session.engine) {
+        (Some(_), _) => cells.one_by_one(|at| arguments.job(&base, shared, at, &go_on, &progress)),
+        (None, Some(engine)) => cells.on_engine(&**engine, job),
+        (None, None) => cells.on_all_cores(job),
+    };
+    drop(view);
+    let CellResults { cells, measured, failed } = measured;
+    let grid = Grid::new(environment, arguments.vary.clone(), cells);
+    let points = grid.cells.iter().filter(|cell| cell.point.is_some()).count();
+    let found = points.checked_sub(measured).filter(|&found| found > 0);
+    let found = found.map_or_else(String::new, |found| format!(", {found} resumed"));
+    let took = began.elapsed().as_secs_f64();
+    files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
+    let done = grid.cells.len();
+    let cells = format!("{done} of {count} cells{}{}", files.kept(), arguments.resume.kept());
+    let problem =
+        grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0 && done == count);
+    let failed = failed
+        .map(|error| error.to_string())
+        .or_else(|| Some(format!("no cell could be measured: {}", problem?)));
+    match failed {
+        Some(error) => Err(Failure::Failed(format!("{error}: {cells}"))),
+        None if done == count => Ok(()),
+        None => Err(Failure::Interrupted(format!("interrupted: {cells}"))),
+    }
+}

@@ -1,0 +1,210 @@
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: their
+//! accesses to our model of a card.
+
+use crate::error::Failure;
+use crate::heading;
+use crate::output::{Outputs, Resume};
+use crate::session::Session;
+use clap::Args;
+use kpps_audit::Bound;
+use kpps_methods::units;
+use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
+use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
+use kpps_rendering::Forms;
+use kpps_rendering::live::Progress;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `kpps lab`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  kpps lab --quick                                  takes at most three minutes
+  kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
+  kpps lab --profile --workload transmit --report lab.html    where the instructions go
+  kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
+
+kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
+KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
+(KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
+pub struct Arguments {
+    /// Take at most three minutes: one round, short windows; whatever does not fit is left out
+    #[arg(long, help_heading = heading::SEARCH)]
+    quick: bool,
+    /// QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE,…", default_value = "e1000,e1000e")]
+    device: Vec<Model>,
+    /// How kpps' and DPDK's drivers access the cards: uio, vfio
+    #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
+    backend: Vec<Backend>,
+    /// Tell where the instructions go, by function; --report draws flame graphs
+    #[arg(long)]
+    profile: bool,
+    /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
+    #[arg(long, value_name = "FOLDER")]
+    dpdk: Option<PathBuf>,
+    /// The guest's clock: instructions, a nanosecond for each one that it executes, or wall
+    #[arg(long, value_name = "CLOCK", default_value = "instructions", help_heading = heading::TESTBED)]
+    clock: Clock,
+    /// Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+    #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..1000))]
+    rounds: Option<u32>,
+    /// How long each workload is measured [default: 200ms; by the wall clock 1s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Option<Duration>,
+    #[command(flatten)]
+    guests: Guests,
+    #[command(flatten)]
+    resume: Resume,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// The software of guests, whatever their cards are.
+#[derive(Args)]
+struct Guests {
+    /// Drivers: kpps, linux, dpdk
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
+    under_test: Vec<Driver>,
+    /// Workloads: transmit, receive, loop, forward, bridge
+    #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
+    workload: Vec<Work>,
+    /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
+    /// with your own vmlinux and modules
+    #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
+    kernel: String,
+    /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
+    #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
+    driver_module: Option<PathBuf>,
+    /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
+    #[arg(long, value_name = "LOAD", default_value = "max", help_heading = heading::LOAD)]
+    load: load::Rate,
+    /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
+    /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
+    /// dpdk.ring=256 [default of both rings: 2048]
+    #[arg(long, value_name = "PATH=VALUE", help_heading = heading::MACHINE)]
+    set: Vec<Setting>,
+}
+
+/// Arguments of `kpps audit`.
+#[derive(Args)]
+#[command(
+    mut_arg("load", |load| load.default_value("1kpps")),
+    after_help = "Examples:
+  kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
+  kpps audit --under-test linux --driver-module ./e1000.ko --max reads-per-frame=0.1
+  kpps audit --under-test linux --workload bridge --count 1000000 --load max --max lost=0
+
+kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
+frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
+manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
+The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
+pub struct AuditArguments {
+    /// The chip's profile (`kpps list chips`), except for the 82542
+    #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
+    chip: String,
+    /// The bus's profile (`kpps list buses`)
+    #[arg(long, default_value = "pci-32-33")]
+    bus: String,
+    /// How long each workload is counted
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
+    duration: Duration,
+    /// Count this number of frames instead
+    #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
+    count: Option<u64>,
+    /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
+    max: Vec<Bound>,
+    #[command(flatten)]
+    guests: Guests,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Input(_) | Error::NotInstalled { .. } => Self::Input(error.to_string()),
+            Error::Interrupted => Self::Interrupted("interrupted".into()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Runs `kpps lab`.
+pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let guests = &arguments.guests;
+    let by_wall = arguments.clock == Clock::Wall;
+    let plan = Plan {
+        kernel: guests.kernel.clone(),
+        driver_module: guests.driver_module.clone(),
+        dpdk: arguments.dpdk.clone(),
+        models: arguments.device.clone(),
+        backends: arguments.backend.clone(),
+        drivers: guests.under_test.clone(),
+        works: guests.workload.clone(),
+        clock: arguments.clock,
+        rounds: arguments.rounds.unwrap_or(if by_wall { 5 } else { 1 }),
+        windows: 1,
+        window: arguments.duration.unwrap_or(Duration::from_millis(if by_wall { 1000 } else { 200 })),
+        rate: guests.load,
+        settings: Settings(guests.set.clone()),
+        profile: arguments.profile,
+        at_most: None,
+        kpps: program()?,
+    };
+    let plan = if arguments.quick { plan.quick() } else { plan };
+    let finished = arguments.resume.finished(session)?;
+    let lab = |progress: &Progress, go_on| plan.run(progress, go_on, &finished);
+    let results = measure(&arguments.outputs, session, "lab", &arguments.resume.kept(), lab);
+    finished.close()?;
+    let results = results?;
+    failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
+}
+
+/// Runs `kpps audit`.
+pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failure> {
+    let guests = &arguments.guests;
+    let plan = kpps_audit::Plan {
+        kernel: guests.kernel.clone(),
+        driver_module: guests.driver_module.clone(),
+        chip: arguments.chip.clone(),
+        bus: arguments.bus.clone(),
+        drivers: guests.under_test.clone(),
+        works: guests.workload.clone(),
+        rate: guests.load,
+        duration: arguments.duration,
+        count: arguments.count,
+        settings: Settings(guests.set.clone()),
+        kpps: program()?,
+    };
+    let results =
+        measure(&arguments.outputs, session, "audit", "", |progress, go_on| plan.run(progress, go_on))?;
+    let exceeded = arguments.max.iter().find_map(|bound| bound.exceeded(&results));
+    exceeded.or(results.failures.first().cloned()).map_or(Ok(()), |what| Err(Failure::Check(what)))
+}
+
+/// Measures in guests, with a line on the screen meanwhile, and publishes the results. An interrupted run
+/// says which results are `kept`.
+fn measure<D: Forms>(
+    outputs: &Outputs,
+    session: &Session,
+    name: &str,
+    kept: &str,
+    measure: impl FnOnce(&Progress, Box<dyn Fn() -> bool + Send + Sync>) -> Result<D, Error>,
+) -> Result<D, Failure> {
+    let mut files = outputs.open(session, name)?;
+    kpps_tester::provenance::begin();
+    session.watch();
+    let progress = Progress::default();
+    let view = session.line(progress.clone());
+    let goes_on = session.clone();
+    let results = measure(&progress, Box::new(move || goes_on.goes_on()));
+    drop(view);
+    let results = results?;
+    files.publish(&results, "")?;
+    let rows = results.rows().rows.len();
+    match session.is_interrupted() {
+        true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured{kept}"))),
+        false => Ok(results),
+    }
+}

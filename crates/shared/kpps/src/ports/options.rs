@@ -1,0 +1,202 @@
+//! Common parts of the commands on ports: their options, the end of a run, and its results.
+
+use crate::error::Failure;
+use crate::heading;
+use crate::live::Live;
+use crate::output::{Files, Outputs};
+use crate::session::Session;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use kpps_documents::run::Run;
+use kpps_ports::Spec;
+use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
+use kpps_ports::port::{self, AnyPort, NotReady, ServiceKind, Trouble};
+use kpps_rendering::live::{Meter, Progress, View};
+use kpps_tester::RunStart;
+use kpps_tester::live::{Metered, RunWatch};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Options of all commands on ports.
+#[derive(Args, Clone)]
+pub struct PortOptions {
+    /// How a card is served: `polling` never sleeps; `napi` polls after an interrupt until nothing is left;
+    /// `kpps` adapts to the load and sleeps when idle [default: kpps]
+    #[arg(long, value_name = "polling|napi|kpps", help_heading = heading::CARDS_AND_CPUS)]
+    service: Option<ServiceKind>,
+    /// Descriptors in each ring of a card, a multiple of 8 [default: 2048, or fewer if the chip or the limit
+    /// on locked memory allows no more]
+    #[arg(long, value_name = "DESCRIPTORS", help_heading = heading::CARDS_AND_CPUS)]
+    ring: Option<u16>,
+    /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
+    /// CPUs those on which little runs]
+    #[arg(long, value_name = "LIST", help_heading = heading::CARDS_AND_CPUS)]
+    pub cpus: Option<CpuList>,
+    /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
+    pub priority: Option<bool>,
+    #[command(flatten)]
+    pub live: Live,
+}
+
+/// The first of these options that was given.
+pub fn first<const N: usize>(given: [(&'static str, bool); N]) -> Option<&'static str> {
+    given.into_iter().find_map(|(name, given)| given.then_some(name))
+}
+
+/// Reads yes or no.
+pub fn yes_or_no() -> impl TypedValueParser<Value = bool> {
+    let values = [PossibleValue::new("yes").alias("true"), PossibleValue::new("no").alias("false")];
+    PossibleValuesParser::new(values).map(|word| ["yes", "true"].contains(&word.as_str()))
+}
+
+/// Options of the commands that run on ports by themselves.
+#[derive(Args)]
+pub struct RunOptions {
+    /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
+    #[arg(long, value_name = "TIME", value_parser = kpps_methods::units::duration, help_heading = heading::VIEW)]
+    every: Option<Duration>,
+    #[command(flatten)]
+    pub ports: PortOptions,
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// A run on ports.
+pub struct Job<'j> {
+    /// The command's name.
+    pub command: &'j str,
+    /// The names of the ports.
+    pub specs: &'j [Spec],
+    /// Frames per second that are to be sent, if any are, and not as many as possible.
+    pub offered_pps: Option<f64>,
+    /// How long it runs; `None`: until something else ends it.
+    pub duration: Option<Duration>,
+}
+
+impl PortOptions {
+    fn service(&self) -> ServiceKind {
+        self.service.unwrap_or_default()
+    }
+
+    /// An option that was given and that only ports have.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--cpus", self.cpus.is_some()),
+            ("--ring", self.ring.is_some()),
+            ("--service", self.service.is_some()),
+            ("--priority", self.priority.is_some()),
+        ];
+        first(given)
+    }
+
+    /// How ports are opened.
+    pub fn options(&self, promiscuous: bool) -> port::Options {
+        port::Options { service: self.service(), ring: self.ring, promiscuous }
+    }
+
+    /// Refuses options of cards, if none of these ports is a card.
+    pub fn check(&self, specs: &[Spec]) -> Result<(), Failure> {
+        let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
+        match specs.first() {
+            Some(first) if self.service.is_some() && !specs.iter().any(may_be_card) => {
+                let cards = "is of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS";
+                Err(Failure::Input(format!("--service {cards}: {first} is none")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// These options for a port on this host, beside a port on another host. If the other port is a card, the
+    /// options of cards are left out: they may be meant for it alone.
+    pub fn beside(&self, other: &Spec) -> Self {
+        let is_card = matches!(other, Spec::Card(..));
+        let (ring, service) = (self.ring.filter(|_| !is_card), self.service.filter(|_| !is_card));
+        Self { ring, service, ..self.clone() }
+    }
+
+    /// Opens the ports and waits for their links.
+    pub fn open(
+        &self,
+        session: &Session,
+        specs: &[Spec],
+        promiscuous: bool,
+    ) -> Result<Vec<AnyPort>, Failure> {
+        self.check(specs)?;
+        session.watch();
+        use_cpus(self.cpus.as_ref()).map_err(Failure::Input)?;
+        use_priority(self.priority.unwrap_or(true));
+        let ports = port::ready(specs, &self.options(promiscuous), &|line: &str| session.tell(line))?;
+        kpps_tester::provenance::note_opened(specs);
+        Ok(ports)
+    }
+}
+
+impl RunOptions {
+    /// Shows the progress of a run: the counts of the meter.
+    pub fn show(
+        &self,
+        session: &Session,
+        title: String,
+        offered_pps: Option<f64>,
+    ) -> Result<(Arc<Meter>, View), Failure> {
+        let (progress, meter) = (Progress::of(title), Arc::new(Meter::printed(self.every)));
+        progress.offers(offered_pps);
+        let source = Box::new(Metered(meter.clone()));
+        // Lines of JSON on the same stream show enough.
+        let view = match self.every {
+            None => self.ports.live.view(session, progress, source, self.outputs.for_machines())?,
+            Some(_) => View::none(),
+        };
+        Ok((meter, view))
+    }
+
+    /// Ends a run after this time, if it is given, and shows its counts on the meter.
+    pub fn watch(&self, session: &Session, at_most: Option<Duration>, meter: &Arc<Meter>) -> RunWatch {
+        let session = session.clone();
+        RunWatch::new(move || session.goes_on(), at_most, meter.clone())
+    }
+
+    /// Does `work` on open ports. `work` returns its result and how long it took. Returns the result, if it
+    /// did not fail, and the ports' counts.
+    pub fn run<T>(
+        &self,
+        session: &Session,
+        job: &Job<'_>,
+        ports: &mut [AnyPort],
+        work: impl FnOnce(&mut [AnyPort], &mut RunWatch) -> Result<(T, Duration), Trouble>,
+    ) -> Result<(Option<T>, Run), Failure> {
+        let names: Vec<_> = job.specs.iter().map(ToString::to_string).collect();
+        let start = RunStart::now(ports)?;
+        let title = format!("kpps {} {}", job.command, names.join(" "));
+        let (meter, view) = self.show(session, title, job.offered_pps)?;
+        let begun = Instant::now();
+        let done = work(ports, &mut self.watch(session, job.duration, &meter));
+        drop(view);
+        let (result, elapsed, trouble) = match done {
+            Ok((result, elapsed)) => (Some(result), elapsed, None),
+            Err(trouble) => (None, begun.elapsed(), Some(trouble)),
+        };
+        let run = start.results(job.command, self.ports.service().name(), job.specs, ports, elapsed, trouble);
+        Ok((result, Run { complete: run.complete && session.goes_on(), ..run }))
+    }
+}
+
+impl From<NotReady> for Failure {
+    fn from(error: NotReady) -> Self {
+        match error {
+            NotReady::Closed(_) => Self::Input(error.to_string()),
+            NotReady::Trouble(_) | NotReady::NoLink(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Publishes the results, and ends as the run ended.
+pub fn finish(run: &Run, files: &mut Files, notes: &str, ends_by_interrupt: bool) -> Result<(), Failure> {
+    files.publish(run, notes)?;
+    match &run.trouble {
+        Some(trouble) => Err(Failure::Failed(trouble.clone())),
+        None if run.complete || ends_by_interrupt => Ok(()),
+        None => Err(Failure::Interrupted(format!("interrupted after {:.1} s", run.seconds))),
+    }
+}

@@ -1,0 +1,222 @@
+//! `kpps trial`: one load between two ports, and where every frame went.
+
+use super::options::first;
+use super::replay::ReplayArguments;
+use super::{KINDS, specs};
+use crate::error::Failure;
+use crate::heading;
+use crate::live::OpenTestbed;
+use crate::output::{BoundArguments, Files, Outputs};
+use crate::session::Session;
+use crate::testbed::Target;
+use clap::Args;
+use kpps_documents::detail::DetailedTrial;
+use kpps_frames::Mix;
+use kpps_methods::units::{self, Rate};
+use kpps_methods::{Kind, detailed, in_words, use_sizes};
+use kpps_ports::port::run::Shape;
+use kpps_rendering::live::Progress;
+use kpps_tester::live::Trials;
+use kpps_tester::{Offer, Playback, Tester, document, pcapng, undisturbed};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `kpps trial`.
+#[derive(Args)]
+#[command(after_help = format!("Examples:
+  kpps trial --ports packet:A,packet:B --load 50kpps --duration 2s
+  kpps trial --ports packet:A,packet:B --load 10% --size 1518 --bidirectional --json
+  kpps trial --ports packet:A,packet:B --load 200MbpsL1 --size imix-csit --flows 200 --vlan 7
+
+Through a router:
+  kpps trial --ports packet:A,packet:B --load 50kpps --gateway 198.18.0.254 --watch router/
+
+Port A of host h1, port B of host h2 (`kpps agent --help`):
+  kpps trial --ports packet:A,packet:B --load 50kpps --from h1 --to h2 --token-file FILE
+
+The frames of a capture:
+  kpps trial --ports packet:A,packet:B --replay seen.pcapng --capture anomalies.pcapng
+
+In the simulator:
+  kpps trial --machine morris2000 --driver click-polling --load 700kpps
+
+The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent
+within a millisecond of its time is not sent, and is generator shortfall, not loss. A trial in which another
+program had the generator's CPU is repeated (--retries). Duplicates are counted
+apart. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
+lost frame to a place, by counters before and after the trial. If no frame of a direction arrives, the exit code is 1.
+
+Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on: equal frames are
+counted together, a corrupted frame counts as other traffic and its original as lost, and there are no
+latencies. --src and --dst are the addresses that the ports answer for.
+
+{}", KINDS))]
+pub struct Arguments {
+    /// Frame size in bytes with FCS
+    #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
+    size: Option<Mix>,
+    /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
+    /// (500MbpsL1), or max: as fast as the port takes them [required without --replay, which has the times of
+    /// the capture]
+    #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
+    load: Option<Rate>,
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
+    /// load
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
+    shape: Shape,
+    /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
+    /// virtual time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    duration: Option<Duration>,
+    /// Keep also the results of each interval of this length: rates, losses, latencies. If there
+    /// would be more than 3600 intervals, they are made longer
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
+    interval: Option<Duration>,
+    #[command(flatten)]
+    replay: ReplayArguments,
+    /// The limits of the sending ports: results of `kpps calibrate`, one file for each direction
+    #[arg(long, value_delimiter = ',', value_name = "FILE,…", help_heading = heading::BOUNDS)]
+    calibration: Vec<PathBuf>,
+    /// If the load is above the calibration, send nothing and end with exit code 1
+    #[arg(long, requires = "calibration", help_heading = heading::BOUNDS)]
+    strict: bool,
+    /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng),
+    /// each with a comment that says why; at most 1000 of each kind and direction
+    #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
+    capture: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: Outputs,
+    #[command(flatten)]
+    bounds: BoundArguments,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// How long frames are sent in real time by default.
+const REAL: Duration = Duration::from_secs(2);
+
+/// Runs `kpps trial`.
+pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    arguments.target.resolve()?;
+    let arguments = &arguments;
+    let target = &arguments.target;
+    if target.kind() != Kind::Ports {
+        return without_ports(arguments, session);
+    }
+    let replay = arguments.replay.read(arguments.load.is_none())?;
+    kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
+    if replay.is_some() && target.pair.is_bidirectional() {
+        return Err(Failure::Input(
+            "--replay goes one way: the frames of a capture have the addresses of one side".into(),
+        ));
+    }
+    if let Some(what) = target.pair.shapes().filter(|_| replay.is_some()) {
+        return Err(Failure::Input(format!(
+            "{what}: --replay sends the frames of the capture as they are, with their own headers"
+        )));
+    }
+    let mut tester = target.pair.open(session, &specs(&target.testbed)?, &target.options)?;
+    let offer = offer(arguments, &tester, replay.as_ref())?;
+    let mut files = arguments.outputs.open(session, "trial")?;
+    let capture = files.open(arguments.capture.as_deref())?;
+    let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
+    let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
+    let view =
+        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
+    let sender = tester.sender(&offer, &arguments.calibration)?;
+    let offered_pps = offer.load.pps();
+    let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
+    if let Some(why) = too_slow.filter(|_| arguments.strict) {
+        return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
+    }
+    let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
+    tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
+    progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
+    let outcome = undisturbed(&mut tester, &offer, &|| session.goes_on())?;
+    drop(view);
+    let capture = capture.map(|file| {
+        let captured = kpps_tester::capture(file.path().display().to_string(), &outcome.directions);
+        let frames = pcapng(&tester.names(), &outcome.directions);
+        files.attach(file, frames.map_err(|e| format!("no capture of the frames: {e}")));
+        captured
+    });
+    let replay = replay.map(|replay| replay.document(&offer));
+    let Some(trial) = document(&tester, &offer, &outcome) else {
+        return Err(match (outcome.trouble, session.is_interrupted()) {
+            (Some(trouble), _) => Failure::Failed(trouble.to_string()),
+            (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
+            (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
+        });
+    };
+    let traffic = target.pair.unusual().filter(|_| replay.is_none());
+    let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
+    publish(arguments, &trial, files, session)
+}
+
+/// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
+fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
+    let target = &arguments.target;
+    let name = target.name().join(",");
+    let own = [
+        ("--shape", arguments.shape != Shape::Constant),
+        ("--replay", arguments.replay.is_given()),
+        ("--calibration", !arguments.calibration.is_empty()),
+        ("--capture", arguments.capture.is_some()),
+        ("--interval", arguments.interval.is_some()),
+    ];
+    if let Some(what) = first(own) {
+        return Err(Failure::Input(format!("{name}: {what} takes two ports")));
+    }
+    let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
+    let sizes = target.sizes(arguments.size.as_ref());
+    let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
+    let requested_pps =
+        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
+    let usual = if target.is_simulated() { target.trial_time() } else { REAL };
+    // The highest load is the line rate.
+    let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
+    let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
+    let files = arguments.outputs.open(session, "trial")?;
+    session.watch();
+    let duration_s = f64::from(load.duration_ms) / 1e3;
+    let progress = Progress::of(format!("kpps trial: {name}"));
+    let view =
+        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
+    progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
+    let trial = testbed.trial_while(&load, &|| session.goes_on())?;
+    drop(view);
+    let document =
+        DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
+    publish(arguments, &document.rounded(), files, session)
+}
+
+/// Publishes the trial, and ends as it ended, or by a bound that it breaks.
+fn publish(
+    arguments: &Arguments,
+    trial: &DetailedTrial,
+    mut files: Files,
+    session: &Session,
+) -> Result<(), Failure> {
+    files.publish(trial, "")?;
+    match (trial.trouble.clone(), session.is_interrupted()) {
+        (Some(trouble), _) => Err(Failure::Failed(trouble)),
+        (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
+        (None, false) => Ok(arguments.bounds.get().trial(trial)?),
+    }
+}
+
+/// The load to offer, and for how long.
+fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
+    let Arguments { target, shape, size, .. } = arguments;
+    let pair = &target.pair;
+    let size = target.sizes(size.as_ref());
+    let usual = pair.metrics.as_ref().map(|_| Duration::from_secs(1));
+    let (keep, every) = (arguments.capture.is_some(), arguments.interval.or(usual));
+    let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
+    let Some(replay) = replay else {
+        let duration = arguments.duration.unwrap_or(REAL);
+        return Ok(Offer { keep, every, ..pair.offer(tester, load, *shape, &size, duration) });
+    };
+    let offer = pair.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
+    replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
+}

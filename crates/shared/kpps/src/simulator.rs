@@ -1,0 +1,75 @@
+//! Which machine is simulated: arguments of everything that runs in the simulator.
+
+use crate::error::Failure;
+use crate::heading;
+use clap::Args;
+use kpps_documents::grid::Setting;
+use kpps_methods::parameter;
+use kpps_profiles::Change;
+use kpps_sim::{Choice, Forwarder, choice};
+
+/// The help of `--driver` where several are compared.
+pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those \
+    that the machine's profile names, and that fit its chip and stack]";
+
+/// Constants that are not as the profiles have them.
+#[derive(Args, Clone, Default)]
+pub struct Constants {
+    /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND
+    /// NAME` shows them); *1.1 multiplies its own
+    #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change, help_heading = heading::MACHINE)]
+    pub set: Vec<(String, Setting)>,
+}
+
+impl Constants {
+    /// The constants as changes of profiles.
+    pub fn changes(&self) -> Result<Vec<Change>, Failure> {
+        Ok(choice::changes(&self.set)?)
+    }
+}
+
+/// The parts of a machine. Each command says what its defaults are.
+#[derive(Args, Clone)]
+pub struct Machine {
+    /// The machine: a name (`kpps list machines`) or a .toml file
+    #[arg(long, help_heading = heading::MACHINE)]
+    pub machine: Option<String>,
+    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    #[arg(long, help_heading = heading::MACHINE)]
+    pub chip: Option<String>,
+    /// The driver preset: a name (`kpps list drivers`) or a .toml file
+    #[arg(long, value_delimiter = ',', value_name = "DRIVER,…", help_heading = heading::MACHINE)]
+    pub driver: Vec<String>,
+    #[command(flatten)]
+    pub constants: Constants,
+}
+
+impl Machine {
+    /// The machine with a driver preset, and what runs on top.
+    pub fn with(&self, driver: Option<String>, top: OnTop) -> Choice {
+        let (machine, chip) = (self.machine.clone(), self.chip.clone());
+        let OnTop { app, one_way } = top;
+        Choice { machine, chip, driver, app, one_way, activity: None, set: self.constants.set.clone() }
+    }
+
+    /// The machine with the one driver preset, and what runs on top.
+    pub fn with_one_driver(&self, top: OnTop) -> Result<Choice, Failure> {
+        match &self.driver[..] {
+            [] => Ok(self.with(None, top)),
+            [one] => Ok(self.with(Some(one.clone()), top)),
+            _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
+        }
+    }
+}
+
+/// The program on top of the driver in the simulator: a receiver, or an app between two cards.
+#[derive(Args, Clone, Copy, Default)]
+pub struct OnTop {
+    /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
+    /// both directions together [default: a receiver on one card]
+    #[arg(long, help_heading = heading::MACHINE)]
+    pub app: Option<Forwarder>,
+    /// With --app: offer the whole load to the first card, and nothing to the second
+    #[arg(long, requires = "app", help_heading = heading::MACHINE)]
+    pub one_way: bool,
+}

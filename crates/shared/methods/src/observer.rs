@@ -1,0 +1,36 @@
+//! Observers of measurements.
+
+use kpps_documents::Trial;
+use kpps_frames::Mix;
+
+/// Is notified of the progress of a measurement, from any thread.
+pub trait Observer: Sync {
+    /// The number of trials of the measurement.
+    fn trials(&self, count: usize) {
+        let _ = count;
+    }
+    /// A trial, or something else that takes time, begins; with the offered load in frames per second, if
+    /// there is one.
+    fn begins(&self, what: &str, offered_pps: Option<f64>) {
+        let _ = (what, offered_pps);
+    }
+    /// A trial has ended with this result.
+    fn ended(&self, point: &Trial) {
+        let _ = point;
+    }
+    /// The measurement that began has ended without the result of a trial.
+    fn done(&self) {}
+    /// Something that users must know happened, in a sentence.
+    fn notice(&self, what: &str) {
+        let _ = what;
+    }
+}
+
+/// Ignores all notifications.
+impl Observer for () {}
+
+/// A trial in words.
+pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
+    let load = offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
+    format!("{sizes} B: {load} for {seconds} s")
+}

@@ -1,0 +1,88 @@
+//! Points of curves and grids: a testbed that is measured at many sizes and loads.
+
+use crate::trial::{AllowedLoad, Load, Testbed, TrialError};
+use kpps_documents::{Environment, Trial};
+use kpps_frames::{Mix, Size};
+
+/// A testbed for many points.
+pub struct Points {
+    testbed: Box<dyn Testbed>,
+}
+
+impl Points {
+    /// Points of this testbed.
+    pub fn new(testbed: Box<dyn Testbed>) -> Self {
+        Self { testbed }
+    }
+
+    /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
+    pub fn allowed(&self) -> Option<AllowedLoad> {
+        self.testbed.allowed()
+    }
+
+    /// The highest load in frames per second that the wire carries of these sizes, in each direction.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] if the testbed cannot send these sizes.
+    pub fn line_rate_pps(&mut self, sizes: &Mix) -> Result<f64, TrialError> {
+        Ok(use_sizes(&mut *self.testbed, sizes)?.0)
+    }
+
+    /// The loads that later trials will have, in frames per second.
+    pub fn expect(&mut self, loads_pps: &[f64]) {
+        self.testbed.expect(loads_pps);
+    }
+
+    /// One trial with frames of these sizes.
+    ///
+    /// # Errors
+    /// Errors of a trial.
+    pub fn measure(
+        &mut self,
+        sizes: &Mix,
+        load: &Load,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Trial, TrialError> {
+        let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
+        let load = Load { size, ..*load };
+        let trial = self.testbed.trial_while(&load, go_on)?;
+        Ok(trial.rounded())
+    }
+}
+
+/// Makes a testbed send frames of these sizes. Returns the highest load in frames per second that its wire
+/// carries, and the size that a [`Load`] must name.
+///
+/// # Errors
+/// [`TrialError::Load`] if the testbed cannot send these sizes.
+pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), TrialError> {
+    testbed.use_mix(sizes.only().is_none().then_some(sizes))?;
+    let size = sizes.only().unwrap_or(Size::MIN);
+    Ok((testbed.line_rate_pps(size), size))
+}
+
+/// The environment with the fields that depend on frame sizes and load.
+pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
+    let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
+    // Real ports and guests draw nothing from a seed.
+    let draws = ["sim", "known"].contains(&environment.testbed.as_str());
+    Environment {
+        mix: mix(sizes),
+        size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
+        frame_bytes_with_fcs: bytes_with_fcs,
+        line_rate_pps: line_rate_pps * if environment.bidirectional { 2.0 } else { 1.0 },
+        duration_ms: load.duration_ms.into(),
+        warmup_ms: (draws || load.warmup_ms > 0).then_some(load.warmup_ms.into()),
+        seed: draws.then_some(load.seed),
+        ..environment
+    }
+}
+
+/// A mix of sizes as it is published; `None` for one size.
+pub fn mix(sizes: &Mix) -> Option<kpps_documents::Mix> {
+    let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
+    sizes.only().is_none().then(|| kpps_documents::Mix { name: sizes.to_string(), mean_bytes_with_fcs })
+}
+
+/// Bytes of the frame check sequence.
+const FCS_BYTES: u16 = 4;

@@ -1,0 +1,193 @@
+//! Trials one after the other on one testbed, resumed from a journal.
+
+use crate::error::Error;
+use crate::kind::WARMUP_MS;
+use crate::observer::{Observer, in_words};
+use crate::points::use_sizes;
+use crate::resume::{Resume, measured};
+use crate::trial::{AllowedLoad, Load, Testbed};
+use kpps_documents::Trial;
+use kpps_frames::{Mix, Size};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The load of one trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// A constant rate in frames per second, for a time in s.
+    Rate(f64, f64),
+    /// A burst of this many frames at this rate.
+    Burst(f64, u64),
+    /// An overload in frames per second for a time in s, then a lower rate for the same time. The result has
+    /// the time of the last loss.
+    Recovery(f64, f64, f64),
+    /// A constant rate for a time in s, with a reset of the system in the middle.
+    Reset(f64, f64),
+}
+
+/// The measured system, as named in results.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    /// The testbed: the two ports, or one name.
+    pub name: Vec<String>,
+    /// Facts about the testbed, by name.
+    pub environment: BTreeMap<String, String>,
+    /// Frames go in both directions.
+    pub bidirectional: bool,
+    /// How frames differ from the default ones.
+    pub traffic: Option<String>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// A command for the shell that resets the system.
+    pub reset: Option<String>,
+}
+
+/// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
+/// same order have the same results.
+pub struct Runner<'r> {
+    /// The subject of the measurement.
+    pub subject: Subject,
+    testbed: Box<dyn Testbed>,
+    resume: Option<Resume>,
+    /// The number of trials so far by name.
+    occurrences: HashMap<String, usize>,
+    go_on: &'r dyn Fn() -> bool,
+    observer: &'r dyn Observer,
+}
+
+impl<'r> Runner<'r> {
+    /// A runner of trials on `testbed`. They end when `go_on` returns false.
+    pub fn new(
+        testbed: Box<dyn Testbed>,
+        subject: Subject,
+        resume: Option<Resume>,
+        go_on: &'r dyn Fn() -> bool,
+        observer: &'r dyn Observer,
+    ) -> Self {
+        Self { subject, testbed, resume, occurrences: HashMap::new(), go_on, observer }
+    }
+
+    /// Whether the user has not interrupted it.
+    pub fn goes_on(&self) -> bool {
+        (self.go_on)()
+    }
+
+    /// Ends the trials.
+    ///
+    /// # Errors
+    /// Some of them are not in the journal.
+    pub fn close(self) -> Result<(), Error> {
+        self.resume.map_or(Ok(()), Resume::close)
+    }
+
+    /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its
+    /// wire carries, and the size that a [`Load`] must name.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the testbed cannot send these sizes.
+    pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Error> {
+        Ok(use_sizes(&mut *self.testbed, sizes)?)
+    }
+
+    /// The highest load that operators allow in each direction, if they limit it.
+    pub(crate) fn allowed(&self) -> Option<AllowedLoad> {
+        self.testbed.allowed()
+    }
+
+    /// Whether trials report for every queue of the device under test by how much it filled.
+    pub(crate) fn shows_all_queues(&self) -> bool {
+        self.testbed.shows_all_queues()
+    }
+
+    /// Whether operators allow a trial of this length, in s.
+    pub(crate) fn allows(&self, seconds: f64) -> bool {
+        self.testbed.longest_trial().is_none_or(|longest| seconds <= longest.as_secs_f64())
+    }
+
+    /// One trial of the measurement with this name; of an earlier run if there is one.
+    ///
+    /// # Errors
+    /// Errors of a trial.
+    pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
+        let Subject { name: testbed, environment, bidirectional, traffic, .. } = &self.subject;
+        let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
+        // Another kernel, driver or setting is another system.
+        let name = format!(
+            "{testbed:?} {sizes}, bidirectional: {bidirectional}{traffic}, {name}, on {environment:?}"
+        );
+        let number = self.occurrences.entry(name.clone()).or_default();
+        let place = *number;
+        *number += 1;
+        let mut resume = self.resume.take();
+        let trial = measured(&mut resume, &name, Some(place), self.observer, || self.measure(sizes, pattern));
+        self.resume = resume;
+        trial
+    }
+
+    fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
+        let (_, size) = self.sizes(sizes)?;
+        let load = |offered_pps: f64, seconds: f64| Load {
+            offered_pps,
+            size,
+            warmup_ms: WARMUP_MS,
+            duration_ms: (seconds * 1e3).round() as u32,
+            seed: self.subject.seed,
+        };
+        let (load, words) = match pattern {
+            Pattern::Rate(pps, seconds) => (load(pps, seconds), String::new()),
+            Pattern::Burst(pps, frames) => (load(pps, frames as f64 / pps), format!(", a burst of {frames}")),
+            Pattern::Recovery(pps, then_pps, seconds) => {
+                (load(pps, seconds), format!(", then {:.1} kpps", then_pps / 1e3))
+            }
+            Pattern::Reset(pps, seconds) => (load(pps, seconds), ", with a reset".into()),
+        };
+        let (pps, seconds) = (load.offered_pps, f64::from(load.duration_ms) / 1e3);
+        self.observer.begins(&(in_words(sizes, Some(pps), seconds) + &*words), Some(pps));
+        let mut recovery_s = None;
+        let trial = match pattern {
+            Pattern::Rate(..) => self.testbed.trial_while(&load, self.go_on)?,
+            Pattern::Burst(_, frames) => self.testbed.burst_while(&load, frames, self.go_on)?,
+            Pattern::Recovery(_, then_pps, _) => {
+                let (trial, recovered_s) = self.testbed.recovery_while(&load, then_pps, self.go_on)?;
+                recovery_s = Some(recovered_s);
+                trial
+            }
+            Pattern::Reset(..) => {
+                let command = self.subject.reset.clone().unwrap_or_default();
+                reset(&mut *self.testbed, &load, &command, self.go_on)?
+            }
+        };
+        let trial = Trial { recovery_s, ..trial }.rounded();
+        self.observer.ended(&trial);
+        Ok(trial)
+    }
+}
+
+/// A trial with a reset command in the middle.
+fn reset(
+    testbed: &mut dyn Testbed,
+    load: &Load,
+    command: &str,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Trial, Error> {
+    let begin = Instant::now();
+    let half = Duration::from_millis(load.duration_ms.into()) / 2;
+    let running: RefCell<Option<std::io::Result<Child>>> = RefCell::default();
+    let go_on = || {
+        if begin.elapsed() >= half {
+            let start = || Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn();
+            running.borrow_mut().get_or_insert_with(start);
+        }
+        go_on()
+    };
+    let trial = testbed.trial_while(load, &go_on)?;
+    let cannot = |why: &dyn std::fmt::Display| Error::Failed(format!("cannot reset by '{command}': {why}"));
+    match running.into_inner().map(|child| child.and_then(|mut child| child.wait())) {
+        Some(Ok(status)) if status.success() => Ok(trial),
+        Some(Ok(status)) => Err(cannot(&status)),
+        Some(Err(error)) => Err(cannot(&error)),
+        None => Err(cannot(&"the trial was over before it could begin")),
+    }
+}

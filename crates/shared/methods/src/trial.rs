@@ -1,0 +1,251 @@
+//! One trial: a load for a time, and the fate of every frame.
+
+use crate::units::Rate;
+use hdrhistogram::Histogram;
+use kpps_documents::Trial;
+use kpps_documents::detail::LatencyRange;
+use kpps_frames::{Mix, Size};
+use std::time::Duration;
+
+/// How long frames of the measured time may still arrive after it, in ms.
+pub const AFTERWARDS_MS: u32 = 20;
+
+/// The load of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Frames per second, open loop at a constant rate.
+    pub offered_pps: f64,
+    /// Size of the frames.
+    pub size: Size,
+    /// The warm-up: time under load before the measured time, in ms.
+    pub warmup_ms: u32,
+    /// The measured time, in ms.
+    pub duration_ms: u32,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+impl Load {
+    /// A load on a wire with this line rate, for these times in ms: the warm-up and the measurement.
+    pub fn of(rate: Rate, line_pps: f64, size: Size, times_ms: (u32, u32), seed: u64) -> Self {
+        let offered_pps = rate.pps(line_pps, size.bytes_with_fcs().into());
+        Self { offered_pps, size, warmup_ms: times_ms.0, duration_ms: times_ms.1, seed }
+    }
+
+    /// Refuses a rate at which no frame is sent in this load's time.
+    ///
+    /// # Errors
+    /// The first of them, in one line.
+    pub fn check(&self, rates_pps: &[f64]) -> Result<(), String> {
+        let millis = self.duration_ms;
+        match rates_pps.iter().find(|pps| *pps * f64::from(millis) < 1e3) {
+            Some(pps) => Err(format!("a load of {pps} pps sends no frame in {millis} ms: measure longer")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
+pub struct Latency {
+    times: Histogram<u64>,
+    /// The error of all of them, up or down, if they are by two clocks.
+    pub error_ns: Option<u64>,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        // Bounds and precision that the crate accepts: 1 ns to 100 s, three digits.
+        match Histogram::new_with_bounds(1, 100_000_000_000, 3) {
+            Ok(times) => Self { times, error_ns: None },
+            Err(_) => unreachable!("constant bounds"),
+        }
+    }
+}
+
+impl Latency {
+    /// Adds one frame's time.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.times.saturating_record(ns.max(1));
+    }
+    /// Adds the frames of another.
+    pub fn add(&mut self, other: &Self) {
+        self.times += &other.times;
+        self.error_ns = self.error_ns.max(other.error_ns);
+    }
+    /// Adds `frames` frames of the same time.
+    pub fn record_times(&mut self, ns: u64, frames: u64) {
+        self.times.saturating_record_n(ns.max(1), frames);
+    }
+    /// The distinct times, to three digits, with the number of frames of each.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.times.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value()))
+    }
+    /// Frames so far.
+    pub fn frames(&self) -> u64 {
+        self.times.len()
+    }
+    /// The time that a share of all frames did not exceed, in nanoseconds; 0 if there were none.
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        self.times.value_at_quantile(share)
+    }
+    /// The percentiles that are published.
+    pub fn quantiles(&self) -> kpps_documents::Latency {
+        let any = self.frames() > 0;
+        let quantile = |share| any.then(|| self.quantile_ns(share));
+        kpps_documents::Latency {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: any.then(|| self.max_ns()),
+            error_ns: self.error_ns.filter(|_| any),
+        }
+    }
+    /// How many frames took how long: ranges that end at preferred numbers, ten for each power of ten.
+    pub fn ranges(&self) -> Vec<LatencyRange> {
+        /// The series R10 of ISO 3.
+        const ENDS: [u64; 10] = [100, 125, 160, 200, 250, 315, 400, 500, 630, 800];
+        let mut ranges: Vec<LatencyRange> = Vec::new();
+        let ends = (0..).flat_map(|power| ENDS.map(|end| end * 10_u64.pow(power)));
+        let mut ends = ends.take_while(|end| *end < 1_000_000_000_000).peekable();
+        for (ns, frames) in self.recorded() {
+            while ends.next_if(|end| *end < ns).is_some() {}
+            let Some(&up_to_ns) = ends.peek() else { break };
+            match ranges.last_mut().filter(|last| last.up_to_ns == up_to_ns) {
+                Some(last) => last.frames += frames,
+                None => ranges.push(LatencyRange { up_to_ns, frames }),
+            }
+        }
+        ranges
+    }
+    /// The longest time in nanoseconds, within the histogram's three digits.
+    pub fn max_ns(&self) -> u64 {
+        self.times.max()
+    }
+}
+
+/// A limit that the operator of a port has set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllowedLoad {
+    /// Frames per second in each direction.
+    pub pps: f64,
+    /// The port.
+    pub port: String,
+}
+
+/// The reason why a trial has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The load cannot be offered.
+    #[error("{0}")]
+    Load(String),
+    /// The user interrupted it.
+    #[error("interrupted")]
+    Interrupted,
+    /// The testbed failed.
+    #[error("the testbed failed: {0}")]
+    Testbed(String),
+}
+
+impl TrialError {
+    /// No frame was due in the measured time: there is neither a rate nor a loss.
+    pub fn nothing_due(load: &Load) -> Self {
+        let Load { offered_pps, duration_ms, .. } = load;
+        Self::Load(format!(
+            "a load of {offered_pps} pps sends no frame in {duration_ms} ms: give a longer duration or a higher load"
+        ))
+    }
+}
+
+/// Something that takes a load.
+///
+/// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
+/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So no frame is
+/// delivered that was not sent, and batches at the edges count once. Interrupts, CPU time and register
+/// accesses are those of the measured time itself. The ledger covers all of the trial, from the first frame
+/// of the warm-up to the last one sent, so that each frame is counted from its start. A quantity that a
+/// testbed cannot observe is `None`.
+pub trait Testbed {
+    /// The highest load in frames per second that its wire carries.
+    fn line_rate_pps(&self, size: Size) -> f64;
+    /// From now on frames are of these sizes, whatever a load asks for; or of its size again.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed whose frames are all of one size.
+    fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
+        match mix {
+            None => Ok(()),
+            Some(mix) => Err(TrialError::Load(format!(
+                "{mix}: this testbed sends frames of one size only; two ports send mixes"
+            ))),
+        }
+    }
+    /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
+    fn allowed(&self) -> Option<AllowedLoad> {
+        None
+    }
+    /// Whether its trials report for every queue and buffer of the device under test by how much it filled.
+    /// Then a search needs no long trials to find loads that only buffers carry.
+    fn shows_all_queues(&self) -> bool {
+        false
+    }
+    /// The longest trial that the operators of its ports allow; `None` without a limit.
+    fn longest_trial(&self) -> Option<Duration> {
+        None
+    }
+    /// The loads in frames per second that later trials will have, where they are known: a testbed may
+    /// prepare for them. Other loads are still possible.
+    fn expect(&mut self, loads_pps: &[f64]) {
+        let _ = loads_pps;
+    }
+    /// Offers a load and accounts for its frames. Calls `go_on` at intervals; if it returns false, the trial
+    /// ends as [`TrialError::Interrupted`].
+    fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError>;
+    /// Sends a burst of `frames` frames at the rate of the load, whose duration is not used.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed that cannot.
+    fn burst_while(
+        &mut self,
+        load: &Load,
+        frames: u64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Trial, TrialError> {
+        let _ = (load, frames, go_on);
+        Err(TrialError::Load("this testbed cannot send single bursts".into()))
+    }
+    /// Offers a load, and then for as long another, in frames per second. Returns the time from
+    /// that change until the last lost frame was sent, in s; 0 without loss.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] from a testbed that cannot.
+    fn recovery_while(
+        &mut self,
+        load: &Load,
+        then_pps: f64,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Trial, f64), TrialError> {
+        let _ = (load, then_pps, go_on);
+        Err(TrialError::Load("this testbed cannot change its load within a trial".into()))
+    }
+    /// Offers a load and accounts for its frames.
+    fn trial(&mut self, load: &Load) -> Result<Trial, TrialError> {
+        self.trial_while(load, &|| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_each_frame_once_and_end_at_preferred_numbers() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.ranges(), []);
+        for (ns, frames) in [(1, 1), (100, 1), (101, 2), (3999, 3), (99_000_000_000, 4)] {
+            latency.record_times(ns, frames);
+        }
+        let ranges: Vec<_> = latency.ranges().iter().map(|range| (range.up_to_ns, range.frames)).collect();
+        assert_eq!(ranges, [(100, 2), (125, 2), (4000, 3), (100_000_000_000, 4)]);
+    }
+}

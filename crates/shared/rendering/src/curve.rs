@@ -1,0 +1,26 @@
+//! A curve on the screen.
+
+use crate::environment::{frames, parts};
+use crate::remarks::remarks;
+use crate::text::{Look, plot, table};
+use kpps_documents::Curve;
+
+/// The text for the screen: plot, table, summary and remarks.
+pub fn screen(results: &Curve, look: Look) -> String {
+    let environment = &results.environment;
+    let [first, second] = &results.summary;
+    let parts = parts(environment);
+    let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
+    format!(
+        "{machine}{parts}\n\
+         frames of {frames}, line rate {line:.0} pps\n\n\
+         {plot}\n{table}\n{first}\n{second}\n{remarks}\n",
+        machine = environment.machine,
+        parts = if parts.is_empty() { parts } else { format!(": {parts}") },
+        frames = frames(environment),
+        line = environment.line_rate_pps.floor(),
+        plot = plot(results, look),
+        table = table(results, look),
+        remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
+    )
+}

@@ -1,0 +1,77 @@
+//! Profiles and network cards on the screen.
+
+use kpps_documents::inventory::{DeviceEntry, Devices, ProfileEntry, Profiles};
+use std::fmt::Write;
+
+/// The profiles of each kind with their descriptions.
+pub fn profiles(document: &Profiles) -> String {
+    let mut text = String::new();
+    let width = document.profiles.iter().map(|profile| profile.name.len()).max().unwrap_or(0);
+    let mut last = None;
+    for profile in &document.profiles {
+        if last.replace(&profile.kind) != Some(&profile.kind) {
+            let plural = if profile.kind == "bus" { "es" } else { "s" };
+            let _ = writeln!(text, "{}{}{plural}", if text.is_empty() { "" } else { "\n" }, profile.kind);
+        }
+        let _ = writeln!(text, "  {:width$}  {}", profile.name, profile.description);
+    }
+    text
+}
+
+/// The constants of one profile, with their sources.
+pub fn constants(profile: &ProfileEntry) -> String {
+    let mut text = format!("{}: {}\n\n", profile.name, profile.description);
+    let width = profile.constants.iter().map(|constant| constant.name.len()).max().unwrap_or(0);
+    for constant in &profile.constants {
+        let _ = writeln!(text, "{:width$}  {}", constant.name, constant.value);
+        let fitted = match constant.fitted.is_empty() {
+            true => String::new(),
+            false => format!(" [fitted on {}]", constant.fitted.join(", ")),
+        };
+        let _ = writeln!(text, "{:width$}    {}{fitted}", "", constant.source);
+    }
+    text
+}
+
+/// The network cards and their drivers.
+pub fn devices(document: &Devices) -> String {
+    if document.devices.is_empty() {
+        return "no network cards on the PCI bus".into();
+    }
+    let mut text = format!(
+        "{:<12}  {:<9}  {:<9}  {:<16}  {:<12}  {:<5}  {}\n",
+        "address", "PCI id", "chip", "driver", "interface", "IOMMU", "state"
+    );
+    for device in &document.devices {
+        let _ = writeln!(
+            text,
+            "{:<12}  {}:{}  {:<9}  {:<16}  {:<12}  {:<5}  {}",
+            device.address,
+            device.vendor,
+            device.device,
+            device.chip.as_deref().unwrap_or("–"),
+            device.driver.as_deref().unwrap_or("–"),
+            device.interface.as_ref().map_or("–", |interface| &interface.name),
+            device.iommu_group.map_or("–".into(), |group| group.to_string()),
+            state(device)
+        );
+    }
+    text
+}
+
+/// Whether kpps can use the card, or its present use.
+fn state(device: &DeviceEntry) -> String {
+    match (&device.interface, &device.port, &device.chip) {
+        (_, Some(port), Some(_)) => format!("ready: {port}"),
+        (_, _, None) => "not an e1000".into(),
+        _ if device.in_other_namespace => "in another network namespace".into(),
+        (Some(interface), ..) if interface.up => {
+            let addresses = interface.addresses.clone().unwrap_or(vec!["addresses unknown".into()]);
+            let master = interface.master.iter().map(|master| format!("part of {master}"));
+            let carries = interface.carries.iter().map(|name| format!("carries {name}"));
+            let uses: Vec<_> = addresses.into_iter().chain(master).chain(carries).collect();
+            if uses.is_empty() { "up, unused".into() } else { format!("up: {}", uses.join(", ")) }
+        }
+        _ => "unused".into(),
+    }
+}

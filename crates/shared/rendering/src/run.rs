@@ -1,0 +1,238 @@
+//! Runs of ports on the screen: received, sent and lost frames of each port.
+
+use crate::format::{bits, in_kpps, rate};
+use kpps_documents::calibration::{Gaps, SenderPriority};
+use kpps_documents::run::{Offered, PortRun, ProcessCpu, Run};
+use std::fmt::Write;
+
+/// The text for the screen; `notes` are lines of the command, between the counters and the CPU time.
+pub fn screen(run: &Run, notes: &str) -> String {
+    let width = run.ports.iter().map(|port| port.port.len()).max().unwrap_or(0).max(4);
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:width$}  {:>8}  {:>8}  {:>12}  {:>9}  {:>12}  {:>9}",
+        "port", "chip", "service", "received", "kpps", "sent", "kpps"
+    );
+    for port in &run.ports {
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>8}  {:>8}  {:>12}  {:>9}  {:>12}  {:>9}",
+            port.port,
+            port.chip.as_deref().unwrap_or("-"),
+            port.service.as_deref().unwrap_or("-"),
+            port.received,
+            in_kpps(port.received_pps),
+            port.sent,
+            // One frame has no rate.
+            if run.load.is_some() && port.sent == 1 { "-".into() } else { in_kpps(port.sent_pps) }
+        );
+    }
+    text.push('\n');
+    for port in &run.ports {
+        let lost: Vec<_> = port
+            .drops
+            .iter()
+            .filter(|(_, count)| **count != Some(0))
+            .map(|(place, count)| match count {
+                Some(count) => format!("{count} {}", place_in_words(place)),
+                None => format!("– {}: this port does not count them", place_in_words(place)),
+            })
+            .collect();
+        if !lost.is_empty() {
+            let _ = writeln!(text, "{}: {}", port.port, lost.join(", "));
+        }
+    }
+    if let (Some(load), Some(port)) = (&run.load, run.ports.first()) {
+        text += &sent(load, port, run);
+    }
+    text += &received(run);
+    text += notes;
+    let reasons = run.app.iter().flat_map(|app| &app.dropped);
+    let reasons: Vec<_> = reasons.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if !reasons.is_empty() {
+        let _ = writeln!(text, "dropped here: {}", reasons.join(", "));
+    }
+    for port in &run.ports {
+        if let (Some(reads), Some(writes), Some(interrupts)) =
+            (port.register_reads, port.register_writes, port.interrupts)
+        {
+            let frames = port.received + port.sent;
+            let per_frame = match frames {
+                0 => String::new(),
+                _ => format!("{:.4} register accesses per frame: ", (reads + writes) as f64 / frames as f64),
+            };
+            let _ = writeln!(
+                text,
+                "{}: {per_frame}{reads} register reads, {writes} writes, {interrupts} interrupts",
+                port.port
+            );
+        }
+        if let Some(resets @ 1..) = port.resets {
+            let _ = writeln!(text, "{}: hung, and was reset {resets} times", port.port);
+        }
+    }
+    if let Some(trouble) = &run.trouble {
+        let _ = writeln!(text, "The run failed: {trouble}.");
+    }
+    let _ = write!(text, "{:.3} s", run.seconds);
+    if let Some(ProcessCpu { user_s, system_s }) = run.cpu {
+        let busy = 100.0 * (user_s + system_s) / run.seconds.max(1e-9);
+        let _ = write!(text, "; CPU {busy:.0} %: {user_s:.3} s in user space, {system_s:.3} s in the kernel");
+    }
+    text.push('\n');
+    text
+}
+
+/// The load to send, the frames sent of it, and the gaps.
+fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
+    let mut text = load.departures.iter().map(|departure| format!("{departure}\n")).collect::<String>();
+    let is_number = |byte: u8| byte.is_ascii_digit() || byte == b':' || byte == b',';
+    let unit = if load.size.bytes().all(is_number) { " B with FCS" } else { "" };
+    let offered = match load.offered_pps {
+        Some(pps) => format!("{} offered", rate(pps)),
+        None => "as fast as the port takes them".into(),
+    };
+    let frames = load.sent();
+    let seconds = load.took_s(run.seconds, run.complete).max(1e-9);
+    // A frame has 4 bytes of FCS, and 20 of preamble and gap.
+    let bits = |more: u64| bits((port.sent_bytes + more * port.sent) as f64 * 8.0 / seconds);
+    // One frame has no rate.
+    let bits = match port.sent {
+        1 => String::new(),
+        _ => format!("; {} on layer 1, {} on layer 2", bits(24), bits(4)),
+    };
+    let _ = writeln!(
+        text,
+        "frames of {}{unit}, {offered}: {} due, {frames} sent, generator shortfall {}{bits}",
+        load.size, load.intended, load.shortfall
+    );
+    let Some(offered_pps) = load.offered_pps else { return text };
+    if let Some(gaps) = load.gaps.as_ref().filter(|_| frames != 1) {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let within = match (gaps.share_within(), gaps.intended_ns) {
+            (Some(share), Some(intended_ns)) => {
+                format!("{:.2} % within 10 us of {:.3} us; ", 100.0 * share, intended_ns / 1e3)
+            }
+            _ => String::new(),
+        };
+        let pps = frames as f64 / seconds;
+        let _ = writeln!(
+            text,
+            "{} sent ({:+.3} %); gaps: {within}p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            rate(pps),
+            100.0 * (pps / offered_pps - 1.0),
+            us(gaps.p50_ns),
+            us(gaps.p99_ns),
+            us(gaps.p999_ns),
+            us(gaps.max_ns)
+        );
+        text += &waited(gaps.waited_ns, run.seconds, load.shortfall);
+    }
+    if load.shortfall > 0 {
+        let _ = writeln!(
+            text,
+            "the generator fell short of the load: `kpps calibrate {}` measures what this port can send",
+            port.port
+        );
+    }
+    text
+}
+
+/// The arrivals of each stream of test frames.
+fn received(run: &Run) -> String {
+    let mut text = String::new();
+    for stream in run.streams.iter().flatten() {
+        let _ = writeln!(
+            text,
+            "stream {}: {} received, {} lost, {} duplicated, {} reordered",
+            stream.stream, stream.received, stream.lost, stream.duplicated, stream.reordered
+        );
+    }
+    if let (Some(corrupted), Some(others)) = (run.corrupted, run.others) {
+        let _ = writeln!(text, "{corrupted} corrupted, {others} frames of other traffic");
+    }
+    text
+}
+
+/// A place where frames were lost, in words.
+fn place_in_words(place: &str) -> &str {
+    match place {
+        "missed" => "missed (receive ring full)",
+        "full" => "not sent (transmit ring full)",
+        "errors" => "damaged",
+        "tx_dropped" => "not sent (refused, or dropped by a reset)",
+        other => other,
+    }
+}
+
+/// A sentence on the CPU of a paced sender, if that is known.
+pub fn sender(gaps: &Gaps) -> String {
+    let Some(priority) = gaps.priority else { return String::new() };
+    let cpu = match gaps.cpu {
+        Some(cpu) => format!("the sender was bound to CPU {cpu}"),
+        None => "the sender shared its CPU with the receiver and other threads of kpps".to_owned(),
+    };
+    let rank = match priority {
+        SenderPriority::All => "ran before other programs",
+        SenderPriority::Session => "ran before other programs of its session only",
+        SenderPriority::Ordinary => "ran like any program (CAP_SYS_NICE is missing)",
+    };
+    format!("{cpu}, and {rank}\n")
+}
+
+/// A sentence if a sender waited for a CPU for more than a thousandth of its time.
+pub fn waited(waited_ns: Option<u64>, seconds: f64, shortfall: u64) -> String {
+    let what = if shortfall > 0 { "late frames and shortfall" } else { "late frames" };
+    match waited_ns {
+        Some(ns) if ns as f64 / 1e9 > seconds / 1e3 => format!(
+            "the sender waited {:.1} ms for a CPU that other processes used: that explains {what}\n",
+            ns as f64 / 1e6
+        ),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that sent these frames of 60 bytes, one each 50 ms, in `seconds`.
+    fn sending(sent: u64, seconds: f64) -> Run {
+        let gaps =
+            Gaps { intended_ns: Some(5e7), count: sent - 1, waited_ns: Some(1_900_000), ..Gaps::default() };
+        let load = Offered {
+            size: "64".into(),
+            offered_pps: Some(20.0),
+            intended: sent,
+            gaps: Some(gaps),
+            ..Offered::default()
+        };
+        let port = PortRun { port: "p".into(), sent, sent_bytes: 60 * sent, ..PortRun::default() };
+        let run =
+            Run { command: "send".into(), seconds, complete: true, ports: vec![port], ..Run::default() };
+        run.with_load(Some(load))
+    }
+
+    #[test]
+    fn a_few_slow_frames_have_the_rate_of_their_gaps() {
+        let text = screen(&sending(20, 0.95), "");
+        for words in [
+            "            20       0.02\n",
+            "64 B with FCS, 20 pps offered: 20 due, 20 sent, generator shortfall 0; 13.4 kb/s on layer 1, 10.2 kb/s on layer 2\n",
+            "\n20 pps sent (+0.000 %); gaps: ",
+            "the sender waited 1.9 ms for a CPU that other processes used: that explains late frames\n",
+            "\n0.950 s\n",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn one_frame_has_no_rate() {
+        let text = screen(&sending(1, 0.0), "");
+        assert!(text.contains("             1          -\n"), "{text}");
+        assert!(text.contains("generator shortfall 0\n") && !text.contains("b/s"), "{text}");
+        assert!(!text.contains("pps sent"), "{text}");
+    }
+}

@@ -1,0 +1,236 @@
+//! Results of the simulator on the screen: transmit rates, CPU profiles, scaling over CPUs, bus traces.
+
+use kpps_documents::simulation::{BusTrace, Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
+fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
+    1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
+}
+
+/// The rate of each driver, and its cost.
+pub fn transmit(document: &Transmit) -> String {
+    let mut text = String::new();
+    let on = &document.environment;
+    let _ = writeln!(
+        text,
+        "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("–"),
+        on.bus,
+        on.frame_bytes_with_fcs,
+        line_rate_pps(on).floor()
+    );
+    let width = document.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
+    let mut line = |name: &str, fields: [String; 9]| {
+        let [sent, idle, busy, used, interrupts, registers, reads, bursts, bus] = fields;
+        let _ = writeln!(
+            text,
+            "{name:width$}  {sent:>9}  {idle:>9}  {busy:>9}  {used:>9}  {interrupts:>8}  {registers:>12}  \
+             {reads:>12}  {bursts:>9}  {bus:>9}"
+        );
+    };
+    let words = |words: [&str; 9]| words.map(str::to_owned);
+    line(
+        "driver",
+        words([
+            "sent",
+            "card idle",
+            "CPU busy",
+            "CPU used",
+            "inter-",
+            "registers/",
+            "of which",
+            "bursts/",
+            "bus busy",
+        ]),
+    );
+    line("", words(["kpps", "%", "%", "%", "rupts/s", "packet", "reads", "packet", "%"]));
+    for row in &document.rows {
+        let registers = row.registers_per_packet;
+        line(
+            &row.name,
+            [
+                format!("{:.1}", row.sent_pps / 1e3),
+                format!("{:.1}", row.card_idle * 100.0),
+                format!("{:.1}", row.cpu_busy * 100.0),
+                format!("{:.1}", row.cpu_used * 100.0),
+                format!("{:.0}", row.interrupts_per_s),
+                shown(registers.map(|each| each.read + each.write), 3),
+                shown(registers.map(|each| each.read), 3),
+                shown(row.data_bursts_per_packet, 3),
+                format!("{:.1}", row.bus_busy * 100.0),
+            ],
+        );
+    }
+    text
+}
+
+/// Where CPU time goes, by function and level, and the cost of each frame.
+pub fn profile(document: &Profile) -> String {
+    let mut text = String::new();
+    let on = &document.environment;
+    let app = on.app.is_some();
+    let _ = writeln!(
+        text,
+        "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {:.0} pps{}\n\
+         offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("–"),
+        on.bus,
+        on.driver.as_deref().unwrap_or("–"),
+        on.app.as_ref().map(|app| format!(", {app}")).unwrap_or_default(),
+        on.frame_bytes_with_fcs,
+        line_rate_pps(on),
+        if app { " each way" } else { "" },
+        document.offered_pps / 1e3,
+        if app { "forwarded" } else { "delivered" },
+        document.delivered_pps / 1e3,
+        document.cpu_busy * 100.0,
+    );
+    let _ = writeln!(text, "{:>6}  {:>9}  {:<9}  function", "%", "ns/frame", "level");
+    for row in &document.rows {
+        let _ = writeln!(
+            text,
+            "{:>6.1}  {:>9}  {:<9}  {}",
+            row.share * 100.0,
+            shown(row.ns_per_frame, 1),
+            row.level.as_deref().unwrap_or("–"),
+            row.function
+        );
+    }
+    let _ = writeln!(text, "\n each frame  count");
+    for (name, count) in &document.per_frame {
+        let _ = writeln!(text, "{:>11}  {}", shown(*count, 3), name.replace('_', " "));
+    }
+    text
+}
+
+/// Packets per second against CPUs, and what limits them.
+pub fn scale(document: &Scale) -> String {
+    let on = &document.environment;
+    let mut text = format!(
+        "{}: {} on {}, {}, {}\nframes of {} B with FCS in {}, offered {:.0} pps\n\n",
+        on.machine,
+        on.nic.as_deref().unwrap_or("–"),
+        on.bus,
+        on.host,
+        on.stack,
+        on.frame_bytes_with_fcs,
+        match on.flows {
+            None | Some(1) => "1 flow".to_owned(),
+            Some(flows) => format!("{flows} flows"),
+        },
+        document.rows.first().map_or(0.0, |row| row.offered_pps),
+    );
+    text += "CPUs  delivered   wire   card    bus  memory     CPUs busy    waiting   header  limit\n";
+    text += "           kpps      %      %      %       %   least %  most %         %   misses\n";
+    for row in &document.rows {
+        let ScaleRow { busy, .. } = row;
+        let least = busy.cpus.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = busy.cpus.iter().copied().fold(0.0, f64::max);
+        let _ = writeln!(
+            text,
+            "{:>4}  {:>9.1}  {:>5.1}  {:>5.1}  {:>5.1}  {:>6}  {:>8.1}  {:>6.1}  {:>8.1}  {:>7}  {}",
+            row.cpus,
+            row.delivered_pps / 1e3,
+            busy.wire * 100.0,
+            busy.card * 100.0,
+            busy.bus * 100.0,
+            shown(busy.memory.map(|share| share * 100.0), 1),
+            least * 100.0,
+            most * 100.0,
+            row.cpus_waiting * 100.0,
+            shown(row.header_misses_per_packet, 3),
+            row.stopped_by
+        );
+    }
+    let _ = writeln!(text, "\n{}", document.summary);
+    text
+}
+
+/// The transactions of the bus by kind, and the regimes of the first card's reception.
+pub fn trace(document: &BusTrace) -> String {
+    let on = &document.environment;
+    let mut text = format!(
+        "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} {}, {:.1} ms from the first frame on\n",
+        on.machine,
+        on.chip.as_deref().unwrap_or("–"),
+        on.bus,
+        on.driver.as_deref().unwrap_or("–"),
+        document.offered_pps,
+        on.frame_bytes_with_fcs,
+        document.cards.len(),
+        if document.cards.len() == 1 { "card" } else { "cards" },
+        document.seconds * 1e3,
+    );
+    for (number, card) in document.cards.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "card {number}: {} sent, {} delivered, {} missed; {} descriptor fetches were cut short by a tail update",
+            card.sent, card.delivered, card.missed, card.fetches_cut
+        );
+    }
+    let _ = writeln!(
+        text,
+        "bus busy {:.1} %, {:.0} MB/s; a clock is {} ps\n",
+        document.bus_busy * 100.0,
+        document.bus_bytes_per_s / 1e6,
+        document.clock_ps
+    );
+    let _ =
+        writeln!(text, "{:16} {:>9} {:>10} {:>10} {:>7}", "on the bus", "number", "bytes", "clocks", "cut");
+    let mut kinds: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    for it in &document.transactions {
+        let [number, bytes, clocks, cut] = kinds.entry(&it.what).or_default();
+        *number += 1;
+        *bytes += u64::from(it.bytes);
+        *clocks += it.clocks;
+        *cut += u64::from(it.cut);
+    }
+    for (what, [number, bytes, clocks, cut]) in kinds {
+        let _ = writeln!(text, "{what:16} {number:>9} {bytes:>10} {clocks:>10} {cut:>7}");
+    }
+    if document.not_kept > 0 {
+        let _ = writeln!(text, "({} earlier transactions and events were not kept)", document.not_kept);
+    }
+    let smooth = &document.enough_descriptors;
+    let clocks = shown(smooth.clocks, 0);
+    let frames = if smooth.frames == 1 { "frame" } else { "frames" };
+    let _ = writeln!(text, "\nenough descriptors for {clocks} clocks, {} {frames}", smooth.frames);
+    text += &quantities(&[
+        ("frames per us", smooth.frames_per_us),
+        ("clocks between frames, mean", smooth.frame_gap_clocks),
+        ("  within a group, median", smooth.group_gap_clocks),
+        ("frames to a write-back", smooth.frames_per_write_back),
+        ("clocks to the write-back, from the start of the last frame", smooth.write_back_after_clocks),
+        ("  from its end", smooth.write_back_gap_clocks),
+        ("descriptors written back together", smooth.write_back_descriptors),
+        ("frames from fetch to fetch", smooth.frames_per_fetch),
+        ("bursts of a fetch", smooth.fetch_bursts),
+        ("descriptors of a burst", smooth.burst_descriptors),
+        ("tail updates in a row", smooth.tail_updates),
+        ("descriptors of a tail update", smooth.tail_descriptors),
+    ]);
+    if let Some(short) = &document.short_of_descriptors {
+        let _ = writeln!(text, "then frames wait for descriptors");
+        text += &quantities(&[
+            ("frames per us", short.frames_per_us),
+            ("clocks without a frame, the longest of 64, mean", short.longest_gap_clocks),
+            ("clocks between frames of a burst, the least", short.shortest_gap_clocks),
+            ("  the median", short.median_gap_clocks),
+        ]);
+    }
+    text
+}
+
+/// A line for each quantity; a dash for an unknown quantity.
+fn quantities(rows: &[(&str, Option<f64>)]) -> String {
+    rows.iter().map(|(name, value)| format!("  {name:58} {:>10}\n", shown(*value, 2))).collect()
+}
+
+/// A value with `decimals` decimals; a dash if it is unknown.
+fn shown(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("–".into(), |value| format!("{value:.decimals$}"))
+}

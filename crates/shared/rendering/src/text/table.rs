@@ -1,0 +1,150 @@
+//! A table for each series.
+
+use super::Look;
+use crate::format::in_kpps as kpps;
+use crate::places;
+use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+use kpps_documents::{Curve, Series, Trial};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use unicode_width::UnicodeWidthStr;
+
+/// Each series as a table: its mark, its name, its description, and a line for each offered load. Loss is
+/// given in per cent of the packets that were due, by place.
+pub fn table(curve: &Curve, look: Look) -> String {
+    let mut text = String::new();
+    for (index, series) in curve.series.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        let heading = format!("{} {}", look.mark(index), series.name);
+        text += &look.paint(index, &heading);
+        if let Some(stands_for) = curve.environment.presets.get(&series.name) {
+            let _ = write!(text, ": {stands_for}");
+        }
+        text.push('\n');
+        text += &one(series, look);
+    }
+    text += &footnote(curve);
+    if !curve.complete {
+        text += "\nNot finished: some points are missing.\n";
+    }
+    text
+}
+
+/// The legend of the columns of places.
+fn footnote(curve: &Curve) -> String {
+    let places: Vec<_> = places::all(&curve.series)
+        .into_iter()
+        .filter_map(|name| Some((name, places::explained(name)?)))
+        .collect();
+    let widest = places.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+    let mut text = String::new();
+    if !places.is_empty() {
+        text += "\nLost, in % of all frames of a trial, warm-up included:\n";
+    }
+    for (name, explained) in places {
+        let _ = writeln!(text, "  {name:widest$}  {explained}");
+    }
+    text
+}
+
+/// The table of one series, with a column for each place that lost packets; on a terminal too
+/// narrow for that, with the one place that lost most, and without the median latency.
+fn one(series: &Series, look: Look) -> String {
+    let places: BTreeSet<&str> =
+        series.points.iter().flat_map(|p| p.ledger.losses()).map(|(place, _)| place).collect();
+    let wide = grid(series, Some(&places), look);
+    if wide.lines().all(|line| line.width() <= look.width) { wide } else { grid(series, None, look) }
+}
+
+fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String {
+    let micro = if look.ascii { "us" } else { "µs" };
+    let mut header: Vec<String> = ["offered\nkpps", "delivered\nkpps", "loss\n%"].map(String::from).into();
+    match places {
+        // One word on a line keeps these columns narrow.
+        Some(places) => header.extend(places.iter().map(|p| p.replace(' ', "\n") + "\n%")),
+        None => header.push("most at\n%".to_owned()),
+    }
+    header.push("CPU\n%".to_owned());
+    if polls_idly(series) {
+        header.push("idle\npolls %".to_owned());
+    }
+    header.push("IRQs\nk/s".to_owned());
+    let percentiles = if places.is_some() { &["p50", "p99"][..] } else { &["p99"] };
+    header.extend(percentiles.iter().map(|p| format!("{p}\n{micro}")));
+    // Units side by side on the last line.
+    let tallest = header.iter().map(|h| h.lines().count()).max().unwrap_or(0);
+    let header = header.into_iter().map(|h| "\n".repeat(tallest - h.lines().count()) + &h);
+
+    let rule = if look.ascii { '-' } else { '─' };
+    let style = TableStyle::new()
+        .header_lines(ContentLineStyle::none())
+        .header_separator(LineStyle::none().fill(rule).junction(rule))
+        .content_lines(ContentLineStyle::none());
+    let mut table = Table::new();
+    table.load_style(style).set_header(header.collect::<Vec<_>>());
+    for point in &series.points {
+        table.add_row(row(point, places, polls_idly(series), look));
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+        column.set_padding((0, 1));
+    }
+    table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+/// Whether a series has idle polls: only then they have a column.
+fn polls_idly(series: &Series) -> bool {
+    series.points.iter().any(|point| idle_poll_share(point).is_some_and(|share| share > 0.0))
+}
+
+fn idle_poll_share(point: &Trial) -> Option<f64> {
+    point.cpu.and_then(|cpu| cpu.idle_polls)
+}
+
+fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: Look) -> Vec<String> {
+    let due = point.ledger.sent.saturating_add(point.ledger.shortfall);
+    let losses = point.ledger.losses();
+    let share = |n: u64| per_cent(n as f64 / due as f64);
+    let mut row = vec![kpps(point.offered_pps), kpps(point.delivered_pps), per_cent(point.loss_ratio)];
+    match places {
+        Some(places) => row.extend(places.iter().map(|place| {
+            losses.iter().find(|(p, _)| p == place).map_or_else(String::new, |&(_, n)| share(n))
+        })),
+        None => {
+            let most = losses.iter().max_by_key(|&&(_, n)| n);
+            row.push(most.map_or_else(String::new, |&(place, n)| format!("{place} {}", share(n))));
+        }
+    }
+    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| nothing(look), shown);
+    let share_of_time = |share: f64| format!("{:.1}", share * 100.0);
+    row.push(or_dash(point.cpu_busy, share_of_time));
+    if idle_polls {
+        row.push(or_dash(idle_poll_share(point), share_of_time));
+    }
+    row.push(or_dash(point.interrupts_per_s, kpps));
+    let latencies = latencies(point, look);
+    row.extend_from_slice(if places.is_some() { &latencies } else { &latencies[1..] });
+    row
+}
+
+/// A share in per cent with two decimals; a small share is not shown as 0.
+fn per_cent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0".to_owned(),
+        p if p < 0.005 => "<0.01".to_owned(),
+        p => format!("{p:.2}"),
+    }
+}
+
+/// The sign of a quantity that was not observed.
+fn nothing(look: Look) -> String {
+    if look.ascii { "-" } else { "–" }.to_owned()
+}
+
+/// p50 and p99 in µs; a dash where nothing arrived.
+fn latencies(point: &Trial, look: Look) -> [String; 2] {
+    [point.latency_ns.p50, point.latency_ns.p99]
+        .map(|ns| ns.map_or_else(|| nothing(look), |ns| format!("{:.1}", ns as f64 / 1e3)))
+}

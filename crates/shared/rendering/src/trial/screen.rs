@@ -1,0 +1,261 @@
+//! A trial on the screen: its frames, and where the missing ones ended.
+
+use super::sentences;
+use crate::format::{bits, in_kpps, rate};
+use crate::run::{sender, waited};
+use kpps_documents::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_documents::{Doubt, Trial};
+use std::fmt::Write;
+
+/// Sizes and flows of a direction.
+fn parts(direction: &Direction) -> String {
+    let mut text = String::new();
+    for size in &direction.sizes {
+        let SizeCount { frame_bytes_with_fcs, sent, received, lost } = size;
+        let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
+    }
+    if let Some(flows) = &direction.flows {
+        let Flows { count, lossy, silent, worst } = flows;
+        let _ = writeln!(
+            text,
+            "{count} flows from {}: {lossy} lost frames, {silent} lost all frames",
+            direction.from
+        );
+        for flow in worst.iter().take(SHOWN) {
+            let FlowCount { flow, sent, lost, reordered, .. } = flow;
+            let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
+        }
+    }
+    text
+}
+
+/// A sentence on a trial that is no measurement of the device under test.
+pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
+    let limit = trial.limit()?;
+    let percent = |frames: u64| format!("{:.1} %", 100.0 * frames as f64 / trial.due().max(1) as f64);
+    let shortfall = percent(trial.shortfall);
+    let (overflow, is) = match trial.overflow_unknown {
+        false => {
+            let overflow = percent(trial.overflow.unwrap_or(0));
+            (format!("{overflow} were not taken in (receive overflow of the tester)"), "is")
+        }
+        true => {
+            let lost = percent(trial.sent.saturating_sub(trial.came_through()));
+            (
+                format!("{lost} did not arrive, and the tester's port did not count its receive overflow"),
+                "may be",
+            )
+        }
+    };
+    Some(format!(
+        "This is no measurement of the device under test: {shortfall} of the frames were not sent in time (generator shortfall), {overflow}. What is shown {is} {}.",
+        limit.words()
+    ))
+}
+
+/// Sentences on what else makes a trial doubtful, or an invalid measurement of the device under test.
+pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
+    // The tester's limit and the ledger report these.
+    let is_told_elsewhere =
+        |doubt: &&Doubt| matches!(doubt, Doubt::Generator | Doubt::Receiver | Doubt::Unexplained { .. });
+    let doubts = trial.doubts.iter().filter(move |doubt| !is_told_elsewhere(doubt));
+    doubts.map(|doubt| match doubt.is_invalid() {
+        true => format!("This is no measurement of the device under test: {}.", doubt.words()),
+        false => format!("In doubt: {}.", doubt.words()),
+    })
+}
+
+/// A sentence on how often a trial was repeated.
+pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
+    let why = match trial.retries {
+        0 => return None,
+        1 => "Repeated once, because something had disturbed the trial before".to_owned(),
+        times => format!("Repeated {times} times, because something had disturbed the trials before"),
+    };
+    // The result has only the disturbance of the trial that is shown. If that trial has a doubt about it, the
+    // doubt is enough.
+    let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Disturbed { .. }));
+    let shown = trial.result.disturbance.as_ref().filter(|it| it.longest.is_some() && !is_told);
+    let shown = shown.map_or(String::new(), |it| format!("; in the trial that is shown, {}", it.words()));
+    Some(format!("{why}{shown}."))
+}
+
+/// The number of flows shown: the worst ones.
+const SHOWN: usize = 4;
+
+/// The text for the screen.
+pub fn screen(trial: &DetailedTrial) -> String {
+    let mut text = String::new();
+    if let Some(limited) = tester_limit(&trial.result) {
+        let _ = writeln!(text, "{limited}\n");
+    }
+    for sentence in doubts(trial).chain(retries(trial)) {
+        let _ = writeln!(text, "{sentence}\n");
+    }
+    let load = sentences::load(trial, "the highest load");
+    let _ = writeln!(
+        text,
+        "{}: frames of {}{}, {load} for {:.3} s\n",
+        trial.testbed.join(" and "),
+        sentences::frames(trial),
+        trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
+        trial.result.seconds
+    );
+    for changes in sentences::rate_changes(trial) {
+        let _ = writeln!(text, "{changes}\n");
+    }
+    for departure in trial.replay.iter().flat_map(|replay| &replay.departures) {
+        let _ = writeln!(text, "{departure}\n");
+    }
+    if let Some(silent) = sentences::silent(trial) {
+        let _ = writeln!(text, "{silent}.\n");
+    }
+    let rows = [
+        ("intended", Some(trial.intended), ""),
+        ("sent", Some(trial.result.sent), ""),
+        (
+            "shortfall",
+            Some(trial.result.shortfall),
+            "generator shortfall: frames that could not be sent at their time",
+        ),
+        ("received", Some(trial.received), ""),
+        (
+            "overflow",
+            trial.result.overflow,
+            "receive overflow (tester): frames that came through and could not be taken in",
+        ),
+        ("lost", Some(trial.lost), ""),
+        ("duplicated", trial.duplicated, ""),
+        ("reordered", trial.reordered, ""),
+        ("corrupted", trial.corrupted, ""),
+        ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
+    ];
+    for (name, count, what) in rows {
+        // A dash for a count that was not observed.
+        let count = count.map_or("–".into(), |count| count.to_string());
+        let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
+    }
+    let _ = writeln!(
+        text,
+        "\n{} sent ({} on layer 1, {} on layer 2), {} received; loss {:.4} %{}",
+        rate(trial.result.sent_pps),
+        bits(trial.sent_bps.l1),
+        bits(trial.sent_bps.l2),
+        rate(trial.received_pps),
+        trial.result.loss_ratio * 100.0,
+        if trial.corrupted.is_some() { " (with corrupted frames)" } else { "" }
+    );
+    for direction in &trial.directions {
+        text += &parts(direction);
+    }
+    if let Some(sender) = &trial.sender {
+        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| in_kpps(*pps)).collect();
+        let above =
+            if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
+        let _ = writeln!(
+            text,
+            "generator: at most {} kpps here ({}){above}",
+            ceilings.join(" and "),
+            sender.source
+        );
+    }
+    for direction in &trial.directions {
+        if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
+            let _ = writeln!(
+                text,
+                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
+                direction.from,
+                100.0 * within,
+                gaps.intended_ns.unwrap_or(0.0) / 1e3,
+                gaps.p99_ns as f64 / 1e3,
+                gaps.max_ns as f64 / 1e3
+            );
+            text += &sender(&gaps);
+            text += &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall);
+        }
+    }
+    let latency = trial.result.latency_ns;
+    if let (Some(p50), Some(p99), Some(p999), Some(max)) =
+        (latency.p50, latency.p99, latency.p999, latency.max)
+    {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let arrival = sentences::arrival(trial).map(|arrival| format!(" ({arrival})")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
+            arrival,
+            us(p50),
+            us(p99),
+            us(p999),
+            us(max)
+        );
+    }
+    for sentence in super::series::sentences(trial) {
+        let _ = writeln!(text, "{sentence}");
+    }
+    for missing in sentences::clocks_set(trial) {
+        let _ = writeln!(text, "{missing}");
+    }
+    if let Some(capture) = &trial.capture {
+        let _ = writeln!(text, "{}", sentences::capture(capture));
+    }
+    if let Some(clocks) = &trial.clocks {
+        let _ = writeln!(text, "{}", sentences::clocks(clocks));
+    }
+    let ledger = &trial.result.ledger;
+    let missing = ledger.sent.saturating_sub(ledger.delivered);
+    let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
+    // All of them arrived, and no place counts any.
+    let is_whole = ledger.sent > 0 && missing == 0 && ledger.in_flight == 0 && ledger.unexplained == 0;
+    let is_whole = is_whole && ledger.dropped.values().all(|frames| *frames == 0);
+    let _ = match is_whole {
+        true => writeln!(text, "\nall {} sent frames arrived{whole}", ledger.sent),
+        false => writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent),
+    };
+    for (place, frames) in &ledger.dropped {
+        let _ = writeln!(text, "{frames:>12}  {place}");
+    }
+    for (place, frames) in &ledger.in_flight_at {
+        let _ = writeln!(text, "{frames:>12}  still queued at {place}");
+    }
+    if !is_whole {
+        let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
+    }
+    if let Some(interrupts) = trial.result.interrupts_per_s {
+        let _ = writeln!(text, "{interrupts:.1} interrupts per second");
+    }
+    if let Some(cpu) = trial.result.cpu
+        && trial.cpus.is_empty()
+    {
+        let _ = writeln!(
+            text,
+            "CPU {:.1} % busy: interrupts {:.1} %, softirqs {:.1} %, threads {:.1} %{}",
+            cpu.busy() * 100.0,
+            cpu.hardirq * 100.0,
+            cpu.softirq * 100.0,
+            cpu.thread * 100.0,
+            cpu.idle_polls.map(|share| format!(", idle polls {:.1} %", share * 100.0)).unwrap_or_default()
+        );
+    }
+    let names = trial.cpu_names();
+    if names.is_empty() {
+        return text;
+    }
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
+    let _ = writeln!(
+        text,
+        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "CPU", "user", "system", "irq", "softirq", "idle"
+    );
+    for (name, cpu) in names.iter().zip(&trial.cpus) {
+        let _ = writeln!(
+            text,
+            "{name:>width$} {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s {:>6.3} s",
+            cpu.user_s, cpu.system_s, cpu.irq_s, cpu.softirq_s, cpu.idle_s
+        );
+    }
+    if let Some(cycles) = trial.cycles_per_frame() {
+        let _ = writeln!(text, "{cycles:.0} cycles for each frame that arrived, of all CPUs together");
+    }
+    text
+}

@@ -1,0 +1,136 @@
+//! Sentences about a trial, for page and screen.
+
+use crate::format::rate;
+use kpps_documents::Doubt;
+use kpps_documents::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, RateChange};
+
+/// Changes of the load that are shown in a sentence: the first ones.
+const CHANGES: usize = 8;
+
+/// The load of each direction; `highest` where it is as many frames as possible.
+pub(super) fn load(trial: &DetailedTrial, highest: &str) -> String {
+    let asked = trial.load_pps.map_or_else(|| highest.to_owned(), rate);
+    let times = match trial.directions.iter().map(|way| way.rate_changes.len()).max().unwrap_or(0) {
+        0 => return asked,
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let mean = rate(trial.result.offered_pps / trial.directions.len() as f64);
+    format!("{asked} at first, changed {times} while it ran, {mean} on average")
+}
+
+/// How the load of each direction was changed.
+pub(super) fn rate_changes(trial: &DetailedTrial) -> Vec<String> {
+    let of = |way: &Direction| {
+        let all = &way.rate_changes;
+        let each = |change: &RateChange| format!("{} from {:.3} s", rate(change.offered_pps), change.at_s);
+        let mut said: Vec<_> = all.iter().take(CHANGES).map(each).collect();
+        said.extend(all.len().checked_sub(CHANGES + 1).map(|more| format!("{} more changes", more + 1)));
+        (!all.is_empty()).then(|| format!("load from {}: {}", way.from, said.join(", ")))
+    };
+    trial.directions.iter().filter_map(of).collect()
+}
+
+/// The clocks of two hosts.
+pub(super) fn clocks(clocks: &Clocks) -> String {
+    let us = |ns: f64| ns / 1e3;
+    let drift = clocks
+        .drift_ns_per_s
+        .map_or("its drift is unknown".into(), |drift| format!("it gained {:.3} µs a second", us(drift)));
+    format!(
+        "two clocks: the second port's is {:.1} µs ahead, within ±{:.1} µs, and {drift} ({} questions over \
+         {}); latencies between the hosts are corrected by this offset and have the same uncertainty",
+        us(clocks.offset_ns as f64),
+        us(clocks.error_ns as f64),
+        clocks.pings,
+        clocks.over
+    )
+}
+
+/// The sentence about the capture of anomalous frames.
+pub(super) fn capture(capture: &Capture) -> String {
+    let more = match capture.not_kept {
+        0 => String::new(),
+        more => format!("; {more} more were not kept"),
+    };
+    format!("{} has the {} anomalous frames, each with its anomaly{more}", capture.file, capture.frames)
+}
+
+/// The origin of the latencies' times of arrival, and whether both ports have one clock. `None` without
+/// ports: virtual time has one clock.
+pub(super) fn arrival(trial: &DetailedTrial) -> Option<String> {
+    let clock = if trial.clocks.is_none() { ", one clock at both ports" } else { "" };
+    let by = |by| match by {
+        ArrivalBy::Program => "by the program",
+        ArrivalBy::Kernel => "by the kernel",
+    };
+    let mut all: Vec<_> = trial.directions.iter().map(|it| (by(it.arrival.by), it.to.as_str())).collect();
+    match &all[..] {
+        [(first, _), rest @ ..] if rest.iter().any(|(by, _)| by != first) => {
+            all.sort_unstable();
+            let each = all.iter().map(|(by, port)| format!("{by} at {port}"));
+            Some(format!("arrival {}{clock}", each.collect::<Vec<_>>().join(", ")))
+        }
+        [(by, _), ..] => Some(format!("arrival {by}{clock}")),
+        [] => None,
+    }
+}
+
+/// Why latencies are missing: clocks that were set.
+pub(super) fn clocks_set(trial: &DetailedTrial) -> Vec<String> {
+    let set = |direction: &Direction| {
+        let us = direction.arrival.clock_set_ns? as f64 / 1e3;
+        Some(format!(
+            "no latency at {}: the clock of the kernel's times was set by {us:+.1} µs during the trial",
+            direction.to
+        ))
+    };
+    trial.directions.iter().filter_map(set).collect()
+}
+
+/// The frames of a trial: their size, or the capture that they are of.
+pub(super) fn frames(trial: &DetailedTrial) -> String {
+    match &trial.replay {
+        Some(replay) if replay.departures.is_empty() => format!("{}, unchanged", replay.file),
+        Some(replay) => replay.file.clone(),
+        None => format!("{} B with FCS", trial.sizes_name()),
+    }
+}
+
+/// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
+pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
+    let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
+    let is_silent = trial.learned == Some(false) && trial.received == 0;
+    (is_silent && !trial.doubts.iter().any(is_cause)).then_some(
+        "No frame arrived before the trial: check that the device under test is on and connected to these ports",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kpps_documents::detail::TrialReplay;
+
+    #[test]
+    fn frames_that_were_changed_are_not_called_unchanged() {
+        let replay = |departures: &[&str]| TrialReplay {
+            file: "a.pcap".into(),
+            departures: departures.iter().map(ToString::to_string).collect(),
+            ..TrialReplay::default()
+        };
+        let of =
+            |departures| frames(&DetailedTrial { replay: Some(replay(departures)), ..Default::default() });
+        assert_eq!(of(&[]), "a.pcap, unchanged");
+        assert_eq!(of(&["2 frames were cut when they were captured"]), "a.pcap");
+    }
+
+    #[test]
+    fn a_silent_path_is_a_riddle_only_if_nothing_explains_it() {
+        let silent = |received, doubts| {
+            silent(&DetailedTrial { learned: Some(false), received, doubts, ..Default::default() }).is_some()
+        };
+        assert!(silent(0, vec![Doubt::Unexplained { frames: 9 }]));
+        assert!(!silent(1, vec![]), "something arrived");
+        assert!(!silent(0, vec![Doubt::OtherStation { place: "r0".into(), frames: 9 }]));
+    }
+}

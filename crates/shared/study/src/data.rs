@@ -1,0 +1,296 @@
+//! The files of `studies/`.
+
+use include_dir::{Dir, include_dir};
+use indexmap::IndexMap;
+use kpps_documents::study::Stated;
+use serde::Deserialize;
+
+static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../../studies");
+
+/// How a claim is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Constants of the model may be fitted on it.
+    Fit,
+    /// Arithmetic: holds to rounding.
+    Exact,
+    /// A shape, an ordering, a cause and its effect.
+    Order,
+    /// A fact about the configuration.
+    Setup,
+    /// A feature that the document asks for, and this project has.
+    Wish,
+    /// The document has a result that was kept from this project when it was first predicted.
+    KeptBack,
+}
+
+impl Kind {
+    /// The word for it in files and documents.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Exact => "exact",
+            Self::Order => "order",
+            Self::Setup => "setup",
+            Self::Wish => "wish",
+            Self::KeptBack => "kept-back",
+        }
+    }
+}
+
+/// The seeds. Each is measured.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Seeds {
+    These(Vec<i64>),
+    Range { from: i64, to: i64 },
+}
+
+impl Seeds {
+    fn all(self) -> Vec<i64> {
+        match self {
+            Self::These(seeds) => seeds,
+            Self::Range { from, to } => (from..=to).collect(),
+        }
+    }
+}
+
+/// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken
+/// once for each, and its values become lists.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Measurement {
+    /// The name of the metric.
+    pub metric: String,
+    /// Its configuration.
+    #[serde(flatten)]
+    pub of: toml::Table,
+}
+
+impl Measurement {
+    /// Replaces its seeds, if it has any.
+    pub(crate) fn reseed(&mut self, from: i64, to: i64) {
+        if let Some(seeds) = self.of.get_mut("seeds") {
+            *seeds = toml::Table::from_iter([("from".into(), from.into()), ("to".into(), to.into())]).into();
+        }
+    }
+
+    /// Whether it is taken for each of some seeds, so that its values are lists.
+    pub(crate) fn has_seeds(&self) -> bool {
+        self.of.contains_key("seeds")
+    }
+
+    /// The measurements that it consists of: one for each of its `seeds`, with that `seed`, or itself.
+    pub(crate) fn parts(&self) -> Vec<Self> {
+        let Some(seeds) = self.of.get("seeds").and_then(|seeds| seeds.clone().try_into::<Seeds>().ok())
+        else {
+            return vec![self.clone()];
+        };
+        let part = |seed: i64| {
+            let mut part = self.clone();
+            part.of.remove("seeds");
+            part.of.insert("seed".into(), seed.into());
+            part
+        };
+        seeds.all().into_iter().map(part).collect()
+    }
+
+    /// The same text for the same measurement.
+    pub(crate) fn key(&self) -> String {
+        format!("{} {}", self.metric, toml::Value::Table(self.of.clone()))
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its kind.
+    pub kind: Kind,
+    /// The claim in this project's words.
+    pub says: String,
+    /// The expectation, in words and figures.
+    #[serde(default)]
+    pub expected: String,
+    /// The measurements for it, each with a name.
+    #[serde(default)]
+    pub measure: IndexMap<String, Measurement>,
+    /// Names of the study's measurements that it shares with other claims.
+    #[serde(default)]
+    uses: Vec<String>,
+    /// Conditions on the measured values. All must hold.
+    #[serde(default)]
+    pub holds: Vec<String>,
+    /// Figures to publish: names and expressions.
+    #[serde(default)]
+    pub values: IndexMap<String, String>,
+    /// Of `values` the ones that the document states.
+    #[serde(default)]
+    pub document: IndexMap<String, f64>,
+    /// Of `document` the figures that constants are fitted on, if they are not all of a claim of kind *fit*.
+    #[serde(default)]
+    pub fits: Vec<String>,
+    /// How exactly the document's figures are known, as a share of them: what an error counts in a fit.
+    #[serde(default = "tenth")]
+    pub tolerance: f64,
+    /// Of `values` the ones that were predicted blind, as commit f8f085d had them: before anybody here knew
+    /// the document's. They are a record and never change.
+    #[serde(default)]
+    pub blind: IndexMap<String, f64>,
+    /// The results that were predicted, in a few words, each with a condition on `document` and `values`.
+    /// The same conditions judge the blind values and those of today.
+    #[serde(default)]
+    pub results: IndexMap<String, String>,
+    /// A comment on the outcome, above all the mechanism behind a miss.
+    #[serde(default)]
+    pub why: String,
+}
+
+fn tenth() -> f64 {
+    0.1
+}
+
+/// A line of a figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// The measurement for it.
+    pub measure: Measurement,
+    /// The list of the measurement that goes along the figure's x axis.
+    pub x: String,
+    /// The list that goes up.
+    pub y: String,
+}
+
+/// A figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Its title.
+    pub title: String,
+    /// The label of the x axis, with its unit.
+    pub x: String,
+    /// The label of the y axis, with its unit.
+    pub y: String,
+    /// The factor of x values for that unit.
+    #[serde(default = "one")]
+    pub x_scale: f64,
+    /// The factor of y values for that unit.
+    #[serde(default = "one")]
+    pub y_scale: f64,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// The document's statements about them, in the figure's units.
+    #[serde(default)]
+    pub stated: Vec<Stated>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A map: one value of each cell of a grid that a measurement covers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Map {
+    /// Its title.
+    pub title: String,
+    /// The meaning of a cell's value, and of 1.
+    pub cell: String,
+    /// The measurement: its `vary` are the rows, its `offered` the columns.
+    pub measure: Measurement,
+    /// The list of the measurement that the map shows.
+    pub value: String,
+}
+
+/// A study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Its name: that of its file.
+    #[serde(skip)]
+    pub name: String,
+    /// Title, author, year.
+    pub title: String,
+    /// The question.
+    #[serde(default)]
+    pub question: String,
+    /// The system that it is about.
+    #[serde(default)]
+    pub setting: String,
+    /// The document's figures.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// Maps of grids.
+    #[serde(default)]
+    pub maps: Vec<Map>,
+    /// Measurements that several claims share.
+    #[serde(default)]
+    measure: IndexMap<String, Measurement>,
+    /// The claims by their ids.
+    pub claims: IndexMap<String, Claim>,
+    /// It belongs to no document, and runs only when it is named.
+    #[serde(default)]
+    on_request: bool,
+}
+
+/// Why a study, or a part of it, cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is none of this name.
+    #[error("there is no study called '{0}': known are {known}", known = names().join(", "))]
+    Unknown(String),
+    /// There is no claim of this id.
+    #[error("there is no claim '{0}' in {1}")]
+    NoClaim(String, String),
+    /// A file is not as it should be.
+    #[error("study '{name}': {problem}")]
+    Bad {
+        /// The study.
+        name: String,
+        /// The mistake.
+        problem: String,
+    },
+}
+
+/// The names of the studies.
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> =
+        BUILT_IN.files().filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// The names of the studies of documents: all but the studies that run only by name.
+///
+/// # Errors
+/// If a file is malformed.
+pub fn documents() -> Result<Vec<String>, Error> {
+    let all = names().into_iter().map(|name| named(&name)).collect::<Result<Vec<_>, _>>()?;
+    Ok(all.into_iter().filter(|study| !study.on_request).map(|study| study.name).collect())
+}
+
+/// The study called `name`.
+///
+/// # Errors
+/// If there is none.
+pub fn named(name: &str) -> Result<Study, Error> {
+    let text = BUILT_IN
+        .get_file(format!("{name}.toml"))
+        .and_then(|file| file.contents_utf8())
+        .ok_or_else(|| Error::Unknown(name.into()))?;
+    let bad = |problem: String| Error::Bad { name: name.into(), problem };
+    let mut study: Study = toml::from_str(text).map_err(|error| bad(error.to_string().replace('\n', " ")))?;
+    study.name = name.into();
+    for (id, claim) in &mut study.claims {
+        for shared in &claim.uses {
+            let measurement = study.measure.get(shared);
+            let measurement =
+                measurement.ok_or_else(|| bad(format!("{id} uses '{shared}', which is not measured")))?;
+            claim.measure.insert(shared.clone(), measurement.clone());
+        }
+    }
+    Ok(study)
+}

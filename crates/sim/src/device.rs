@@ -1,6 +1,0 @@
-//! Drivers with their cards, as a stack sees them ([`kpps_machine::stack::Netdev`]).
-
-pub mod e1000;
-pub mod policy;
-pub mod rate_limited;
-pub mod rate_limited_queue;

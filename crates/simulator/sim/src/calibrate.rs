@@ -1,0 +1,583 @@
+//! The costs of a frame and an interrupt on a measured machine: constants of host and stack with which the
+//! simulator takes the CPU time that the machine took.
+//!
+//! Each measured point gives the CPU time for a delivered frame: the share of time that the CPU was busy,
+//! over the delivered rate. Where the CPU was not observed, a point gives it only if more than 5 % of the
+//! frames were lost: the CPU is then assumed to have been busy all the time. The sum of squares of the
+//! logarithms of simulated over measured time is made small by Gauss and Newton's method, with derivatives
+//! from a step of a tenth, on the constants' logarithms. The CPU's other work is one more unknown, a share of
+//! its time. A small weight holds each constant at its profile's value, so a constant that the points do not
+//! determine stays there. Nothing is random.
+
+use crate::{Choice, Forwarder, SetupError, StackParams};
+use kpps_documents::grid::Setting;
+use kpps_documents::host::{CalibratedConstant, CalibratedPoint, HostCalibration};
+use kpps_documents::{Curve, Trial};
+use kpps_frames::Size;
+use kpps_methods::statistics::median;
+use kpps_methods::workers::on_all_cpus;
+use kpps_methods::{Load, TrialError, parameter};
+use kpps_profiles::{Kind, Profile};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Rounds, at most.
+pub const ROUNDS: usize = 30;
+/// The step of a derivative: a constant is multiplied by this.
+const STEP: f64 = 1.1;
+/// The most that a constant is changed by in a round: it is multiplied or divided by this.
+const LEAP: f64 = 3.0;
+/// The weight that holds a constant where it is.
+const HOLD: f64 = 1e-4;
+/// The step of the background's derivative.
+const SMALL: f64 = 1e-3;
+/// Turns of Gauss and Seidel's method.
+const TURNS: usize = 2000;
+/// The most cycles that a constant may have.
+const MOST_CYCLES: f64 = 1e6;
+/// The search ends after this number of rounds in a row without a smaller sum of squares. The constants with
+/// the smallest sum are the result: a simulation does not change smoothly with its constants.
+const END: usize = 4;
+/// A point determines a constant if a change of [`STEP`] changes the point's CPU time by this share.
+const TOLD: f64 = 0.001;
+/// Loss from which on a point without a CPU share shows the most that the machine can do.
+const OVERLOAD: f64 = 0.05;
+/// Simulated time: warm-up and measurement, in ms.
+const TIMES_MS: (u32, u32) = (20, 60);
+
+/// Why nothing can be calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// The input does not do.
+    #[error("{0}")]
+    Input(String),
+    /// A profile is missing or bad.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A point cannot be simulated.
+    #[error("{0}")]
+    Trial(#[from] TrialError),
+}
+
+/// A measured curve, and the machine as it was set then.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Its name.
+    pub name: String,
+    /// The simulated machine with the same settings.
+    pub choice: Choice,
+    points: Vec<Point>,
+}
+
+/// A measured point that gives a CPU time.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    load: Load,
+    /// CPU time for a delivered frame in ns.
+    cpu_ns: f64,
+    /// Time from one delivered frame to the next in ns.
+    apart_ns: f64,
+    /// Whether the CPU was observed.
+    observed: bool,
+}
+
+/// The CPU time for a delivered frame in ns, if the point gives it.
+fn cpu_ns(point: &Trial) -> Option<f64> {
+    let busy = point.cpu_busy.or_else(|| (point.loss_ratio > OVERLOAD).then_some(1.0))?;
+    let ns = busy * 1e9 / point.delivered_pps;
+    (ns.is_finite() && ns > 0.0).then_some(ns)
+}
+
+impl Measured {
+    /// Reads a curve: a file, or `FILE,PATH=VALUE,…` with the settings that the machine had beside those of
+    /// `base`.
+    ///
+    /// # Errors
+    /// A file that is no curve, and those of [`new`](Self::new).
+    pub fn read(text: &str, base: &Choice) -> Result<Self, CalibrateError> {
+        let mut parts = text.split(',');
+        let file = parts.next().unwrap_or_default();
+        let input = |why: String| CalibrateError::Input(format!("{file}: {why}"));
+        let document = std::fs::read_to_string(file).map_err(|error| input(error.to_string()))?;
+        let curve: Curve = serde_json::from_str(&document)
+            .map_err(|error| input(format!("no document of `kpps curve`: {error}")))?;
+        let settings = parts.map(|part| parameter::change(part).map_err(input));
+        Self::new(file, &curve, base, &settings.collect::<Result<Vec<_>, CalibrateError>>()?)
+    }
+
+    /// The one series of `curve`, measured with these settings beside those of `base`. An app that the
+    /// document names is taken from it.
+    ///
+    /// # Errors
+    /// A setting that the simulator does not know, or no point that gives a CPU time.
+    pub fn new(
+        name: &str,
+        curve: &Curve,
+        base: &Choice,
+        settings: &[(String, Setting)],
+    ) -> Result<Self, CalibrateError> {
+        let input = |what: String| CalibrateError::Input(format!("{name}: {what}"));
+        let mut choice = base.clone();
+        if let Some(app) = &curve.environment.app {
+            let (app, one_way) = match app.strip_suffix(Choice::ONE_WAY) {
+                Some(app) => (app, true),
+                None => (app.as_str(), false),
+            };
+            choice.app = Some(app.parse().map_err(input)?);
+            choice.one_way = one_way;
+        }
+        for (path, value) in settings {
+            choice.change(path, value).map_err(input)?;
+        }
+        if curve.environment.mix.is_some() {
+            return Err(input("its frames have several sizes: the simulator takes one".into()));
+        }
+        let size = Size::without_fcs(curve.environment.size_bytes_without_fcs);
+        let [series] = &curve.series[..] else {
+            return Err(input(format!("{} series: give curves of one system each", curve.series.len())));
+        };
+        let (warmup_ms, duration_ms) = TIMES_MS;
+        let most_pps = choice.line_rate_pps(size);
+        let points: Vec<_> = (series.points.iter())
+            .filter(|point| point.offered_pps <= most_pps)
+            .filter_map(|point| {
+                let load = Load { offered_pps: point.offered_pps, size, warmup_ms, duration_ms, seed: 1 };
+                Some(Point {
+                    load,
+                    cpu_ns: cpu_ns(point)?,
+                    apart_ns: 1e9 / point.delivered_pps,
+                    observed: point.cpu_busy.is_some(),
+                })
+            })
+            .collect();
+        if points.is_empty() {
+            return Err(input(
+                "no point determines the CPU time: the CPU was not observed, and no load exceeded its capacity".into(),
+            ));
+        }
+        let name = std::iter::once(name.to_owned())
+            .chain(settings.iter().map(|(path, value)| format!("{path}={value}")))
+            .collect::<Vec<_>>()
+            .join(",");
+        Ok(Self { name, choice, points })
+    }
+}
+
+/// A constant to find.
+struct Free {
+    kind: Kind,
+    name: &'static str,
+    before: u64,
+}
+
+impl Free {
+    fn path(&self) -> String {
+        format!("{}.{}", self.kind.word(), self.name)
+    }
+}
+
+/// The constants that these curves can determine, with their values before.
+fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
+    let first = measured.first().ok_or_else(|| CalibrateError::Input("no curve was given".into()))?;
+    let machine = first.choice.machine();
+    if machine.ends_with(".toml") {
+        return Err(CalibrateError::Input(format!(
+            "{machine} is a file: begin with a built-in machine (`kpps list machines`)"
+        )));
+    }
+    let setup = first.choice.setup()?;
+    if !matches!(setup.stack_params, StackParams::Linux24(_)) {
+        return Err(CalibrateError::Input(format!(
+            "the stack '{}' has no NAPI: take a machine with Linux 2.4 or later",
+            setup.stack
+        )));
+    }
+    let runs = |app| measured.iter().any(|it| it.choice.app == Some(app));
+    let names = [
+        (Kind::Host, "interrupt_cycles", true),
+        (Kind::Stack, "poll_cycles", true),
+        (Kind::Stack, "receive_cycles", true),
+        (Kind::Stack, "forward_cycles", runs(Forwarder::Route) || runs(Forwarder::VlanRoute)),
+        (Kind::Stack, "bridge_cycles", runs(Forwarder::Bridge)),
+        (Kind::Stack, "nat_cycles", runs(Forwarder::Nat)),
+    ];
+    let changes = crate::choice::changes(&first.choice.set)?;
+    let mut all = Vec::new();
+    for (kind, name, _) in names.into_iter().filter(|(.., used)| *used) {
+        let profile = match kind {
+            Kind::Host => &setup.host,
+            _ => &setup.stack,
+        };
+        let profile = Profile::named(kind, profile)
+            .and_then(|profile| profile.changed(&changes))
+            .map_err(SetupError::Profile)?;
+        let constant = profile.constants().iter().find(|constant| constant.name == name);
+        let before = constant.and_then(|constant| constant.value.as_integer()).unwrap_or(1);
+        all.push(Free { kind, name, before: u64::try_from(before).unwrap_or(1).max(1) });
+    }
+    Ok(all)
+}
+
+/// The simulated CPU times of all points in ns, with these values.
+fn simulated(
+    measured: &[Measured],
+    free: &[Free],
+    values: &[f64],
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<f64>, CalibrateError> {
+    let mut times = Vec::new();
+    for it in measured {
+        let mut choice = it.choice.clone();
+        for (free, value) in free.iter().zip(values) {
+            let value = Setting::Whole(value.exp().round() as i64);
+            choice.change(&free.path(), &value).map_err(CalibrateError::Input)?;
+        }
+        let mut testbed = choice.testbed(choice.setup()?);
+        for Point { load, .. } in &it.points {
+            let trial = testbed.trial_while(load, go_on)?;
+            times.push(cpu_ns(&trial).ok_or_else(|| {
+                CalibrateError::Input(format!("{}: the simulated machine delivers nothing", it.name))
+            })?);
+        }
+    }
+    Ok(times)
+}
+
+/// The same for several sets of values, on all CPUs.
+fn all_simulated(
+    measured: &[Measured],
+    free: &[Free],
+    sets: &[Vec<f64>],
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Vec<f64>>, CalibrateError> {
+    let results: Vec<_> = sets.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    on_all_cpus(sets.len(), || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(values), Some(result)) = (sets.get(at), results.get(at)) else { break };
+            // Each number is taken once.
+            let _ = result.set(simulated(measured, free, values, go_on));
+        }
+    });
+    let missing = || Err(CalibrateError::Input("a simulation has no result".into()));
+    results.into_iter().map(|result| result.into_inner().unwrap_or_else(missing)).collect()
+}
+
+/// The least squares of `slopes` · x + `errors`, each x being held at its `rest` with [`HOLD`]: by Gauss and
+/// Seidel's method, which converges as the matrix is positive definite.
+fn least_squares(slopes: &[Vec<f64>], errors: &[f64], rest: &[f64]) -> Vec<f64> {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut x = vec![0.0; slopes.len()];
+    for _ in 0..TURNS {
+        for (j, slope) in slopes.iter().enumerate() {
+            let others: f64 =
+                (0..slopes.len()).filter(|k| *k != j).map(|k| dot(slope, &slopes[k]) * x[k]).sum();
+            x[j] = (HOLD * rest[j] - dot(slope, errors) - others) / (dot(slope, slope) + HOLD);
+        }
+    }
+    x
+}
+
+/// The unknowns of the search.
+#[derive(Clone, Debug)]
+struct Unknowns {
+    /// The logarithms of the constants.
+    values: Vec<f64>,
+    /// The share of time that goes into something other than frames.
+    background: f64,
+}
+
+/// A search.
+struct Search<'a> {
+    measured: &'a [Measured],
+    points: Vec<Point>,
+    free: Vec<Free>,
+    /// The logarithms of the constants at first.
+    start: Vec<f64>,
+}
+
+/// The result of a round for the unknowns that it begins with.
+struct Round {
+    /// The sum of squares.
+    squares: f64,
+    /// Whether the points determine each constant.
+    told: Vec<bool>,
+    /// The unknowns to try next.
+    next: Unknowns,
+}
+
+impl Search<'_> {
+    /// Whether the CPU was observed. With an overload alone, the background cannot be distinguished from the
+    /// cost of frames.
+    fn is_observed(&self) -> bool {
+        self.points.iter().any(|point| point.observed)
+    }
+
+    /// The logarithm of simulated over measured time, for each point.
+    fn errors(&self, times_ns: &[f64], background: f64) -> Vec<f64> {
+        let error = |(point, ns): (&Point, &f64)| ((ns + background * point.apart_ns) / point.cpu_ns).ln();
+        self.points.iter().zip(times_ns).map(error).collect()
+    }
+
+    /// A round: all points, and a step.
+    fn round(&self, now: &Unknowns, go_on: &(dyn Fn() -> bool + Sync)) -> Result<Round, CalibrateError> {
+        let Unknowns { values, background } = now;
+        let mut sets = vec![values.clone(); self.free.len() + 1];
+        // The first set is without a step.
+        sets.iter_mut().skip(1).enumerate().for_each(|(at, set)| set[at] += STEP.ln());
+        let times = all_simulated(self.measured, &self.free, &sets, go_on)?;
+        let (now_ns, stepped) = (&times[0], &times[1..]);
+        let errors = self.errors(now_ns, *background);
+        let slope = |errors_then: Vec<f64>, step: f64| -> Vec<f64> {
+            errors_then.iter().zip(&errors).map(|(then, now)| (then - now) / step).collect()
+        };
+        let mut slopes: Vec<Vec<f64>> =
+            stepped.iter().map(|ns| slope(self.errors(ns, *background), STEP.ln())).collect();
+        let tells = |slope: &Vec<f64>| slope.iter().any(|change| (change * STEP.ln()).abs() >= TOLD);
+        let told: Vec<bool> = slopes.iter().map(tells).collect();
+        let mut rest: Vec<f64> = self.start.iter().zip(values).map(|(start, now)| start - now).collect();
+        if self.is_observed() {
+            slopes.push(slope(self.errors(now_ns, background + SMALL), SMALL));
+            rest.push(-background);
+        }
+        let steps = least_squares(&slopes, &errors, &rest);
+        let values = values.iter().enumerate().map(|(at, value)| match told[at] {
+            true => (value + steps[at].clamp(-LEAP.ln(), LEAP.ln())).clamp(0.0, MOST_CYCLES.ln()),
+            false => self.start[at],
+        });
+        let step = steps.get(self.free.len()).copied().unwrap_or_default();
+        let next = Unknowns { values: values.collect(), background: (background + step).clamp(0.0, 0.5) };
+        Ok(Round { squares: errors.iter().map(|error| error * error).sum(), told, next })
+    }
+}
+
+/// Finds the constants. `progress` receives the number of rounds that are done, and the most that there will
+/// be.
+///
+/// # Errors
+/// No curve, a stack whose costs are others, or a point that cannot be simulated.
+pub fn calibrate(
+    measured: &[Measured],
+    go_on: &(dyn Fn() -> bool + Sync),
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<HostCalibration, CalibrateError> {
+    let free = free(measured)?;
+    let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
+    let points = measured.iter().flat_map(|it| it.points.iter().copied()).collect();
+    let mut next = Unknowns { values: start.clone(), background: 0.0 };
+    let mut best = (f64::INFINITY, 0, next.clone(), vec![false; free.len()]);
+    let search = Search { measured, points, free, start };
+    let mut complete = false;
+    for round in 0..ROUNDS {
+        progress(round, ROUNDS);
+        let found = match search.round(&next, go_on) {
+            Err(CalibrateError::Trial(TrialError::Interrupted)) => break,
+            found => found?,
+        };
+        let now = std::mem::replace(&mut next, found.next);
+        if found.squares < best.0 {
+            best = (found.squares, round, now, found.told);
+        }
+        complete = round >= best.1 + END;
+        if complete {
+            break;
+        }
+    }
+    let (_, _, Unknowns { mut values, background }, told) = best;
+    for (at, value) in values.iter_mut().enumerate().filter(|(at, _)| !told[*at]) {
+        *value = search.start[at];
+    }
+    let is_observed = search.is_observed();
+    let Search { points, free, .. } = search;
+    let times_ns = match simulated(measured, &free, &values, go_on) {
+        Err(CalibrateError::Trial(TrialError::Interrupted)) => Vec::new(),
+        times => times?,
+    };
+    let names = measured.iter().flat_map(|it| it.points.iter().map(|_| it.name.clone()));
+    let points: Vec<CalibratedPoint> = (points.iter().zip(names).zip(times_ns))
+        .map(|((point, curve), ns)| {
+            let simulated_ns = ns + background * point.apart_ns;
+            CalibratedPoint {
+                curve,
+                offered_pps: point.load.offered_pps,
+                measured_ns: point.cpu_ns,
+                simulated_ns,
+                error: simulated_ns / point.cpu_ns - 1.0,
+            }
+        })
+        .collect();
+    let errors: Vec<f64> = points.iter().map(|point| point.error.abs()).collect();
+    let constant = |((free, value), told): ((&Free, &f64), bool)| CalibratedConstant {
+        constant: free.path(),
+        before: free.before,
+        value: value.exp().round() as u64,
+        told,
+    };
+    Ok(HostCalibration {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        machine: measured.first().map(|it| it.choice.machine().to_owned()).unwrap_or_default(),
+        constants: free.iter().zip(&values).zip(told).map(constant).collect(),
+        background: is_observed.then_some(background),
+        median_error: median(&errors),
+        largest_error: errors.iter().copied().reduce(f64::max),
+        points,
+        complete,
+        ..HostCalibration::default()
+    })
+}
+
+/// The files of a machine with these constants, each with its name: based on the profiles of `choice`.
+///
+/// # Errors
+/// A profile that is missing or bad.
+pub fn profiles(
+    found: &HostCalibration,
+    choice: &Choice,
+    on: &str,
+) -> Result<Vec<(&'static str, String)>, SetupError> {
+    let setup = choice.setup()?;
+    let of = |kind: Kind, base: &str| {
+        let lines = found.constants.iter().filter_map(|constant| {
+            let name = constant.constant.strip_prefix(kind.word())?.strip_prefix('.')?;
+            let source = match constant.told {
+                true => format!("kpps calibrate-host, from {on}"),
+                false => format!("as {base}: the curves do not determine it"),
+            };
+            let source = serde_json::Value::from(source);
+            Some(format!("{name} = {{ value = {}, source = {source} }}\n", constant.value))
+        });
+        format!("base = \"{base}\"\ndescription = \"{base}, calibrated\"\n{}", lines.collect::<String>())
+    };
+    let machine = choice.machine();
+    // The files of the caller are named by their whole paths, as they are not beside these.
+    let quoted = |name: &str| {
+        let file = name.ends_with(".toml").then(|| std::path::absolute(name).ok()).flatten();
+        serde_json::Value::from(file.map_or(name.to_owned(), |file| file.display().to_string()))
+    };
+    let chip = choice.chip.as_ref().map(|chip| format!("chip = {}\n", quoted(chip))).unwrap_or_default();
+    let driver = format!("drivers = [{}]\n", quoted(choice.driver()));
+    Ok(vec![
+        ("host.toml", of(Kind::Host, &setup.host)),
+        ("stack.toml", of(Kind::Stack, &setup.stack)),
+        (
+            "machine.toml",
+            format!(
+                "base = \"{machine}\"\ndescription = \"{machine}, calibrated\"\nhost = \"host.toml\"\nstack = \"stack.toml\"\n{chip}{driver}"
+            ),
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_documents::{Environment, Series};
+
+    fn base() -> Choice {
+        Choice {
+            machine: Some("lab-e1000".into()),
+            driver: Some("linux-6.1-e1000".into()),
+            ..Choice::default()
+        }
+    }
+
+    /// A machine with other costs than its profile, measured in the simulator, with a background.
+    fn measured(background: f64, has_cpu: bool) -> Vec<Measured> {
+        let base = base();
+        let mut truly = base.clone();
+        truly.change("host.interrupt_cycles", &Setting::Whole(700)).unwrap();
+        truly.change("stack.receive_cycles", &Setting::Whole(3000)).unwrap();
+        let curve = |weight: i64| {
+            let mut choice = truly.clone();
+            choice.change("driver.weight", &Setting::Whole(weight)).unwrap();
+            let mut testbed = choice.testbed(choice.setup().unwrap());
+            let point = |kpps: u32| {
+                let load = Load {
+                    offered_pps: f64::from(kpps) * 1e3,
+                    size: Size::MIN,
+                    warmup_ms: 20,
+                    duration_ms: 60,
+                    seed: 1,
+                };
+                let trial = testbed.trial_while(&load, &|| true).unwrap();
+                let busy = trial.cpu_busy.map(|busy| (busy + background).min(1.0)).filter(|_| has_cpu);
+                Trial { cpu_busy: busy, ..trial }
+            };
+            let points = [20, 50, 100, 150, 400].map(point).into();
+            let environment = Environment { size_bytes_without_fcs: 60, ..Environment::default() };
+            let series = Series { name: "it".into(), points };
+            let settings = [("driver.weight".to_owned(), Setting::Whole(weight))];
+            Measured::new("it", &Curve::new(environment, vec![series], true), &base, &settings)
+        };
+        [64, 8].map(|weight| curve(weight).unwrap()).into()
+    }
+
+    fn value(found: &HostCalibration, constant: &str) -> f64 {
+        found.constants.iter().find(|it| it.constant == constant).unwrap().value as f64
+    }
+
+    #[test]
+    fn the_costs_of_a_machine_are_found_again() {
+        let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
+        assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
+        assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
+        // At light loads QEMU's card interrupts 7812 times a second, whatever the load: only the sum of the
+        // interrupts' time and of the CPU's other work can be determined.
+        let besides = |interrupt_ns: f64, background: f64| 7812.5 * interrupt_ns / 1e9 + background;
+        let [host, stack, machine] =
+            &profiles(&found, &Choice { chip: Some("82540em".into()), ..base() }, "it.json").unwrap()[..]
+        else {
+            panic!("three files");
+        };
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [host, stack, machine] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mine =
+            Choice { machine: Some(folder.path().join("machine.toml").display().to_string()), ..base() };
+        assert_eq!(mine.drivers(&[]).unwrap(), [base().driver()]);
+        let preset = "../../../profiles/drivers/linux-6.1-e1000.toml";
+        let with_file = Choice { driver: Some(preset.into()), chip: Some("82540em".into()), ..base() };
+        for (name, text) in profiles(&found, &with_file, "it.json").unwrap() {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let drivers = mine.drivers(&[]).unwrap();
+        let whole = std::path::absolute(preset).unwrap().display().to_string();
+        assert_eq!(drivers, [whole], "a file is named by its whole path");
+        let mine = mine.setup().unwrap();
+        let StackParams::Linux24(stack) = &mine.stack_params else { panic!("Linux") };
+        assert_eq!(
+            (stack.receive_cycles as f64, &*mine.chip),
+            (value(&found, "stack.receive_cycles"), "82540em")
+        );
+        let found_besides = besides(value(&found, "host.interrupt_cycles"), found.background.unwrap());
+        assert!((found_besides / besides(700.0, 0.01) - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn without_the_cpu_an_overload_tells_the_frame_and_nothing_the_interrupt() {
+        let found = calibrate(&measured(0.0, false), &|| true, &|_, _| ()).unwrap();
+        assert_eq!((found.points.len(), found.background), (2, None), "only what was too much");
+        assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.05, "{found:?}");
+        let interrupt = found.constants.iter().find(|it| it.constant == "host.interrupt_cycles").unwrap();
+        assert_eq!((interrupt.told, interrupt.value), (false, interrupt.before));
+    }
+
+    #[test]
+    fn what_cannot_be_calibrated_is_refused() {
+        let none = calibrate(&[], &|| true, &|_, _| ()).unwrap_err();
+        assert!(none.to_string().contains("no curve"), "{none}");
+        let missing = Measured::read("/nowhere.json,driver.weight=8", &Choice::default()).unwrap_err();
+        assert!(missing.to_string().starts_with("/nowhere.json: "), "{missing}");
+        let nothing = Curve::new(Environment::default(), vec![], true);
+        let nothing = Measured::new("it", &nothing, &Choice::default(), &[]).unwrap_err();
+        assert!(nothing.to_string().contains("0 series"), "{nothing}");
+        let own =
+            Choice { machine: Some("mine/machine.toml".into()), ..measured(0.0, true)[0].choice.clone() };
+        let own = Measured { choice: own, ..measured(0.0, true).remove(0) };
+        let own = calibrate(&[own], &|| true, &|_, _| ()).unwrap_err();
+        assert!(own.to_string().contains("is a file: begin with a built-in machine"), "{own}");
+    }
+}

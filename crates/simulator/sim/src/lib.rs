@@ -1,0 +1,54 @@
+//! The simulator: a driver, a machine and an application put together from profiles, under a load.
+//!
+//! A *workload* ([`workload`]) defines the frames to send, their end, and the readings. [`workload::receive`]
+//! receives, [`workload::transmit`] sends, [`workload::forward`] does both; [`workload::netreceive`] and
+//! [`workload::tcp_bulk`] have processes under Linux, [`workload::freebsd`] under FreeBSD; [`workload::rss`]
+//! spreads flows over several CPUs; [`workload::trace`] records a bus trace.
+//!
+//! ```
+//! use kpps_frames::Size;
+//! use kpps_methods::{Load, Testbed};
+//! use kpps_sim::{Receiving, Setup};
+//!
+//! // The machine of Morris 2000 with the driver of this project, at 300 kpps.
+//! let mut testbed = Receiving::new(Setup::named("morris2000", None, "kpps").unwrap());
+//! let load = Load { offered_pps: 300e3, size: Size::MIN, warmup_ms: 1, duration_ms: 2, seed: 1 };
+//! let trial = testbed.trial(&load).unwrap();
+//! assert_eq!(trial.delivered, trial.sent);
+//! ```
+#![forbid(unsafe_code)]
+
+mod app;
+pub mod calibrate;
+mod cell;
+pub mod choice;
+mod device;
+pub mod documents;
+mod effect;
+mod experiment;
+pub mod inventory;
+mod ledger;
+mod per_frame;
+mod setup;
+mod simulation;
+mod sink;
+pub mod source;
+mod stack;
+mod stack_params;
+pub mod trace;
+pub mod workload;
+
+pub use app::Forwarder;
+pub use cell::Cell;
+pub use choice::Choice;
+pub use device::e1000::{By, Features, Pieces};
+pub use device::policy::{Next, OwnPolicy, ServicePolicy};
+pub use device::rate_limited::Config as RateLimitedConfig;
+pub use effect::Activity;
+pub use kpps_host::cpu::{Function, Level, Profile};
+pub use per_frame::PerFrame;
+pub use setup::{RateLimitedSetup, Setup, SetupError};
+pub use stack_params::StackParams;
+pub use workload::forward::{Conversation, Forwarded, Forwarding};
+pub use workload::receive::{Accounted, Profiled, Receiving};
+pub use workload::transmit::{Transmit, transmit, transmit_with};

@@ -1,0 +1,639 @@
+//! Set-ups: the names and files of machine, chip and driver become parameters.
+
+use crate::device::e1000::{DriverModel, Kernel};
+use crate::device::policy::OwnPolicy;
+use crate::device::rate_limited;
+use crate::effect::{Activity, Readers};
+use crate::stack_params::{StackParams, kernel};
+use kpps_datasheet::Chip;
+use kpps_driver::Config;
+use kpps_driver::config::{RxFormat, Service};
+use kpps_frames::Size;
+use kpps_host::{S, bus, host, limits};
+use kpps_methods::TrialError;
+use kpps_profiles::{Change, Constant, Kind, Profile, To};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The contents of a machine profile: names of other profiles.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineProfile {
+    host: String,
+    stack: String,
+    chip: String,
+    /// Its rate-limited NIC, if it has one.
+    nic: Option<String>,
+    /// The bus of a chip or rate-limited NIC in this machine; `any` is for those not listed.
+    bus: BTreeMap<String, String>,
+    /// CPUs; one if it does not say.
+    cpus: Option<usize>,
+    /// The driver presets that are compared on it if none are given.
+    drivers: Option<Vec<String>>,
+}
+
+/// The driver's constant of the longest frame.
+const MOST_BYTES: &str = "max_frame_bytes";
+
+/// The source of an own profile's value without another.
+const OWN: &str = "own";
+
+/// The entries of a machine's own file that are for one activity. Others, as its buses and its NIC, apply to
+/// any card.
+fn own_entries(machine: &Profile) -> Vec<Change> {
+    let is_own = |constant: &&Constant| constant.name == "cpus" && constant.source == OWN;
+    let own = machine.constants().iter().filter(is_own);
+    own.map(|Constant { name, value, .. }| Change {
+        kind: Kind::Machine,
+        profile: None,
+        constant: name.clone(),
+        to: To::Set(value.clone()),
+    })
+    .collect()
+}
+
+/// The work of kernels and drivers that all machines have in common.
+const COMMON: &str = "common";
+
+/// The clock that polling(4) of FreeBSD asks for: "HZ=1000 … strongly recommended".
+const POLLING_HZ: u64 = 1000;
+
+/// CPUs that a machine may have.
+const CPUS: std::ops::RangeInclusive<usize> = 1..=8;
+
+/// The driver presets that are compared on a machine whose profile names none: those of its kernel.
+const COMPARED: &[&str] = &[
+    "intel-2.5.11",
+    "intel-2.5.11-tuned",
+    "click-polling",
+    "intel-5.7.6",
+    "linux-6.1-e1000",
+    "em-1.7.35",
+    "kpps",
+];
+
+impl MachineProfile {
+    /// The machine's profile, and its contents. Refuses a change of its drivers: a list cannot be set.
+    fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
+        if changes.iter().any(|change| change.kind == Kind::Machine && change.constant == "drivers") {
+            return Err(SetupError::Mismatch(
+                "machine.drivers cannot be set: choose a driver instead".into(),
+            ));
+        }
+        let profile = Profile::named(Kind::Machine, machine)?.changed(changes)?;
+        let place = profile.get::<Self>()?.beside(Path::new(machine));
+        place
+            .check_bus()
+            .map_err(|problem| SetupError::Mismatch(format!("machine profile '{machine}': {problem}")))?;
+        Ok((profile, place))
+    }
+
+    /// Refuses a bus of a card that there is not: a mistyped name would leave the card on another bus.
+    fn check_bus(&self) -> Result<(), String> {
+        let cards =
+            Chip::ALL.iter().map(|chip| chip.name().to_owned()).chain(kpps_profiles::names(Kind::Nic));
+        let known: Vec<_> = std::iter::once("any".to_owned()).chain(cards).collect();
+        match self.bus.keys().find(|key| !key.ends_with(".toml") && !known.contains(key)) {
+            Some(key) => Err(format!("bus: there is no card '{key}'; known are {}", known.join(", "))),
+            None => Ok(()),
+        }
+    }
+
+    /// The bus of this card, behind the entry of `bus` that names it.
+    fn bus_of<'p>(&'p self, card: &str) -> Option<(&'p str, &'p str)> {
+        let entry = self.bus.get_key_value(card).or_else(|| self.bus.get_key_value("any"));
+        entry.map(|(entry, bus)| (entry.as_str(), bus.as_str()))
+    }
+
+    /// The same, with the files that it names looked up beside the file at `path`.
+    fn beside(mut self, path: &Path) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let names = [&mut self.host, &mut self.stack, &mut self.chip]
+            .into_iter()
+            .chain(&mut self.nic)
+            .chain(self.bus.values_mut())
+            .chain(self.drivers.iter_mut().flatten());
+        for name in names {
+            if name.ends_with(".toml") {
+                *name = folder.join(&*name).display().to_string();
+            }
+        }
+        self
+    }
+}
+
+/// Why a testbed cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A profile is missing or bad.
+    #[error(transparent)]
+    Profile(#[from] kpps_profiles::Error),
+    /// The profiles do not fit each other.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// Refuses changes of kinds of profiles that a set-up does not have: they would be ignored. A change that
+/// names a profile is for any set-up that has this profile.
+fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
+    match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
+        Some(Change { kind, constant, .. }) => {
+            let (word, what) = (kind.word(), others.iter().map(|kind| kind.word()).collect::<Vec<_>>());
+            Err(SetupError::Mismatch(format!(
+                "{word}.{constant} has no effect: there is no {} here",
+                what.join(" and no ")
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a profile whose constants cannot be those of its kind, whatever the others are.
+///
+/// # Errors
+/// The mistake in the constants.
+pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
+    let bad =
+        |problem: String| SetupError::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()));
+    match kind {
+        Kind::Chip => check_card(&profile.get()?).map_err(bad),
+        Kind::Nic => Ok(profile.get::<NicProfile>().map(drop)?),
+        Kind::Bus => profile.get::<bus::Params>()?.check().map_err(bad),
+        Kind::Host => profile.get::<host::Host>()?.check().map_err(bad),
+        Kind::Work => profile.get::<host::Work>()?.check().map_err(bad),
+        Kind::Stack => StackParams::of(profile)?.check().map_err(bad),
+        Kind::Machine => profile.get::<MachineProfile>()?.check_bus().map_err(bad),
+        Kind::Driver => {
+            let (model, own) = profile.split(&DriverModel::CONSTANTS);
+            let DriverModel { .. } = model.get()?;
+            let config = own.get::<Config>().map_err(|error| error.also_known(&DriverModel::CONSTANTS))?;
+            let mut refused = None;
+            let fits = |chip: &Chip| config.validate(*chip).map_err(|e| refused.get_or_insert(e)).is_ok();
+            match Chip::ALL.iter().any(fits) {
+                true => Ok(()),
+                false => Err(bad(refused.map_or_else(String::new, |refused| refused.to_string()))),
+            }
+        }
+    }
+}
+
+/// Checks a card's constants: the model takes any, but a trial should end.
+fn check_card(card: &kpps_card::Params) -> Result<(), String> {
+    limits::check(&[
+        ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+        ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+        ("tx_context_ps", card.tx_context_ps, limits::STEP_PS),
+        ("rx_idle_report_ps", card.rx_idle_report_ps, limits::STEP_PS),
+        ("rx_fifo_overhead_bytes", card.rx_fifo_overhead_bytes.into(), 0..=4096),
+        ("tx_fifo_overhead_bytes", card.tx_fifo_overhead_bytes.into(), 0..=4096),
+        ("link_ps", card.link_ps, 0..=4 * S),
+        ("mdi_ps", card.mdi_ps, limits::STEP_PS),
+        ("eeprom_ps", card.eeprom_ps, limits::STEP_PS),
+    ])
+}
+
+/// Everything that a simulation is built from, with the names of its profiles.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The machine's name.
+    pub machine: String,
+    /// The chip's name.
+    pub chip: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
+    /// The driver preset's name.
+    pub driver: String,
+    /// The description of the driver preset, in a sentence.
+    pub driver_description: String,
+    /// The card.
+    pub card: kpps_card::Params,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack.
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The driver's choices.
+    pub config: Config,
+    /// How the driver behaves towards the operating system.
+    pub driver_model: DriverModel,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
+    /// The service policy, if it is the calling program's.
+    pub policy: Option<OwnPolicy>,
+    /// The entry of the machine's `bus` that names this one.
+    bus_entry: String,
+    /// The longest frame that the driver accepts, if it was set and is no preset's.
+    set_frame_bytes: Option<u16>,
+    /// Entries of the machine's own file that are checked like changes.
+    own_entries: Vec<Change>,
+    /// Whether the chip is another than the machine's own.
+    chip_is_given: bool,
+}
+
+impl Setup {
+    /// Looks up `machine`, `driver`, and `chip` if it differs from the machine's own. Each may be the path of
+    /// a `.toml` file.
+    pub fn named(machine: &str, chip: Option<&str>, driver: &str) -> Result<Self, SetupError> {
+        Self::changed(machine, chip, driver, &[])
+    }
+
+    /// The driver presets that are compared on `machine` if none are given: the presets that its profile
+    /// names, or if it names none, drivers of several times and ways to work. Presets that did not exist for
+    /// its kernel are left out. If none existed, all presets that its profile names.
+    ///
+    /// # Errors
+    /// The profile of the machine, or the profile of its stack, is missing or bad.
+    pub fn default_drivers(machine: &str, changes: &[Change]) -> Result<Vec<String>, SetupError> {
+        let (_, place) = MachineProfile::named(machine, changes)?;
+        let named = place.drivers.filter(|drivers| !drivers.is_empty());
+        let all = named.unwrap_or_else(|| COMPARED.iter().map(|&driver| driver.to_owned()).collect());
+        let kernel = kernel(&Profile::named(Kind::Stack, &place.stack)?.changed(changes)?)?;
+        // A preset that cannot be read is refused when it is set up.
+        let existed = |driver: &&String| {
+            let model = Profile::named(Kind::Driver, driver)
+                .and_then(|preset| preset.split(&DriverModel::CONSTANTS).0.get::<DriverModel>());
+            model.map_or(true, |model| model.existed_for(kernel))
+        };
+        let of_its_time: Vec<String> = all.iter().filter(existed).cloned().collect();
+        Ok(if of_its_time.is_empty() { all } else { of_its_time })
+    }
+
+    /// The same with some constants changed.
+    pub fn changed(
+        machine: &str,
+        chip: Option<&str>,
+        driver: &str,
+        changes: &[Change],
+    ) -> Result<Self, SetupError> {
+        refuse_others(changes, &[Kind::Nic])?;
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let (machine_profile, place) = MachineProfile::named(machine, changes)?;
+        let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
+        let mut card: kpps_card::Params = card_profile.get()?;
+        let (bus_entry, bus_name) = place.bus_of(card.chip.name()).ok_or_else(|| {
+            let name = card.chip.name();
+            SetupError::Mismatch(format!(
+                "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
+            ))
+        })?;
+        let policy = OwnPolicy::named(driver);
+        let preset = named(Kind::Driver, policy.as_ref().map_or(driver, |policy| &policy.base))?;
+        let (model, own) = preset.split(&DriverModel::CONSTANTS);
+        let driver_model: DriverModel = model.get()?;
+        let mut config = own.get::<Config>().map_err(|error| error.also_known(&DriverModel::CONSTANTS))?;
+        if let Some(OwnPolicy { budget: burst, .. }) = policy {
+            // A thread polls when the policy says so, and sleeps until an interrupt otherwise.
+            config.service = Service::SelfPacing { burst, reserve: 0, polling_rdtr: 0 };
+        }
+        config.validate(card.chip).map_err(|e| {
+            SetupError::Mismatch(format!(
+                "driver preset '{driver}' cannot drive the {}: {e}",
+                card.chip.name()
+            ))
+        })?;
+        let lacks = match config.rx_format {
+            _ if config.queues > 1 => Some("has one queue in each direction: set driver.queues=1"),
+            RxFormat::Split { .. } => Some("does not split headers: set driver.rx_format=extended"),
+            _ => None,
+        };
+        if let Some(lacks) = lacks.filter(|_| card.chip.is_pci_express()) {
+            let name = card.chip.name();
+            return Err(SetupError::Mismatch(format!(
+                "driver preset '{driver}': the model of the {name} {lacks}"
+            )));
+        }
+        let host_profile = named(Kind::Host, &place.host)?;
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
+        let host: host::Host = host_profile.get()?;
+        let work_profile = named(Kind::Work, COMMON)?;
+        let work: host::Work = work_profile.get()?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let stack_params = StackParams::of(&stack_profile)?;
+        let cpus = place.cpus.unwrap_or(1);
+        for (kind, name, checked) in [
+            (Kind::Chip, card_profile.name(), check_card(&card)),
+            (Kind::Host, host_profile.name(), host.check()),
+            (Kind::Work, work_profile.name(), work.check()),
+            (Kind::Bus, bus_profile.name(), bus_params.check()),
+            (Kind::Stack, stack_profile.name(), stack_params.check()),
+            (Kind::Machine, machine_profile.name(), limits::check(&[("cpus", cpus, CPUS)])),
+        ] {
+            checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
+        }
+        let host_params = host::Params::new(&host, &stack_params.work(work));
+        if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
+            return Err(SetupError::Mismatch(format!(
+                "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
+                 take one that works in its interrupt, is only polled, or paces itself",
+                stack_profile.name()
+            )));
+        }
+        if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
+            return Err(SetupError::Mismatch(format!(
+                "host profile '{}': what copying costs is not known (copy_byte_ps)",
+                host_profile.name()
+            )));
+        }
+        let kernel = kernel(&stack_profile)?;
+        let mut driver_description =
+            policy.as_ref().map_or(preset.description(), |policy| &policy.description).to_owned();
+        if !driver_model.existed_for(kernel) {
+            let own = driver_model.kernels.iter().map(Kernel::to_string).collect::<Vec<_>>().join(" and ");
+            driver_description += &format!(" (a driver for {own}: it never ran on {kernel} as it does here)");
+        }
+        let is_set = |change: &Change| {
+            change.profile.is_none() && change.kind == Kind::Driver && change.constant == MOST_BYTES
+        };
+        let is_own = |constant: &Constant| constant.name == MOST_BYTES && constant.source == OWN;
+        let set_frame_bytes = (changes.iter().any(is_set) || preset.constants().iter().any(is_own))
+            .then_some(config.max_frame_bytes);
+        // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
+        card.cache_line_bytes = host_params.cache_line_bytes as u32;
+        Ok(Self {
+            bus_params,
+            host_params,
+            stack_params,
+            cpus,
+            own_profiles: [
+                &machine_profile,
+                &card_profile,
+                &host_profile,
+                &bus_profile,
+                &stack_profile,
+                &preset,
+            ]
+            .into_iter()
+            .filter_map(|profile| profile.own_text().map(String::from))
+            .chain(policy.iter().map(|policy| policy.text.clone()))
+            .collect(),
+            machine: machine_profile.name().into(),
+            chip: card_profile.name().into(),
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
+            driver: policy.as_ref().map_or(preset.name(), |policy| &policy.name).into(),
+            driver_description,
+            card,
+            config,
+            driver_model,
+            policy,
+            bus_entry: bus_entry.into(),
+            set_frame_bytes,
+            own_entries: own_entries(&machine_profile),
+            chip_is_given: chip.is_some(),
+        })
+    }
+
+    /// Refuses changes that would change nothing, because nothing of this activity reads them; and a driver
+    /// that never runs, because the system's clock is too slow to poll it.
+    ///
+    /// # Errors
+    /// The constant, and the reason.
+    pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        let readers = Readers {
+            activity,
+            e1000: Some((self.card.chip, &self.config)),
+            stack: &self.stack_params,
+            bus: &self.bus_entry,
+            card_is_given: self.chip_is_given,
+        };
+        readers.check(changes).map_err(SetupError::Mismatch)?;
+        readers
+            .check(&self.own_entries)
+            .map_err(|why| SetupError::Mismatch(format!("machine profile '{}': {why}", self.machine)))?;
+        match (&self.stack_params, self.config.service) {
+            (StackParams::FreeBsd(params), Service::Polling { .. }) if params.hz < POLLING_HZ => {
+                Err(SetupError::Mismatch(format!(
+                    "driver preset '{}' is polled at the ticks of FreeBSD's clock, and {} a second are too few \
+                     (stack.hz): polling(4) asks for {POLLING_HZ}",
+                    self.driver, params.hz
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The share of the CPU that the driver leaves to others.
+    pub fn reserve(&self) -> f64 {
+        f64::from(self.config.service.reserved()) / 100.0
+    }
+
+    /// Refuses frames that are longer than the set maximum.
+    ///
+    /// # Errors
+    /// Both lengths.
+    pub(crate) fn check_size(&self, size: Size) -> Result<(), TrialError> {
+        match self.set_frame_bytes {
+            Some(most) if size.bytes_with_fcs() > most.into() => Err(TrialError::Load(format!(
+                "frames of {} B are longer than driver.{MOST_BYTES} = {most}",
+                size.bytes_with_fcs()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would
+    /// raise the MTU.
+    pub fn for_frames(mut self, size: Size) -> Self {
+        let bytes = size.bytes_with_fcs() as u16;
+        self.config.max_frame_bytes = self.config.max_frame_bytes.max(bytes);
+        self.config.rx_buffer_bytes = self.config.rx_buffer_bytes.max(bytes.next_power_of_two());
+        self
+    }
+}
+
+/// The profile of a rate-limited NIC: the card and its driver.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NicProfile {
+    tx_engine_ps: u64,
+    /// The time of the card to load a descriptor of a frame to send, and how many descriptors it holds.
+    #[serde(default)]
+    tx_descriptor_ps: u64,
+    #[serde(default = "one")]
+    tx_descriptors: u32,
+    rx_engine_ps: u64,
+    rx_fifo_bytes: u32,
+    tick_ps: u64,
+    timer: kpps_card::rate_limited::Timer,
+    link_mbps: u64,
+    tx_ring: u32,
+    rx_ring: u32,
+    tx_interrupt_every: u32,
+    tx_watermark: u32,
+    moderation_us: u32,
+    ticks_per_us: u32,
+    moderation_frames: [u32; 2],
+    polling: bool,
+    /// Receive queues; one by default.
+    #[serde(default = "one")]
+    rx_queues: u32,
+    #[serde(default = "one")]
+    rx_fetch: u32,
+    #[serde(default = "weight")]
+    weight: u32,
+    #[serde(default)]
+    refill_every: u32,
+    #[serde(default)]
+    header_bytes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn weight() -> u32 {
+    64
+}
+
+impl NicProfile {
+    fn split(self) -> (kpps_card::rate_limited::Params, rate_limited::Config) {
+        let card = kpps_card::rate_limited::Params {
+            tx_engine_ps: self.tx_engine_ps
+                + self.tx_descriptor_ps.saturating_mul(self.tx_descriptors.into()),
+            rx_engine_ps: self.rx_engine_ps,
+            rx_fifo_bytes: self.rx_fifo_bytes,
+            rx_queues: self.rx_queues,
+            rx_fetch: self.rx_fetch,
+            tick_ps: self.tick_ps,
+            timer: self.timer,
+            wire_byte_ps: 8_000_000 / self.link_mbps.max(1),
+        };
+        let config = rate_limited::Config {
+            tx_ring: self.tx_ring,
+            rx_ring: self.rx_ring,
+            tx_interrupt_every: self.tx_interrupt_every,
+            tx_watermark: self.tx_watermark,
+            moderation_us: self.moderation_us,
+            ticks_per_us: self.ticks_per_us,
+            moderation_frames: self.moderation_frames,
+            polling: self.polling,
+            weight: self.weight,
+            refill_every: self.refill_every,
+            header_bytes: self.header_bytes,
+        };
+        (card, config)
+    }
+}
+
+/// Everything that a simulation with a rate-limited NIC is built from, with the names of its profiles.
+#[derive(Clone, Debug)]
+pub struct RateLimitedSetup {
+    /// The machine's name.
+    pub machine: String,
+    /// The NIC's name.
+    pub nic: String,
+    /// The bus's name.
+    pub bus: String,
+    /// The host's name.
+    pub host: String,
+    /// The stack's name.
+    pub stack: String,
+    /// The card.
+    pub card: kpps_card::rate_limited::Params,
+    /// The driver's choices.
+    pub config: rate_limited::Config,
+    /// The bus.
+    pub bus_params: bus::Params,
+    /// The host.
+    pub host_params: host::Params,
+    /// The stack.
+    pub stack_params: StackParams,
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The texts of those profiles that are not built in.
+    pub own_profiles: Vec<String>,
+    /// The entry of the machine's `bus` that names this one.
+    bus_entry: String,
+    /// Whether the NIC is another than the machine's own.
+    nic_is_given: bool,
+}
+
+impl RateLimitedSetup {
+    /// Looks up `machine`, and `nic` if it differs from the machine's own, with some constants changed.
+    pub fn changed(machine: &str, nic: Option<&str>, changes: &[Change]) -> Result<Self, SetupError> {
+        refuse_others(changes, &[Kind::Chip, Kind::Driver])?;
+        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
+        let (machine_profile, place) = MachineProfile::named(machine, changes)?;
+        let mismatch = |what: &str| SetupError::Mismatch(format!("machine profile '{machine}': {what}"));
+        let name = nic.or(place.nic.as_deref()).ok_or_else(|| mismatch("it has no rate-limited NIC"))?;
+        let nic_profile = named(Kind::Nic, name)?;
+        let (card, config) = nic_profile.get::<NicProfile>()?.split();
+        let (bus_entry, bus_name) =
+            place.bus_of(name).ok_or_else(|| mismatch("it names no bus for a rate-limited NIC"))?;
+        let bus_profile = named(Kind::Bus, bus_name)?;
+        let host_profile = named(Kind::Host, &place.host)?;
+        let stack_profile = named(Kind::Stack, &place.stack)?;
+        let bus_params: bus::Params = bus_profile.get()?;
+        let host: host::Host = host_profile.get()?;
+        let work: host::Work = named(Kind::Work, COMMON)?.get()?;
+        let stack_params = StackParams::of(&stack_profile)?;
+        let cpus = place.cpus.unwrap_or(1);
+        for checked in [
+            limits::check(&[
+                ("tx_engine_ps", card.tx_engine_ps, limits::STEP_PS),
+                ("rx_engine_ps", card.rx_engine_ps, limits::STEP_PS),
+                ("tick_ps", card.tick_ps, 1..=S),
+                ("wire_byte_ps", card.wire_byte_ps, 100..=80_000_000),
+            ]),
+            limits::check(&[
+                ("rx_queues", card.rx_queues, 1..=kpps_card::rate_limited::QUEUES),
+                ("rx_fetch", card.rx_fetch, 1..=256),
+            ]),
+            limits::check(&[("cpus", cpus, CPUS)]),
+            config.check(),
+            bus_params.check(),
+            host.check(),
+            work.check(),
+            stack_params.check(),
+        ] {
+            checked.map_err(|problem| mismatch(&problem))?;
+        }
+        let profiles = [&machine_profile, &nic_profile, &bus_profile, &host_profile, &stack_profile];
+        Ok(Self {
+            machine: machine_profile.name().into(),
+            nic: nic_profile.name().into(),
+            bus: bus_profile.name().into(),
+            host: host_profile.name().into(),
+            stack: stack_profile.name().into(),
+            card,
+            config,
+            bus_params,
+            host_params: host::Params::new(&host, &stack_params.work(work)),
+            stack_params,
+            cpus,
+            own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),
+            bus_entry: bus_entry.into(),
+            nic_is_given: nic.is_some(),
+        })
+    }
+
+    /// Refuses changes that would change nothing, because nothing of this activity reads them.
+    ///
+    /// # Errors
+    /// The constant, and the reason.
+    pub fn check_effects(&self, changes: &[Change], activity: Activity) -> Result<(), SetupError> {
+        let readers = Readers {
+            activity,
+            e1000: None,
+            stack: &self.stack_params,
+            bus: &self.bus_entry,
+            card_is_given: self.nic_is_given,
+        };
+        readers.check(changes).map_err(SetupError::Mismatch)
+    }
+
+    /// Bits per second of its wire.
+    pub fn link_bits_per_s(&self) -> u64 {
+        8_000_000_000_000 / self.card.wire_byte_ps
+    }
+}

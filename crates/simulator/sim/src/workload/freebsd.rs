@@ -1,0 +1,472 @@
+//! Machines with FreeBSD: processes that send or receive, the kernel that receives, a router between VLANs.
+//!
+//! The card is a rate-limited NIC, or an e1000 with the project's driver. Either way the stack is the same.
+
+mod route_vlans;
+
+pub use route_vlans::route_vlans;
+
+use crate::app::STOCK;
+use crate::device::e1000::{E1000, Frame, set_aside};
+use crate::device::rate_limited::RateLimitedDevice;
+use crate::experiment::{Interval, Phases, check_load};
+use crate::ledger::check_socket;
+use crate::setup::{RateLimitedSetup, Setup};
+use crate::simulation::Simulation;
+use crate::sink::Checked;
+use crate::source::{ConstantRate, frame_to_card};
+use crate::stack::Discard;
+use crate::stack_params::StackParams;
+use kpps_driver::service::Spent;
+use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::{Size, rate};
+use kpps_host::cpu::{Function, Level};
+use kpps_host::stack::freebsd::{Attach, Calls, OnFull, Params, Sender, Stack, Tally};
+use kpps_host::stack::udp::{self, Socket};
+use kpps_host::stack::{Handler, Producer};
+use kpps_host::wire::Traffic;
+use kpps_host::{MS, Machine, NS};
+use kpps_methods::TrialError;
+use std::rc::Rc;
+
+pub use kpps_host::stack::freebsd::Program;
+
+/// A machine with FreeBSD and its card.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// With a rate-limited NIC.
+    RateLimited(Box<RateLimitedSetup>),
+    /// With an e1000.
+    E1000(Box<Setup>),
+}
+
+/// The time after the last frame until a card and its driver are drained.
+const DRAINED_PS: u64 = MS;
+/// Ethernet, IPv4 and UDP headers.
+const HEADER_BYTES: u16 = 42;
+
+/// Where the CPU's time went, as shares of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Interrupt handlers or threads, the clock and the software network interrupt.
+    pub interrupt: f64,
+    /// The share of the handlers' time that is not spent on entering and leaving them.
+    pub useful: f64,
+    /// System calls.
+    pub system: f64,
+    /// Programs' own work.
+    pub user: f64,
+    /// Idle polls of a CPU without other work.
+    pub idle_polls: f64,
+}
+
+impl Load {
+    /// All time that was not idle, idle polls included.
+    pub fn busy(&self) -> f64 {
+        self.interrupt + self.system + self.user + self.idle_polls
+    }
+}
+
+/// The datagrams of a process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    /// Frames on the wire per second.
+    pub pps: f64,
+    /// Share of the time in which the card had nothing to send and its wire carried nothing.
+    pub idle: f64,
+    /// Interrupts of the card per second.
+    pub interrupts_per_s: f64,
+    /// Refused system calls for each successful one.
+    pub refused: f64,
+    /// Share of the CPU that went into refused calls, idle polls (as the driver reports them), and switching
+    /// to woken threads.
+    pub wasted: f64,
+    /// The limit of the driver's transmit queue in frames, and the frames that it still held a millisecond
+    /// after the last one was sent. `None` for a rate-limited NIC.
+    pub queue: Option<(usize, usize)>,
+    /// Where the CPU's time went.
+    pub load: Load,
+}
+
+/// The result of a machine that receives or forwards. Rates are per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Received {
+    /// Frames offered.
+    pub offered_pps: f64,
+    /// Of these, frames that the driver handed to the kernel.
+    pub taken_pps: f64,
+    /// Of these, frames that reached their end.
+    pub pps: f64,
+    /// Frames dropped because the IP input queue was full.
+    pub dropped_input_pps: f64,
+    /// Datagrams dropped because the socket was full.
+    pub dropped_socket_pps: f64,
+    /// The rate at their end in megabits, frames with FCS.
+    pub mbps: f64,
+    /// Interrupts of the card per second.
+    pub interrupts_per_s: f64,
+    /// Where the CPU's time went.
+    pub load: Load,
+}
+
+struct Datagrams(Vec<u8>);
+
+impl Producer for Datagrams {
+    fn elements(&self) -> u32 {
+        1
+    }
+    fn produce(&mut self, _now_ps: u64, buffer: &mut [u8]) -> usize {
+        match buffer.get_mut(..self.0.len()) {
+            Some(start) => {
+                start.copy_from_slice(&self.0);
+                self.0.len()
+            }
+            None => 0,
+        }
+    }
+}
+
+/// Where received datagrams end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// In the kernel.
+    Kernel,
+    /// In a process, as netreceive: it takes one with each system call.
+    Process,
+}
+
+/// A running stack on either card.
+enum Running<H> {
+    RateLimited(Stack<RateLimitedDevice, H>),
+    E1000(Stack<E1000, H>),
+}
+
+impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Running<H> {
+    fn send(&self, machine: &Machine, program: Program, bytes: usize, datagrams: Datagrams) -> Sender {
+        match self {
+            Self::RateLimited(stack) => stack.send_from_process(machine, program, bytes, datagrams),
+            Self::E1000(stack) => stack.send_from_process(machine, program, bytes, datagrams),
+        }
+    }
+
+    fn read(&self, machine: &Machine, socket: &Socket<Frame>) {
+        match self {
+            Self::RateLimited(stack) => stack.read_from_process(machine, socket),
+            Self::E1000(stack) => stack.read_from_process(machine, socket),
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        match self {
+            Self::RateLimited(stack) => stack.tally(0),
+            Self::E1000(stack) => stack.tally(0),
+        }
+    }
+
+    /// Frames before the ring, and descriptors of the ring in use; `None` while the driver is at them.
+    fn waiting(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::RateLimited(stack) => Some((stack.queued(0)?, stack.device(0).pending()?)),
+            Self::E1000(stack) => Some((stack.queued(0)?, stack.device(0).transmit_queue().1)),
+        }
+    }
+}
+
+/// A running machine: its card, its stack and what leaves it.
+struct Rig<H> {
+    simulation: Simulation,
+    running: Running<H>,
+    left: Checked,
+    /// The socket that a process reads.
+    socket: Option<Socket<Frame>>,
+}
+
+/// The readings besides the machine's counters.
+struct Reading {
+    /// Frames that left the card, and their bytes with FCS.
+    frames: u64,
+    bytes: u64,
+    tally: Tally,
+    socket: udp::Tally,
+    /// Time for which the card had nothing to send and its wire carried nothing.
+    idle_ps: u64,
+}
+
+impl Place {
+    /// The constants of its system.
+    fn system(&self) -> Result<&Params, TrialError> {
+        let (stack, machine) = match self {
+            Self::RateLimited(setup) => (&setup.stack_params, &setup.machine),
+            Self::E1000(setup) => (&setup.stack_params, &setup.machine),
+        };
+        match stack {
+            StackParams::FreeBsd(params) => Ok(params),
+            StackParams::Linux22(_) | StackParams::Linux24(_) => {
+                Err(TrialError::Testbed(format!("{machine} has no FreeBSD")))
+            }
+        }
+    }
+}
+
+impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
+    /// Builds it for frames of `size`. `is_right` checks the frames that leave. `handler` gets empty frames
+    /// for its own messages. `senders_wait`: whether senders wait for space in the transmit queue.
+    fn build(
+        place: &Place,
+        size: Size,
+        is_right: impl Fn(&[u8]) -> bool + 'static,
+        handler: impl FnOnce(Vec<Frame>) -> H,
+        senders_wait: bool,
+    ) -> Result<Self, TrialError> {
+        let left = Checked::default();
+        let receiver = left.receiver(is_right);
+        let params = place.system()?.clone();
+        let (simulation, running) = match place {
+            Place::RateLimited(setup) => {
+                let (simulation, card, allocator) = Simulation::with_rate_limited_nic(setup, 1, 1, receiver);
+                let handler = handler(set_aside(&allocator, STOCK));
+                let slot = card.slot();
+                let device = RateLimitedDevice::attach(card, &setup.config, allocator)
+                    .map_err(|_| TrialError::Testbed("no memory for the rings".into()))?;
+                let service = device.service();
+                let attach = Attach { device, slot, service };
+                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
+                (simulation, Running::RateLimited(stack))
+            }
+            Place::E1000(setup) => {
+                let setup = (**setup).clone().for_frames(size);
+                let (simulation, mut device) = Simulation::with_one_card(&setup, 1, 0, receiver)?;
+                let handler = handler(device.set_aside(STOCK));
+                if senders_wait {
+                    device = device.with_waiting_senders(params.transmit_queue);
+                }
+                let service = device.service();
+                let attach = Attach { device, slot: 0, service };
+                let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
+                (simulation, Running::E1000(stack))
+            }
+        };
+        Ok(Self { simulation, running, left, socket: None })
+    }
+
+    fn machine(&self) -> &Machine {
+        self.simulation.machine()
+    }
+
+    fn read(&self, machine: &Machine) -> Reading {
+        let now_ps = machine.now_ps();
+        Reading {
+            frames: self.left.frames(),
+            bytes: self.left.bytes(),
+            tally: self.running.tally(),
+            socket: self.socket.as_ref().map(Socket::tally).unwrap_or_default(),
+            idle_ps: machine.with_world(|world| match self.running {
+                Running::RateLimited(_) => world.rate_limited_nic(0).tx_idle_ps(now_ps),
+                Running::E1000(_) => world.nic(0).tally().wire_idle_without_work_ps,
+            }),
+        }
+    }
+
+    /// Puts traffic on the wire, whose first frame comes after [`FIRST_PS`], and measures.
+    fn receive<T: Traffic + 'static>(
+        &self,
+        traffic: impl FnOnce(u64) -> T,
+        times_ms: (u32, u32),
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Interval<Reading>, TrialError> {
+        let traffic = Box::new(traffic(self.machine().now_ps() + FIRST_PS));
+        self.machine().with_world(|world| world.set_traffic(0, traffic));
+        self.measure(times_ms, go_on)
+    }
+
+    /// Warms up and measures. Fails if a wrong frame has left, or the card lost track of one.
+    fn measure(
+        &self,
+        times_ms: (u32, u32),
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Interval<Reading>, TrialError> {
+        let phases = Phases::of_ms(self.machine().now_ps(), times_ms)?;
+        let interval = self.simulation.measure(&phases, go_on, |machine| self.read(machine))?;
+        self.left.check()?;
+        let closes = self.machine().with_world(|world| match self.running {
+            Running::RateLimited(_) => world.rate_limited_nic(0).tally().closes(),
+            Running::E1000(_) => true,
+        });
+        if !closes {
+            return Err(TrialError::Testbed("the card's ledger does not close".into()));
+        }
+        Ok(interval)
+    }
+}
+
+fn load(interval: &Interval<Reading>) -> Load {
+    let profile = interval.profile();
+    let at = |level, function| profile.at(level, function) as f64 / interval.elapsed_ps() as f64;
+    let hardirq = interval.share(|s| s.usage.hardirq_ps);
+    let softirq = interval.share(|s| s.usage.softirq_ps);
+    let thread = interval.share(|s| s.usage.thread_ps);
+    let idle_polls = interval.share(|s| s.usage.empty_poll_ps);
+    let around = at(Level::Hardirq, Function::InterruptEntry) + at(Level::Hardirq, Function::InterruptExit);
+    let user = at(Level::Thread, Function::Element);
+    Load {
+        interrupt: hardirq + softirq,
+        useful: if hardirq > 0.0 { (hardirq - around) / hardirq } else { 0.0 },
+        system: thread - user - idle_polls,
+        user,
+        idle_polls,
+    }
+}
+
+/// A program sends datagrams of `payload` bytes.
+pub fn send(
+    place: &Place,
+    payload: u16,
+    program: Program,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<Sent, TrialError> {
+    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
+    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let senders_wait = program.on_full == OnFull::Wait;
+    let rig = Rig::build(place, size, |_| true, |_| Discard, senders_wait)?;
+    let (simulation, machine) = (&rig.simulation, rig.machine());
+    let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
+    let interval = rig.measure(times_ms, go_on)?;
+    let Calls { sent, refused } = sender.calls();
+    sender.stop();
+    // Frames that still wait in queue and ring are sent.
+    let (mut frames, mut last_ps) = (interval.to.own.frames, interval.to.at_ps);
+    while machine.now_ps() < last_ps + DRAINED_PS {
+        simulation.run(machine.now_ps() + DRAINED_PS / 20, go_on)?;
+        if rig.left.frames() != frames {
+            (frames, last_ps) = (rig.left.frames(), machine.now_ps());
+        }
+    }
+    let queue = match &rig.running {
+        Running::RateLimited(_) => None,
+        Running::E1000(stack) => Some(stack.device(0).transmit_queue()),
+    };
+    let profile = interval.profile();
+    let of_cpu = |ps: u64| ps as f64 / interval.elapsed_ps() as f64;
+    let calls =
+        [Function::SystemCall, Function::Enqueue, Function::Allocate, Function::Free, Function::Element];
+    let calls: u64 = calls.into_iter().map(|function| profile.at(Level::Thread, function)).sum();
+    let idle_polls = |spent: Spent| spent.idle_ns * NS;
+    Ok(Sent {
+        wasted: of_cpu(calls) * refused as f64 / (sent + refused).max(1) as f64
+            + of_cpu(profile.of(Function::Task))
+            + interval.share(|s| s.drivers.iter().map(|driver| idle_polls(driver.spent)).sum()),
+        queue,
+        pps: interval.per_second(|s| s.own.frames),
+        idle: interval.share(|s| s.own.idle_ps),
+        interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
+        refused: refused as f64 / sent.max(1) as f64,
+        load: load(&interval),
+    })
+}
+
+/// A machine with a sending program at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Time since the first one.
+    pub at_ps: u64,
+    /// Frames in the transmit queue before the ring.
+    pub queued: usize,
+    /// Descriptors of the ring that the driver has not taken back.
+    pub in_ring: usize,
+    /// Time up to now in which the card had nothing to send and its wire carried nothing.
+    pub idle_ps: u64,
+    /// System calls up to now that found the queue full.
+    pub refused: u64,
+}
+
+/// A program sends datagrams of `payload` bytes, and is observed every `every_ps`.
+pub fn timeline(
+    place: &Place,
+    payload: u16,
+    program: Program,
+    times_ms: (u32, u32),
+    every_ps: u64,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Moment>, TrialError> {
+    let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
+    let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
+    let rig = Rig::build(place, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
+    let machine = rig.machine();
+    let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
+    let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
+    rig.simulation.run(phases.measure_ps, go_on)?;
+    let mut moments = Vec::new();
+    let mut next_ps = phases.measure_ps;
+    let (mut queued, mut in_ring) = (0, 0);
+    while next_ps <= phases.end_ps {
+        rig.simulation.run(next_ps, go_on)?;
+        let reading = rig.read(machine);
+        (queued, in_ring) = rig.running.waiting().unwrap_or((queued, in_ring));
+        moments.push(Moment {
+            at_ps: next_ps - phases.measure_ps,
+            queued,
+            in_ring,
+            idle_ps: reading.idle_ps,
+            refused: sender.calls().refused,
+        });
+        next_ps += every_ps.max(NS);
+    }
+    Ok(moments)
+}
+
+/// The time from the setup of the machine to the first frame.
+const FIRST_PS: u64 = MS;
+
+/// Frames of `size` arrive at a constant rate.
+pub fn receive(
+    place: &Place,
+    until: Until,
+    size: Size,
+    offered_pps: f64,
+    times_ms: (u32, u32),
+    go_on: &dyn Fn() -> bool,
+) -> Result<Received, TrialError> {
+    check_load(offered_pps, rate::line_rate_pps(rate::GIGABIT, size), "line rate")?;
+    let frame = frame_to_card(size, 0)?;
+    let source = |first_ps| ConstantRate::new(frame, offered_pps, first_ps, u64::MAX - 1, Rc::default());
+    let interval = match until {
+        Until::Kernel => {
+            let rig = Rig::build(place, size, |_| true, |_| Discard, false)?;
+            rig.receive(source, times_ms, go_on)?
+        }
+        Until::Process => {
+            let socket = place.system()?.socket();
+            let rig = Rig::build(place, size, |_| true, |_| socket.clone(), false)?;
+            if rig.machine().host().copy_byte_ps == 0 {
+                return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
+            }
+            rig.running.read(rig.machine(), &socket);
+            let rig = Rig { socket: Some(socket), ..rig };
+            rig.receive(source, times_ms, go_on)?
+        }
+    };
+    let Reading { tally, socket, .. } = &interval.to.own;
+    check_socket(tally.ends_here(), (tally.ended, tally.in_hand), socket)?;
+    let pps = interval.per_second(|s| match until {
+        Until::Kernel => s.own.tally.ended,
+        Until::Process => s.own.socket.read,
+    });
+    let mbps = pps * f64::from(size.bytes_with_fcs()) * 8e-6;
+    Ok(Received::new(offered_pps, pps, mbps, &interval))
+}
+
+impl Received {
+    fn new(offered_pps: f64, pps: f64, mbps: f64, interval: &Interval<Reading>) -> Self {
+        Self {
+            offered_pps,
+            taken_pps: interval.per_second(|s| s.own.tally.from_driver),
+            pps,
+            dropped_input_pps: interval.per_second(|s| s.own.tally.dropped_input),
+            dropped_socket_pps: interval.per_second(|s| s.own.socket.dropped),
+            mbps,
+            interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
+            load: load(interval),
+        }
+    }
+}

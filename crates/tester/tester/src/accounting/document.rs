@@ -1,0 +1,247 @@
+//! A trial as it is published.
+
+use crate::judging::arrivals::OfFlow;
+use crate::judging::playback::Playback;
+use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
+use kpps_documents::calibration::{Gaps, SenderPriority};
+use kpps_documents::detail::{
+    BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
+};
+use kpps_documents::{Cpu, Doubt, Ledger, Trial};
+use kpps_methods::Latency;
+use kpps_ports::port::run::{self, Load, Shape};
+
+/// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
+/// delivered in the ledger. Driver and bus are not observed.
+pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
+    let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
+    let (sent, shortfall, received) = (
+        sum(|direction| direction.sent),
+        sum(DirectionOutcome::shortfall),
+        sum(|direction| direction.arrived.received),
+    );
+    let whole = received.saturating_sub(sum(|direction| direction.arrived.corrupted));
+    let elapsed =
+        outcome.directions.iter().map(|direction| direction.elapsed.as_secs_f64()).fold(0.0, f64::max);
+    // A trial that went on to its end has offered its frames in its time. The frames of a replay may be due
+    // in less.
+    let whole_s = offer.duration.as_secs_f64();
+    let seconds = match (outcome.complete, &offer.replay, offer.load) {
+        (false, ..) | (true, Some(_), Load::Max) => elapsed,
+        (true, None, _) => whole_s,
+        (true, Some(_), Load::Pps(pps)) => {
+            let due = sum(|direction| direction.intended) as f64;
+            whole_s.min(due / pps / outcome.directions.len() as f64)
+        }
+    };
+    let is_changed = outcome.directions.iter().any(|direction| !direction.rate_changes.is_empty());
+    let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
+    let offered_pps = match offer.load {
+        Load::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
+        _ => sum(|direction| direction.intended) as f64 / seconds,
+    };
+    let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
+    let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
+    let mut latency = Latency::default();
+    for direction in &outcome.directions {
+        latency.add(&direction.latency);
+    }
+    let trial = Trial::new(offered_pps, seconds, [sent, shortfall, whole], ledger)?;
+    let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
+    let trial = Trial { latency_ns: latency.quantiles(), ..trial };
+    // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
+    let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
+    let growth = outcome.directions.iter().map(|direction| direction.queue_growth).sum();
+    let trial = trial
+        .with_disturbance(outcome.disturbance(), outcome.max_shortfall)
+        .with_queue_growth(is_sustained.then_some(growth).flatten());
+    Some(match cpu(&outcome.counted.cpus) {
+        Some(cpu) => trial.with_cpu(cpu),
+        None => trial,
+    })
+}
+
+/// The CPU time of all CPUs together; `None` if it was not counted. Idle polls cannot be distinguished from
+/// work.
+fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
+    let total = |of: fn(&CpuTimes) -> f64| cpus.iter().map(of).sum::<f64>();
+    let (hardirq, softirq) = (total(|it| it.irq_s), total(|it| it.softirq_s));
+    let thread = total(|it| it.user_s + it.system_s);
+    let whole = hardirq + softirq + thread + total(|it| it.idle_s + it.steal_s);
+    let share = |part: f64| part / whole;
+    (whole > 0.0).then(|| Cpu {
+        hardirq: share(hardirq),
+        softirq: share(softirq),
+        thread: share(thread),
+        idle_polls: None,
+    })
+}
+
+/// The document of a trial; `None` if no frame was due.
+pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
+    let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
+    let result = result(offer, outcome)?;
+    let received = sum(|direction| direction.arrived.received);
+    // A damaged frame of a capture is not recognised: it counts as other traffic, and as lost.
+    let corrupted = |frames| offer.replay.is_none().then_some(frames);
+    let published = |direction: &DirectionOutcome| Direction {
+        from: tester.names()[direction.from].to_owned(),
+        to: tester.names()[1 - direction.from].to_owned(),
+        intended: direction.intended,
+        sent: direction.sent,
+        shortfall: direction.shortfall(),
+        received: direction.arrived.received,
+        delivered: direction.arrived.received.saturating_sub(direction.arrived.corrupted),
+        lost: direction.lost(),
+        duplicated: direction.arrived.duplicated,
+        reordered: direction.arrived.reordered,
+        corrupted: corrupted(direction.arrived.corrupted),
+        other_traffic: direction.arrived.other_traffic,
+        latency_ns: direction.latency.quantiles(),
+        latency_histogram: direction.latency.ranges(),
+        arrival: direction.arrival,
+        gaps: direction.gaps.as_ref().map(gaps),
+        flows: flows(tester, direction),
+        sizes: sizes(offer, direction),
+        rate_changes: direction.rate_changes.clone(),
+        series: direction.series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
+    };
+    let document = DetailedTrial {
+        kpps_version: env!("CARGO_PKG_VERSION").into(),
+        testbed: tester.names().map(ToOwned::to_owned).to_vec(),
+        frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
+        mix: kpps_methods::mix(&offer.sizes),
+        load_pps: offer.load.pps(),
+        shape: offer.shape.unusual(),
+        line_rate_pps: tester.line_rate_pps(&offer.sizes),
+        duration_s: offer.duration.as_secs_f64(),
+        complete: outcome.complete,
+        trouble: outcome.trouble.as_ref().map(ToString::to_string),
+        doubts: doubts(&result, outcome),
+        retries: outcome.retries,
+        learned: Some(outcome.learned),
+        intended: sum(|direction| direction.intended),
+        received,
+        lost: sum(DirectionOutcome::lost),
+        duplicated: Some(sum(|direction| direction.arrived.duplicated)),
+        reordered: Some(sum(|direction| direction.arrived.reordered)),
+        corrupted: corrupted(sum(|direction| direction.arrived.corrupted)),
+        other_traffic: Some(sum(|direction| direction.arrived.other_traffic)),
+        received_pps: received as f64 / result.seconds,
+        sent_bps: BitRates {
+            l1: offer.sizes.l1_bits_per_s(result.sent_pps),
+            l2: offer.sizes.l2_bits_per_s(result.sent_pps),
+        },
+        clocks: outcome.clocks.clone(),
+        environment: tester.environment(),
+        interval_s: outcome.directions.iter().find_map(|it| Some(it.series.as_ref()?.0)),
+        directions: outcome.directions.iter().map(published).collect(),
+        interfaces: outcome.counted.interfaces.clone(),
+        ip: outcome.counted.ip.clone(),
+        cpus: outcome.counted.cpus.clone(),
+        hosts: if outcome.counted.hosts.iter().all(|host| host.agent.is_none()) {
+            Vec::new()
+        } else {
+            outcome.counted.hosts.clone()
+        },
+        softnet: outcome.counted.softnet.clone(),
+        interrupts: outcome.counted.interrupts.clone(),
+        softirqs: outcome.counted.softirqs.clone(),
+        result,
+        ..DetailedTrial::default()
+    };
+    Some(document.rounded())
+}
+
+/// The doubts about the result.
+fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
+    let mut doubts = Doubt::about(result, outcome.link_changes());
+    let frames = outcome.directions.iter().map(|direction| direction.either).sum();
+    doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
+    doubts.extend(outcome.directions.iter().flat_map(|direction| direction.findings.doubts()));
+    let misses = |(place, frames): (&String, &u64)| {
+        // As the kernel names its counter and its reason.
+        let place = place.split_once(" rx_otherhost").or_else(|| place.split_once(" otherhost"))?.0;
+        Some(Doubt::OtherStation { place: place.to_owned(), frames: *frames })
+    };
+    doubts.extend(result.ledger.dropped.iter().filter_map(misses));
+    let unbelievable = outcome.counted.unbelievable.iter().cloned();
+    doubts.extend(unbelievable.map(|values| Doubt::Unbelievable { values }));
+    doubts
+}
+
+/// The frames that were kept of a trial, in this file.
+pub fn capture(file: String, directions: &[DirectionOutcome]) -> Capture {
+    Capture {
+        file,
+        frames: directions.iter().map(|direction| direction.kept.frames.len() as u64).sum(),
+        not_kept: directions.iter().map(|direction| direction.kept.not_kept).sum(),
+    }
+}
+
+impl Playback {
+    /// The replay as published, of the trial with this offer.
+    pub fn document(&self, offer: &Offer) -> TrialReplay {
+        TrialReplay {
+            file: self.file.display().to_string(),
+            frames: self.count,
+            with_equals: offer.replay.as_ref().map_or(0, |replay| replay.classes.with_equals()),
+            departures: self.departures.clone(),
+        }
+    }
+}
+
+/// The number of flows that are listed: the flows that lost most.
+const WORST: usize = 16;
+
+/// The results of the flows, if there are several.
+fn flows(tester: &Tester, direction: &DirectionOutcome) -> Option<Flows> {
+    let lost = |flow: &OfFlow| flow.sent - flow.received;
+    let mut bad: Vec<_> =
+        direction.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
+    bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
+    let published = |flow: &OfFlow| FlowCount {
+        flow: tester.flow_name(direction.from, flow.flow),
+        sent: flow.sent,
+        received: flow.received,
+        lost: lost(flow),
+        reordered: flow.reordered,
+    };
+    (!direction.flows.is_empty()).then(|| Flows {
+        count: direction.flows.len() as u32,
+        lossy: direction.flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
+        silent: direction.flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
+        worst: bad.iter().take(WORST).map(published).collect(),
+    })
+}
+
+/// The results of the sizes of a mix.
+fn sizes(offer: &Offer, direction: &DirectionOutcome) -> Vec<SizeCount> {
+    let published = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
+        frame_bytes_with_fcs: size.bytes_with_fcs(),
+        sent,
+        received,
+        lost: sent - received,
+    };
+    offer.sizes.parts().iter().zip(&direction.sizes).map(published).collect()
+}
+
+/// Gaps as they are published.
+pub fn gaps(gaps: &run::Gaps) -> Gaps {
+    Gaps {
+        intended_ns: gaps.intended_ns.map(|ns| (ns * 10.0).round() / 10.0),
+        count: gaps.count,
+        within_10us: gaps.intended_ns.map(|_| gaps.within),
+        p50_ns: gaps.p50_ns,
+        p99_ns: gaps.p99_ns,
+        p999_ns: gaps.p999_ns,
+        max_ns: gaps.max_ns,
+        waited_ns: gaps.waited_ns,
+        cpu: gaps.got.and_then(|got| got.cpu),
+        priority: gaps.got.map(|got| match (got.first, got.session_first) {
+            (true, true) => SenderPriority::All,
+            (true, false) => SenderPriority::Session,
+            (false, _) => SenderPriority::Ordinary,
+        }),
+    }
+}

@@ -1,0 +1,27 @@
+//! The file of the frames that were duplicated, reordered, corrupted or other traffic in a trial.
+
+use crate::judging::kept::Offender;
+use crate::running::trial::DirectionOutcome;
+use kpps_frames::pcap::PcapError;
+use kpps_frames::pcapng::Writer;
+use std::time::Duration;
+
+/// The frames that were kept of a trial between these ports as a pcapng file, in the order of time, each with
+/// a comment.
+///
+/// # Errors
+/// A frame that is too long for the format.
+pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
+    let arrived_at = |direction: &DirectionOutcome| 1 - direction.from as u32;
+    let of = |direction| -> Vec<(u32, &Offender)> {
+        let direction: &DirectionOutcome = direction;
+        direction.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
+    };
+    let mut frames: Vec<(u32, &Offender)> = ways.iter().flat_map(of).collect();
+    frames.sort_by_key(|(_, frame)| frame.at_ns);
+    let mut writer = Writer::new(Vec::new(), ports)?;
+    for (port, Offender { at_ns, frame, why }) in frames {
+        writer.write(port, Duration::from_nanos(*at_ns), frame, why)?;
+    }
+    Ok(writer.into_inner())
+}

@@ -1,0 +1,179 @@
+//! Frames with anomalies, kept for inspection.
+
+use crate::judging::header::Change;
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+/// Frames that are kept of each anomaly: a flood of one kind leaves room for the others.
+const MOST: u32 = 1000;
+/// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
+const ROOM: usize = 1 << 21;
+/// The reasons of frames with headers of the stream and a damaged tag, or nothing like its tag, until they
+/// are settled.
+const NAMELESS: &str = "damaged tag";
+const TAGLESS: &str = "no tag";
+
+/// The anomalies of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Anomalies {
+    /// It had arrived before.
+    pub duplicated: bool,
+    /// One of its flow that was sent later arrived before.
+    pub reordered: bool,
+    /// It is damaged.
+    pub corrupted: bool,
+    /// Its tag is damaged: of the stream, or other traffic.
+    pub nameless: bool,
+    /// It has headers of the stream and nothing like its tag: of the stream, or other traffic.
+    pub tagless: bool,
+    /// It is other traffic: not of this trial.
+    pub other_traffic: bool,
+}
+
+impl Anomalies {
+    const NAMES: [&str; 6] = ["duplicated", "reordered", "corrupted", NAMELESS, TAGLESS, "other traffic"];
+
+    fn each(self) -> [bool; 6] {
+        [self.duplicated, self.reordered, self.corrupted, self.nameless, self.tagless, self.other_traffic]
+    }
+}
+
+/// A frame with anomalies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offender {
+    /// When it arrived, in ns since 1970.
+    pub at_ns: u64,
+    /// Its bytes, without FCS.
+    pub frame: Vec<u8>,
+    /// Its anomalies, in words.
+    pub why: String,
+}
+
+/// Frames with anomalies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// In the order of their arrival.
+    pub frames: Vec<Offender>,
+    /// The number of frames that were not kept: the first thousand of each anomaly are.
+    pub not_kept: u64,
+}
+
+impl Kept {
+    /// Records what frames with a damaged tag count as: `ours` of `all` are corrupted frames of the stream,
+    /// the others are other traffic. If there are both kinds, the kind of a single frame is unknown.
+    pub fn settle(&mut self, ours: u64, all: u64) {
+        self.call(
+            NAMELESS,
+            match ours {
+                0 => "other traffic with a damaged tag",
+                _ if ours >= all => "corrupted",
+                _ => "corrupted, or other traffic with a damaged tag",
+            },
+        );
+    }
+
+    /// Records that frames without anything like a tag may be damaged frames of the stream, if `either` is
+    /// above 0.
+    pub fn settle_tagless(&mut self, either: u64) {
+        self.call(TAGLESS, if either > 0 { "corrupted, or other traffic" } else { "other traffic" });
+    }
+
+    fn call(&mut self, unsettled: &str, why: &str) {
+        for offender in self.frames.iter_mut().filter(|offender| offender.why == unsettled) {
+            offender.why = why.into();
+        }
+    }
+}
+
+/// A frame, and all that is known of it when it arrives.
+struct Suspect {
+    at_ns: u64,
+    /// Where its bytes begin, and their number.
+    bytes: (usize, usize),
+    sequence: Option<u64>,
+    anomalies: Anomalies,
+    change: Option<Change>,
+}
+
+/// Keeps frames while they arrive.
+pub(crate) struct Keeper {
+    bytes: Vec<u8>,
+    suspects: Vec<Suspect>,
+    /// Frames kept for each anomaly.
+    kept: [u32; 6],
+    not_kept: u64,
+    /// For each change of headers, how many frames are among the kept ones, or counted as not kept.
+    counts: HashMap<Change, u64>,
+}
+
+impl Keeper {
+    pub fn new() -> Self {
+        Self {
+            bytes: Vec::with_capacity(ROOM),
+            suspects: Vec::with_capacity(MOST as usize),
+            kept: [0; 6],
+            not_kept: 0,
+            counts: HashMap::new(),
+        }
+    }
+
+    /// Keeps a frame while there is room, with its time of arrival, or now. If the change of its header is
+    /// known, that is damage unless most frames turn out to have it.
+    pub fn keep(
+        &mut self,
+        (frame, at_ns): (&[u8], Option<u64>),
+        sequence: Option<u64>,
+        anomalies: Anomalies,
+        change: Option<Change>,
+    ) {
+        let each = anomalies.each();
+        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
+        let undecided =
+            Anomalies { corrupted: true, ..Anomalies::default() } == anomalies && change.is_some();
+        if !room && undecided {
+            return;
+        }
+        if let Some(change) = change {
+            *self.counts.entry(change).or_default() += 1;
+        }
+        if !room {
+            self.not_kept += 1;
+            return;
+        }
+        for (it, kept) in each.into_iter().zip(&mut self.kept) {
+            *kept += u32::from(it);
+        }
+        let now = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+        let at_ns = at_ns.unwrap_or_else(now);
+        let bytes = (self.bytes.len(), frame.len());
+        self.bytes.extend_from_slice(frame);
+        self.suspects.push(Suspect { at_ns, bytes, sequence, anomalies, change });
+    }
+
+    /// The kept frames, given how often each change of headers occurred, the most frequent first; and
+    /// whether a frame without a whole tag has Ethernet addresses of the stream, which may be damaged if it
+    /// has a damaged tag.
+    pub fn finish(self, changes: &[(Change, u64)], has_stations: impl Fn(&[u8], bool) -> bool) -> Kept {
+        let usual = changes.first().map(|(change, _)| change);
+        let offender = |suspect: &Suspect| {
+            let Suspect { at_ns, bytes: (from, length), sequence, mut anomalies, change } = *suspect;
+            if change.is_some() {
+                anomalies.corrupted = change.as_ref() != usual;
+            }
+            let frame = self.bytes.get(from..from + length)?.to_vec();
+            if (anomalies.nameless || anomalies.tagless) && !has_stations(&frame, anomalies.nameless) {
+                anomalies = Anomalies { other_traffic: true, ..Anomalies::default() };
+            }
+            let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
+            let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+            let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
+            (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
+        };
+        let counts = |change| self.counts.get(change).copied().unwrap_or(0);
+        let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));
+        Kept {
+            frames: self.suspects.iter().filter_map(offender).collect(),
+            not_kept: self.not_kept + damaged.sum::<u64>(),
+        }
+    }
+}

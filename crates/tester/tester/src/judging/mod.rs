@@ -1,0 +1,16 @@
+//! The fate of frames that arrived: tags and captures as lost, duplicated, reordered and damaged frames,
+//! latencies, and the frames that are kept for a capture file.
+
+pub(crate) mod anomalies;
+pub(crate) mod arrivals;
+pub(crate) mod header;
+pub(crate) mod kept;
+pub(crate) mod playback;
+pub(crate) mod recognised;
+pub mod timeline;
+
+pub use anomalies::pcapng;
+pub use arrivals::{Arrivals, Arrived, Findings, OfFlow};
+pub use kept::{Kept, Offender};
+pub use playback::Playback;
+pub use recognised::{Classes, Skipped};

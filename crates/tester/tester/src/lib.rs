@@ -1,0 +1,58 @@
+//! The open tester: two ports of a real system with a device under test between them.
+//!
+//! A [`Tester`] offers a load by one port or both, each with a thread of its own, and accounts for every
+//! frame: tags show what arrived ([`Arrivals`]), and counters of the system before and after the trial tell
+//! where missing frames went ([`ledger`]). It knows nothing of presentation or searches.
+//!
+//! This sends 10,000 frames of 64 bytes a second over two interfaces, with the device under test between
+//! them:
+//!
+//! ```no_run
+//! use kpps_ports::port::{Options, open, run::{Load, Shape}};
+//! use kpps_tester::{Address, Offer, Tester};
+//! use std::time::Duration;
+//!
+//! let specs = ["packet:eth1".parse()?, "packet:eth2".parse()?];
+//! let ports: [_; 2] = open(&specs, &Options::default())?.try_into().map_err(|_| "two ports")?;
+//! let encap = kpps_frames::Encap::default();
+//! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, encap });
+//! let mut tester = Tester::new(specs, ports, [address("198.18.0.1")?, address("198.19.0.1")?], &[])?;
+//! let offer = Offer {
+//!     load: Load::Pps(10_000.0),
+//!     shape: Shape::default(),
+//!     count: None,
+//!     sizes: "64".parse()?,
+//!     duration: Duration::from_secs(1),
+//!     drain: Duration::from_millis(200),
+//!     bidirectional: false,
+//!     keep: false,
+//!     replay: None,
+//!     every: None,
+//! };
+//! let outcome = tester.trial(&offer, &|| true)?;
+//! println!("{} of {} frames arrived", outcome.directions[0].arrived.received, outcome.directions[0].sent);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod accounting;
+pub mod clock;
+mod error;
+mod judging;
+mod running;
+mod watching;
+
+#[cfg(target_os = "linux")]
+pub use accounting::devices;
+pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
+pub use error::Error;
+pub use judging::{
+    Arrivals, Arrived, Classes, Findings, Kept, OfFlow, Offender, Playback, Skipped, pcapng, timeline,
+};
+pub use running::{
+    Address, Allowed, DirectionOutcome, Done, Expect, FlowPlan, Host, LiveCounts, LocalHost, LocalPort,
+    Offer, Outcome, PortsTestbed, Received, Replay, RunStart, Site, Task, Template, TestPort, Tester,
+    Traffic, all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape,
+    streams, template, undisturbed,
+};
+pub use watching::{Gauges, Metrics, NewRate, Reported, TrialState, live};

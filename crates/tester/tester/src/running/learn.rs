@@ -1,0 +1,304 @@
+//! Before a trial: the device under test learns where the stations are, and the paths are checked.
+
+use crate::running::neighbours::{self, Station};
+use crate::running::test_port::TestPort;
+use kpps_frames::build::Flow;
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::tag::Place;
+use kpps_frames::{Encap, Look, Mac, RawPacket, Tag, headers};
+use kpps_ports::port::Trouble;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often an unanswered question is repeated.
+const AGAIN: Duration = Duration::from_millis(100);
+/// The path is quiet if nothing arrives for this long.
+const QUIET: Duration = Duration::from_millis(20);
+/// How long learning may take (RFC 2544 allows 2 s).
+const AT_MOST: Duration = Duration::from_secs(2);
+
+/// The time limit without progress. It counts in steps of at most [`AGAIN`]: a process that got no CPU for a
+/// while has not listened meanwhile, and must not time out.
+struct Patience {
+    looked: Instant,
+    spent: Duration,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { looked: Instant::now(), spent: Duration::ZERO }
+    }
+
+    /// Whether it lasts, at another look.
+    fn lasts(&mut self) -> bool {
+        let now = Instant::now();
+        self.spent += (now - self.looked).min(AGAIN);
+        self.looked = now;
+        self.spent < AT_MOST
+    }
+}
+
+/// One end of the path: a port's addresses, and the next hop of its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The port as a station.
+    pub station: Station,
+    /// The router that its frames go to. Without one they go to the other end.
+    pub gateway: Option<IpAddr>,
+    /// The next hop's station address, if it is known beforehand.
+    pub to: Option<Mac>,
+    /// The addresses of its flows. With a tunnel the station itself has others.
+    pub ips: Addresses,
+    /// The encapsulation of its frames.
+    pub encap: Encap,
+}
+
+/// The flows in each direction.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// The number of flows. The default is all combinations of addresses and ports.
+    pub count: Option<u32>,
+    /// Source ports.
+    pub sports: Ports,
+    /// Destination ports.
+    pub dports: Ports,
+    /// The longest cycle of the other fields that vary by flow. At least this many flows are used.
+    pub turn: u32,
+    /// Whether the frames from the second end are replies to the flows from the first, as these arrive.
+    pub replies: bool,
+    /// The differentiated services code point of the frames; flows take turns.
+    pub dscp: Option<Numbers>,
+    /// Their TTL or hop limit.
+    pub hops: Option<Numbers>,
+    /// The packet that all frames are made from.
+    pub packet: Option<Arc<RawPacket>>,
+}
+
+impl Default for FlowPlan {
+    /// One flow for each pair of addresses, to the discard port.
+    fn default() -> Self {
+        Self {
+            count: None,
+            sports: Ports::from(49152, 1),
+            dports: Ports::from(9, 1),
+            turn: 1,
+            replies: false,
+            dscp: None,
+            hops: None,
+            packet: None,
+        }
+    }
+}
+
+impl FlowPlan {
+    /// The flows from one end to the other; `None` if there are too few or too many.
+    pub(crate) fn between(&self, from: &End, to: &End) -> Option<Flows> {
+        self.over([from.ips, to.ips])
+    }
+
+    /// The flows between these addresses; `None` if there are too few or too many.
+    pub(crate) fn over(&self, ips: [Addresses; 2]) -> Option<Flows> {
+        let ports = [self.sports, self.dports];
+        let flows = Flows::new(self.count, ips, ports);
+        if self.turn == 1 {
+            return flows;
+        }
+        // With more flows than combinations of addresses and ports, the combinations repeat.
+        let flows = flows.or_else(|| Flows::new(None, ips, ports))?;
+        let count = self.count.unwrap_or(flows.count.max(self.turn));
+        (count <= MOST_FLOWS).then_some(Flows { count, ..flows })
+    }
+}
+
+/// Learning frames go to this many addresses at first, so that the device under test resolves them.
+const DESTINATIONS: u32 = 1024;
+/// Learning frames that are sent at once. Then the port is polled: on another host each poll takes a round
+/// trip.
+const AT_ONCE: usize = 64;
+
+/// The streams of learning frames: to open the path, and to find how each flow arrives.
+const PATH: u16 = 2;
+const FLOWS: u16 = 3;
+
+/// Where the frames that arrive at each port have their tags, and where their innermost frames begin.
+pub(crate) type Places = [(Place, usize); 2];
+
+/// A learning frame from a port to a next hop and an address of the other end, counted from 0.
+pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
+
+/// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of
+/// `places`, until one has arrived in each direction (from, to). Returns the station addresses of the next
+/// hops, `None` for a router that did not answer, and whether all directions are open.
+pub(crate) fn learn(
+    ports: &mut [Box<dyn TestPort>; 2],
+    (ends, places): (&[End; 2], &Places),
+    (directions, probe): (&[(usize, usize)], &Probe<'_>),
+    trial: u32,
+    go_on: &dyn Fn() -> bool,
+) -> Result<([Option<Mac>; 2], bool), Trouble> {
+    let mut to: [Option<Mac>; 2] = [0, 1].map(|at| match (ends[at].to, ends[at].gateway) {
+        (Some(mac), _) => Some(mac),
+        (None, None) => Some(ends[1 - at].station.mac),
+        (None, Some(_)) => None,
+    });
+    let mut through = [false; 2];
+    // Each address once, the first one last, and that again until a frame has arrived.
+    let mut left = [0, 1].map(|from| ends[1 - from].ips.count().clamp(1, DESTINATIONS));
+    let mut patience = Patience::new();
+    ask(ports, ends, &to)?;
+    let mut next = None;
+    while patience.lasts() && go_on() {
+        let again = next.is_none_or(|next| Instant::now() >= next);
+        // Soon after the ports' queues were emptied: others' frames may fill them again.
+        for &(from, _) in directions {
+            let Some(mac) = to[from].filter(|_| again || left[from] > 0) else { continue };
+            let tag = (trial, Tag { stream: PATH, sequence: from as u64, sent_ps: 0 });
+            let all = left[from].max(1);
+            let some: Vec<_> = (0..all).rev().take(AT_ONCE).collect();
+            let (whose, frames): (Vec<_>, Vec<_>) = some
+                .iter()
+                .filter_map(|&destination| Some((destination, probe(from, mac, destination, tag)?)))
+                .unzip();
+            let sent = ports[from].send_now(&frames)?;
+            // Frames for which there was no room are next.
+            let rest = whose.get(sent).map_or(all - some.len() as u32, |first| first + 1);
+            if rest < left[from] {
+                left[from] = rest;
+                patience = Patience::new();
+            }
+        }
+        if again && next.replace(Instant::now() + AGAIN).is_some() {
+            ask(ports, ends, &to)?;
+        }
+        let mut note = |at: usize, _: &[u8], tag: Tag| {
+            let is_ours = tag.stream == PATH;
+            through[at] |= is_ours && tag.sequence as usize == 1 - at;
+            is_ours
+        };
+        receive_and_answer(ports, (ends, places), &mut to, &mut note)?;
+        if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
+            // Late questions and copies of a flood must arrive before the trial.
+            std::thread::sleep(QUIET);
+            let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
+            while receive_and_answer(ports, (ends, places), &mut to, &mut late)?
+                && patience.lasts()
+                && go_on()
+            {
+                std::thread::sleep(QUIET);
+            }
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok((to, directions.iter().all(|&(_, other)| through[other])))
+}
+
+/// Sends the first frame of each flow from the first port, until each has arrived at the second. Returns the
+/// flows as they arrived there. A flow is `None` if its frame did not arrive within two seconds after the
+/// last frame that did.
+pub(crate) fn learn_flows(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    (flows, look, places): (&[Flow<IpAddr>], &Look<'_>, &Places),
+    trial: u32,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
+    let mut learned: Vec<Option<Flow<IpAddr>>> = vec![None; flows.len()];
+    let mut missing = flows.len();
+    let mut patience = Patience::new();
+    while missing > 0 && patience.lasts() && go_on() {
+        let before = missing;
+        let unknown: Vec<usize> = (0..flows.len()).filter(|n| learned[*n].is_none()).collect();
+        for some in unknown.chunks(AT_ONCE).take_while(|_| go_on()) {
+            let frame = |&n: &usize| {
+                let tag = (trial, Tag { stream: FLOWS, sequence: n as u64, sent_ps: 0 });
+                look.frame(&flows[n], n as u32, tag)
+            };
+            ports[0].send_now(&some.iter().filter_map(frame).collect::<Vec<_>>())?;
+            let mut note = |at: usize, bytes: &[u8], tag: Tag| {
+                let is_ours = tag.stream == FLOWS;
+                let place = learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && is_ours);
+                if let Some(place @ None) = place {
+                    *place = bytes.get(places[1].1..).and_then(headers::flow);
+                    missing -= usize::from(place.is_some());
+                }
+                is_ours
+            };
+            receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)?;
+        }
+        if missing < before {
+            patience = Patience::new();
+        }
+        if missing > 0 {
+            std::thread::sleep(QUIET / 4);
+        }
+    }
+    Ok(learned)
+}
+
+/// The station addresses of the routers that the ends send to; `None` for a router that does not answer.
+pub(crate) fn resolve(
+    ports: &mut [Box<dyn TestPort>; 2],
+    ends: &[End; 2],
+    go_on: &dyn Fn() -> bool,
+) -> Result<[Option<Mac>; 2], Trouble> {
+    let mut to = [None; 2];
+    let mut patience = Patience::new();
+    let mut next = Instant::now();
+    let is_open = |at: usize, to: &[Option<Mac>; 2]| ends[at].gateway.is_some() && to[at].is_none();
+    while (0..2).any(|at| is_open(at, &to)) && patience.lasts() && go_on() {
+        if Instant::now() >= next {
+            next = Instant::now() + AGAIN;
+            ask(ports, ends, &to)?;
+        }
+        receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| false)?;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(to)
+}
+
+/// Takes the frames that have come since the paths were learned, and answers questions: frames that wait in a
+/// port's queue leave less room for the frames of the trial.
+pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
+    let places = &Places::default();
+    receive_and_answer(ports, (ends, places), &mut [None; 2], &mut |_, _, _| false).map(drop)
+}
+
+/// Announces both ends, and asks for the station addresses of routers that are not in `to`.
+fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2]) -> Result<(), Trouble> {
+    for (at, port) in ports.iter_mut().enumerate() {
+        let station = ends[at].station;
+        let unknown = ends[at].gateway.filter(|_| to[at].is_none());
+        let whom = [station.ips.first()].into_iter().chain(unknown);
+        port.send_now(&whom.map(|whom| neighbours::question(&station, whom)).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Receives from both ports and answers questions. `note` gets the port, bytes and tag of each test frame,
+/// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
+fn receive_and_answer(
+    ports: &mut [Box<dyn TestPort>; 2],
+    (ends, places): (&[End; 2], &Places),
+    to: &mut [Option<Mac>; 2],
+    note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
+) -> Result<bool, Trouble> {
+    let mut any = false;
+    for (at, port) in ports.iter_mut().enumerate() {
+        let mut answers = Vec::new();
+        port.receive(places[at].0, &mut |bytes: &[u8]| {
+            if let Some((tag, _)) = places[at].0.read(bytes) {
+                any |= note(at, bytes, tag);
+            } else {
+                answers.extend(neighbours::answer(&ends[at].station, bytes));
+                to[at] = to[at].or_else(|| neighbours::announced_mac(bytes, ends[at].gateway?));
+            }
+        })?;
+        if !answers.is_empty() {
+            any = true;
+            port.send_now(&answers)?;
+        }
+    }
+    Ok(any)
+}

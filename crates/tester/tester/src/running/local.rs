@@ -1,0 +1,672 @@
+//! Ports of this process, and the system around them.
+
+use crate::accounting::counted::{Counted, counted};
+use crate::accounting::ledger::PortCount;
+use crate::accounting::observe::{Observation, ObservedPlaces, Place};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::judging::arrivals::Arrivals;
+use crate::judging::recognised::Recognised;
+use crate::judging::timeline::Timeline;
+use crate::running::neighbours;
+use crate::running::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
+use crate::watching::state::TrialState;
+use kpps_documents::detail::RateChange;
+use kpps_frames::Mac;
+use kpps_frames::tag::Place as TagPlace;
+use kpps_platform::{Buffer, BufferSource};
+use kpps_ports::Spec;
+use kpps_ports::port::run::{
+    Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
+};
+use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
+use std::cell::Cell;
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often a receiver maintains its port, and how long it waits at most.
+pub(crate) const SLOW: Duration = Duration::from_millis(20);
+
+/// The kernel's interface of a port.
+pub fn interface(spec: &Spec) -> Option<String> {
+    match spec {
+        Spec::Packet(name) | Spec::Auto(name) | Spec::Xdp { interface: name, .. } => Some(name.clone()),
+        Spec::Card(..) | Spec::Udp { .. } => None,
+    }
+}
+
+/// A port of this process.
+pub struct LocalPort {
+    name: String,
+    interface: Option<String>,
+    /// The CPUs around the interface.
+    near: Near,
+    mac: Mac,
+    port: AnyPort,
+    clock: Clock,
+    /// The port's counters when learning ended: a trial's frames may come before this thread runs.
+    before: Option<Counters>,
+}
+
+impl LocalPort {
+    /// For an open port.
+    ///
+    /// # Errors
+    /// Errors of the system: its address is unknown.
+    pub fn new(spec: &Spec, port: AnyPort) -> Result<Self, Error> {
+        let mac = Mac(port.address()?);
+        Ok(Self {
+            name: spec.to_string(),
+            near: interface(spec).map(|name| Near::interface(&name)).unwrap_or_default(),
+            interface: interface(spec),
+            mac,
+            port,
+            clock: Clock::here().clone(),
+            before: None,
+        })
+    }
+
+    /// Uses another clock than the shared clock of this process.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+}
+
+impl TestPort for LocalPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn interface(&self) -> Option<&str> {
+        self.interface.as_deref()
+    }
+
+    fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    fn near(&self) -> Option<&Near> {
+        Some(&self.near)
+    }
+
+    fn speed_mbps(&self) -> Option<u32> {
+        self.port.link().speed_mbps.or_else(|| link_speed_mbps(self.interface.as_deref()?))
+    }
+
+    fn longest(&self) -> Option<usize> {
+        self.port.longest()
+    }
+
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
+        for (sent, frame) in frames.iter().enumerate() {
+            if !send_one(&mut self.port, frame).map_err(|trouble| trouble.at(&self.name))? {
+                return Ok(sent);
+            }
+        }
+        Ok(frames.len())
+    }
+
+    fn receive(&mut self, place: TagPlace, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        let mut take = || {
+            self.port.woken()?;
+            let end = Instant::now() + SLOW;
+            // Frames have times from now on. Some kernels need a moment before.
+            while self.port.receive_stamped(BUDGET, |frame, _| {
+                let bytes = frame.as_ref();
+                if place.read(bytes).is_some() || neighbours::is_message(bytes) {
+                    sink(bytes);
+                }
+                Some(frame.buffer)
+            })? > 0
+                && Instant::now() < end
+            {}
+            self.before = Some(self.port.counters()?);
+            Ok(())
+        };
+        take().map_err(|trouble: Trouble| trouble.at(&self.name))
+    }
+
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done {
+        let before = match self.before.take().map_or_else(|| self.port.counters(), Ok) {
+            Ok(counters) => counters,
+            Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
+        };
+        let epoch = self.clock.when(task.epoch_ns);
+        let mut incoming = task.expect.as_ref().map(|expect| {
+            if let Some(classes) = &expect.recognise {
+                let recognised = Recognised::new(classes.clone(), expect.count);
+                return Incoming::Recognised(if expect.keep { recognised.keeping() } else { recognised });
+            }
+            let margin = Duration::from_nanos(expect.margin_ns);
+            let from = epoch.checked_sub(margin).unwrap_or(epoch);
+            let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
+                .in_parts(expect.parts, task.duration)
+                .in_intervals(task.every, expect.margin_ns);
+            Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
+        });
+        let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
+        let mut counting = Counting::new(task, epoch, before);
+        let with = (plan.as_ref(), &self.near, &mut counting);
+        let mut done = work(&mut self.port, task, with, &mut incoming, state);
+        counting.arrive(incoming.as_ref());
+        if let Some(mut incoming) = incoming {
+            if let (Some(line), Some(of_arrivals)) = (&mut done.line, incoming.take_line()) {
+                line.merge(of_arrivals);
+            }
+            done.received = incoming.received(state.sent(1 - task.at).unwrap_or(0));
+        }
+        match self.port.counters() {
+            Ok(after) => {
+                if let (Some(line), Some(of_counters)) = (&mut done.line, counting.finish(&after)) {
+                    line.merge(of_counters);
+                }
+                done.missed = after.missed_since(&before);
+                done.errors = Some(after.errors - before.errors);
+                done.taken = Some(after.received - before.received);
+            }
+            Err(trouble) => done.trouble = done.trouble.or(Some(trouble)),
+        }
+        done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
+        done
+    }
+}
+
+/// The speed of an interface's link in Mb/s, from its driver.
+#[cfg(target_os = "linux")]
+fn link_speed_mbps(interface: &str) -> Option<u32> {
+    kpps_ports::ethtool::speed_mbps(interface).ok().flatten()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link_speed_mbps(_: &str) -> Option<u32> {
+    None
+}
+
+/// Sends one frame now. A refused one is lost, and repeated later.
+fn send_one<P: Port>(port: &mut P, bytes: &[u8]) -> Result<bool, Trouble> {
+    let Some(mut buffer) = port.pool().take() else { return Ok(false) };
+    let Some(place) = buffer.bytes_mut().get_mut(..bytes.len()) else { return Ok(false) };
+    place.copy_from_slice(bytes);
+    let taken = port.send(Frame { buffer, bytes: bytes.len() as u16 }).is_ok();
+    port.flush()?;
+    Ok(taken)
+}
+
+/// A sender's watch.
+struct Until<'s> {
+    state: &'s TrialState,
+    at: usize,
+    duration: Duration,
+    /// Frames that the port had sent before.
+    before: u64,
+    /// When frames are due, if they have their times; and the same table, read a little later.
+    timetable: Option<Timetable>,
+    behind: Option<Timetable>,
+    /// The changes of the load.
+    changes: Vec<RateChange>,
+    /// How many are sent at most.
+    most: u64,
+    /// The frames that were due so far, and the frames given to the port.
+    due: u64,
+    given: u64,
+    /// The highest shortfall so far.
+    shortfall: u64,
+    /// When sending began, since the epoch.
+    begun: Duration,
+    line: Option<Timeline>,
+    /// The end of the interval under way, in ns since the epoch.
+    next_ns: u64,
+}
+
+impl<'s> Until<'s> {
+    fn new(state: &'s TrialState, task: &Task, plan: &Plan, before: u64) -> Self {
+        let timetable = match (&plan.times, plan.load) {
+            (Some(times), _) => Some(Timetable::of(times.clone())),
+            (None, Load::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
+            (None, Load::Max) => None,
+        };
+        Self {
+            state,
+            at: task.at,
+            duration: task.duration,
+            before,
+            behind: timetable.clone().filter(|_| task.every.is_some()),
+            timetable,
+            changes: Vec::new(),
+            most: plan.count.unwrap_or(u64::MAX),
+            due: 0,
+            given: 0,
+            shortfall: 0,
+            begun: Duration::ZERO,
+            line: task.every.map(Timeline::new),
+            next_ns: 0,
+        }
+    }
+
+    /// Frames that were due before a time that does not decrease; `None` if they have no times.
+    fn due_before(&mut self, elapsed: Duration) -> Option<u64> {
+        self.timetable.as_mut().map(|table| table.before(elapsed.as_secs_f64()) as u64)
+    }
+
+    /// Changes the load.
+    #[cold]
+    fn change(&mut self, elapsed: Duration, pps: f64) {
+        let at_s = elapsed.as_secs_f64();
+        for table in [&mut self.timetable, &mut self.behind].into_iter().flatten() {
+            table.change(at_s, pps);
+        }
+        let whole = self.timetable.as_ref().and_then(|table| table.until(self.duration.as_secs_f64()));
+        self.most = whole.unwrap_or(u64::MAX);
+        self.changes.push(RateChange { at_s, offered_pps: pps });
+    }
+
+    /// Counts what became due in the intervals that have ended.
+    #[cold]
+    fn end_intervals(&mut self, now_ns: u64) {
+        let Some(line) = &mut self.line else { return };
+        while self.next_ns <= now_ns {
+            if let (Some(timetable), Some(ended_ns)) = (&mut self.timetable, self.next_ns.checked_sub(1)) {
+                let elapsed = Duration::from_nanos(self.next_ns).saturating_sub(self.begun);
+                let due = timetable.before(elapsed.as_secs_f64()).round() as u64;
+                let due = due.min(self.most).max(self.due);
+                line.at(ended_ns).due += due - self.due;
+                self.due = due;
+            }
+            self.next_ns = line.end_ns(self.next_ns);
+        }
+    }
+}
+
+impl Watch for Until<'_> {
+    fn at_most(&self) -> Option<Duration> {
+        Some(self.duration)
+    }
+    fn go_on(&mut self, glance: &Glance) -> bool {
+        self.state.sends(self.at, glance.sent - self.before);
+        if let Some(behind) = &mut self.behind {
+            // Frames that are still unsent a moment after they were due are skipped.
+            let then = glance.elapsed.saturating_sub(SLOW);
+            let due = (behind.before(then.as_secs_f64()) as u64).min(self.most);
+            self.shortfall = self.shortfall.max(due.saturating_sub(self.given));
+            self.state.falls_short(self.at, self.shortfall);
+        }
+        !self.state.is_abandoned()
+    }
+    fn begins(&mut self, since_epoch: Duration) {
+        self.begun = since_epoch;
+    }
+    #[inline]
+    fn new_rate(&mut self, elapsed: Duration) -> Option<f64> {
+        let pps = self.state.rate_pps()?;
+        let is_new = self.changes.last().is_none_or(|last| last.offered_pps != pps);
+        is_new.then(|| self.change(elapsed, pps))?;
+        Some(pps)
+    }
+    #[inline]
+    fn sent(&mut self, elapsed: Duration, frames: usize) {
+        self.given += frames as u64;
+        if self.line.is_none() {
+            return;
+        }
+        let now_ns = (self.begun + elapsed).as_nanos() as u64;
+        if now_ns >= self.next_ns {
+            self.end_intervals(now_ns);
+        }
+        let behind_s = elapsed.saturating_sub(SLOW).as_secs_f64();
+        self.timetable.iter_mut().for_each(|table| table.draw_until(elapsed.as_secs_f64()));
+        self.behind.iter_mut().for_each(|table| table.draw_until(behind_s));
+        if let Some(line) = &mut self.line
+            && frames > 0
+        {
+            let point = line.at(now_ns);
+            point.given += frames as u64;
+            // As many as possible: the due frames are the sent frames.
+            point.due += if self.timetable.is_none() { frames as u64 } else { 0 };
+        }
+    }
+}
+
+/// Reads a port's counters some times in each interval, and at least once a second: some have 32 bits.
+struct Counting {
+    epoch: Instant,
+    before: Counters,
+    last: Counters,
+    line: Option<Timeline>,
+    /// Frames without tags that had arrived when the counters were read.
+    arrived: u64,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Counting {
+    fn new(task: &Task, epoch: Instant, before: Counters) -> Self {
+        let pause = task.every.map_or(Duration::from_secs(1), |every| every / 4);
+        let pause = pause.clamp(SLOW, Duration::from_secs(1));
+        let line = task.every.map(Timeline::new);
+        Self { epoch, before, last: before, line, arrived: 0, pause, next: Instant::now() + pause }
+    }
+
+    /// Reads the counters, if it is time.
+    fn look(
+        &mut self,
+        port: &mut AnyPort,
+        at: usize,
+        incoming: Option<&Incoming>,
+        state: &TrialState,
+    ) -> Result<(), Trouble> {
+        let now = Instant::now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + self.pause;
+        let counters = port.counters()?;
+        self.note(&counters);
+        let missed = counters.missed_since(&self.before);
+        self.arrive(incoming);
+        let quantiles = match incoming {
+            Some(Incoming::Tagged(arrivals)) => {
+                state.lacks(at, arrivals.absent());
+                arrivals.last_quantiles()
+            }
+            _ => None,
+        };
+        state.overflows(at, missed, quantiles);
+        Ok(())
+    }
+
+    /// Counts frames that have arrived without tags. Tags have the times of sending.
+    fn arrive(&mut self, incoming: Option<&Incoming>) {
+        if let (Some(line), Some(Incoming::Recognised(recognised))) = (&mut self.line, incoming) {
+            let arrived = recognised.received();
+            line.at(self.epoch.elapsed().as_nanos() as u64).received += arrived - self.arrived;
+            self.arrived = arrived;
+        }
+    }
+
+    fn note(&mut self, counters: &Counters) {
+        if let Some(line) = &mut self.line {
+            let point = line.at(self.epoch.elapsed().as_nanos() as u64);
+            let missed = |counters: &Counters| counters.missed.unwrap_or(0);
+            point.missed += missed(counters) - missed(&self.last);
+            point.refused += counters.tx_dropped - self.last.tx_dropped;
+        }
+        self.last = *counters;
+    }
+
+    /// The port's counts in each interval.
+    fn finish(mut self, after: &Counters) -> Option<Timeline> {
+        self.note(after);
+        self.line
+    }
+}
+
+/// The counting of received frames.
+#[expect(clippy::large_enum_variant, reason = "a port has one")]
+enum Incoming {
+    Tagged(Arrivals),
+    Recognised(Recognised),
+}
+
+impl Incoming {
+    fn burst(&mut self) {
+        if let Self::Tagged(arrivals) = self {
+            arrivals.burst();
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
+        match self {
+            Self::Tagged(arrivals) => arrivals.take(frame, stamp),
+            Self::Recognised(recognised) => recognised.take(frame, stamp),
+        }
+    }
+
+    /// The arrivals of each interval. Frames without tags are counted elsewhere.
+    fn take_line(&mut self) -> Option<Timeline> {
+        match self {
+            Self::Tagged(arrivals) => arrivals.take_line(),
+            Self::Recognised(_) => None,
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Tagged(arrivals) => arrivals.received(),
+            Self::Recognised(recognised) => recognised.received(),
+        }
+    }
+
+    /// The frames that arrived of `sent` sent frames.
+    fn received(self, sent: u64) -> Received {
+        match self {
+            Self::Tagged(mut arrivals) => {
+                let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
+                let queue_growth = arrivals.queue_growth();
+                let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
+                let (kept, findings) = (arrivals.take_kept(), arrivals.findings());
+                let (latency, arrival) = arrivals.into_latency();
+                let classes = Vec::new();
+                Received {
+                    arrived,
+                    last_gap,
+                    queue_growth,
+                    flows,
+                    sizes,
+                    kept,
+                    findings,
+                    latency,
+                    arrival,
+                    classes,
+                }
+            }
+            Self::Recognised(mut recognised) => {
+                let (arrived, kept) = (recognised.arrived(), recognised.take_kept());
+                Received { arrived, kept, classes: recognised.into_classes(), ..Received::default() }
+            }
+        }
+    }
+}
+
+/// Sends, if there is something to send, and receives until nothing more can arrive.
+fn work(
+    port: &mut AnyPort,
+    task: &Task,
+    (plan, near, counting): (Option<&Plan>, &Near, &mut Counting),
+    incoming: &mut Option<Incoming>,
+    state: &TrialState,
+) -> Done {
+    let (answered, stamped) = (Cell::new(0), Cell::new(false));
+    let (mut calls, mut seen) = (0_u32, 0);
+    let mut listen = |port: &mut AnyPort| {
+        let mut answers = Vec::new();
+        if let Some(incoming) = incoming {
+            incoming.burst();
+        }
+        let taken = port.receive_stamped(BUDGET, |frame, stamp| {
+            stamped.set(stamp.is_some());
+            let bytes = frame.as_ref();
+            let ours = incoming.as_mut().is_some_and(|incoming| incoming.take(bytes, stamp));
+            if !ours {
+                answers.extend(neighbours::answer(&task.station, bytes));
+            }
+            Some(frame.buffer)
+        })?;
+        for answer in answers {
+            answered.set(answered.get() + u64::from(send_one(port, &answer)?));
+        }
+        calls = calls.wrapping_add(1);
+        if let (Some(gain), Some(Incoming::Tagged(arrivals))) =
+            (state.gain(task.at, &mut seen), &mut *incoming)
+        {
+            arrivals.follow(gain);
+        }
+        if taken == 0 || calls.is_multiple_of(32) {
+            counting.look(port, task.at, incoming.as_ref(), state)?;
+        }
+        let received = match incoming {
+            Some(incoming) => {
+                state.receives(task.at, incoming.count());
+                incoming.count()
+            }
+            None => u64::MAX,
+        };
+        Ok((taken, received))
+    };
+    let mut done = Done::default();
+    let (_steady, _aside) = match plan {
+        Some(_) => (Some(Steady::now(near)), None),
+        None => (None, Some(Aside::receiving(near))),
+    };
+    if let Some(plan) = plan {
+        let begin = Instant::now();
+        let before = port.frames().1;
+        let mut until = Until::new(state, task, plan, before);
+        let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
+        let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
+        // Answers to questions are no frames of the trial.
+        done.sent = (port.frames().1 - before).saturating_sub(answered.get());
+        match sent {
+            Ok(sent) => {
+                (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps);
+                (done.given, done.skipped, done.disturbance) = (sent.given, sent.skipped, sent.disturbance);
+            }
+            Err(trouble) => {
+                done.elapsed = begin.elapsed().min(task.duration);
+                done.intended = until.due_before(done.elapsed).unwrap_or(done.sent);
+                done.given = done.sent;
+                done.trouble = Some(trouble);
+                state.abandon();
+            }
+        }
+        state.sends(task.at, done.sent);
+        state.has_sent(task.at, done.sent);
+        (done.begun, done.line, done.rate_changes) = (until.begun, until.line, until.changes);
+    } else {
+        done.line = task.every.map(Timeline::new);
+    }
+    if done.trouble.is_none()
+        && let Err(trouble) = receive(port, task, &mut listen, &stamped, state)
+    {
+        done.trouble = Some(trouble);
+        state.abandon();
+    }
+    done
+}
+
+/// How long a receiver sleeps while frames arrive in succession. A receiver that waits for the next frame is
+/// woken by the sender, on another CPU. That takes a virtual machine 4 µs, the time in which a sender over a
+/// veth sends three frames, and it adds to the latency of the next frame. Such a sleep ends by itself.
+/// Meanwhile the port's queue must hold what arrives: at two million frames a second a packet socket's ring
+/// holds 2 ms, and the smallest buffer of a UDP socket a quarter of that.
+const NAP: Duration = Duration::from_micros(100);
+
+/// Frames arrive in succession if the last one came less than this ago. Whether a receiver naps must not
+/// depend on how many frames it happened to find: two runs at one rate would have different latencies.
+const SUCCESSION: Duration = Duration::from_millis(2);
+
+/// Frames that a port's queue holds at most.
+const AT_END: usize = 1 << 16;
+
+/// Receives until nothing more can arrive. If the kernel stamps frames (`stamped`), they need not be taken at
+/// once.
+fn receive(
+    port: &mut AnyPort,
+    task: &Task,
+    listen: &mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>,
+    stamped: &Cell<bool>,
+    state: &TrialState,
+) -> Result<(), Trouble> {
+    let mut last = Instant::now();
+    let mut looked_after = last;
+    let (mut loops, mut since_rest) = (0_u32, 0);
+    loop {
+        let (taken, received) = listen(port)?;
+        loops += 1;
+        since_rest += taken;
+        if taken > 0 && !loops.is_multiple_of(32) {
+            continue;
+        }
+        let now = Instant::now();
+        if since_rest > 0 {
+            last = now;
+        }
+        if state.is_over(task.at, received, now - last, task.drain) {
+            break;
+        }
+        if now - looked_after > SLOW {
+            looked_after = now;
+            port.maintain()?;
+        }
+        if taken == 0 {
+            if stamped.get() && now - last < SUCCESSION {
+                std::thread::sleep(NAP);
+            } else {
+                wait(&[&*port], SLOW / 4)
+                    .map_err(|source| Trouble::System { what: "cannot wait", source })?;
+            }
+            since_rest = 0;
+            port.woken()?;
+        }
+    }
+    // Frames that came in time and wait in the port's queue, if this thread has not run for a while.
+    let mut waiting = AT_END;
+    while waiting > 0 {
+        let (taken, _) = listen(port)?;
+        if taken == 0 {
+            break;
+        }
+        waiting = waiting.saturating_sub(taken);
+    }
+    Ok(())
+}
+
+/// The system of this process.
+pub struct LocalHost {
+    observed: ObservedPlaces,
+    before: Observation,
+}
+
+impl LocalHost {
+    /// Observes these interfaces, their surroundings, and these places.
+    ///
+    /// # Errors
+    /// [`Error::Observe`].
+    pub fn around(own: &[String], places: &[Place]) -> Result<Self, Error> {
+        Ok(Self { observed: ObservedPlaces::around(own, places)?, before: Observation::default() })
+    }
+}
+
+impl Host for LocalHost {
+    fn before(&mut self, trial: Option<u32>) -> Result<(), Error> {
+        self.observed.begin(trial)?;
+        self.before = self.observed.observe()?;
+        Ok(())
+    }
+
+    fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error> {
+        // If a system can no longer be observed, only the counts of its ports are known.
+        let after = self.observed.observe().unwrap_or_default();
+        Ok(counted(&self.before, &after, ports))
+    }
+
+    fn live_counts(&self) -> Option<LiveCounts> {
+        let (observed, before) = (self.observed.clone(), self.before.clone());
+        Some(Box::new(move |ports| {
+            observed.observe().map_or_else(|_| Counted::default(), |now| counted(&before, &now, ports))
+        }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        let mut environment = crate::accounting::host::environment(ports);
+        if let Some(why) = self.observed.lacks_kernel_drops() {
+            environment.insert("drop reasons".into(), format!("not available: {why}"));
+        }
+        let around = self.observed.described().iter();
+        environment.extend(around.map(|(place, what)| (format!("observed {place}"), what.clone())));
+        environment
+    }
+}

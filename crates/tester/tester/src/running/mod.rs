@@ -1,0 +1,27 @@
+//! How a trial is run: the traffic, the two ports, the threads of a run, and the tester that has them.
+
+pub(crate) mod calibrate;
+pub(crate) mod generator;
+pub(crate) mod learn;
+pub(crate) mod local;
+pub mod neighbours;
+pub(crate) mod retry;
+pub(crate) mod run;
+pub(crate) mod shape;
+pub(crate) mod template;
+pub(crate) mod test_port;
+pub(crate) mod testbed;
+pub(crate) mod traffic;
+pub(crate) mod trial;
+
+pub use calibrate::calibrate;
+pub use learn::FlowPlan;
+pub use local::{LocalHost, LocalPort, interface};
+pub use retry::undisturbed;
+pub use run::{RunStart, all_arrived, app_run, offered, streams};
+pub use shape::{check as check_shape, shape};
+pub use template::{Template, template};
+pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Received, Task, TestPort};
+pub use testbed::PortsTestbed;
+pub use traffic::{Traffic, numbers};
+pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

@@ -1,0 +1,254 @@
+//! The interface of a trial to its ports and their systems, on this host or others.
+//!
+//! A [`TestPort`] is a port and a thread's work on it: it learns, sends, receives and counts what arrives. A
+//! [`Host`] is the system of the port, which counts, too. [`LocalPort`](crate::LocalPort) and
+//! [`LocalHost`](crate::LocalHost) are in this process; agents have others.
+
+use crate::accounting::counted::Counted;
+use crate::accounting::ledger::PortCount;
+use crate::clock::{Follower, Reading};
+use crate::error::Error;
+use crate::judging::arrivals::{Arrived, Findings, OfFlow};
+use crate::judging::kept::Kept;
+use crate::judging::recognised::{Classes, Skipped};
+use crate::judging::timeline::Timeline;
+use crate::running::neighbours::Station;
+use crate::watching::state::TrialState;
+use kpps_documents::Disturbance;
+use kpps_documents::detail::{Arrival, RateChange};
+use kpps_frames::tag::Place;
+use kpps_frames::{Mac, Templates};
+use kpps_methods::Latency;
+use kpps_ports::port::Trouble;
+use kpps_ports::port::run::{Gaps, Load, Near, Plan, Shape};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limits that a port's operator sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowed {
+    /// The highest rate in frames per second; infinite without a limit.
+    pub load_pps: f64,
+    /// The longest time of sending.
+    pub duration: Duration,
+}
+
+impl Allowed {
+    /// No limits.
+    pub const ALL: Self = Self { load_pps: f64::INFINITY, duration: Duration::MAX };
+
+    /// Checks a load and its duration.
+    ///
+    /// # Errors
+    /// The limit that is exceeded, in words.
+    pub fn check(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
+        let peak = load.peak_pps(shape);
+        // NaN is not allowed.
+        if peak > self.load_pps || peak.is_nan() {
+            let offered = match peak.is_finite() {
+                true => format!("{:.1} kpps", peak / 1e3),
+                false => "as many frames as possible".into(),
+            };
+            return Err(format!("{offered}: at most {:.1} kpps are allowed", self.load_pps / 1e3));
+        }
+        if duration > self.duration {
+            let (offered, most) = (duration.as_secs_f64(), self.duration.as_secs_f64());
+            return Err(format!("a load for {offered} s: at most {most} s are allowed"));
+        }
+        Ok(())
+    }
+}
+
+/// A port's part in a trial.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its index: 0 or 1.
+    pub at: usize,
+    /// Its station, which answers questions.
+    pub station: Station,
+    /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
+    pub plan: Option<Plan>,
+    /// The frames that it receives.
+    pub expect: Option<Expect>,
+    /// How long frames are sent.
+    pub duration: Duration,
+    /// How long frames may still arrive after the last one was sent.
+    pub drain: Duration,
+    /// The origin of times, by the port's clock.
+    pub epoch_ns: u64,
+    /// The length of the intervals that are counted by themselves, if any are.
+    pub every: Option<Duration>,
+    /// The follower of the port's clock during the trial, if the clock is another host's.
+    pub follower: Option<Follower>,
+}
+
+/// The frames that a port receives in a trial.
+#[derive(Clone, Debug)]
+pub struct Expect {
+    /// The number of the stream.
+    pub stream: u16,
+    /// The frames as they should arrive, without their tags.
+    pub frames: Arc<Templates>,
+    /// Their expected number.
+    pub count: u64,
+    /// The margin added to each latency.
+    pub margin_ns: u64,
+    /// The parts of the duration whose latencies are separate.
+    pub parts: usize,
+    /// Whether frames with anomalies are kept.
+    pub keep: bool,
+    /// The classes of frames without tags.
+    pub recognise: Option<Arc<Classes>>,
+}
+
+/// The results of a port in a trial.
+#[derive(Default)]
+pub struct Done {
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// The time of sending.
+    pub elapsed: Duration,
+    /// The gaps between frames, if they were paced.
+    pub gaps: Option<Gaps>,
+    /// The reasons that kept the sender from its CPU, if they were observed.
+    pub disturbance: Option<Disturbance>,
+    /// The arrivals.
+    pub received: Received,
+    /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
+    pub missed: Option<u64>,
+    /// Frames that the port dropped because they were truncated, if its counters could be read.
+    pub errors: Option<u64>,
+    /// The failure, if any.
+    pub trouble: Option<Trouble>,
+    /// Frames that the port took in, other traffic among them, if its counters could be read.
+    pub taken: Option<u64>,
+    /// Frames that the port accepted, even if it could not send them.
+    pub given: u64,
+    /// Frames of a capture that were skipped because they were late.
+    pub skipped: Vec<Skipped>,
+    /// When sending began, since the epoch.
+    pub begun: Duration,
+    /// The follower of the port's clock.
+    pub follower: Option<Follower>,
+    /// The changes of the load, as they took effect here.
+    pub rate_changes: Vec<RateChange>,
+    /// The port's work in each interval, if that was asked for.
+    pub line: Option<Timeline>,
+    /// Impossible results from another host, in words. They are left out.
+    pub unbelievable: Vec<String>,
+}
+
+impl Done {
+    /// The work of a port that does nothing: the trial ends.
+    pub(crate) fn failed(task: &Task, state: &TrialState, trouble: Trouble) -> Self {
+        state.abandon();
+        if task.plan.is_some() {
+            state.has_sent(task.at, 0);
+        }
+        Self { trouble: Some(trouble), ..Self::default() }
+    }
+}
+
+/// The frames that a port has received in a trial.
+#[derive(Default)]
+pub struct Received {
+    /// Counts of frames.
+    pub arrived: Arrived,
+    /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
+    pub last_gap: Option<Duration>,
+    /// By how many frames queues grew while they were sent, if that is known.
+    pub queue_growth: Option<u64>,
+    /// Times from sending to receiving, in parts, with their margin.
+    pub latency: Vec<Latency>,
+    /// The clock of the arrivals.
+    pub arrival: Arrival,
+    /// The fate of each flow, if there are several.
+    pub flows: Vec<OfFlow>,
+    /// For each size of a mix, frames sent and frames that arrived.
+    pub sizes: Vec<(u64, u64)>,
+    /// Frames with anomalies, if they were kept.
+    pub kept: Kept,
+    /// Why frames arrive in another way than they should ([`Arrivals::findings`](crate::Arrivals::findings)).
+    pub findings: Findings,
+    /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
+    pub classes: Vec<u64>,
+}
+
+/// A port with all that a trial needs of it.
+pub trait TestPort: Send {
+    /// Its name in results.
+    fn name(&self) -> &str;
+    /// The kernel's interface behind it, by its name there.
+    fn interface(&self) -> Option<&str>;
+    /// Its Ethernet address.
+    fn mac(&self) -> Mac;
+    /// The speed of its link in Mb/s, if it is known.
+    fn speed_mbps(&self) -> Option<u32>;
+    /// The longest frame that it sends, in bytes without FCS and VLAN tag; `None` if that is unknown.
+    fn longest(&self) -> Option<usize> {
+        None
+    }
+    /// The CPUs around its interface, if it is a port of this process.
+    fn near(&self) -> Option<&Near> {
+        None
+    }
+    /// The operator's limits.
+    fn allowed(&self) -> Allowed {
+        Allowed::ALL
+    }
+    /// Whether it can send frames without tags and recognise them.
+    fn can_replay(&self) -> bool {
+        true
+    }
+    /// Sends the first of these frames now. Returns their number; there was no room for the others.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble>;
+    /// Takes the frames that wait in the port's queue, for a limited time: other traffic may never end.
+    /// Passes on the frames that matter before a trial: frames with a tag at this place, and messages of
+    /// address resolution and neighbour discovery.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble>;
+    /// Reads its clock.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn read_clock(&mut self) -> Result<Reading, Trouble> {
+        Ok(Reading::here())
+    }
+    /// Does its part of a trial, together with the other port. The results are returned in any case.
+    fn work(&mut self, task: &Task, state: &TrialState) -> Done;
+}
+
+/// A system with ports, which counts.
+pub trait Host: Send {
+    /// Observes the system before a trial with this number, which the tags of its frames have. They have no
+    /// tags if there is none.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn before(&mut self, trial: Option<u32>) -> Result<(), Error>;
+    /// Observes it again. Returns the counts since then, while these of its ports sent and received.
+    ///
+    /// # Errors
+    /// [`Error`].
+    fn after(&mut self, ports: &[PortCount]) -> Result<Counted, Error>;
+    /// A function for another thread to observe the system during the trial, if that is possible.
+    fn live_counts(&self) -> Option<LiveCounts> {
+        None
+    }
+    /// Its environment by name: kernel, CPUs, and the ports with their interfaces.
+    fn environment(&self, ports: &[(&str, Option<&str>)]) -> BTreeMap<String, String> {
+        let _ = ports;
+        BTreeMap::new()
+    }
+}
+
+/// The counts of a system since the trial began, while these of its ports sent and received.
+pub type LiveCounts = Box<dyn Fn(&[PortCount]) -> Counted + Send + Sync>;

@@ -1,0 +1,222 @@
+//! The counters of a running trial. Its threads write them some times a second and never wait.
+
+use crate::accounting::counted::Counted;
+use crate::accounting::ledger::PortCount;
+use crate::running::test_port::LiveCounts;
+use crate::watching::state::{MOST_CHANGES, Reported, TrialState};
+use kpps_methods::units::Rate;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A system with ports of the trial.
+pub(crate) struct LiveSystem {
+    /// Its name, if it is not this host.
+    pub name: Option<String>,
+    pub live_counts: LiveCounts,
+    /// The indices of its ports.
+    pub ports: Vec<usize>,
+}
+
+/// A running trial.
+pub(crate) struct Running {
+    /// Its number; the first trial has 1.
+    pub number: u64,
+    pub begun: Instant,
+    pub state: Arc<TrialState>,
+    /// The systems that take part, without counts.
+    pub ports: [PortCount; 2],
+    pub systems: Vec<LiveSystem>,
+    /// The load of each direction, if it is a rate.
+    pub rate: Option<LiveRate>,
+}
+
+impl Running {
+    /// The load of each direction now, in frames per second.
+    fn offered_pps(&self) -> Option<f64> {
+        self.state.rate_pps().or(self.rate.as_ref().map(|rate| rate.pps))
+    }
+
+    /// The number of directions.
+    fn directions(&self) -> usize {
+        self.ports.iter().filter(|port| port.sent.is_some()).count()
+    }
+}
+
+/// The load of a trial, and the permitted new loads.
+pub(crate) struct LiveRate {
+    /// The load that was asked for, in frames per second.
+    pub pps: f64,
+    /// Whether it may be changed: not if frames have times of their own, or a number.
+    pub can_change: bool,
+    /// The line rate in frames per second, for shares of it, and the mean size with FCS, for rates of bits.
+    pub line_pps: f64,
+    pub mean_bytes: f64,
+    /// The highest rate in frames per second, and what that is.
+    pub limit: (f64, String),
+}
+
+/// A changed rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRate {
+    /// In frames per second, in each direction.
+    pub pps: f64,
+    /// Whether there are two directions.
+    pub is_bidirectional: bool,
+    /// The limit of the load, if more was asked for.
+    pub limit: Option<String>,
+}
+
+impl fmt::Display for NewRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = if self.is_bidirectional { " in each direction" } else { "" };
+        write!(f, "{:.1} kpps{each} from now on", self.pps / 1e3)?;
+        self.limit.iter().try_for_each(|limit| write!(f, ": {limit}"))
+    }
+}
+
+/// One direction of a running trial.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveDirection {
+    /// The ports that send and receive.
+    pub from: String,
+    pub to: String,
+    pub sent: u64,
+    pub received: u64,
+    /// Frames that had not come through a second after they were sent.
+    pub lost: u64,
+    pub shortfall: Option<u64>,
+    pub offered_pps: Option<f64>,
+    /// The report of the receiving port.
+    pub reported: Reported,
+}
+
+/// The counters of the running trial.
+#[derive(Default)]
+pub struct Gauges(Mutex<Option<Arc<Running>>>);
+
+impl Gauges {
+    /// The time of sending so far, and the frames sent and received by both ports together. Zeros before the
+    /// first trial.
+    pub fn so_far(&self) -> Option<(Duration, u64, u64)> {
+        let running = self.running()?;
+        let elapsed = running.state.ended().unwrap_or_else(Instant::now) - running.begun;
+        let [(sent_a, received_b), (sent_b, received_a)] = [0, 1].map(|from| running.state.crossed(from));
+        Some((elapsed, sent_a + sent_b, received_a + received_b))
+    }
+
+    /// The load of both directions together now, in frames per second; `None` before the first trial, and if
+    /// it is as many frames as possible.
+    pub fn offered_pps(&self) -> Option<f64> {
+        let running = self.running()?;
+        Some(running.offered_pps()? * running.directions() as f64)
+    }
+
+    /// Whether the rate of the running trial can be changed.
+    pub fn can_change_rate(&self) -> bool {
+        self.running().is_some_and(|running| {
+            let is_sending = running.state.ended().is_none() && !running.state.is_abandoned();
+            is_sending && running.rate.as_ref().is_some_and(|rate| rate.can_change)
+        })
+    }
+
+    /// Changes the load of each direction of the running trial, to what line rate, the senders' ceilings and
+    /// the operators of agents allow at most. The senders take notice some moments later.
+    ///
+    /// # Errors
+    /// The reason in a few words: the trial has no such rate, or already sends at its maximum.
+    pub fn change_rate(&self, to: Rate) -> Result<NewRate, String> {
+        self.change(|rate, _| to.pps(rate.line_pps, rate.mean_bytes))
+    }
+
+    /// The same, to a multiple of the present rate.
+    ///
+    /// # Errors
+    /// As [`change_rate`](Self::change_rate).
+    pub fn scale_rate(&self, factor: f64) -> Result<NewRate, String> {
+        self.change(|_, now_pps| now_pps * factor)
+    }
+
+    fn change(&self, wanted: impl Fn(&LiveRate, f64) -> f64) -> Result<NewRate, String> {
+        let running = self.running().filter(|_| self.can_change_rate());
+        let live = running.as_ref().and_then(|running| Some((running, running.rate.as_ref()?)));
+        let Some((running, rate)) = live else { return Err("this rate cannot be changed".into()) };
+        let now_pps = running.offered_pps().unwrap_or(rate.pps);
+        let wanted_pps = wanted(rate, now_pps);
+        if !(wanted_pps > 0.0 && wanted_pps.is_finite()) {
+            return Err(format!("{wanted_pps} is no rate"));
+        }
+        let (most_pps, what) = &rate.limit;
+        let is_limited = wanted_pps > *most_pps;
+        if is_limited && *most_pps <= now_pps && wanted_pps > now_pps {
+            return Err(format!("no more than {:.1} kpps: {what}", most_pps / 1e3));
+        }
+        let pps = if is_limited { *most_pps } else { wanted_pps };
+        match running.state.change_rate(pps) {
+            true => Ok(NewRate {
+                pps,
+                is_bidirectional: running.directions() == 2,
+                limit: is_limited.then(|| what.clone()),
+            }),
+            false => Err(format!("it was changed {MOST_CHANGES} times: no more in this trial")),
+        }
+    }
+
+    /// Each direction; none before the first trial.
+    pub(crate) fn directions(&self) -> Vec<LiveDirection> {
+        let Some(running) = self.running() else { return Vec::new() };
+        let state = &running.state;
+        let directions = [(0, 1), (1, 0)].into_iter().filter(|(from, _)| running.ports[*from].sent.is_some());
+        let live = |(from, to): (usize, usize)| {
+            let (lost, (sent, received)) = (state.lost(from), state.crossed(from));
+            LiveDirection {
+                from: running.ports[from].port.clone(),
+                to: running.ports[to].port.clone(),
+                sent,
+                received,
+                lost,
+                shortfall: state.reported(from).shortfall,
+                offered_pps: running.offered_pps(),
+                reported: state.reported(to),
+            }
+        };
+        directions.map(live).collect()
+    }
+
+    /// Frames lost so far, by place, as the systems count them. It costs more than [`so_far`](Self::so_far),
+    /// since it observes the systems. The ports' own losses are added only at the end.
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        let mut counted = Counted::default();
+        // Observing takes time, which nothing waits for: the trial's data live until then.
+        let Some(running) = self.running() else { return BTreeMap::new() };
+        for LiveSystem { name, live_counts, ports } in &running.systems {
+            let there: Vec<_> = ports
+                .iter()
+                .map(|&at| {
+                    let port = running.ports[at].clone();
+                    PortCount { sent: port.sent.map(|_| running.state.so_far(at).0), ..port }
+                })
+                .collect();
+            counted.add(name.as_deref(), live_counts(&there));
+        }
+        let sum = |at: usize| running.state.so_far(at);
+        let [(sent_a, received_a), (sent_b, received_b)] = [sum(0), sum(1)];
+        counted.accounts.explaining((sent_a + sent_b).saturating_sub(received_a + received_b)).0
+    }
+
+    /// Trials that have begun.
+    pub(crate) fn trials(&self) -> u64 {
+        self.running().map_or(0, |running| running.number)
+    }
+
+    pub(crate) fn begin(&self, running: Running) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = last.as_ref().map_or(0, |last| last.number) + 1;
+        *last = Some(Arc::new(Running { number, ..running }));
+    }
+
+    fn running(&self) -> Option<Arc<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
