@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::{BoundArguments, Outputs, Resume};
 use crate::session::Session;
 use crate::simulator::COMPARED;
-use crate::testbed::Target;
+use crate::testbed::{Simulated, Target, Testbed, TestbedArguments};
 use clap::Args;
 use kpps_documents::{Curve, Environment};
 use kpps_frames::Mix;
@@ -50,7 +50,7 @@ pub struct Arguments {
     #[command(flatten)]
     bounds: BoundArguments,
     #[command(flatten)]
-    target: Target,
+    target: TestbedArguments,
 }
 
 /// The testbed of a curve.
@@ -61,30 +61,28 @@ struct Ready {
 }
 
 /// Runs `kpps curve`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    arguments.target.resolve()?;
-    let arguments = &arguments;
-    let target = &arguments.target;
-    let sizes = target.sizes(arguments.size.as_ref());
-    let mut files = arguments.outputs.open(session, "curve")?;
-    let mut resume = arguments.resume.trials(session, target.is_simulated())?;
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { size, load: given, duration, resume: journal, outputs, bounds, target } = arguments;
+    let target = target.resolve()?;
+    let sizes = target.sizes(size.as_ref());
+    let mut files = outputs.open(session, "curve")?;
+    let mut resume = journal.trials(session, target.is_simulated())?;
     let in_real_time = !target.is_simulated();
-    let Ready { mut testbeds, source, environment } = match target.kind() {
-        Kind::Simulator => simulated(target)?,
-        #[cfg(all(target_os = "linux", feature = "ports"))]
-        Kind::Guests => {
-            let (testbeds, environment) = target.open_guests()?;
+    let Ready { mut testbeds, source, environment } = match &target.testbed {
+        Testbed::Simulator(simulated) => compared(simulated)?,
+        Testbed::Guests(guests) => {
+            let (testbeds, environment) = guests.open()?;
             let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }
         }
-        _ => in_real(target, session)?,
+        _ => in_real(&target, session)?,
     };
     kpps_methods::refuse_twice(testbeds.iter().map(|it| it.name.as_str()))?;
     session.watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
-    let until_limit = in_real_time && arguments.load.is_none();
-    let loads = match &arguments.load {
+    let until_limit = in_real_time && given.is_none();
+    let loads = match &given {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
         None if in_real_time => {
             let allowed_pps = first.points.allowed().map(|allowed| allowed.pps);
@@ -92,11 +90,11 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
         }
         None => default_loads(line_pps),
     };
-    let load = target.load(&sizes, line_pps, arguments.duration);
+    let load = target.load(&sizes, line_pps, duration);
     load.check(&loads).map_err(Failure::Input)?;
     testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
     let environment = Environment {
-        load_layer: arguments.load.as_ref().and_then(Loads::layer),
+        load_layer: given.as_ref().and_then(Loads::layer),
         ..of_frames(environment, &sizes, &load, line_pps)
     };
     let wanted = testbeds.len() * loads.len();
@@ -105,8 +103,8 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
     let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted);
-    let quiet = arguments.outputs.for_machines();
-    let view = target.options.live.view(session, progress.clone(), source, quiet)?;
+    let quiet = outputs.for_machines();
+    let view = target.live.view(session, progress.clone(), source, quiet)?;
     let plan =
         Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
     let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
@@ -114,19 +112,18 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = summarised(Curve::new(environment, series, end.is_ok()));
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
-    let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), arguments.resume.kept());
+    let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), journal.kept());
     end.map_err(|error| match error {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
         other => other.with(&measured).into(),
     })?;
     resume.map_or(Ok(()), kpps_methods::resume::Resume::close)?;
-    Ok(arguments.bounds.get().curve(&results)?)
+    Ok(bounds.get().curve(&results)?)
 }
 
 /// One testbed for each driver preset, in the simulator.
-fn simulated(target: &Target) -> Result<Ready, Failure> {
-    let choice = target.machine.with(None, target.top);
-    let (testbeds, environment) = choice.compared(choice.drivers(&target.machine.driver)?)?;
+fn compared(Simulated { machine, drivers, .. }: &Simulated) -> Result<Ready, Failure> {
+    let (testbeds, environment) = machine.compared(machine.drivers(drivers)?)?;
     Ok(Ready { testbeds, source: Box::new(()), environment })
 }
 

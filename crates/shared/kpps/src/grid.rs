@@ -5,7 +5,8 @@ use crate::heading;
 use crate::output::{Outputs, Resume};
 use crate::package;
 use crate::session::Session;
-use crate::testbed::Target;
+use crate::testbed::{Target, Testbed, TestbedArguments};
+use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::grid::{Axis, Grid};
 use kpps_frames::Mix;
@@ -13,7 +14,7 @@ use kpps_methods::grid::{self, CellResults, Cells, Combinations, Job, Outcome, S
 use kpps_methods::units::{self, Rate};
 use kpps_methods::{Observer, parameter};
 use kpps_rendering::live::{Progress, Source};
-use kpps_sim::Cell;
+use kpps_sim::{Cell, Choice};
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps grid`.
@@ -57,46 +58,43 @@ pub struct Arguments {
     #[command(flatten)]
     outputs: Outputs,
     #[command(flatten)]
-    target: Target,
+    target: TestbedArguments,
 }
 
 /// Axes, and outcomes of some of their cells.
 pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
 
-impl Arguments {
+/// The common settings of all cells, and their axes.
+struct Plan {
+    axes: Vec<Axis>,
+    sizes: Option<Mix>,
+    load: Rate,
+    duration: Option<Duration>,
+    target: Target,
+}
+
+/// Refuses an option that was typed and whose value an axis replaces in all cells.
+fn check_options(arguments: &Typed<Arguments>) -> Result<(), Failure> {
+    let axes = arguments.vary.iter().map(|axis| axis.parameter.as_str());
+    let set = arguments.target.constants().map(|path| ("--set ", path));
+    let typed: Vec<_> = set.chain(arguments.names().map(|name| ("--", name))).collect();
+    let mut replaced = axes.filter_map(|axis| typed.iter().find(|(_, name)| *name == axis));
+    match replaced.next() {
+        Some((option, name)) => Err(Failure::Input(format!(
+            "{option}{name} has no effect: --vary {name} gives each cell another value"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl Plan {
     /// The settings that all cells have.
     fn base(&self) -> Result<Cell, Failure> {
-        Ok(Cell {
-            choice: self.target.choice()?,
-            sizes: self.size.clone(),
-            offered: self.load.unwrap_or(Rate::Percent(100.0)),
-        })
-    }
-
-    /// Refuses an option whose value all cells replace.
-    fn check_options(&self) -> Result<(), Failure> {
-        let machine = &self.target.machine;
-        let is_set = |parameter: &str| machine.constants.set.iter().any(|(path, _)| path == parameter);
-        let replaced =
-            self.vary.iter().map(|axis| axis.parameter.as_str()).find(|parameter| match *parameter {
-                "load" => self.load.is_some(),
-                "size" => self.size.is_some(),
-                "machine" => machine.machine.is_some(),
-                "chip" => machine.chip.is_some(),
-                "driver" => !machine.driver.is_empty(),
-                "app" => self.target.top.app.is_some(),
-                "one-way" => self.target.top.one_way,
-                constant => is_set(constant),
-            });
-        match replaced {
-            Some(parameter) if parameter.contains('.') => Err(Failure::Input(format!(
-                "--set {parameter} has no effect: --vary {parameter} gives each cell another value"
-            ))),
-            Some(parameter) => Err(Failure::Input(format!(
-                "--{parameter} has no effect: --vary {parameter} gives each cell another value"
-            ))),
-            None => Ok(()),
-        }
+        let choice = match &self.target.testbed {
+            Testbed::Simulator(simulated) => simulated.with_one_driver()?,
+            _ => Choice::default(),
+        };
+        Ok(Cell { choice, sizes: self.sizes.clone(), offered: self.load })
     }
 
     /// How the cell at these places of the axes is measured.
@@ -108,9 +106,9 @@ impl Arguments {
         go_on: &'j dyn Fn() -> bool,
         observer: &'j dyn Observer,
     ) -> Result<Job<'j>, String> {
-        let Cell { choice, sizes, offered } = base.at(&self.vary, at, shared.is_none())?;
-        let default = self.target.pair.size().unwrap_or(choice.default_size());
-        let sizes = sizes.unwrap_or_else(|| Mix::fixed(default));
+        let Cell { choice, sizes, offered } = base.at(&self.axes, at, shared.is_none())?;
+        let of_machine = Mix::fixed(choice.default_size());
+        let sizes = sizes.unwrap_or_else(|| shared.map_or(of_machine, |_| self.target.sizes(None)));
         let load = self.target.load(&sizes, 0.0, self.duration);
         match shared {
             None => choice.job((sizes, offered, load), go_on),
@@ -129,68 +127,83 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// The plan, and the options that are of this run and not of its cells.
+    fn resolve(self) -> Result<(Plan, Run), Failure> {
+        let Self { vary: axes, size: sizes, load, duration, shard, on: _, resume, outputs, target } = self;
+        let load = load.unwrap_or(Rate::Percent(100.0));
+        Ok((Plan { axes, sizes, load, duration, target: target.resolve()? }, Run { shard, resume, outputs }))
+    }
+}
+
+/// Which cells a run measures, and where their results go.
+struct Run {
+    shard: Option<Shard>,
+    resume: Resume,
+    outputs: Outputs,
+}
+
 /// Measures some cells of the simulated grid with these arguments, on this thread.
-pub fn cells(mut arguments: Arguments, cells: &[usize], session: &Session) -> Result<Outcomes, Failure> {
-    arguments.target.resolve()?;
-    let (base, all) = (arguments.base()?, Combinations::of(&arguments.vary).map_err(Failure::Input)?);
+pub fn cells(arguments: Typed<Arguments>, cells: &[usize], session: &Session) -> Result<Outcomes, Failure> {
+    let (plan, _) = arguments.options().resolve()?;
+    let (base, all) = (plan.base()?, Combinations::of(&plan.axes).map_err(Failure::Input)?);
     let go_on = || session.goes_on();
-    let outcomes = grid::outcomes(&all, cells, |at| arguments.job(&base, None, at, &go_on, &()));
-    Ok((arguments.vary, outcomes))
+    let outcomes = grid::outcomes(&all, cells, |at| plan.job(&base, None, at, &go_on, &()));
+    Ok((plan.axes, outcomes))
 }
 
 /// Runs `kpps grid`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
+pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure> {
     if let (Some(engine), None) = (&arguments.on, &session.engine) {
         return Err(Failure::Input(package::hand_over(engine)));
     }
-    arguments.target.resolve()?;
-    let arguments = &arguments;
-    let is_simulated = arguments.target.is_simulated();
+    kpps_methods::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
+    check_options(&arguments)?;
+    let (plan, Run { shard, resume, outputs }) = arguments.options().resolve()?;
+    let is_simulated = plan.target.is_simulated();
     if session.engine.is_some() && !is_simulated {
         return Err(Failure::Input("only the simulator's cells can be measured elsewhere".into()));
     }
-    let all = Combinations::of(&arguments.vary).map_err(Failure::Input)?;
-    kpps_methods::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
-    arguments.check_options()?;
-    let base = arguments.base()?;
-    base.check(&arguments.vary, is_simulated).map_err(Failure::Input)?;
-    let quiet = arguments.outputs.for_machines();
-    let mut files = arguments.outputs.open(session, "grid")?;
-    let (shared, source) = arguments.shared(session)?;
+    let all = Combinations::of(&plan.axes).map_err(Failure::Input)?;
+    let base = plan.base()?;
+    base.check(&plan.axes, is_simulated).map_err(Failure::Input)?;
+    let quiet = outputs.for_machines();
+    let mut files = outputs.open(session, "grid")?;
+    let (shared, source) = plan.shared(session)?;
     let shared = shared.as_ref();
     let go_on = || session.goes_on();
     // A problem that all cells share is reported before anything is measured.
-    let mut jobs = all.numbers().map(|cell| arguments.job(&base, shared, &all.at(cell), &go_on, &()));
+    let mut jobs = all.numbers().map(|cell| plan.job(&base, shared, &all.at(cell), &go_on, &()));
     let first = match jobs.next() {
         Some(Err(problem)) => jobs.find_map(Result::ok).ok_or(problem),
         Some(job) => job,
         None => Err("there are no values".into()),
     };
     let environment = first.map_err(Failure::Input)?.environment;
-    let resume = arguments.resume.trials(session, is_simulated)?;
-    let wanted = arguments.shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
+    let journal = resume.trials(session, is_simulated)?;
+    let wanted = shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
 
     session.watch();
     let progress = Progress::of(format!("kpps grid: {}", environment.machine));
-    let view = arguments.target.options.live.view(session, progress.clone(), source, quiet)?;
+    let view = plan.target.live.view(session, progress.clone(), source, quiet)?;
     let (began, count) = (Instant::now(), wanted.len());
-    let job = |at: &[usize]| arguments.job(&base, None, at, &go_on, &progress);
-    let cells = Cells::new(&all, wanted, resume, shared.is_some(), &go_on, &progress);
+    let job = |at: &[usize]| plan.job(&base, None, at, &go_on, &progress);
+    let cells = Cells::new(&all, wanted, journal, shared.is_some(), &go_on, &progress);
     let measured = match (shared, &session.engine) {
-        (Some(_), _) => cells.one_by_one(|at| arguments.job(&base, shared, at, &go_on, &progress)),
+        (Some(_), _) => cells.one_by_one(|at| plan.job(&base, shared, at, &go_on, &progress)),
         (None, Some(engine)) => cells.on_engine(&**engine, job),
         (None, None) => cells.on_all_cores(job),
     };
     drop(view);
     let CellResults { cells, measured, failed } = measured;
-    let grid = Grid::new(environment, arguments.vary.clone(), cells);
+    let grid = Grid::new(environment, plan.axes.clone(), cells);
     let points = grid.cells.iter().filter(|cell| cell.point.is_some()).count();
     let found = points.checked_sub(measured).filter(|&found| found > 0);
     let found = found.map_or_else(String::new, |found| format!(", {found} resumed"));
     let took = began.elapsed().as_secs_f64();
     files.publish(&grid, &format!("{measured} cells measured in {took:.1} s{found}\n"))?;
     let done = grid.cells.len();
-    let cells = format!("{done} of {count} cells{}{}", files.kept(), arguments.resume.kept());
+    let cells = format!("{done} of {count} cells{}{}", files.kept(), resume.kept());
     let problem =
         grid.cells.iter().find_map(|cell| cell.problem.as_ref()).filter(|_| points == 0 && done == count);
     let failed = failed

@@ -14,6 +14,7 @@ mod error;
 #[cfg(feature = "faults")]
 mod faults;
 mod grid;
+mod guests;
 mod heading;
 mod help;
 mod list;
@@ -37,6 +38,7 @@ mod study;
 mod testbed;
 mod trace;
 mod transmit;
+mod typed;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -77,7 +79,7 @@ enum Command {
     /// Measure delivered against offered packets per second, for several drivers or between two ports
     Curve(curve::Arguments),
     /// Measure each combination of parameters over ranges
-    Grid(grid::Arguments),
+    Grid(typed::Typed<grid::Arguments>),
     /// Measure the highest transmit rate of each driver
     Transmit(transmit::Arguments),
     /// Measure packets per second against CPUs, with receive side scaling, and find the limit

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::{BoundArguments, Outputs};
 use crate::search::SearchArguments;
 use crate::session::Session;
-use crate::testbed::Target;
+use crate::testbed::{Target, TestbedArguments};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_methods::ndr::{bisect, search};
@@ -43,7 +43,7 @@ pub struct Arguments {
     #[command(flatten)]
     search: SearchArguments,
     #[command(flatten)]
-    target: Target,
+    target: TestbedArguments,
 }
 
 /// The goals of the search.
@@ -65,15 +65,15 @@ impl Goals {
 }
 
 /// Runs `kpps ndr`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    arguments.target.resolve()?;
-    let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = &arguments;
-    let goals = goals.both(target, range);
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { size, bisection, outputs, bounds, goals, search: range, target } = arguments;
+    let target = target.resolve()?;
+    let goals = goals.both(&target, &range);
     let sizes = target.sizes(size.as_ref());
     let mut files = outputs.open(session, "ndr")?;
-    let (document, end) = range.run(session, "ndr", target, None, outputs.for_machines(), |runner| {
+    let (document, end) = range.run(session, "ndr", &target, None, outputs.for_machines(), |runner| {
         let (mut document, mut end) = search(runner, &sizes, &goals, &range.range())?;
-        if end.is_ok() && *bisection {
+        if end.is_ok() && bisection {
             end = bisect(runner, &sizes, &goals[0].1, range.range().max_time, &mut document);
         }
         Ok((document, end))

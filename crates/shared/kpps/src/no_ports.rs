@@ -1,71 +1,55 @@
-//! A substitute for ports in a build without the feature `ports`: no options, and an error with the reason.
+//! A substitute for ports in a build without the feature `ports`: no options, and types without values.
+
+#[path = "no_guests.rs"]
+mod no_guests;
 
 use crate::error::Failure;
-use crate::live::{Live, OpenTestbed};
+use crate::live::OpenTestbed;
 use crate::session::Session;
 use clap::Args;
+use kpps_frames::Size;
 
-/// Two ports: this build has none.
-#[derive(Args)]
-pub struct PortPair {}
-
-/// Options of all commands on ports: of them only the live view.
-#[derive(Args)]
-pub struct PortOptions {
-    #[command(flatten)]
-    pub live: Live,
-}
-
-/// Refuses ports.
-pub fn specs(_names: &[String]) -> Result<Vec<()>, Failure> {
-    Err(Failure::Input("this kpps was built without ports: build it with `cargo build --release`".into()))
-}
+pub use no_guests::Guests;
 
 /// Nothing real is measured.
 pub fn provenance() -> Option<kpps_documents::provenance::Provenance> {
     None
 }
 
-impl PortOptions {
-    /// No option of ports was given.
-    pub fn given(&self) -> Option<&'static str> {
-        None
-    }
-}
+/// Options of two ports: there are none.
+#[derive(Args)]
+pub struct PortPair {}
 
-impl PortPair {
-    /// No option of ports was given.
-    pub fn given(&self) -> Option<&'static str> {
-        None
-    }
+/// Options of all commands on ports: there are none.
+#[derive(Args)]
+pub struct PortOptions {}
 
+/// Two ports: no value of this type exists.
+pub enum Ports {}
+
+impl Ports {
     /// Refuses ports.
-    pub fn testbed(
-        &self,
-        _session: &Session,
-        names: &[String],
-        _options: &PortOptions,
-    ) -> Result<OpenTestbed, Failure> {
-        Err(specs(names).err().unwrap_or(Failure::OutputClosed))
+    pub fn resolve(_: &[String], _: PortPair, _: PortOptions) -> Result<Self, Failure> {
+        Err(Failure::Input("this kpps was built without ports: build it with `cargo build --release`".into()))
     }
 
-    /// There are no ports to send from.
-    pub fn is_bidirectional(&self) -> bool {
-        false
+    pub fn testbed(&self, _: &Session) -> Result<OpenTestbed, Failure> {
+        match *self {}
     }
 
-    /// No packet says the size of frames.
-    pub fn size(&self) -> Option<kpps_frames::Size> {
-        None
+    pub fn size(&self) -> Option<Size> {
+        match *self {}
     }
 
-    /// Frames never differ from the default ones.
     pub fn unusual(&self) -> Option<String> {
-        None
+        match *self {}
     }
 
-    /// The testbed's own name.
-    pub fn names(&self, testbed: &[String]) -> Vec<String> {
-        testbed.to_vec()
+    pub fn is_bidirectional(&self) -> bool {
+        match *self {}
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        match *self {}
     }
 }

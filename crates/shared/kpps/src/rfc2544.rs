@@ -5,9 +5,10 @@ use crate::heading;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
 use crate::session::Session;
-use crate::testbed::{SIZES, Target};
+use crate::testbed::{SIZES, TestbedArguments};
 use clap::Args;
 use kpps_frames::Mix;
+use kpps_methods::ndr::Range;
 use kpps_methods::rfc2544::{self, Plan, Test};
 use kpps_methods::units;
 use std::time::Duration;
@@ -55,12 +56,21 @@ pub struct Arguments {
     #[command(flatten)]
     search: SearchArguments,
     #[command(flatten)]
-    target: Target,
+    target: TestbedArguments,
 }
 
-impl Arguments {
-    fn plan(&self) -> Plan {
-        let simulated = self.target.is_simulated();
+/// The tests, their trials and repetitions.
+struct Tests {
+    sizes: Vec<Mix>,
+    tests: Vec<Test>,
+    quick: bool,
+    duration: Option<Duration>,
+    repeat: Option<u32>,
+}
+
+impl Tests {
+    /// The plan of the tests, with a search over this range.
+    fn plan(self, simulated: bool, range: Range) -> Plan {
         let by_default = match (simulated, self.quick) {
             (true, _) => 0.05,
             (false, true) => 1.0,
@@ -70,30 +80,32 @@ impl Arguments {
         let whole = !self.quick && self.duration.is_none() && !simulated;
         let repeat = |by_default| self.repeat.unwrap_or(if self.quick { 3 } else { by_default });
         Plan {
-            sizes: self.size.clone(),
-            tests: self.test.clone(),
-            range: self.search.range(),
             trial_s,
             latency_s: if whole { 120.0 } else { trial_s },
             repeat: repeat(20),
             bursts: repeat(50),
             can_reset: !simulated,
+            sizes: self.sizes,
+            tests: self.tests,
+            range,
         }
     }
 }
 
 /// Runs `kpps rfc2544`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    arguments.target.resolve()?;
-    let Arguments { size, outputs, search, target, reset, .. } = &arguments;
-    kpps_methods::refuse_twice(size.iter().map(Mix::name))?;
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { size: sizes, test: tests, quick, duration, repeat, reset, outputs, search, target } =
+        arguments;
+    let target = target.resolve()?;
+    kpps_methods::refuse_twice(sizes.iter().map(Mix::name))?;
     if reset.is_some() && target.is_simulated() {
         return Err(Failure::Input("--reset takes two ports: a simulated machine has no command".into()));
     }
+    let plan = Tests { sizes, tests, quick, duration, repeat }.plan(target.is_simulated(), search.range());
     let mut files = outputs.open(session, "rfc2544")?;
     let (document, end) =
-        search.run(session, "rfc2544", target, reset.as_deref(), outputs.for_machines(), |runner| {
-            rfc2544::run(runner, &arguments.plan())
+        search.run(session, "rfc2544", &target, reset.as_deref(), outputs.for_machines(), |runner| {
+            rfc2544::run(runner, &plan)
         })?;
     files.publish(&document, "")?;
     end.map_err(|error| search.ended(error, "the results so far are above"))

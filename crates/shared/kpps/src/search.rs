@@ -53,13 +53,13 @@ impl SearchArguments {
         let OpenTestbed { testbed, source, environment } = target.open(session)?;
         let resume = self.resume.trials(session, target.is_simulated())?;
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
-        let _view = target.options.live.view(session, progress.clone(), source, for_machines)?;
+        let _view = target.live.view(session, progress.clone(), source, for_machines)?;
         session.watch();
         let subject = Subject {
             name: target.name(),
             environment,
-            bidirectional: target.pair.is_bidirectional(),
-            traffic: target.pair.unusual(),
+            bidirectional: target.is_bidirectional(),
+            traffic: target.traffic(),
             seed: target.seed(),
             reset: reset.map(str::to_owned),
         };

@@ -24,7 +24,8 @@ pub struct Constants {
 impl Constants {
     /// The constants as changes of profiles.
     pub fn changes(&self) -> Result<Vec<Change>, Failure> {
-        Ok(choice::changes(&self.set)?)
+        let changes = self.set.iter().map(|(path, value)| choice::change(path, value));
+        Ok(changes.collect::<Result<_, _>>()?)
     }
 }
 
@@ -46,19 +47,25 @@ pub struct Machine {
 
 impl Machine {
     /// The machine with a driver preset, and what runs on top.
-    pub fn with(&self, driver: Option<String>, top: OnTop) -> Choice {
+    pub fn with(&self, driver: Option<String>, top: OnTop) -> Result<Choice, Failure> {
         let (machine, chip) = (self.machine.clone(), self.chip.clone());
         let OnTop { app, one_way } = top;
-        Choice { machine, chip, driver, app, one_way, activity: None, set: self.constants.set.clone() }
+        let set = self.constants.changes()?;
+        Ok(Choice { machine, chip, driver, app, one_way, activity: None, set })
     }
 
     /// The machine with the one driver preset, and what runs on top.
     pub fn with_one_driver(&self, top: OnTop) -> Result<Choice, Failure> {
-        match &self.driver[..] {
-            [] => Ok(self.with(None, top)),
-            [one] => Ok(self.with(Some(one.clone()), top)),
-            _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
-        }
+        with_one_driver(self.with(None, top)?, &self.driver)
+    }
+}
+
+/// The machine with the one driver preset of these, or with the default if none is named.
+pub fn with_one_driver(machine: Choice, drivers: &[String]) -> Result<Choice, Failure> {
+    match drivers {
+        [] => Ok(machine),
+        [one] => Ok(Choice { driver: Some(one.clone()), ..machine }),
+        _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
     }
 }
 
@@ -70,6 +77,6 @@ pub struct OnTop {
     #[arg(long, help_heading = heading::MACHINE)]
     pub app: Option<Forwarder>,
     /// With --app: offer the whole load to the first card, and nothing to the second
-    #[arg(long, requires = "app", help_heading = heading::MACHINE)]
+    #[arg(long, help_heading = heading::MACHINE)]
     pub one_way: bool,
 }

@@ -6,7 +6,7 @@ use crate::ndr::Goals;
 use crate::output::Outputs;
 use crate::search::SearchArguments;
 use crate::session::Session;
-use crate::testbed::{SIZES, Target};
+use crate::testbed::{SIZES, TestbedArguments};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_methods::ndr::sizes;
@@ -30,18 +30,18 @@ pub struct Arguments {
     #[command(flatten)]
     search: SearchArguments,
     #[command(flatten)]
-    target: Target,
+    target: TestbedArguments,
 }
 
 /// Runs `kpps sizes`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    arguments.target.resolve()?;
-    let Arguments { size, outputs, goals, search, target } = &arguments;
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { size, outputs, goals, search, target } = arguments;
+    let target = target.resolve()?;
     kpps_methods::refuse_twice(size.iter().map(Mix::name))?;
-    let goals = goals.both(target, search);
+    let goals = goals.both(&target, &search);
     let mut files = outputs.open(session, "sizes")?;
-    let (document, end) = search.run(session, "sizes", target, None, outputs.for_machines(), |runner| {
-        sizes(runner, size, &goals, &search.range())
+    let (document, end) = search.run(session, "sizes", &target, None, outputs.for_machines(), |runner| {
+        sizes(runner, &size, &goals, &search.range())
     })?;
     files.publish(&document, "")?;
     let trials: usize = document.sizes.iter().map(|found| found.trials.len()).sum();

@@ -1,11 +1,16 @@
-//! The testbed of a trial: the simulator, two ports, a guest in QEMU, or a system whose rate is known.
+//! The testbed of a trial: the simulator, two ports, guests in QEMU, or a system whose rate is known.
+//!
+//! [`TestbedArguments`] is what was typed. [`TestbedArguments::resolve`] reads it once; everything else uses
+//! the [`Target`] that it means.
 
 use crate::error::Failure;
+use crate::guests::GuestArguments;
 use crate::heading;
-use crate::live::OpenTestbed;
-use crate::ports::{self, PortOptions, PortPair};
+use crate::live::{Live, OpenTestbed};
+use crate::ports::{Guests, PortOptions, PortPair, Ports};
 use crate::session::Session;
 use crate::simulator::{Machine, OnTop};
+use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::Environment;
 use kpps_documents::lab::Clock;
@@ -14,10 +19,9 @@ use kpps_methods::search::Known;
 use kpps_methods::{Kind, Load, units};
 use kpps_sim::{Choice, choice};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// The arguments that choose a testbed.
+/// The arguments that choose a testbed, as they are typed.
 #[derive(Args)]
 #[command(
     mut_arg("machine", |machine| machine.help("The simulated machine: a name (`kpps list machines`) or a .toml file \
@@ -27,107 +31,197 @@ use std::time::Duration;
     mut_arg("set", |set| set.help("Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows \
         them); with lab: a setting of the guest, as linux.RxIntDelay=100")),
 )]
-pub struct Target {
+pub struct TestbedArguments {
     /// The two ports, with the device under test between them
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "PORT,PORT",
-        conflicts_with_all = ["testbed", "app", "machine", "chip", "driver", "seed"], help_heading = heading::TESTBED)]
+    #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with = "testbed", help_heading = heading::TESTBED)]
     ports: Vec<String>,
     /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app; the driver is
     /// kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that
     /// delivers this rate; PORT,PORT as --ports [default: the simulator]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "NAME,…",
-        conflicts_with_all = ["app", "machine", "chip", "driver"], help_heading = heading::TESTBED)]
-    pub testbed: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", help_heading = heading::TESTBED)]
+    testbed: Vec<String>,
     #[command(flatten)]
-    pub machine: Machine,
+    machine: Typed<Machine>,
     #[command(flatten)]
-    pub top: OnTop,
+    top: Typed<OnTop>,
     /// Seed of everything random in the simulator and of --noise; equal seeds give equal results [default: 1]
     #[arg(long, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: Option<u64>,
-    /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
-    /// [default: instructions]
-    #[arg(long, value_name = "CLOCK", requires = "testbed", help_heading = heading::TESTBED)]
-    clock: Option<Clock>,
-    /// With lab: load this module in place of the kernel's own driver
-    #[arg(long, value_name = "FILE.ko", requires = "testbed", help_heading = heading::TESTBED)]
-    driver_module: Option<PathBuf>,
+    #[command(flatten)]
+    guests: Typed<GuestArguments>,
     /// With known:RATE: one second in twenty loses up to 2000 frames more
-    #[arg(long, requires = "testbed", help_heading = heading::TESTBED)]
+    #[arg(long, help_heading = heading::TESTBED)]
     noise: bool,
     #[command(flatten)]
-    pub pair: PortPair,
+    pair: Typed<PortPair>,
     #[command(flatten)]
-    pub options: PortOptions,
+    options: Typed<PortOptions>,
+    #[command(flatten)]
+    live: Live,
+}
+
+/// The testbed that was chosen, and how a run on it is shown.
+pub struct Target {
+    /// The testbed.
+    pub testbed: Testbed,
+    /// How much is shown while a run lasts.
+    pub live: Live,
+}
+
+/// A testbed with all its options, none of them a text that is still to be read.
+pub enum Testbed {
+    /// The simulator.
+    Simulator(Simulated),
+    /// A system whose rate is known.
+    Known(KnownRate),
+    /// Two ports.
+    Ports(Box<Ports>),
+    /// Guests in QEMU.
+    Guests(Guests),
+}
+
+/// A simulated machine.
+pub struct Simulated {
+    /// The machine without a driver.
+    pub machine: Choice,
+    /// The drivers that were named; none means the default.
+    pub drivers: Vec<String>,
+    /// The seed of everything random.
+    seed: u64,
+}
+
+/// A system that delivers up to a rate.
+pub struct KnownRate {
+    name: String,
+    pps: f64,
+    /// The seed of the noise, if there is noise.
+    noise: Option<u64>,
+}
+
+/// The kind of testbed that has these names.
+fn kind(names: &[String]) -> Result<Kind, Failure> {
+    let prefix = |name: &str| name.split_once(':').map(|(prefix, _)| prefix.to_owned());
+    let is_simulated = |name: &&String| name.starts_with(choice::PREFIX);
+    match names {
+        [] => Ok(Kind::Simulator),
+        [one] if is_simulated(&one) => Ok(Kind::Simulator),
+        all if all.iter().any(|name| is_simulated(&name)) => {
+            let one = all.iter().find(is_simulated).map_or("", String::as_str);
+            Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+        }
+        [first, ..] => Ok(match prefix(first).as_deref() {
+            Some("known") => Kind::Known,
+            Some("lab") => Kind::Guests,
+            _ => Kind::Ports,
+        }),
+    }
+}
+
+impl TestbedArguments {
+    /// The paths of the constants that were set.
+    pub fn constants(&self) -> impl Iterator<Item = &str> {
+        self.machine.constants.set.iter().map(|(path, _)| path.as_str())
+    }
+
+    /// The testbed that these arguments mean.
+    pub fn resolve(self) -> Result<Target, Failure> {
+        let kind = if self.ports.is_empty() { kind(&self.testbed)? } else { Kind::Ports };
+        self.refuse_options_of_others(kind)?;
+        let live = self.live;
+        let testbed = match kind {
+            Kind::Simulator => Testbed::Simulator(self.simulated()?),
+            Kind::Known => Testbed::Known(self.known()?),
+            Kind::Guests => Testbed::Guests(self.guests()?),
+            Kind::Ports => Testbed::Ports(Box::new(self.ports()?)),
+        };
+        Ok(Target { testbed, live })
+    }
+
+    /// Refuses an option that this kind of testbed does not have.
+    fn refuse_options_of_others(&self, kind: Kind) -> Result<(), Failure> {
+        let names = if self.ports.is_empty() { &self.testbed } else { &self.ports };
+        let here = if names.is_empty() { "the simulator".to_owned() } else { names.join(",") };
+        let has_seed = kind == Kind::Simulator || kind == Kind::Known && self.noise;
+        let is_set = self.machine.names().any(|name| name == "set");
+        let simulated = self.machine.names().chain(self.top.names()).find(|name| *name != "set");
+        let refused = if let Some(option) =
+            self.pair.first().or_else(|| self.options.first()).filter(|_| kind != Kind::Ports)
+        {
+            format!("{option} takes two ports, not {here}")
+        } else if let Some(option) = simulated.filter(|_| kind != Kind::Simulator) {
+            format!("--{option} is for the simulator, not for {here}")
+        } else if is_set && [Kind::Known, Kind::Ports].contains(&kind) {
+            format!("--set is for the simulator and for guests, not for {here}")
+        } else if let Some(option) = self.guests.first().filter(|_| kind != Kind::Guests) {
+            format!("{option} is for guests, not for {here}: --testbed lab:KERNEL/DEVICE")
+        } else if self.seed.is_some() && !has_seed {
+            "--seed is for the simulator, and for known:RATE with --noise".to_owned()
+        } else if self.noise && kind != Kind::Known {
+            format!("--noise is for a known rate, not for {here}: --testbed known:RATE")
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Input(refused))
+    }
+
+    fn simulated(self) -> Result<Simulated, Failure> {
+        let mut machine = self.machine.with(None, *self.top)?;
+        let mut drivers = self.machine.options().driver;
+        if let Some(name) = self.testbed.first() {
+            if machine.machine.is_some() || machine.app.is_some() || !drivers.is_empty() {
+                return Err(Failure::Input(format!(
+                    "{name} names machine, driver and app: give no --machine, --driver and --app beside it"
+                )));
+            }
+            let named: Choice = name.parse().map_err(Failure::Input)?;
+            drivers = vec![named.driver().to_owned()];
+            (machine.machine, machine.app) = (named.machine, named.app);
+        }
+        if machine.one_way && machine.app.is_none() {
+            return Err(Failure::Input(
+                "--one-way is for an app between two simulated cards: give --app".into(),
+            ));
+        }
+        Ok(Simulated { machine, drivers, seed: self.seed.unwrap_or(1) })
+    }
+
+    fn known(self) -> Result<KnownRate, Failure> {
+        let name = self.testbed.join(",");
+        let rate = name.strip_prefix("known:").unwrap_or(&name).parse().map_err(Failure::Input)?;
+        let units::Rate::Pps(pps) = rate else {
+            return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
+        };
+        let noise = self.noise.then_some(self.seed.unwrap_or(1));
+        Ok(KnownRate { name, pps, noise })
+    }
+
+    fn guests(self) -> Result<Guests, Failure> {
+        let set = self.machine.options().constants.set;
+        Guests::resolve(&self.testbed, set, self.guests.options())
+    }
+
+    fn ports(self) -> Result<Ports, Failure> {
+        let names = if self.ports.is_empty() { &self.testbed } else { &self.ports };
+        Ports::resolve(names, self.pair.options(), self.options.options())
+    }
+}
+
+impl Simulated {
+    /// The machine with its one driver.
+    pub fn with_one_driver(&self) -> Result<Choice, Failure> {
+        crate::simulator::with_one_driver(self.machine.clone(), &self.drivers)
+    }
 }
 
 impl Target {
-    /// Resolves the names of the command line: from now on `ports` are the testbed, and what
-    /// sim:MACHINE/DRIVER/APP says is in the fields that the single options have.
-    pub fn resolve(&mut self) -> Result<(), Failure> {
-        if !self.ports.is_empty() {
-            self.testbed = std::mem::take(&mut self.ports);
-            ports::specs(&self.testbed)?;
-        }
-        match &self.testbed[..] {
-            [one] if one.starts_with(choice::PREFIX) => {
-                let choice: Choice = one.parse().map_err(Failure::Input)?;
-                self.testbed.clear();
-                self.top.app = choice.app;
-                self.machine.driver = vec![choice.driver().to_owned()];
-                self.machine.machine = choice.machine;
-            }
-            [.., one] if one.starts_with(choice::PREFIX) => {
-                return Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")));
-            }
-            _ => (),
-        }
-        let (kind, is_set) = (self.kind(), !self.machine.constants.set.is_empty());
-        match self.pair.given().or(self.options.given()) {
-            Some(what) if kind != Kind::Ports => {
-                Err(Failure::Input(format!("{}: {what} takes two ports", self.name().join(","))))
-            }
-            _ if is_set && [Kind::Known, Kind::Ports].contains(&kind) => {
-                Err(Failure::Input("--set is for the simulator and for guests".into()))
-            }
-            _ if self.driver_module.is_some() && kind != Kind::Guests => {
-                Err(Failure::Input("--driver-module is for guests: --testbed lab:KERNEL/DEVICE".into()))
-            }
-            _ if self.clock.is_some() && kind != Kind::Guests => {
-                Err(Failure::Input("--clock is for guests: --testbed lab:KERNEL/DEVICE".into()))
-            }
-            _ if self.seed.is_some() && !(kind == Kind::Simulator || kind == Kind::Known && self.noise) => {
-                Err(Failure::Input("--seed is for the simulator, and for known:RATE with --noise".into()))
-            }
-            _ if self.top.one_way && self.top.app.is_none() => {
-                Err(Failure::Input("--one-way is for an app between two simulated cards: give --app".into()))
-            }
-            _ if self.noise && kind != Kind::Known => {
-                Err(Failure::Input("--noise is for a known rate: --testbed known:RATE".into()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The seed of everything random.
-    pub fn seed(&self) -> u64 {
-        self.seed.unwrap_or(1)
-    }
-
-    /// The clock of a guest.
-    fn clock(&self) -> Clock {
-        self.clock.unwrap_or(Clock::Instructions)
-    }
-
     /// The kind of testbed.
     pub fn kind(&self) -> Kind {
-        Kind::of(&self.testbed)
+        match self.testbed {
+            Testbed::Simulator(_) => Kind::Simulator,
+            Testbed::Known(_) => Kind::Known,
+            Testbed::Ports(_) => Kind::Ports,
+            Testbed::Guests(_) => Kind::Guests,
+        }
     }
 
     /// Whether time is virtual.
@@ -135,66 +229,72 @@ impl Target {
         self.kind() == Kind::Simulator
     }
 
-    /// The simulated machine with its one driver.
-    pub fn choice(&self) -> Result<Choice, Failure> {
-        self.machine.with_one_driver(self.top)
+    /// The two ports, if the testbed is two ports.
+    fn ports(&self) -> Option<&Ports> {
+        match &self.testbed {
+            Testbed::Ports(ports) => Some(ports),
+            _ => None,
+        }
+    }
+
+    /// The seed of everything random.
+    pub fn seed(&self) -> u64 {
+        match &self.testbed {
+            Testbed::Simulator(Simulated { seed, .. }) => *seed,
+            Testbed::Known(KnownRate { noise, .. }) => noise.unwrap_or(1),
+            Testbed::Ports(_) | Testbed::Guests(_) => 1,
+        }
     }
 
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
-        match self.is_simulated() {
-            true => vec![self.machine.with(self.machine.driver.first().cloned(), self.top).name()],
-            false => self.pair.names(&self.testbed),
+        match &self.testbed {
+            Testbed::Simulator(Simulated { machine, drivers, .. }) => {
+                vec![Choice { driver: drivers.first().cloned(), ..machine.clone() }.name()]
+            }
+            Testbed::Known(known) => vec![known.name.clone()],
+            Testbed::Ports(ports) => ports.names(),
+            Testbed::Guests(guests) => guests.names(),
         }
     }
 
     /// The sizes of frames, `given` or the default.
     pub fn sizes(&self, given: Option<&Mix>) -> Mix {
-        let own = self.machine.with(None, self.top).default_size();
-        given.cloned().unwrap_or_else(|| Mix::fixed(self.pair.size().unwrap_or(own)))
+        given.cloned().unwrap_or_else(|| {
+            Mix::fixed(match &self.testbed {
+                Testbed::Simulator(simulated) => simulated.machine.default_size(),
+                Testbed::Ports(ports) => ports.size().unwrap_or(Size::MIN),
+                _ => Size::MIN,
+            })
+        })
     }
 
     /// Opens it.
     pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
-        match self.kind() {
-            Kind::Simulator => {
-                let choice = self.choice()?;
+        match &self.testbed {
+            Testbed::Simulator(simulated) => {
+                let choice = simulated.with_one_driver()?;
                 let setup = choice.setup()?;
                 let environment = setup.parts();
                 Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
-            Kind::Known => {
-                let seed = self.noise.then_some(self.seed());
-                let known = Known::named(&self.testbed.join(","), seed).map_err(Failure::Input)?;
+            Testbed::Known(KnownRate { pps, noise, .. }) => {
+                let known = noise.map_or_else(|| Known::quiet(*pps), |seed| Known::noisy(*pps, seed));
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
-            Kind::Guests => self.open_guest(),
-            Kind::Ports => self.pair.testbed(session, &self.testbed, &self.options),
+            Testbed::Ports(ports) => ports.testbed(session),
+            Testbed::Guests(guests) => guests.open_one(),
         }
     }
 
-    #[cfg(all(target_os = "linux", feature = "ports"))]
-    fn open_guest(&self) -> Result<OpenTestbed, Failure> {
-        let (guests, environment) = self.open_guests()?;
-        if guests.len() > 1 {
-            return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
-        }
-        let mut guest = guests.into_iter().zip(environment.presets.into_values());
-        let ((_, testbed), what) = guest.next().ok_or_else(|| Failure::Input("there is no guest".into()))?;
-        Ok(OpenTestbed::plain(testbed, [("guest in QEMU".to_owned(), what)].into()))
+    /// Whether frames go from each of two ports to the other.
+    pub fn is_bidirectional(&self) -> bool {
+        self.ports().is_some_and(Ports::is_bidirectional)
     }
 
-    #[cfg(not(all(target_os = "linux", feature = "ports")))]
-    fn open_guest(&self) -> Result<OpenTestbed, Failure> {
-        Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
-    }
-
-    /// Opens all guests, each with its name, and returns their common properties.
-    #[cfg(all(target_os = "linux", feature = "ports"))]
-    pub fn open_guests(&self) -> Result<kpps_qemu::lab::Guests, Failure> {
-        kpps_tester::provenance::begin();
-        let (set, module) = (choice::words(&self.machine.constants.set), self.driver_module.as_deref());
-        kpps_qemu::lab::open(&self.testbed, &set, self.clock(), module).map_err(Failure::Input)
+    /// How frames differ from the default ones, in words.
+    pub fn traffic(&self) -> Option<String> {
+        self.ports().and_then(Ports::unusual)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.
@@ -204,8 +304,8 @@ impl Target {
             testbed: self.kind().name().into(),
             machine: self.name().join(" and "),
             measured_on: opened.environment.clone(),
-            bidirectional: self.kind() == Kind::Ports && self.pair.is_bidirectional(),
-            traffic: self.pair.unusual(),
+            bidirectional: self.is_bidirectional(),
+            traffic: self.traffic(),
             ..Environment::default()
         }
     }
@@ -223,7 +323,11 @@ impl Target {
 
     /// How long a trial is measured by default.
     pub fn trial_time(&self) -> Duration {
-        self.kind().trial_time(self.clock())
+        let clock = match &self.testbed {
+            Testbed::Guests(guests) => guests.clock(),
+            _ => Clock::Instructions,
+        };
+        self.kind().trial_time(clock)
     }
 }
 

@@ -63,11 +63,11 @@ pub struct Arguments {
 
 /// Runs `kpps transmit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let machine = &arguments.machine;
-    let sending =
-        |driver| Choice { activity: Some(Activity::Send), ..machine.with(driver, Default::default()) };
-    let drivers = sending(None).drivers(&machine.driver)?.into_iter();
-    let setups = drivers.map(|driver| sending(Some(driver)).setup()).collect::<Result<Vec<Setup>, _>>()?;
+    let machine = arguments.machine.with(None, Default::default())?;
+    let sending = Choice { activity: Some(Activity::Send), ..machine };
+    let drivers = sending.drivers(&arguments.machine.driver)?.into_iter();
+    let setup = |driver| Choice { driver: Some(driver), ..sending.clone() }.setup();
+    let setups = drivers.map(setup).collect::<Result<Vec<Setup>, _>>()?;
     let features = Features {
         pieces: Pieces::of(arguments.fragments.into(), arguments.coalesce),
         checksum: arguments.checksum,

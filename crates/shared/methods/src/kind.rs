@@ -26,16 +26,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a testbed with these names; without a name it is the simulator.
-    pub fn of(names: &[String]) -> Self {
-        match names.first().and_then(|name| name.split_once(':')) {
-            None if names.is_empty() => Self::Simulator,
-            Some(("known", _)) => Self::Known,
-            Some(("lab", _)) => Self::Guests,
-            _ => Self::Ports,
-        }
-    }
-
     /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Changes to profiles: one constant set to another value, or scaled.
 
 use crate::{Error, Kind, Profile};
+use std::fmt;
 use toml::{Table, Value};
 
 /// The new value of a constant.
@@ -46,6 +47,19 @@ impl Change {
 
     fn concerns(&self, profile: &Profile) -> bool {
         self.kind == profile.kind && self.profile.as_ref().is_none_or(|name| *name == profile.name)
+    }
+}
+
+impl fmt::Display for Change {
+    /// As it is typed: `driver.rx_ring=80`, `host.interrupt_ps=*1.1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}=", self.kind.word(), self.constant)?;
+        match &self.to {
+            To::Set(Value::String(word)) => f.write_str(word),
+            To::Set(Value::Float(number)) => number.fmt(f),
+            To::Set(value) => value.fmt(f),
+            To::Scale(factor) => write!(f, "*{factor}"),
+        }
     }
 }
 

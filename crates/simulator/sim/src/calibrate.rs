@@ -201,7 +201,6 @@ fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
         (Kind::Stack, "bridge_cycles", runs(Forwarder::Bridge)),
         (Kind::Stack, "nat_cycles", runs(Forwarder::Nat)),
     ];
-    let changes = crate::choice::changes(&first.choice.set)?;
     let mut all = Vec::new();
     for (kind, name, _) in names.into_iter().filter(|(.., used)| *used) {
         let profile = match kind {
@@ -209,7 +208,7 @@ fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
             _ => &setup.stack,
         };
         let profile = Profile::named(kind, profile)
-            .and_then(|profile| profile.changed(&changes))
+            .and_then(|profile| profile.changed(&first.choice.set))
             .map_err(SetupError::Profile)?;
         let constant = profile.constants().iter().find(|constant| constant.name == name);
         let before = constant.and_then(|constant| constant.value.as_integer()).unwrap_or(1);

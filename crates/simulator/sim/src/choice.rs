@@ -9,7 +9,7 @@ use kpps_frames::{Mix, Size, rate};
 use kpps_methods::grid::{Combinations, Job};
 use kpps_methods::units::Rate;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::{Change, Error, To};
+use kpps_profiles::{Change, Error, Kind, To};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -33,8 +33,8 @@ pub struct Choice {
     pub one_way: bool,
     /// The machine's activity, if the app does not determine it.
     pub activity: Option<Activity>,
-    /// Constants with other values than the profiles have, by their paths.
-    pub set: Vec<(String, Setting)>,
+    /// Constants with other values than the profiles have.
+    pub set: Vec<Change>,
 }
 
 impl FromStr for Choice {
@@ -54,17 +54,12 @@ impl FromStr for Choice {
     }
 }
 
-/// Constants as they are typed.
-pub fn words(set: &[(String, Setting)]) -> Vec<String> {
-    set.iter().map(|(path, value)| format!("{path}={value}")).collect()
-}
-
-/// The constants as changes of profiles. A value `*1.1` multiplies a constant's own.
+/// Another value of a constant, by its path. A value `*1.1` multiplies the constant's own.
 ///
 /// # Errors
-/// A path that does not begin with a kind of profile.
-pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
-    let change = |(path, value): &(String, Setting)| match value {
+/// The path does not begin with a kind of profile.
+pub fn change(path: &str, value: &Setting) -> Result<Change, SetupError> {
+    let change = match value {
         Setting::Switch(on) => Change::set(path, *on),
         Setting::Whole(whole) => Change::set(path, *whole),
         Setting::Number(number) => Change::set(path, *number),
@@ -77,7 +72,12 @@ pub fn changes(set: &[(String, Setting)]) -> Result<Vec<Change>, SetupError> {
             }
         }
     };
-    set.iter().map(change).collect::<Result<_, _>>().map_err(SetupError::Mismatch)
+    change.map_err(SetupError::Mismatch)
+}
+
+/// The changed constants in words, as `driver.rx_ring=80`.
+fn words(set: &[Change]) -> Vec<String> {
+    set.iter().map(ToString::to_string).collect()
 }
 
 impl Choice {
@@ -105,7 +105,7 @@ impl Choice {
             return Ok(given.to_vec());
         }
         let mut plain = self.clone();
-        plain.set.retain(|(path, _)| !path.starts_with("driver."));
+        plain.set.retain(|change| change.kind != Kind::Driver);
         let setup = |of: &Self, driver: &String| Self { driver: Some(driver.clone()), ..of.clone() }.setup();
         let mut unfit = None;
         let mut drivers = self.machines_drivers()?;
@@ -135,7 +135,7 @@ impl Choice {
     }
 
     fn machines_drivers(&self) -> Result<Vec<String>, SetupError> {
-        Setup::default_drivers(self.machine(), &changes(&self.set)?)
+        Setup::default_drivers(self.machine(), &self.set)
     }
 
     /// The app's name in results.
@@ -163,10 +163,7 @@ impl Choice {
             "machine" => self.machine = Some(text),
             "chip" => self.chip = Some(text),
             "driver" => self.driver = Some(text),
-            path => {
-                self.set.push((path.to_owned(), value.clone()));
-                changes(&self.set[self.set.len() - 1..]).map_err(|error| error.to_string())?;
-            }
+            path => self.set.push(change(path, value).map_err(|error| error.to_string())?),
         }
         Ok(())
     }
@@ -177,15 +174,14 @@ impl Choice {
     /// A profile is missing or bad, or the profiles do not fit each other, or the app.
     /// A constant that was set and has no effect is an error, too.
     pub fn setup(&self) -> Result<Setup, SetupError> {
-        let changes = changes(&self.set)?;
-        let setup = Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &changes)?;
+        let setup = Setup::changed(self.machine(), self.chip.as_deref(), self.driver(), &self.set)?;
         if self.one_way && self.app.is_none() {
             return Err(SetupError::Mismatch(
                 "one-way has no effect: there is no app between two cards".into(),
             ));
         }
         let default = self.app.map_or(Activity::Receive, |app| Activity::Forward(app.name()));
-        setup.check_effects(&changes, self.activity.unwrap_or(default))?;
+        setup.check_effects(&self.set, self.activity.unwrap_or(default))?;
         Ok(setup)
     }
 
@@ -387,7 +383,6 @@ impl Setup {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_profiles::Kind;
 
     #[test]
     fn names_are_read_part_by_part() {
@@ -405,7 +400,10 @@ mod tests {
         let mut choice = Choice::default();
         choice.change("driver", &Setting::Word("rdr".into())).unwrap();
         choice.change("driver.rx_ring", &Setting::Whole(80)).unwrap();
-        assert_eq!((choice.driver(), choice.set.len()), ("rdr", 1));
+        assert_eq!((choice.driver(), words(&choice.set)), ("rdr", vec!["driver.rx_ring=80".to_owned()]));
+        choice.change("host.interrupt_ps", &Setting::Word("*1.5".into())).unwrap();
+        choice.change("driver.service", &Setting::Word("napi".into())).unwrap();
+        assert_eq!(words(&choice.set.split_off(1)), ["host.interrupt_ps=*1.5", "driver.service=napi"]);
         assert_eq!(choice.setup().unwrap().config.rx_ring, 80);
         assert!(choice.change("nothing.rx_ring", &Setting::Whole(80)).is_err());
         assert!(choice.change("app", &Setting::Word("fly".into())).is_err());
@@ -444,18 +442,18 @@ mod tests {
         let missing = own(r#"drivers = ["ne2000"]"#);
         assert_eq!(missing.drivers(&[]).unwrap(), ["ne2000"], "it is refused when it is set up");
         assert_eq!(own("drivers = []").drivers(&[]).unwrap(), ["em-1.7.35", "kpps"], "those of FreeBSD");
-        let set = |path: &str, value| vec![(path.to_owned(), value)];
+        let set = |path: &str, value: Setting| vec![change(path, &value).unwrap()];
         let linux = Choice { set: set("driver.rx_ring", Setting::Whole(16)), ..Choice::default() };
         assert_eq!(linux.drivers(&[]).unwrap().len(), 4, "a ring that is too short is refused later");
         let fits = own(r#"drivers = ["linux-6.1-e1000", "kpps"]"#);
         let fits = Choice { set: set("machine.stack", Setting::Word("linux-6.1".into())), ..fits };
         let on_p3 = |mut choice: Choice| {
-            choice.set.push(("machine.host".into(), Setting::Word("p3-800".into())));
+            choice.set.extend(set("machine.host", Setting::Word("p3-800".into())));
             choice
         };
         assert_eq!(on_p3(fits.clone()).drivers(&[]).unwrap(), ["kpps"], "what copying costs is not known");
         let mut fits = on_p3(fits);
-        fits.set.push(("driver.rx_copybreak_bytes".into(), Setting::Whole(0)));
+        fits.set.extend(set("driver.rx_copybreak_bytes", Setting::Whole(0)));
         assert_eq!(fits.drivers(&[]).unwrap(), ["linux-6.1-e1000", "kpps"]);
         let drivers = Choice { set: set("machine.drivers", Setting::Word("kpps".into())), ..linux };
         for refused in [drivers.drivers(&[]).map(drop), drivers.setup().map(drop)] {
@@ -484,7 +482,7 @@ mod tests {
                 );
             }
         }
-        let set = |path: &str, value: &str| (path.to_owned(), Setting::Word(value.into()));
+        let set = |path: &str, value: &str| change(path, &Setting::Word(value.into())).unwrap();
         // Another stack, a machine whose profile names no drivers, and a stack of one's own.
         let later = Choice { set: vec![set("machine.stack", "linux-2.4.20")], ..Choice::default() };
         assert_eq!(later.drivers(&[]).unwrap(), ["kpps"], "Morris's drivers are for Linux 2.2");
@@ -507,7 +505,7 @@ mod tests {
             ("click-polling", "linux-2.6.11", true),
             ("kpps", "linux-2.2.16-click", false),
         ] {
-            let copies = ("driver.rx_copybreak_bytes".to_owned(), Setting::Whole(0));
+            let copies = change("driver.rx_copybreak_bytes", &Setting::Whole(0)).unwrap();
             let set = vec![set("machine.stack", kernel), copies];
             let choice = Choice { driver: Some(driver.into()), set, ..Choice::default() };
             let description = choice.setup().unwrap().driver_description;

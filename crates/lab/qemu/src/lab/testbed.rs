@@ -152,19 +152,17 @@ impl GuestSpec {
 /// Testbeds, each with its name, and the environment of all.
 pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
-/// The guests with these names, none of them booted, with these settings of their kernels and drivers, and
-/// with this module in place of their kernels' own.
+/// The guests, none of them booted, with these settings of their kernels and drivers, and with this module in
+/// place of their kernels' own.
 ///
 /// # Errors
-/// A name or a setting that is none, or a module where the kernel's own driver does not run, in one line.
+/// A module where the kernel's own driver does not run, in one line.
 pub fn open(
-    names: &[String],
-    settings: &[String],
+    specs: Vec<GuestSpec>,
+    settings: &Settings,
     clock: Clock,
     driver_module: Option<&Path>,
 ) -> std::result::Result<Guests, String> {
-    let specs = GuestSpec::all(names)?;
-    let settings = Settings::parse(settings)?;
     if let (Some(other), Some(_)) = (specs.iter().find(|it| it.driver != Driver::Linux), driver_module) {
         let name = other.name();
         return Err(format!(
@@ -172,7 +170,7 @@ pub fn open(
         ));
     }
     let kpps = program().map_err(|error| error.to_string())?;
-    let environment = environment(&specs, &settings, clock, driver_module);
+    let environment = environment(&specs, settings, clock, driver_module);
     let testbed = |spec: GuestSpec| -> (String, Box<dyn Testbed>) {
         let guest = GuestTestbed::new(spec, settings.clone(), clock, kpps.clone());
         (guest.spec.name(), Box::new(guest.with_driver_module(driver_module.map(Path::to_owned))))

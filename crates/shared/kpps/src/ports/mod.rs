@@ -8,6 +8,9 @@ mod count;
 mod forward;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(not(target_os = "linux"))]
+#[path = "../no_guests.rs"]
+mod no_guests;
 mod options;
 mod pair;
 mod replay;
@@ -16,8 +19,12 @@ mod traffic;
 mod trial;
 
 pub use kpps_tester::provenance::provenance;
+#[cfg(target_os = "linux")]
+pub use linux::guests::Guests;
+#[cfg(not(target_os = "linux"))]
+pub use no_guests::Guests;
 pub use options::PortOptions;
-pub use pair::PortPair;
+pub use pair::{PortPair, Ports};
 
 use crate::error::Failure;
 use kpps_ports::Spec;

@@ -35,13 +35,6 @@ pub struct PortOptions {
     /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     pub priority: Option<bool>,
-    #[command(flatten)]
-    pub live: Live,
-}
-
-/// The first of these options that was given.
-pub fn first<const N: usize>(given: [(&'static str, bool); N]) -> Option<&'static str> {
-    given.into_iter().find_map(|(name, given)| given.then_some(name))
 }
 
 /// Reads yes or no.
@@ -58,6 +51,8 @@ pub struct RunOptions {
     every: Option<Duration>,
     #[command(flatten)]
     pub ports: PortOptions,
+    #[command(flatten)]
+    live: Live,
     #[command(flatten)]
     pub outputs: Outputs,
 }
@@ -77,17 +72,6 @@ pub struct Job<'j> {
 impl PortOptions {
     fn service(&self) -> ServiceKind {
         self.service.unwrap_or_default()
-    }
-
-    /// An option that was given and that only ports have.
-    pub fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--cpus", self.cpus.is_some()),
-            ("--ring", self.ring.is_some()),
-            ("--service", self.service.is_some()),
-            ("--priority", self.priority.is_some()),
-        ];
-        first(given)
     }
 
     /// How ports are opened.
@@ -145,7 +129,7 @@ impl RunOptions {
         let source = Box::new(Metered(meter.clone()));
         // Lines of JSON on the same stream show enough.
         let view = match self.every {
-            None => self.ports.live.view(session, progress, source, self.outputs.for_machines())?,
+            None => self.live.view(session, progress, source, self.outputs.for_machines())?,
             Some(_) => View::none(),
         };
         Ok((meter, view))

@@ -1,7 +1,6 @@
 //! Two ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
-use super::options::first;
 use super::traffic::{Traffic, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
@@ -15,7 +14,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
 use kpps_tester::observe::Place;
-use kpps_tester::{Offer, Tester};
+use kpps_tester::{Address, Offer, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -53,7 +52,7 @@ pub struct PortPair {
     /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
     /// text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
     #[arg(long, value_name = "ADDRESS", help_heading = heading::RESULTS)]
-    pub metrics: Option<String>,
+    metrics: Option<String>,
     /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     drain: Option<Duration>,
@@ -67,29 +66,48 @@ pub struct PortPair {
     max_shortfall: Option<f64>,
     /// Offer the same load from the second port to the first, too
     #[arg(long, help_heading = heading::LOAD)]
-    pub bidirectional: bool,
+    bidirectional: bool,
     /// As --bidirectional, and the second port replies: it sends to the addresses and ports from which each
     /// flow arrives there, as a NAT or a stateful firewall between them needs
     #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
 }
 
-impl PortPair {
-    /// Opens the ports.
-    pub fn open(&self, session: &Session, ports: &[Spec], options: &PortOptions) -> Result<Tester, Failure> {
-        options.check(ports)?;
-        let two = || Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
-        let specs: [Spec; 2] = ports.to_vec().try_into().map_err(|_| two())?;
-        at_most(2, "--vlan", self.vlan.len())?;
-        at_most(2, "--encap", self.traffic.encap.len())?;
-        at_most(2, "--gateway", self.gateway.len())?;
+/// Two ports with all that is to be known before they are opened.
+pub struct Ports {
+    specs: [Spec; 2],
+    /// The form of frames.
+    traffic: kpps_tester::Traffic,
+    /// The ends of the flows.
+    ends: [Address; 2],
+    pair: PortPair,
+    options: PortOptions,
+}
+
+impl Ports {
+    /// The ports with these names.
+    pub fn resolve(names: &[String], pair: PortPair, options: PortOptions) -> Result<Self, Failure> {
+        let two = |_| Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
+        let specs = specs(names)?;
+        options.check(&specs)?;
+        let specs: [Spec; 2] = specs.try_into().map_err(two)?;
+        at_most(2, "--vlan", pair.vlan.len())?;
+        at_most(2, "--encap", pair.traffic.headers.encap.len())?;
+        at_most(2, "--gateway", pair.gateway.len())?;
+        let replies = pair.replies;
+        let traffic = kpps_tester::Traffic { replies, ..pair.traffic.chosen(&pair.vlan) };
         // No port is opened for flows that do not exist.
-        let traffic = self.traffic();
         traffic.flows().map_err(Failure::Input)?;
-        let addresses = traffic.ends(&self.gateway, self.dst_mac).map_err(Failure::Input)?;
+        let ends = traffic.ends(&pair.gateway, pair.dst_mac).map_err(Failure::Input)?;
+        Ok(Self { specs, traffic, ends, pair, options })
+    }
+
+    /// Opens the ports.
+    pub fn open(&self, session: &Session) -> Result<Tester, Failure> {
+        let Self { specs, traffic, ends, pair, options } = self;
         let hosts = self.hosts();
         let mut tester = if hosts.iter().any(Option::is_some) {
-            let security = self.credentials.security(session)?;
+            let security = pair.credentials.security(session)?;
             let here =
                 match hosts.iter().position(Option::is_none) {
                     Some(at) => options.beside(&specs[1 - at]).open(session, &specs[at..=at], true)?.pop(),
@@ -100,45 +118,31 @@ impl PortPair {
                     None => None,
                 };
             let how = options.options(true);
-            let (ports, sites) = kpps_agent::pair(&specs, hosts, here, &how, &security, &self.watch)?;
+            let (ports, sites) = kpps_agent::pair(specs, hosts, here, &how, &security, &pair.watch)?;
             session.watch();
-            Tester::with(ports, addresses, sites)
-        } else if self.credentials.are_given() {
+            Tester::with(ports, *ends, sites)
+        } else if pair.credentials.are_given() {
             return Err(Failure::Input(
                 "--token-file and --tls-ca are for agents on other hosts: give --from or --to".into(),
             ));
         } else {
-            let ports = options.open(session, &specs, true)?.try_into().map_err(|_| two())?;
-            Tester::new(specs, ports, addresses, &self.watch)?
+            let ports = options.open(session, specs, true)?.try_into();
+            let ports = ports.map_err(|_| Failure::Failed("a port is missing".into()))?;
+            Tester::new(specs.clone(), ports, *ends, &pair.watch)?
         };
-        self.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
+        pair.metrics.iter().try_for_each(|at| tester.serve_metrics(at)).map_err(Failure::Input)?;
         tester.flows = traffic.plan();
-        (tester.retries, tester.max_shortfall) = (self.retries, self.max_shortfall);
-        self.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
+        (tester.retries, tester.max_shortfall) = (pair.retries, pair.max_shortfall);
+        pair.dut.iter().for_each(|name| kpps_tester::provenance::note_dut(name));
         Ok(tester)
     }
 
-    /// The size of frames, if a given packet or its encapsulation determines it.
-    pub fn size(&self) -> Option<Size> {
-        self.traffic().least_size()
-    }
-
-    /// The form of frames.
-    fn traffic(&self) -> kpps_tester::Traffic {
-        kpps_tester::Traffic { replies: self.replies, ..self.traffic.chosen(&self.vlan) }
-    }
-
-    /// The ports with these names as a testbed.
-    pub fn testbed(
-        &self,
-        session: &Session,
-        names: &[String],
-        options: &PortOptions,
-    ) -> Result<OpenTestbed, Failure> {
-        let mut tester = self.open(session, &specs(names)?, options)?;
+    /// Opens the ports as a testbed.
+    pub fn testbed(&self, session: &Session) -> Result<OpenTestbed, Failure> {
+        let mut tester = self.open(session)?;
         tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
-        environment.extend(self.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
+        environment.extend(self.pair.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
         let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
@@ -147,59 +151,48 @@ impl PortPair {
         })
     }
 
-    /// How frames differ from the default ones, in words.
-    pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic().unusual(&self.vlan)).filter(|text| !text.is_empty())
+    /// The size of frames, if a given packet or its encapsulation determines it.
+    pub fn size(&self) -> Option<Size> {
+        self.traffic.least_size()
     }
 
-    /// A given option about the headers of frames, other than addresses and VLANs, which stations have, too.
-    pub fn shapes(&self) -> Option<&'static str> {
-        self.traffic.shapes()
+    /// How frames differ from the default ones, in words.
+    pub fn unusual(&self) -> Option<String> {
+        Some(self.traffic.unusual(&self.pair.vlan)).filter(|text| !text.is_empty())
+    }
+
+    /// The first option about headers that was typed. Addresses and VLANs do not count: stations have both.
+    pub fn headers(&self) -> Option<String> {
+        self.pair.traffic.headers.first()
+    }
+
+    /// Whether the running trial's counters are served over HTTP.
+    pub fn has_metrics(&self) -> bool {
+        self.pair.metrics.is_some()
     }
 
     /// How long frames are waited for.
-    pub fn drain(&self) -> Duration {
-        self.drain.unwrap_or(Duration::from_secs(1))
+    fn drain(&self) -> Duration {
+        self.pair.drain.unwrap_or(Duration::from_secs(1))
     }
 
     /// Whether frames go in both directions.
     pub fn is_bidirectional(&self) -> bool {
-        self.bidirectional || self.replies
-    }
-
-    /// An option that was given and that only two ports have.
-    pub fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--bidirectional", self.bidirectional),
-            ("--replies", self.replies),
-            ("--from and --to", self.hosts().iter().any(Option::is_some)),
-            ("--token-file and --tls-ca", self.credentials.are_given()),
-            ("--gateway", !self.gateway.is_empty()),
-            ("--dst-mac", self.dst_mac.is_some()),
-            ("--dut", self.dut.is_some()),
-            ("--metrics", self.metrics.is_some()),
-            ("--retries", self.retries.is_some()),
-            ("--max-shortfall", self.max_shortfall.is_some()),
-            ("--watch", !self.watch.is_empty()),
-            ("--drain", self.drain.is_some()),
-            ("--vlan", !self.vlan.is_empty()),
-        ];
-        first(given).or_else(|| self.traffic.given())
+        self.pair.bidirectional || self.pair.replies
     }
 
     /// The hosts of both ports, if they are others.
     fn hosts(&self) -> [Option<&kpps_agent::Host>; 2] {
-        [self.from.as_ref(), self.to.as_ref()]
+        [self.pair.from.as_ref(), self.pair.to.as_ref()]
     }
 
     /// The ports' names in results.
-    pub fn names(&self, ports: &[String]) -> Vec<String> {
-        let mut hosts = self.hosts().into_iter();
-        let name = |port: &String| match hosts.next().flatten() {
+    pub fn names(&self) -> Vec<String> {
+        let name = |(port, host): (&Spec, Option<&kpps_agent::Host>)| match host {
             Some(host) => format!("{host}/{port}"),
-            None => port.clone(),
+            None => port.to_string(),
         };
-        ports.iter().map(name).collect()
+        self.specs.iter().zip(self.hosts()).map(name).collect()
     }
 
     /// The load as an offer.

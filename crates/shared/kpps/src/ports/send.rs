@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let specs = std::slice::from_ref(&arguments.port);
     let replay = arguments.replay.read(arguments.load.is_none())?;
     kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
-    at_most(1, "--encap", arguments.traffic.encap.len())?;
+    at_most(1, "--encap", arguments.traffic.headers.encap.len())?;
     let traffic = arguments.traffic.chosen(arguments.vlan.as_slice());
     if replay.is_some() && !traffic.unusual(&[]).is_empty() {
         return Err(Failure::Input(

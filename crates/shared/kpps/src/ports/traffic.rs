@@ -1,8 +1,8 @@
 //! Options for the form of frames: their addresses, ports and flows.
 
-use super::options::first;
 use crate::error::Failure;
 use crate::heading;
+use crate::typed::Typed;
 use clap::Args;
 use kpps_frames::Encap;
 use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, Ports};
@@ -32,6 +32,13 @@ pub struct Traffic {
     /// addresses, destination ports [default: all flows of the given ranges]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)), help_heading = heading::TRAFFIC)]
     flows: Option<u32>,
+    #[command(flatten)]
+    pub headers: Typed<Headers>,
+}
+
+/// Headers of frames, other than their addresses and ports.
+#[derive(Args)]
+pub struct Headers {
     /// Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take
     /// turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are
     /// the same in every run
@@ -59,40 +66,17 @@ pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
 }
 
 impl Traffic {
-    /// An option that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--src", self.src.is_some()),
-            ("--dst", self.dst.is_some()),
-            ("--ipv6", self.ipv6),
-            ("--sport", self.sport.is_some()),
-            ("--dport", self.dport.is_some()),
-            ("--flows", self.flows.is_some()),
-        ];
-        first(given).or_else(|| self.shapes())
-    }
-
-    /// A given option about headers, other than addresses and flows.
-    pub fn shapes(&self) -> Option<&'static str> {
-        let given = [
-            ("--dscp", self.dscp.is_some()),
-            ("--ttl", self.ttl.is_some()),
-            ("--encap", !self.encap.is_empty()),
-            ("--template", self.template.is_some()),
-        ];
-        first(given)
-    }
-
     /// The traffic that the arguments choose, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
-        let &Self { src, dst, ipv6, sport, dport, flows, dscp, ttl: hops, .. } = self;
-        let of =
-            |at: usize| match (self.encap.get(at).or(self.encap.first()), vlans.get(at).or(vlans.first())) {
-                (Some(encap), _) if at == 1 && self.encap.len() == 1 => encap.reversed(),
-                (Some(encap), _) => *encap,
-                (None, vlan) => Encap::vlan(vlan.copied().unwrap_or(0)),
-            };
-        let (encap, template, replies) = ([of(0), of(1)], self.template.clone(), false);
+        let &Self { src, dst, ipv6, sport, dport, flows, .. } = self;
+        let Headers { dscp, ttl: hops, encap, template } = &*self.headers;
+        let of = |at: usize| match (encap.get(at).or(encap.first()), vlans.get(at).or(vlans.first())) {
+            (Some(own), _) if at == 1 && encap.len() == 1 => own.reversed(),
+            (Some(own), _) => *own,
+            (None, vlan) => Encap::vlan(vlan.copied().unwrap_or(0)),
+        };
+        let (dscp, hops, encap) = (*dscp, *hops, [of(0), of(1)]);
+        let (template, replies) = (template.clone(), false);
         kpps_tester::Traffic { src, dst, ipv6, sport, dport, flows, dscp, hops, encap, template, replies }
     }
 }

@@ -1,19 +1,19 @@
 //! `kpps trial`: one load between two ports, and where every frame went.
 
-use super::options::first;
 use super::replay::ReplayArguments;
-use super::{KINDS, specs};
+use super::{KINDS, Ports};
 use crate::error::Failure;
 use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Files, Outputs};
 use crate::session::Session;
-use crate::testbed::Target;
+use crate::testbed::{Target, Testbed, TestbedArguments};
+use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::detail::DetailedTrial;
 use kpps_frames::Mix;
 use kpps_methods::units::{self, Rate};
-use kpps_methods::{Kind, detailed, in_words, use_sizes};
+use kpps_methods::{detailed, in_words, use_sizes};
 use kpps_ports::port::run::Shape;
 use kpps_rendering::live::Progress;
 use kpps_tester::live::Trials;
@@ -60,14 +60,27 @@ pub struct Arguments {
     /// the capture]
     #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
     load: Option<Rate>,
-    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
-    /// load
-    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
-    shape: Shape,
     /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
     /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    on_ports: Typed<OnPorts>,
+    #[command(flatten)]
+    outputs: Outputs,
+    #[command(flatten)]
+    bounds: BoundArguments,
+    #[command(flatten)]
+    target: TestbedArguments,
+}
+
+/// Options of trials between two ports.
+#[derive(Args)]
+struct OnPorts {
+    /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
+    /// load
+    #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
+    shape: Shape,
     /// Keep also the results of each interval of this length: rates, losses, latencies. If there
     /// would be more than 3600 intervals, they are made longer
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
@@ -84,49 +97,60 @@ pub struct Arguments {
     /// each with a comment that says why; at most 1000 of each kind and direction
     #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     capture: Option<PathBuf>,
-    #[command(flatten)]
-    outputs: Outputs,
-    #[command(flatten)]
-    bounds: BoundArguments,
-    #[command(flatten)]
-    target: Target,
 }
 
 /// How long frames are sent in real time by default.
 const REAL: Duration = Duration::from_secs(2);
 
 /// Runs `kpps trial`.
-pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    arguments.target.resolve()?;
-    let arguments = &arguments;
-    let target = &arguments.target;
-    if target.kind() != Kind::Ports {
-        return without_ports(arguments, session);
+pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
+    let Arguments { size, load, duration, on_ports, outputs, bounds, target } = arguments;
+    let plan = Plan { size, load, duration, outputs, bounds, target: target.resolve()? };
+    match (&plan.target.testbed, on_ports.first()) {
+        (Testbed::Ports(ports), _) => between(ports, &on_ports, &plan, session),
+        (_, Some(option)) => {
+            let name = plan.target.name().join(",");
+            Err(Failure::Input(format!("{option} takes two ports, not {name}")))
+        }
+        (_, None) => without_ports(&plan, session),
     }
-    let replay = arguments.replay.read(arguments.load.is_none())?;
-    kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
-    if replay.is_some() && target.pair.is_bidirectional() {
+}
+
+/// The arguments of trials on any testbed.
+struct Plan {
+    size: Option<Mix>,
+    load: Option<Rate>,
+    duration: Option<Duration>,
+    outputs: Outputs,
+    bounds: BoundArguments,
+    target: Target,
+}
+
+/// Runs a trial between two ports.
+fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) -> Result<(), Failure> {
+    let replay = on_ports.replay.read(plan.load.is_none())?;
+    kpps_tester::check_shape(on_ports.shape, plan.load).map_err(Failure::Input)?;
+    if replay.is_some() && ports.is_bidirectional() {
         return Err(Failure::Input(
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
         ));
     }
-    if let Some(what) = target.pair.shapes().filter(|_| replay.is_some()) {
+    if let Some(option) = ports.headers().filter(|_| replay.is_some()) {
         return Err(Failure::Input(format!(
-            "{what}: --replay sends the frames of the capture as they are, with their own headers"
+            "{option}: --replay sends the frames of the capture as they are, with their own headers"
         )));
     }
-    let mut tester = target.pair.open(session, &specs(&target.testbed)?, &target.options)?;
-    let offer = offer(arguments, &tester, replay.as_ref())?;
-    let mut files = arguments.outputs.open(session, "trial")?;
-    let capture = files.open(arguments.capture.as_deref())?;
+    let mut tester = ports.open(session)?;
+    let offer = offer(ports, on_ports, plan, &tester, replay.as_ref())?;
+    let mut files = plan.outputs.open(session, "trial")?;
+    let capture = files.open(on_ports.capture.as_deref())?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
-    let view =
-        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
-    let sender = tester.sender(&offer, &arguments.calibration)?;
+    let view = plan.target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
+    let sender = tester.sender(&offer, &on_ports.calibration)?;
     let offered_pps = offer.load.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
-    if let Some(why) = too_slow.filter(|_| arguments.strict) {
+    if let Some(why) = too_slow.filter(|_| on_ports.strict) {
         return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
     }
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
@@ -148,75 +172,63 @@ pub fn run(mut arguments: Arguments, session: &Session) -> Result<(), Failure> {
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let traffic = target.pair.unusual().filter(|_| replay.is_none());
+    let traffic = ports.unusual().filter(|_| replay.is_none());
     let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
-    publish(arguments, &trial, files, session)
+    publish(plan, &trial, files, session)
 }
 
 /// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
-fn without_ports(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
-    let target = &arguments.target;
+fn without_ports(plan: &Plan, session: &Session) -> Result<(), Failure> {
+    let target = &plan.target;
     let name = target.name().join(",");
-    let own = [
-        ("--shape", arguments.shape != Shape::Constant),
-        ("--replay", arguments.replay.is_given()),
-        ("--calibration", !arguments.calibration.is_empty()),
-        ("--capture", arguments.capture.is_some()),
-        ("--interval", arguments.interval.is_some()),
-    ];
-    if let Some(what) = first(own) {
-        return Err(Failure::Input(format!("{name}: {what} takes two ports")));
-    }
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
-    let sizes = target.sizes(arguments.size.as_ref());
+    let sizes = target.sizes(plan.size.as_ref());
     let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
     let requested_pps =
-        arguments.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
+        plan.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
     // The highest load is the line rate.
     let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
-    let load = target.load(&sizes, offered_pps, Some(arguments.duration.unwrap_or(usual)));
-    let files = arguments.outputs.open(session, "trial")?;
+    let load = target.load(&sizes, offered_pps, Some(plan.duration.unwrap_or(usual)));
+    let files = plan.outputs.open(session, "trial")?;
     session.watch();
     let duration_s = f64::from(load.duration_ms) / 1e3;
     let progress = Progress::of(format!("kpps trial: {name}"));
-    let view =
-        target.options.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
+    let view = target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
     progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
     let trial = testbed.trial_while(&load, &|| session.goes_on())?;
     drop(view);
     let document =
         DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
-    publish(arguments, &document.rounded(), files, session)
+    publish(plan, &document.rounded(), files, session)
 }
 
 /// Publishes the trial, and ends as it ended, or by a bound that it breaks.
-fn publish(
-    arguments: &Arguments,
-    trial: &DetailedTrial,
-    mut files: Files,
-    session: &Session,
-) -> Result<(), Failure> {
+fn publish(plan: &Plan, trial: &DetailedTrial, mut files: Files, session: &Session) -> Result<(), Failure> {
     files.publish(trial, "")?;
     match (trial.trouble.clone(), session.is_interrupted()) {
         (Some(trouble), _) => Err(Failure::Failed(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
-        (None, false) => Ok(arguments.bounds.get().trial(trial)?),
+        (None, false) => Ok(plan.bounds.get().trial(trial)?),
     }
 }
 
 /// The load to offer, and for how long.
-fn offer(arguments: &Arguments, tester: &Tester, replay: Option<&Playback>) -> Result<Offer, Failure> {
-    let Arguments { target, shape, size, .. } = arguments;
-    let pair = &target.pair;
-    let size = target.sizes(size.as_ref());
-    let usual = pair.metrics.as_ref().map(|_| Duration::from_secs(1));
-    let (keep, every) = (arguments.capture.is_some(), arguments.interval.or(usual));
-    let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
+fn offer(
+    ports: &Ports,
+    on_ports: &OnPorts,
+    plan: &Plan,
+    tester: &Tester,
+    replay: Option<&Playback>,
+) -> Result<Offer, Failure> {
+    let size = plan.target.sizes(plan.size.as_ref());
+    let usual = ports.has_metrics().then_some(Duration::from_secs(1));
+    let (keep, every) = (on_ports.capture.is_some(), on_ports.interval.or(usual));
+    let load = plan.load.unwrap_or(Rate::Pps(f64::INFINITY));
     let Some(replay) = replay else {
-        let duration = arguments.duration.unwrap_or(REAL);
-        return Ok(Offer { keep, every, ..pair.offer(tester, load, *shape, &size, duration) });
+        let duration = plan.duration.unwrap_or(REAL);
+        return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, &size, duration) });
     };
-    let offer = pair.offer(tester, load, *shape, &replay.sizes, Duration::ZERO);
-    replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
+    let offer = ports.offer(tester, load, on_ports.shape, &replay.sizes, Duration::ZERO);
+    replay.offer(Offer { keep, every, ..offer }, plan.duration).map_err(Failure::Input)
 }

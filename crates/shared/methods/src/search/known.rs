@@ -1,7 +1,6 @@
 //! A system with a known rate, to test searches on.
 
 use crate::trial::{Load, Testbed, TrialError};
-use crate::units::Rate;
 use kpps_documents::{Ledger, Trial};
 use kpps_frames::{Size, rate};
 
@@ -26,17 +25,6 @@ impl Known {
     /// A noisy one; the seed determines the noise.
     pub fn noisy(pps: f64, seed: u64) -> Self {
         Self { pps, noise: Some(seed) }
-    }
-
-    /// The system of this name: `known:700kpps`. With `noise`, a seed, it is noisy.
-    ///
-    /// # Errors
-    /// The rate is not in frames per second; in one line.
-    pub fn named(name: &str, noise: Option<u64>) -> Result<Self, String> {
-        match name.strip_prefix("known:").unwrap_or(name).parse()? {
-            Rate::Pps(pps) => Ok(Self { pps, noise }),
-            _ => Err("give the known rate in frames per second: known:700kpps".into()),
-        }
     }
 
     /// Frames that are lost by noise in a time.

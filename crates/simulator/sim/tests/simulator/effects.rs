@@ -5,6 +5,7 @@ use kpps_documents::grid::Setting;
 use kpps_frames::Size;
 use kpps_methods::Load;
 use kpps_profiles::{Kind, Profile};
+use kpps_sim::choice::change;
 use kpps_sim::{Activity, By, Choice, Features, Forwarder, Pieces, Setup, documents, transmit_with};
 use std::collections::BTreeSet;
 use toml::Value;
@@ -144,7 +145,7 @@ fn others(value: &Value, path: &str, choice: &Choice) -> Vec<Setting> {
         Value::String(_) if path.ends_with(".itr") => vec![Setting::Whole(4000)],
         Value::String(word) => {
             let mut nonsense = choice.clone();
-            nonsense.set.push((path.to_owned(), Setting::Word("nonsense".into())));
+            nonsense.change(path, &Setting::Word("nonsense".into())).unwrap();
             let error = nonsense.setup().map(drop).unwrap_err().to_string();
             let listed = error.split("allowed are ").nth(1).unwrap_or_default();
             listed.split(", ").filter(|it| it != word).map(|it| Setting::Word(it.into())).collect()
@@ -181,7 +182,7 @@ fn every_entry_acts_or_is_refused() {
             activity: case.activity,
             // polling(4) asks for this clock.
             set: match case.driver.ends_with("-polling") && case.machine.starts_with("evans") {
-                true => vec![("stack.hz".to_owned(), Setting::Whole(1000))],
+                true => vec![change("stack.hz", &Setting::Whole(1000)).unwrap()],
                 false => Vec::new(),
             },
             ..Choice::default()
@@ -207,7 +208,7 @@ fn every_entry_acts_or_is_refused() {
             let (mut acts, mut is_refused) = (false, false);
             for other in others(&value, &path, &choice) {
                 let mut changed = choice.clone();
-                changed.set.push((path.clone(), other));
+                changed.change(&path, &other).unwrap();
                 match found(&changed) {
                     Ok(other) => acts |= other != plain,
                     Err(why) => is_refused |= why.contains("has no effect"),
@@ -287,11 +288,10 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
             };
             for other in tried {
                 let mut changed = choice.clone();
-                changed.set.push((path.clone(), other));
+                changed.change(&path, &other).unwrap();
                 is_refused |= changed.setup().is_err_and(|why| why.to_string().contains("has no effect"));
-                let changes = kpps_sim::choice::changes(&changed.set).unwrap();
                 // Without the check for settings without an effect.
-                let Ok(setup) = Setup::changed(machine, None, driver, &changes) else { continue };
+                let Ok(setup) = Setup::changed(machine, None, driver, &changed.set) else { continue };
                 acts |= found_with(&changed, setup).is_ok_and(|found| found != plain);
                 if acts {
                     break;
@@ -318,7 +318,7 @@ fn a_direction_refuses_the_other_directions_entries() {
         machine: Some(machine.into()),
         driver: Some(driver.into()),
         activity,
-        set: vec![(path.to_owned(), Setting::Whole(value))],
+        set: vec![change(path, &Setting::Whole(value)).unwrap()],
         ..Choice::default()
     };
     for (activity, path, value, is_refused) in [
@@ -355,7 +355,7 @@ fn throttling_is_set_in_the_drivers_own_words() {
         let choice = Choice {
             machine: Some("ols2005".into()),
             driver: Some("intel-5.7.6-interrupts".into()),
-            set: itr.map(|itr| ("driver.itr".to_owned(), itr)).into_iter().collect(),
+            set: itr.map(|itr| change("driver.itr", &itr).unwrap()).into_iter().collect(),
             ..Choice::default()
         };
         let setup = choice.setup().unwrap();

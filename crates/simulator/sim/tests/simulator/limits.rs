@@ -53,8 +53,7 @@ fn interrupts_come_as_often_as_the_throttle_lets_them() {
 #[test]
 fn frames_longer_than_what_was_set_are_refused() {
     let measured = |most: Option<i64>, bytes: u16, app| {
-        let set = most
-            .map(|most| ("driver.max_frame_bytes".to_owned(), kpps_documents::grid::Setting::Whole(most)));
+        let set = most.map(|most| kpps_profiles::Change::set("driver.max_frame_bytes", most).unwrap());
         let choice = kpps_sim::Choice { set: set.into_iter().collect(), app, ..Default::default() };
         let size = kpps_frames::Size::with_fcs(bytes);
         let load = kpps_methods::Load { offered_pps: 20e3, size, warmup_ms: 1, duration_ms: 2, seed: 1 };

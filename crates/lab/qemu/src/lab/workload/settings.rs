@@ -45,9 +45,20 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let help = || format!("'{text}' is not a setting: {HELP}");
-        let (place, value) = text.split_once('=').ok_or_else(help)?;
-        let (shelf, name) = place.split_once('.').ok_or_else(help)?;
+        let (path, value) =
+            text.split_once('=').ok_or_else(|| format!("'{text}' is not a setting: {HELP}"))?;
+        Self::new(path, value)
+    }
+}
+
+impl Setting {
+    /// A setting by its path, as `linux.RxDescriptors`.
+    ///
+    /// # Errors
+    /// There is no such setting, or it cannot have this value.
+    pub fn new(path: &str, value: &str) -> std::result::Result<Self, String> {
+        let help = || format!("'{path}={value}' is not a setting: {HELP}");
+        let (shelf, name) = path.split_once('.').ok_or_else(help)?;
         let shelf = match shelf {
             "linux" => Shelf::Linux,
             "sysctl" => Shelf::Sysctl,
@@ -70,7 +81,7 @@ impl FromStr for Setting {
                 let length = value.parse::<u16>().ok();
                 length.filter(|n| n % 8 == 0 && RINGS.contains(n)).ok_or_else(|| {
                     let (least, most) = (RINGS.start(), RINGS.end());
-                    format!("'{text}': a ring has a multiple of 8 of descriptors, {least} to {most}")
+                    format!("'{path}={value}': a ring has a multiple of 8 of descriptors, {least} to {most}")
                 })?;
                 name
             }
@@ -95,14 +106,6 @@ impl fmt::Display for Setting {
 }
 
 impl Settings {
-    /// The settings in these words.
-    ///
-    /// # Errors
-    /// A word that is no setting.
-    pub fn parse(words: impl IntoIterator<Item = impl AsRef<str>>) -> std::result::Result<Self, String> {
-        words.into_iter().map(|word| word.as_ref().parse()).collect::<std::result::Result<_, _>>().map(Self)
-    }
-
     fn of(&self, shelf: Shelf) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.shelf == shelf)
     }

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod device;
+pub mod guests;
 mod lab;
 
 use crate::error::Failure;

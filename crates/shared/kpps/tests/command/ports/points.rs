@@ -154,7 +154,7 @@ fn a_grid_between_two_ports_goes_on_where_it_was() {
     for (words, says) in [
         (&["grid", "--vary", "driver.rx_ring=64"][..], "driver.rx_ring is not of this testbed"),
         (&["curve", "--load", "1kpps", "--size", "9018"], "do not fit"),
-        (&["curve", "--load", "1kpps", "--chip", "82542"], "cannot be used with"),
+        (&["curve", "--load", "1kpps", "--chip", "82542"], "--chip is for the simulator, not for packet:"),
     ] {
         let output = start(&net, words, here).wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
