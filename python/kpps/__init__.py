@@ -12,12 +12,11 @@ from .commands import with_files as _with_files
 from .errors import CheckFailed, Error, InputError, Interrupted, InvalidMeasurement, MissingPackage
 from .policies import Policy
 from .results import Record, Result
+from .sensitivities import sensitivity
 
 globals().update({name: _function(command) for name, command in _COMMANDS.items()})
 compare = _with_files(globals()["compare"])
 grid = _with_executor(_COMMANDS["grid"])
-
-from .sensitivities import sensitivity  # noqa: E402: it calls the functions above
 
 
 def schema() -> dict:

@@ -6,8 +6,6 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-import kpps
-
 from . import studies
 from .errors import InputError, needed, whole
 
@@ -123,7 +121,7 @@ def sensitivity(study: str, *, constants=None, share: float = 0.1, method: str =
 def fitted(study: str, claim=None) -> list[str]:
     """The paths of the fitted constants that a study has, as chip.rx_engine_ps: that of any of its chips."""
     # A perturbation names all fitted constants, whatever its study; this one takes a moment.
-    rows = kpps.study("morris2000", claim=["M1"], perturb="1%")["rows"]
+    rows = studies.study("morris2000", claim=["M1"], perturb="1%")["rows"]
     names = (row.constant.split(".") for row in rows)
     failed = _failed(studies.study(study, claim=claim))
     found = []

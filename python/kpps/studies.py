@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import kpps
+from .commands import COMMANDS, function
+from .errors import CheckFailed
 
 
 def study(name: str, **named):
     """The result of a study, also if it misses a claim."""
     try:
-        return kpps.study(name, **named)
-    except kpps.CheckFailed as error:
+        return function(COMMANDS["study"])(name, **named)
+    except CheckFailed as error:
         return error.result
 
 

@@ -3,7 +3,7 @@
 //! The command runs on a thread of its own, without the interpreter's lock. The thread that called waits for
 //! it, and looks several times a second whether Python was interrupted.
 
-use crate::grid::InPython;
+use crate::engine::InPython;
 use crate::policy;
 use crate::rows::{self, Batch};
 use kpps::{Failure, Session};

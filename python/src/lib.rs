@@ -2,6 +2,7 @@
 //! options there are. The package makes functions of that.
 
 mod call;
+mod engine;
 mod grid;
 mod policy;
 mod rows;

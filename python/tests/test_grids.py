@@ -108,6 +108,7 @@ def test_jobs_of_submitit_have_the_same_bytes(small, tmp_path):
 
 
 def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_path):
+    from kpps import studies
     from kpps.campaigns import beyond
 
     def row(seed, ids):
@@ -125,7 +126,7 @@ def test_a_lost_machine_of_a_campaign_is_told_and_tried_again(monkeypatch, tmp_p
     assert again.chunks == [[2]] and table[1]["W1.held"] == 2.0
     # With other profiles each machine is another one.
     sample._fields["profiles_hash"] = "0123456789abcdef"
-    monkeypatch.setattr(kpps, "study", lambda *values, **named: sample)
+    monkeypatch.setattr(studies, "study", lambda *values, **named: sample)
     anew = Here()
     assert len(beyond.campaign(4, anew, tmp_path, first=1)) == 4
     assert sorted(sum(anew.chunks, [])) == [1, 2, 3, 4]
@@ -598,6 +599,7 @@ def main():
     ],
 )
 def test_what_is_wrong_with_a_campaign_is_said(arguments, says):
+    from kpps import studies
     from kpps.campaigns import beyond
 
     with pytest.raises(kpps.InputError) as raised:

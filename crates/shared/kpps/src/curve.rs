@@ -9,6 +9,7 @@ use crate::testbed::{Simulated, Target, Testbed, TestbedArguments};
 use clap::Args;
 use kpps_documents::{Curve, Environment};
 use kpps_frames::Mix;
+use kpps_frames::rate::Rate;
 use kpps_methods::units::{self, Loads};
 use kpps_methods::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_rendering::live::{Progress, Source};
@@ -90,12 +91,12 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
         }
         None => default_loads(line_pps),
     };
-    let load = target.load(&sizes, line_pps, duration);
+    let load = target.load(Rate::Max, sizes, duration);
     load.check(&loads).map_err(Failure::Input)?;
     testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
     let environment = Environment {
         load_layer: given.as_ref().and_then(Loads::layer),
-        ..of_frames(environment, &sizes, &load, line_pps)
+        ..of_frames(environment, &load, line_pps)
     };
     let wanted = testbeds.len() * loads.len();
     let began = Instant::now();
@@ -105,8 +106,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     progress.wants(wanted);
     let quiet = outputs.for_machines();
     let view = target.live.view(session, progress.clone(), source, quiet)?;
-    let plan =
-        Sweep { sizes: &sizes, load, loads: &loads, environment: &environment, in_real_time, until_limit };
+    let plan = Sweep { load, loads: &loads, environment: &environment, in_real_time, until_limit };
     let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
     drop(view);
     let points: usize = series.iter().map(|s| s.points.len()).sum();

@@ -9,7 +9,7 @@ use crate::testbed::{Target, Testbed, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::grid::{Axis, Grid};
-use kpps_frames::Mix;
+use kpps_frames::{Mix, rate};
 use kpps_methods::grid::{self, CellResults, Cells, Combinations, Job, Outcome, Shard, Shared};
 use kpps_methods::units::{self, Rate};
 use kpps_methods::{Observer, parameter};
@@ -109,10 +109,10 @@ impl Plan {
         let Cell { choice, sizes, offered } = base.at(&self.axes, at, shared.is_none())?;
         let of_machine = Mix::fixed(choice.default_size());
         let sizes = sizes.unwrap_or_else(|| shared.map_or(of_machine, |_| self.target.sizes(None)));
-        let load = self.target.load(&sizes, 0.0, self.duration);
+        let load = self.target.load(rate::Rate::Max, sizes, self.duration);
         match shared {
-            None => choice.job((sizes, offered, load), go_on),
-            Some(shared) => shared.job((sizes, offered, load), go_on, observer),
+            None => choice.job((offered, load), go_on),
+            Some(shared) => shared.job((offered, load), go_on, observer),
         }
     }
 

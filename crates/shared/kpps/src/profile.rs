@@ -51,8 +51,8 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let setup = choice.setup()?;
     let mut files = arguments.outputs.open(session, "profile")?;
     let size = arguments.size.unwrap_or(choice.default_size());
-    let times_ms = (WARMUP_MS, units::millis(arguments.duration));
-    let load = Load::of(arguments.load, choice.line_rate_pps(size), size, times_ms, 1);
+    let offered_pps = arguments.load.pps(choice.line_rate_pps(size), size.bytes_with_fcs().into());
+    let load = Load::of(offered_pps, size).lasting_ms(WARMUP_MS, units::millis(arguments.duration));
     let profile = choice.profiled(setup, &load, &|| session.goes_on())?;
     Ok(files.publish(&documents::profile(&profile), "")?)
 }

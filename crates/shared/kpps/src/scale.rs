@@ -69,11 +69,12 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     setup.check_effects(&changes, Activity::ReceiveOnAll)?;
     let millis = units::millis(arguments.duration);
     let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), arguments.size);
-    let load = Load::of(arguments.load, line_pps, arguments.size, (millis, millis), arguments.seed);
+    let offered_pps = arguments.load.pps(line_pps, arguments.size.bytes_with_fcs().into());
+    let load = Load::of(offered_pps, arguments.size).lasting_ms(millis, millis).with_seed(arguments.seed);
     let mut files = arguments.outputs.open(session, "scale")?;
     session.watch();
     let (flows, shared_lines) = (arguments.flows, arguments.shared_lines);
-    let with = |&cpus: &usize| (&setup, Scaling { load, flows, cpus, shared_lines });
+    let with = |&cpus: &usize| (&setup, Scaling { load: load.clone(), flows, cpus, shared_lines });
     let counts = arguments.cpu_counts.as_ref().map_or_else(|| (1..=setup.cpus).collect(), |it| it.0.clone());
     let trials: Vec<_> = counts.iter().map(with).collect();
     let finished = arguments.resume.finished(session)?;

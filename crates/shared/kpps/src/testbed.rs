@@ -14,6 +14,7 @@ use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::Environment;
 use kpps_documents::lab::Clock;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_methods::search::Known;
 use kpps_methods::{Kind, Load, units};
@@ -311,14 +312,9 @@ impl Target {
     }
 
     /// A load of these frames for this long, by default as long as a trial takes on it.
-    pub fn load(&self, sizes: &Mix, offered_pps: f64, duration: Option<Duration>) -> Load {
-        Load {
-            offered_pps,
-            size: sizes.only().unwrap_or(Size::MIN),
-            warmup_ms: self.kind().warmup_ms(),
-            duration_ms: units::millis(duration.unwrap_or(self.trial_time())),
-            seed: self.seed(),
-        }
+    pub fn load(&self, rate: Rate, sizes: Mix, duration: Option<Duration>) -> Load {
+        let warmup = Duration::from_millis(self.kind().warmup_ms().into());
+        Load { rate, sizes, warmup, duration: duration.unwrap_or(self.trial_time()), seed: self.seed() }
     }
 
     /// How long a trial is measured by default.

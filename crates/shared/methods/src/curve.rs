@@ -42,7 +42,7 @@ pub fn curve<E: From<TrialError>>(
         if !go_on() {
             return (series, Err(TrialError::Interrupted.into()));
         }
-        match measure(&Load { offered_pps, ..*load }) {
+        match measure(&load.at(offered_pps)) {
             Ok(point) => {
                 let is_limit = point.limit().is_some();
                 series.points.push(point);
@@ -61,21 +61,23 @@ mod tests {
     use super::*;
     use crate::Testbed;
     use kpps_documents::{Latency, Ledger, Registers};
-    use kpps_frames::Size;
+    use kpps_frames::{Mix, Size};
     use std::cell::Cell;
 
     /// Delivers up to a limit, and drops the rest; could not send some frames more.
     struct Limit(f64, u64);
 
     impl Testbed for Limit {
-        fn line_rate_pps(&self, _: Size) -> f64 {
-            1000.0
+        fn line_rate_pps(&self, _: &Mix) -> Result<f64, TrialError> {
+            Ok(1000.0)
         }
         fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
-            if load.offered_pps > self.line_rate_pps(load.size) {
+            let line_pps = self.line_rate_pps(&load.sizes)?;
+            let pps = load.rate.pps_of(line_pps);
+            if pps > line_pps {
                 return Err(TrialError::Load("too much".into()));
             }
-            let sent = load.offered_pps as u64;
+            let sent = pps as u64;
             let delivered = sent.min(self.0 as u64);
             let ledger = Ledger {
                 sent,
@@ -83,7 +85,7 @@ mod tests {
                 dropped: [("fifo".to_owned(), sent - delivered)].into(),
                 ..Ledger::default()
             };
-            let trial = Trial::new(load.offered_pps, 1.0, [sent, self.1, delivered], ledger);
+            let trial = Trial::new(pps, 1.0, [sent, self.1, delivered], ledger);
             let trial = trial.ok_or_else(|| TrialError::nothing_due(load))?;
             Ok(trial
                 .with_driver(delivered, Some(delivered / 2), Some([delivered, 2 * delivered]))
@@ -98,14 +100,16 @@ mod tests {
         go_on: &dyn Fn() -> bool,
         done: &Cell<u32>,
     ) -> (Series, Result<(), TrialError>) {
-        curve("limit", &LOAD, loads, go_on, false, |load| {
+        curve("limit", &load(), loads, go_on, false, |load| {
             let trial = testbed.trial_while(load, go_on)?;
             done.set(done.get() + 1);
             Ok(trial)
         })
     }
 
-    const LOAD: Load = Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 0 };
+    fn load() -> Load {
+        Load::of(0.0, Size::MIN)
+    }
 
     #[test]
     fn real_loads_are_below_line_rate() {
@@ -118,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_curve_may_end_where_the_tester_is_the_limit() {
-        let measure = |load: &Load| Limit(1e3, if load.offered_pps > 50.0 { 7 } else { 0 }).trial(load);
+        let measure = |load: &Load| Limit(1e3, if load.rate.pps() > Some(50.0) { 7 } else { 0 }).trial(load);
         for (until_limit, points) in [(true, 2), (false, 3)] {
-            let (series, end) = curve("limit", &LOAD, &[50.0, 60.0, 70.0], &|| true, until_limit, measure);
+            let (series, end) = curve("limit", &load(), &[50.0, 60.0, 70.0], &|| true, until_limit, measure);
             assert!(end.is_ok() && series.points.len() == points);
         }
     }

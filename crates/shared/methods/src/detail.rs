@@ -4,12 +4,12 @@ use crate::points::mix;
 use crate::trial::Load;
 use kpps_documents::detail::{BitRates, DetailedTrial};
 use kpps_documents::{Doubt, Trial};
-use kpps_frames::Mix;
 
-/// The document of a trial with frames of these sizes, without the testbed's name and environment. As in
+/// The document of a trial of this load, without the testbed's name and environment. As in
 /// curves, the counts belong to the measured time, and the ledger to the whole trial with its warm-up and its
 /// end.
-pub fn detailed(sizes: &Mix, load: &Load, line_pps: f64, mut result: Trial) -> DetailedTrial {
+pub fn detailed(load: &Load, line_pps: f64, mut result: Trial) -> DetailedTrial {
+    let sizes = &load.sizes;
     // Places without losses are left out.
     for places in [&mut result.ledger.dropped, &mut result.ledger.in_flight_at] {
         places.retain(|_, frames| *frames > 0);
@@ -18,9 +18,9 @@ pub fn detailed(sizes: &Mix, load: &Load, line_pps: f64, mut result: Trial) -> D
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
         mix: mix(sizes),
-        load_pps: Some(load.offered_pps),
+        load_pps: load.rate.pps(),
         line_rate_pps: Some(line_pps),
-        duration_s: f64::from(load.duration_ms) / 1e3,
+        duration_s: load.seconds(),
         complete: true,
         doubts: Doubt::about(&result, []),
         intended: result.due(),

@@ -11,7 +11,6 @@ use crate::units::Rate;
 use crate::workers::on_all_cpus;
 use kpps_documents::grid::{Axis, Cell, Setting};
 use kpps_documents::{Environment, Trial};
-use kpps_frames::{Mix, Size};
 use std::cell::{OnceCell, RefCell};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -129,25 +128,24 @@ pub struct Job<'j> {
 }
 
 impl<'j> Job<'j> {
-    /// The job to offer `offered` in frames of these sizes. The wire carries `line_pps` of these frames.
-    /// Duration and seed are those of `load`, its rate and size are not used. `testbed` is the environment
-    /// without the fields that frames and load determine, and `set` are changed constants. `measure` offers
-    /// the load.
+    /// The job to offer `load` at the rate `offered`, on a wire that carries `line_pps` of these frames.
+    /// `testbed` is the environment without the fields that frames and load determine, and `set` are changed
+    /// constants. `measure` offers the load.
     pub fn new(
-        (sizes, offered, load): (Mix, Rate, Load),
+        (offered, load): (Rate, Load),
         line_pps: f64,
         testbed: Environment,
         set: &[String],
-        mut measure: impl FnMut(&Mix, &Load) -> Result<Trial, TrialError> + 'j,
+        mut measure: impl FnMut(&Load) -> Result<Trial, TrialError> + 'j,
     ) -> Self {
-        let offered_pps = offered.pps(line_pps, sizes.mean_bytes_with_fcs());
-        let load = Load { offered_pps, size: sizes.only().unwrap_or(Size::MIN), ..load };
-        let environment = of_frames(testbed, &sizes, &load, line_pps);
+        let offered_pps = offered.pps(line_pps, load.sizes.mean_bytes_with_fcs());
+        let load = load.at(offered_pps);
+        let environment = of_frames(testbed, &load, line_pps);
         let mut set = set.to_vec();
         set.sort_unstable();
         let described = serde_json::to_string(&environment).unwrap_or_default();
         let key = format!("{described} {offered_pps} {}", set.join(" ")).trim_end().to_owned();
-        Self { key, environment, measure: Box::new(move || measure(&sizes, &load)) }
+        Self { key, environment, measure: Box::new(move || measure(&load)) }
     }
 }
 
@@ -169,15 +167,15 @@ impl Shared {
     /// The testbed cannot send these sizes.
     pub fn job<'j>(
         &'j self,
-        offer: (Mix, Rate, Load),
+        offer: (Rate, Load),
         go_on: &'j dyn Fn() -> bool,
         observer: &'j dyn Observer,
     ) -> Result<Job<'j>, String> {
-        let line_pps = self.points.borrow_mut().line_rate_pps(&offer.0).map_err(|error| error.to_string())?;
-        Ok(Job::new(offer, line_pps, self.environment.clone(), &[], move |sizes, load| {
-            let seconds = f64::from(load.duration_ms) / 1e3;
-            observer.begins(&in_words(sizes, Some(load.offered_pps), seconds), Some(load.offered_pps));
-            self.points.borrow_mut().measure(sizes, load, go_on)
+        let line_pps =
+            self.points.borrow().line_rate_pps(&offer.1.sizes).map_err(|error| error.to_string())?;
+        Ok(Job::new(offer, line_pps, self.environment.clone(), &[], move |load| {
+            observer.begins(&in_words(load), load.rate.pps());
+            self.points.borrow_mut().measure(load, go_on)
         }))
     }
 }
@@ -480,13 +478,9 @@ mod tests {
         if x == 3 {
             return Err("there is no such x".into());
         }
-        let offer = (
-            Mix::fixed(Size::MIN),
-            Rate::Pps(load * x as f64),
-            Load { offered_pps: 0.0, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 },
-        );
+        let offer = (Rate::Pps(load * x as f64), Load::of(0.0, kpps_frames::Size::MIN));
         let mut known = Points::new(Box::new(Known::quiet(250.0)));
-        let measure = move |sizes: &Mix, load: &Load| known.measure(sizes, load, &|| true);
+        let measure = move |load: &Load| known.measure(load, &|| true);
         Ok(Job::new(offer, 1e6, Environment::default(), &[format!("x={x}")], measure))
     }
 

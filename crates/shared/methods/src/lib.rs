@@ -15,7 +15,7 @@
 //! let mut testbed = Known::quiet(700e3);
 //! let mut search = Search::new(vec![Goal::NDR], 1e3, 1e6);
 //! while let Some(offered_pps) = search.next() {
-//!     let load = Load { offered_pps, size: Size::MIN, warmup_ms: 0, duration_ms: 1000, seed: 1 };
+//!     let load = Load::of(offered_pps, Size::MIN);
 //!     search.add(offered_pps, testbed.trial(&load).unwrap());
 //! }
 //! let lower_pps = search.found(&Goal::NDR).lower_pps.unwrap();
@@ -53,8 +53,8 @@ pub use error::{Error, refuse_twice};
 pub use finished::Finished;
 pub use kind::{Kind, WARMUP_MS};
 pub use observer::{Observer, in_words};
-pub use points::{Points, mix, of_frames, use_sizes};
+pub use points::{Points, mix, of_frames};
 pub use runner::{Pattern, Runner, Subject};
 pub use series::{NamedTestbed, Sweep, sweep};
 pub use standing::StandingQueue;
-pub use trial::{AFTERWARDS_MS, AllowedLoad, Latency, Load, Testbed, TrialError};
+pub use trial::{AFTERWARDS_MS, AllowedLoad, Latency, Load, Testbed, TrialError, only_size};

@@ -57,7 +57,7 @@ impl Range {
     /// [`Error::Input`].
     pub(crate) fn check(&self, runner: &mut Runner<'_>, all: &[Mix]) -> Result<(), Error> {
         all.iter().try_for_each(|sizes| {
-            let (line_pps, _) = runner.sizes(sizes)?;
+            let line_pps = runner.line_rate_pps(sizes)?;
             self.allowed(runner.allowed(), line_pps, sizes).map(drop)
         })
     }
@@ -81,7 +81,7 @@ pub fn search(
     goals: &[(&str, Goal)],
     range: &Range,
 ) -> Result<(Ndr, Result<(), Error>), Error> {
-    let (line_pps, _) = runner.sizes(sizes)?;
+    let line_pps = runner.line_rate_pps(sizes)?;
     let (min_pps, max_pps, allowed_by) = range.allowed(runner.allowed(), line_pps, sizes)?;
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
@@ -295,17 +295,17 @@ mod tests {
         fn longest_trial(&self) -> Option<Duration> {
             self.longest
         }
-        fn line_rate_pps(&self, _: Size) -> f64 {
-            1.4e6
+        fn line_rate_pps(&self, _: &Mix) -> Result<f64, TrialError> {
+            Ok(1.4e6)
         }
         fn trial_while(&mut self, load: &Load, _: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
-            assert!(self.allowed_pps.is_none_or(|pps| load.offered_pps <= pps), "not allowed");
-            let is_allowed = |longest: Duration| u128::from(load.duration_ms) <= longest.as_millis();
-            assert!(self.longest.is_none_or(is_allowed), "{} ms are not allowed", load.duration_ms);
-            let seconds = f64::from(load.duration_ms) / 1e3;
+            let (offered_pps, seconds) = (load.rate.pps_of(1.4e6), load.seconds());
+            assert!(self.allowed_pps.is_none_or(|pps| offered_pps <= pps), "not allowed");
+            let is_allowed = |longest: Duration| load.duration <= longest;
+            assert!(self.longest.is_none_or(is_allowed), "{seconds} s are not allowed");
             let of = |pps: f64| (pps * seconds) as u64;
-            let (due, sent) = (of(load.offered_pps), of(load.offered_pps.min(2e5)));
-            let trial = Trial::new(load.offered_pps, seconds, [sent, due - sent, sent], Ledger::default());
+            let (due, sent) = (of(offered_pps), of(offered_pps.min(2e5)));
+            let trial = Trial::new(offered_pps, seconds, [sent, due - sent, sent], Ledger::default());
             Ok(trial.unwrap())
         }
     }

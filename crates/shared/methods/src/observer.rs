@@ -1,7 +1,8 @@
 //! Observers of measurements.
 
+use crate::trial::Load;
 use kpps_documents::Trial;
-use kpps_frames::Mix;
+use kpps_frames::rate::Rate;
 
 /// Is notified of the progress of a measurement, from any thread.
 pub trait Observer: Sync {
@@ -29,8 +30,11 @@ pub trait Observer: Sync {
 /// Ignores all notifications.
 impl Observer for () {}
 
-/// A trial in words.
-pub fn in_words(sizes: &Mix, offered_pps: Option<f64>, seconds: f64) -> String {
-    let load = offered_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
-    format!("{sizes} B: {load} for {seconds} s")
+/// The load of a trial in words.
+pub fn in_words(load: &Load) -> String {
+    let rate = match load.rate {
+        Rate::Pps(pps) => format!("{:.1} kpps", pps / 1e3),
+        Rate::Max => "the highest load".into(),
+    };
+    format!("{} B: {rate} for {} s", load.sizes, load.seconds())
 }

@@ -1,8 +1,9 @@
 //! Points of curves and grids: a testbed that is measured at many sizes and loads.
 
 use crate::trial::{AllowedLoad, Load, Testbed, TrialError};
+use crate::units;
 use kpps_documents::{Environment, Trial};
-use kpps_frames::{Mix, Size};
+use kpps_frames::Mix;
 
 /// A testbed for many points.
 pub struct Points {
@@ -24,8 +25,8 @@ impl Points {
     ///
     /// # Errors
     /// [`TrialError::Load`] if the testbed cannot send these sizes.
-    pub fn line_rate_pps(&mut self, sizes: &Mix) -> Result<f64, TrialError> {
-        Ok(use_sizes(&mut *self.testbed, sizes)?.0)
+    pub fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        self.testbed.line_rate_pps(sizes)
     }
 
     /// The loads that later trials will have, in frames per second.
@@ -33,36 +34,19 @@ impl Points {
         self.testbed.expect(loads_pps);
     }
 
-    /// One trial with frames of these sizes.
+    /// One trial.
     ///
     /// # Errors
     /// Errors of a trial.
-    pub fn measure(
-        &mut self,
-        sizes: &Mix,
-        load: &Load,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Trial, TrialError> {
-        let (_, size) = use_sizes(&mut *self.testbed, sizes)?;
-        let load = Load { size, ..*load };
-        let trial = self.testbed.trial_while(&load, go_on)?;
-        Ok(trial.rounded())
+    pub fn measure(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
+        Ok(self.testbed.trial_while(load, go_on)?.rounded())
     }
 }
 
-/// Makes a testbed send frames of these sizes. Returns the highest load in frames per second that its wire
-/// carries, and the size that a [`Load`] must name.
-///
-/// # Errors
-/// [`TrialError::Load`] if the testbed cannot send these sizes.
-pub fn use_sizes(testbed: &mut dyn Testbed, sizes: &Mix) -> Result<(f64, Size), TrialError> {
-    testbed.use_mix(sizes.only().is_none().then_some(sizes))?;
-    let size = sizes.only().unwrap_or(Size::MIN);
-    Ok((testbed.line_rate_pps(size), size))
-}
-
 /// The environment with the fields that depend on frame sizes and load.
-pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_pps: f64) -> Environment {
+pub fn of_frames(environment: Environment, load: &Load, line_rate_pps: f64) -> Environment {
+    let sizes = &load.sizes;
+    let warmup_ms = units::millis(load.warmup);
     let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
     // Real ports and guests draw nothing from a seed.
     let draws = ["sim", "known"].contains(&environment.testbed.as_str());
@@ -71,8 +55,8 @@ pub fn of_frames(environment: Environment, sizes: &Mix, load: &Load, line_rate_p
         size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
         frame_bytes_with_fcs: bytes_with_fcs,
         line_rate_pps: line_rate_pps * if environment.bidirectional { 2.0 } else { 1.0 },
-        duration_ms: load.duration_ms.into(),
-        warmup_ms: (draws || load.warmup_ms > 0).then_some(load.warmup_ms.into()),
+        duration_ms: units::millis(load.duration).into(),
+        warmup_ms: (draws || warmup_ms > 0).then_some(warmup_ms.into()),
         seed: draws.then_some(load.seed),
         ..environment
     }

@@ -3,15 +3,15 @@
 use crate::error::Error;
 use crate::kind::WARMUP_MS;
 use crate::observer::{Observer, in_words};
-use crate::points::use_sizes;
 use crate::resume::{Resume, measured};
 use crate::trial::{AllowedLoad, Load, Testbed};
+use crate::units;
 use kpps_documents::Trial;
-use kpps_frames::{Mix, Size};
+use kpps_frames::Mix;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The load of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,13 +82,12 @@ impl<'r> Runner<'r> {
         self.resume.map_or(Ok(()), Resume::close)
     }
 
-    /// Makes the testbed send frames of these sizes. Returns the highest load in frames per second that its
-    /// wire carries, and the size that a [`Load`] must name.
+    /// The highest load in frames per second that the wire carries of these sizes, in each direction.
     ///
     /// # Errors
     /// [`Error::Input`] if the testbed cannot send these sizes.
-    pub fn sizes(&mut self, sizes: &Mix) -> Result<(f64, Size), Error> {
-        Ok(use_sizes(&mut *self.testbed, sizes)?)
+    pub fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, Error> {
+        Ok(self.testbed.line_rate_pps(sizes)?)
     }
 
     /// The highest load that operators allow in each direction, if they limit it.
@@ -127,24 +126,22 @@ impl<'r> Runner<'r> {
     }
 
     fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
-        let (_, size) = self.sizes(sizes)?;
-        let load = |offered_pps: f64, seconds: f64| Load {
-            offered_pps,
-            size,
-            warmup_ms: WARMUP_MS,
-            duration_ms: (seconds * 1e3).round() as u32,
-            seed: self.subject.seed,
+        let load = |offered_pps: f64, seconds: f64| {
+            let duration = units::seconds(seconds).map_err(Error::Input)?;
+            let load = Load::of(offered_pps, sizes.clone()).lasting_ms(WARMUP_MS, 0);
+            Ok::<_, Error>(Load { duration, ..load.with_seed(self.subject.seed) })
         };
         let (load, words) = match pattern {
-            Pattern::Rate(pps, seconds) => (load(pps, seconds), String::new()),
-            Pattern::Burst(pps, frames) => (load(pps, frames as f64 / pps), format!(", a burst of {frames}")),
-            Pattern::Recovery(pps, then_pps, seconds) => {
-                (load(pps, seconds), format!(", then {:.1} kpps", then_pps / 1e3))
+            Pattern::Rate(pps, seconds) => (load(pps, seconds)?, String::new()),
+            Pattern::Burst(pps, frames) => {
+                (load(pps, frames as f64 / pps)?, format!(", a burst of {frames}"))
             }
-            Pattern::Reset(pps, seconds) => (load(pps, seconds), ", with a reset".into()),
+            Pattern::Recovery(pps, then_pps, seconds) => {
+                (load(pps, seconds)?, format!(", then {:.1} kpps", then_pps / 1e3))
+            }
+            Pattern::Reset(pps, seconds) => (load(pps, seconds)?, ", with a reset".into()),
         };
-        let (pps, seconds) = (load.offered_pps, f64::from(load.duration_ms) / 1e3);
-        self.observer.begins(&(in_words(sizes, Some(pps), seconds) + &*words), Some(pps));
+        self.observer.begins(&(in_words(&load) + &*words), load.rate.pps());
         let mut recovery_s = None;
         let trial = match pattern {
             Pattern::Rate(..) => self.testbed.trial_while(&load, self.go_on)?,
@@ -173,7 +170,7 @@ fn reset(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Trial, Error> {
     let begin = Instant::now();
-    let half = Duration::from_millis(load.duration_ms.into()) / 2;
+    let half = load.duration / 2;
     let running: RefCell<Option<std::io::Result<Child>>> = RefCell::default();
     let go_on = || {
         if begin.elapsed() >= half {

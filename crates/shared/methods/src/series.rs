@@ -7,7 +7,6 @@ use crate::points::Points;
 use crate::resume::{Resume, measured};
 use crate::trial::Load;
 use kpps_documents::{Environment, Series};
-use kpps_frames::Mix;
 use std::collections::BTreeMap;
 
 /// A testbed with the name of its series.
@@ -20,9 +19,7 @@ pub struct NamedTestbed {
 
 /// The common settings of the curves of several testbeds.
 pub struct Sweep<'s> {
-    /// Sizes of the frames.
-    pub sizes: &'s Mix,
-    /// Each trial, without its offered load.
+    /// Each trial, but for its rate.
     pub load: Load,
     /// The offered loads in frames per second.
     pub loads: &'s [f64],
@@ -57,16 +54,14 @@ pub fn sweep(
         };
         let mut trial = |load: &Load| {
             if sweep.in_real_time {
-                let seconds = f64::from(load.duration_ms) / 1e3;
-                let words = in_words(sweep.sizes, Some(load.offered_pps), seconds);
-                observer.begins(&words, Some(load.offered_pps));
+                observer.begins(&in_words(load), load.rate.pps());
             }
-            Ok::<_, Error>(points.measure(sweep.sizes, load, go_on)?)
+            Ok::<_, Error>(points.measure(load, go_on)?)
         };
-        let bytes = sweep.sizes.mean_bytes_with_fcs() as u32;
+        let bytes = sweep.load.sizes.mean_bytes_with_fcs() as u32;
         let cells = names.iter().map(|name| (name.as_str(), bytes));
         for at in resume.as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells)) {
-            let load = Load { offered_pps: sweep.loads[at], ..sweep.load };
+            let load = sweep.load.at(sweep.loads[at]);
             if let Err(error) = measured(resume, &names[at], None, observer, || trial(&load)) {
                 return (all, Err(error));
             }

@@ -1,35 +1,68 @@
 //! One trial: a load for a time, and the fate of every frame.
 
-use crate::units::Rate;
+use crate::units;
 use hdrhistogram::Histogram;
 use kpps_documents::Trial;
 use kpps_documents::detail::LatencyRange;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size};
 use std::time::Duration;
 
 /// How long frames of the measured time may still arrive after it, in ms.
 pub const AFTERWARDS_MS: u32 = 20;
 
-/// The load of a trial.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The load of a trial, on any testbed.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Frames per second, open loop at a constant rate.
-    pub offered_pps: f64,
-    /// Size of the frames.
-    pub size: Size,
-    /// The warm-up: time under load before the measured time, in ms.
-    pub warmup_ms: u32,
-    /// The measured time, in ms.
-    pub duration_ms: u32,
+    /// The rate; in the simulator and on a known rate [`Rate::Max`] is the line rate.
+    pub rate: Rate,
+    /// The sizes of the frames.
+    pub sizes: Mix,
+    /// The warm-up: time under load before the measured time.
+    pub warmup: Duration,
+    /// The measured time.
+    pub duration: Duration,
     /// The seed of everything random.
     pub seed: u64,
 }
 
 impl Load {
-    /// A load on a wire with this line rate, for these times in ms: the warm-up and the measurement.
-    pub fn of(rate: Rate, line_pps: f64, size: Size, times_ms: (u32, u32), seed: u64) -> Self {
-        let offered_pps = rate.pps(line_pps, size.bytes_with_fcs().into());
-        Self { offered_pps, size, warmup_ms: times_ms.0, duration_ms: times_ms.1, seed }
+    /// Frames of these sizes at a constant rate in frames per second, for a second without a warm-up.
+    pub fn of(pps: f64, sizes: impl Into<Mix>) -> Self {
+        let (warmup, duration) = (Duration::ZERO, Duration::from_secs(1));
+        Self { rate: Rate::Pps(pps), sizes: sizes.into(), warmup, duration, seed: 1 }
+    }
+
+    /// The same load with these times in ms.
+    #[must_use]
+    pub fn lasting_ms(self, warmup_ms: u32, duration_ms: u32) -> Self {
+        let [warmup, duration] = [warmup_ms, duration_ms].map(|ms| Duration::from_millis(ms.into()));
+        Self { warmup, duration, ..self }
+    }
+
+    /// The same load with this seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The same load at this rate in frames per second.
+    #[must_use]
+    pub fn at(&self, pps: f64) -> Self {
+        Self { rate: Rate::Pps(pps), ..self.clone() }
+    }
+
+    /// The measured time in s.
+    pub fn seconds(&self) -> f64 {
+        self.duration.as_secs_f64()
+    }
+
+    /// The size of all frames.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] for a mix: the refusal of a testbed whose frames are all of one size.
+    pub fn size(&self) -> Result<Size, TrialError> {
+        only_size(&self.sizes)
     }
 
     /// Refuses a rate at which no frame is sent in this load's time.
@@ -37,12 +70,22 @@ impl Load {
     /// # Errors
     /// The first of them, in one line.
     pub fn check(&self, rates_pps: &[f64]) -> Result<(), String> {
-        let millis = self.duration_ms;
-        match rates_pps.iter().find(|pps| *pps * f64::from(millis) < 1e3) {
+        let millis = units::millis(self.duration);
+        match rates_pps.iter().find(|pps| *pps * self.seconds() < 1.0) {
             Some(pps) => Err(format!("a load of {pps} pps sends no frame in {millis} ms: measure longer")),
             None => Ok(()),
         }
     }
+}
+
+/// The size of all frames of a mix.
+///
+/// # Errors
+/// [`TrialError::Load`] if there are several: the refusal of a testbed whose frames are all of one size.
+pub fn only_size(sizes: &Mix) -> Result<Size, TrialError> {
+    sizes.only().ok_or_else(|| {
+        TrialError::Load(format!("{sizes}: this testbed sends frames of one size only; two ports send mixes"))
+    })
 }
 
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
@@ -150,10 +193,9 @@ pub enum TrialError {
 impl TrialError {
     /// No frame was due in the measured time: there is neither a rate nor a loss.
     pub fn nothing_due(load: &Load) -> Self {
-        let Load { offered_pps, duration_ms, .. } = load;
-        Self::Load(format!(
-            "a load of {offered_pps} pps sends no frame in {duration_ms} ms: give a longer duration or a higher load"
-        ))
+        let rate = load.rate.pps().map(|pps| format!(" of {pps} pps")).unwrap_or_default();
+        let ms = units::millis(load.duration);
+        Self::Load(format!("a load{rate} sends no frame in {ms} ms: give a longer duration or a higher load"))
     }
 }
 
@@ -166,20 +208,11 @@ impl TrialError {
 /// of the warm-up to the last one sent, so that each frame is counted from its start. A quantity that a
 /// testbed cannot observe is `None`.
 pub trait Testbed {
-    /// The highest load in frames per second that its wire carries.
-    fn line_rate_pps(&self, size: Size) -> f64;
-    /// From now on frames are of these sizes, whatever a load asks for; or of its size again.
+    /// The highest load in frames per second that its wire carries of these sizes, in each direction.
     ///
     /// # Errors
-    /// [`TrialError::Load`] from a testbed whose frames are all of one size.
-    fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
-        match mix {
-            None => Ok(()),
-            Some(mix) => Err(TrialError::Load(format!(
-                "{mix}: this testbed sends frames of one size only; two ports send mixes"
-            ))),
-        }
-    }
+    /// [`TrialError::Load`] for a mix, from a testbed whose frames are all of one size.
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError>;
     /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
     fn allowed(&self) -> Option<AllowedLoad> {
         None

@@ -70,9 +70,10 @@ pub struct Measured {
 }
 
 /// A measured point that gives a CPU time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Point {
     load: Load,
+    offered_pps: f64,
     /// CPU time for a delivered frame in ns.
     cpu_ns: f64,
     /// Time from one delivered frame to the next in ns.
@@ -141,9 +142,10 @@ impl Measured {
         let points: Vec<_> = (series.points.iter())
             .filter(|point| point.offered_pps <= most_pps)
             .filter_map(|point| {
-                let load = Load { offered_pps: point.offered_pps, size, warmup_ms, duration_ms, seed: 1 };
+                let load = Load::of(point.offered_pps, size).lasting_ms(warmup_ms, duration_ms);
                 Some(Point {
                     load,
+                    offered_pps: point.offered_pps,
                     cpu_ns: cpu_ns(point)?,
                     apart_ns: 1e9 / point.delivered_pps,
                     observed: point.cpu_busy.is_some(),
@@ -363,7 +365,7 @@ pub fn calibrate(
 ) -> Result<HostCalibration, CalibrateError> {
     let free = free(measured)?;
     let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
-    let points = measured.iter().flat_map(|it| it.points.iter().copied()).collect();
+    let points = measured.iter().flat_map(|it| it.points.iter().cloned()).collect();
     let mut next = Unknowns { values: start.clone(), background: 0.0 };
     let mut best = (f64::INFINITY, 0, next.clone(), vec![false; free.len()]);
     let search = Search { measured, points, free, start };
@@ -399,7 +401,7 @@ pub fn calibrate(
             let simulated_ns = ns + background * point.apart_ns;
             CalibratedPoint {
                 curve,
-                offered_pps: point.load.offered_pps,
+                offered_pps: point.offered_pps,
                 measured_ns: point.cpu_ns,
                 simulated_ns,
                 error: simulated_ns / point.cpu_ns - 1.0,
@@ -493,13 +495,7 @@ mod tests {
             choice.change("driver.weight", &Setting::Whole(weight)).unwrap();
             let mut testbed = choice.testbed(choice.setup().unwrap());
             let point = |kpps: u32| {
-                let load = Load {
-                    offered_pps: f64::from(kpps) * 1e3,
-                    size: Size::MIN,
-                    warmup_ms: 20,
-                    duration_ms: 60,
-                    seed: 1,
-                };
+                let load = Load::of(f64::from(kpps) * 1e3, Size::MIN).lasting_ms(20, 60);
                 let trial = testbed.trial_while(&load, &|| true).unwrap();
                 let busy = trial.cpu_busy.map(|busy| (busy + background).min(1.0)).filter(|_| has_cpu);
                 Trial { cpu_busy: busy, ..trial }

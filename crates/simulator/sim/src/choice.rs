@@ -5,7 +5,7 @@ use crate::workload::forward::line_pps;
 use crate::{Activity, Forwarder, Forwarding, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
-use kpps_frames::{Mix, Size, rate};
+use kpps_frames::{Size, rate};
 use kpps_methods::grid::{Combinations, Job};
 use kpps_methods::units::Rate;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
@@ -277,15 +277,15 @@ impl Choice {
     /// A mix of sizes, and those of [`setup`](Self::setup).
     pub fn job<'j>(
         self,
-        (sizes, offered, load): (Mix, Rate, Load),
+        (offered, load): (Rate, Load),
         go_on: &'j dyn Fn() -> bool,
     ) -> Result<Job<'j>, String> {
-        let size = sizes.only().ok_or_else(|| format!("{sizes}: mixes are for two ports"))?;
+        let size = load.sizes.only().ok_or_else(|| format!("{}: mixes are for two ports", load.sizes))?;
         let setup = self.setup().map_err(|error| error.to_string())?;
         let environment = self.environment(std::slice::from_ref(&setup));
         let (line_pps, set) = (self.line_rate_pps(size), words(&self.set));
-        Ok(Job::new((sizes, offered, load), line_pps, environment, &set, move |sizes, load| {
-            Points::new(self.testbed(setup.clone())).measure(sizes, load, go_on)
+        Ok(Job::new((offered, load), line_pps, environment, &set, move |load| {
+            Points::new(self.testbed(setup.clone())).measure(load, go_on)
         }))
     }
 
@@ -314,7 +314,8 @@ impl Choice {
         Ok(Profiling {
             setup,
             app: self.app,
-            load: *load,
+            offered_pps: trial.offered_pps,
+            load: load.clone(),
             delivered_pps,
             frames,
             seconds,

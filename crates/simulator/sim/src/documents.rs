@@ -7,7 +7,7 @@ use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Set
 use kpps_documents::{Registers, known, rounded, simulation as report};
 use kpps_frames::Size;
 use kpps_host::bus::{Event, EventKind, Master, Transaction};
-use kpps_methods::Load;
+use kpps_methods::{Load, units};
 
 /// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
 /// drivers after an interruption.
@@ -81,11 +81,11 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report
         bus: setup.bus.clone(),
         host: setup.host.clone(),
         stack: setup.stack.clone(),
-        frame_bytes_with_fcs: what.load.size.bytes_with_fcs(),
+        frame_bytes_with_fcs: what.load.sizes.mean_bytes_with_fcs() as u32,
         flows: Some(what.flows),
         shared_lines: Some(what.shared_lines),
         seed: Some(what.load.seed),
-        duration_ms: what.load.duration_ms.into(),
+        duration_ms: units::millis(what.load.duration).into(),
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
         ..report::SimulatedEnvironment::default()
     };
@@ -130,6 +130,8 @@ pub struct Profiling {
     pub app: Option<Forwarder>,
     /// The load.
     pub load: Load,
+    /// Its rate in frames per second.
+    pub offered_pps: f64,
     /// Frames delivered per second.
     pub delivered_pps: f64,
     /// Frames that the driver took from its device; `None` if it does not say.
@@ -194,12 +196,12 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
             stack: setup.stack.clone(),
             driver: Some(setup.driver.clone()),
             app: outcome.app.map(|app| app.to_string()),
-            frame_bytes_with_fcs: load.size.bytes_with_fcs(),
-            duration_ms: load.duration_ms.into(),
+            frame_bytes_with_fcs: load.sizes.mean_bytes_with_fcs() as u32,
+            duration_ms: units::millis(load.duration).into(),
             profiles_hash: kpps_profiles::hash(&setup.own_profiles),
             ..report::SimulatedEnvironment::default()
         },
-        offered_pps: rounded(load.offered_pps),
+        offered_pps: rounded(outcome.offered_pps),
         delivered_pps: rounded(outcome.delivered_pps),
         cpu_busy: rounded(profile.total_ps() as f64 / outcome.seconds / 1e12),
         per_frame: outcome.counts().map(|(name, count)| (name.into(), count.and_then(known))).into(),

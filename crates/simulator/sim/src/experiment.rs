@@ -8,12 +8,20 @@ use crate::device::e1000::DriverReading;
 use crate::per_frame::PerFrame;
 use crate::simulation::Simulation;
 use kpps_documents::{Cpu, Ledger, Trial};
+use kpps_frames::rate::Rate;
 use kpps_host::cpu::{Counters, Profile, Usage};
 use kpps_host::{MS, Machine};
 use kpps_methods::{Latency, Load, TrialError};
+use std::time::Duration;
 
 /// How far a load may exceed the line rate, relative to it: rates are worked out in floating point.
 const ROUNDING: f64 = 1e-6;
+
+/// The rate of a load in frames per second, checked by [`check_load`].
+pub(crate) fn offered_pps(rate: Rate, most_pps: f64, wire: &str) -> Result<f64, TrialError> {
+    let offered_pps = rate.pps_of(most_pps);
+    check_load(offered_pps, most_pps, wire).map(|()| offered_pps)
+}
 
 /// Fails unless `offered_pps` is above 0 and at most `most_pps`, which is what `wire` carries.
 pub(crate) fn check_load(offered_pps: f64, most_pps: f64, wire: &str) -> Result<(), TrialError> {
@@ -52,6 +60,12 @@ impl Phases {
     /// The same for times in milliseconds: warm-up and measurement.
     pub fn of_ms(begin_ps: u64, (warmup_ms, duration_ms): (u32, u32)) -> Result<Self, TrialError> {
         Self::new(begin_ps, u64::from(warmup_ms) * MS, u64::from(duration_ms) * MS)
+    }
+
+    /// The same for the times of a load.
+    pub fn of(begin_ps: u64, load: &Load) -> Result<Self, TrialError> {
+        let ps = |time: Duration| u64::try_from(time.as_nanos() * 1000).unwrap_or(u64::MAX);
+        Self::new(begin_ps, ps(load.warmup), ps(load.duration))
     }
 
     /// The same times with `drain_ms` milliseconds after the measurement.
@@ -212,13 +226,14 @@ impl<R> Interval<R> {
     pub fn trial(
         &self,
         load: &Load,
+        offered_pps: f64,
         (sent, delivered, taken): (u64, u64, u64),
         latency: &Latency,
         ledger: Ledger,
     ) -> Result<Trial, TrialError> {
         let registers =
             [self.count(|s| s.counters.register_reads), self.count(|s| s.counters.register_writes)];
-        let trial = Trial::new(load.offered_pps, self.seconds(), [sent, 0, delivered], ledger)
+        let trial = Trial::new(offered_pps, self.seconds(), [sent, 0, delivered], ledger)
             .ok_or_else(|| TrialError::nothing_due(load))?
             .with_cpu(mean(&self.cpus()))
             .with_driver(taken, Some(self.count(|s| s.counters.interrupts)), Some(registers))
@@ -248,12 +263,13 @@ mod tests {
     fn a_load_is_above_nothing_and_at_most_what_the_wire_carries() {
         let line = 1e9 / 672.0;
         for offered in [1e-6, 1.0, line, line * (1.0 + 1e-7)] {
-            assert!(check_load(offered, line, "line rate").is_ok(), "{offered}");
+            assert_eq!(offered_pps(Rate::Pps(offered), line, "line rate").unwrap(), offered);
         }
         for offered in [0.0, -1.0, line * 1.001, f64::INFINITY, f64::NAN] {
-            let error = check_load(offered, line, "line rate").unwrap_err().to_string();
+            let error = offered_pps(Rate::Pps(offered), line, "line rate").unwrap_err().to_string();
             assert!(error.contains("at most line rate, 1488095 pps"), "{error}");
         }
+        assert_eq!(offered_pps(Rate::Max, line, "line rate").unwrap(), line);
     }
 
     #[test]
@@ -262,5 +278,7 @@ mod tests {
         let Phases { begin_ps, measure_ps, end_ps, drained_ps } = phases;
         assert_eq!([begin_ps, measure_ps, end_ps, drained_ps], [7, 7 + 2 * MS, 7 + 5 * MS, 7 + 9 * MS]);
         assert!(matches!(Phases::of_ms(0, (5, 0)), Err(TrialError::Load(_))));
+        let load = Load::of(1.0, kpps_frames::Size::MIN).lasting_ms(2, 3);
+        assert_eq!(Phases::of(7, &load).unwrap().draining(4), phases);
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! // The machine of Morris 2000 with the driver of this project, at 300 kpps.
 //! let mut testbed = Receiving::new(Setup::named("morris2000", None, "kpps").unwrap());
-//! let load = Load { offered_pps: 300e3, size: Size::MIN, warmup_ms: 1, duration_ms: 2, seed: 1 };
+//! let load = Load::of(300e3, Size::MIN).lasting_ms(1, 2);
 //! let trial = testbed.trial(&load).unwrap();
 //! assert_eq!(trial.delivered, trial.sent);
 //! ```

@@ -19,6 +19,12 @@ pub struct Mix {
     parts: Vec<(Size, u32)>,
 }
 
+impl From<Size> for Mix {
+    fn from(size: Size) -> Self {
+        Self::fixed(size)
+    }
+}
+
 impl Mix {
     /// All frames of one size. Its name is the size *with* FCS, as testers use it ("64").
     pub fn fixed(size: Size) -> Self {

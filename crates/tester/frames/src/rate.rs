@@ -1,4 +1,4 @@
-//! Line-rate arithmetic (terms of RFC 2544 and RFC 1242): the time of a frame on the wire, frames per second,
+//! Rates of frames, and line-rate arithmetic (terms of RFC 2544 and RFC 1242): the time of a frame on the wire, frames per second,
 //! and bit rates.
 //!
 //! *L2* rates count frames with FCS. *L1* rates also count preamble and gap, so the L1 rate at line rate is
@@ -12,6 +12,30 @@ pub const ETHERNET: u64 = 10_000_000;
 pub const FAST_ETHERNET: u64 = 100_000_000;
 /// Gigabit Ethernet, in bit/s.
 pub const GIGABIT: u64 = 1_000_000_000;
+
+/// The rate at which frames are offered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Frames per second, each at its own time whatever happened to earlier ones (an open loop).
+    Pps(f64),
+    /// As many as the port takes.
+    Max,
+}
+
+impl Rate {
+    /// Frames per second; `None` for as many as the port takes.
+    pub const fn pps(self) -> Option<f64> {
+        match self {
+            Self::Pps(pps) => Some(pps),
+            Self::Max => None,
+        }
+    }
+
+    /// Frames per second where a port takes `most_pps`.
+    pub fn pps_of(self, most_pps: f64) -> f64 {
+        self.pps().unwrap_or(most_pps)
+    }
+}
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 

@@ -18,8 +18,8 @@ use crate::lab::{
     Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer, program,
 };
 use kpps_documents::{Environment, Ledger, Registers, Trial};
-use kpps_frames::{Size, rate};
-use kpps_methods::{Load, Testbed, TrialError};
+use kpps_frames::{Mix, Size, rate};
+use kpps_methods::{Load, Testbed, TrialError, only_size};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -276,15 +276,19 @@ impl GuestTestbed {
     }
 
     fn measure(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial> {
-        if load.size > Size::MAX_STANDARD {
+        let refused = |error: TrialError| Error::Input(error.to_string());
+        let size = load.size().map_err(refused)?;
+        let most_pps = self.line_rate_pps(&load.sizes).map_err(refused)?;
+        if size > Size::MAX_STANDARD {
             let longest = Size::MAX_STANDARD.bytes_with_fcs();
-            let asked = load.size.bytes_with_fcs();
+            let asked = size.bytes_with_fcs();
             return Err(Error::Input(format!(
                 "frames of {asked} B: the guests' cards take at most {longest} B"
             )));
         }
-        let rate = Rate::Pps(load.offered_pps);
-        let source = self.source(load.offered_pps);
+        let offered_pps = load.rate.pps_of(most_pps);
+        let rate = Rate::Pps(offered_pps);
+        let source = self.source(offered_pps);
         let may_stay = source.is_none() || source == self.shared;
         if !may_stay || self.up.as_ref().is_none_or(|(guest, _)| guest.paced() != source) {
             self.up = None;
@@ -294,7 +298,7 @@ impl GuestTestbed {
         let running = running.as_ref();
         let begin = Observation::take(guest, running, &Feed::None)?;
         let dropped = running.drops(guest)?;
-        let feed = Feed::start(guest, rate, workload::frame(self.spec.work, load.size)?)?;
+        let feed = Feed::start(guest, rate, workload::frame(self.spec.work, size)?)?;
         let window = watch(guest, self.spec.model, running, &feed, load, go_on);
         let fed = feed.stop(guest)?;
         guest.wait(AFTERWARDS)?;
@@ -344,7 +348,7 @@ impl GuestTestbed {
         let cpu = to.snapshot.cpu_since(&from.snapshot, exact);
         // The two observations are not of the same instant: a few frames of before may be counted.
         let counts = [sent, shortfall, delivered.min(sent)];
-        let trial = Trial::new(load.offered_pps, seconds, counts, ledger)
+        let trial = Trial::new(offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
             .with_driver(taken, Some(to.snapshot.interrupts - from.snapshot.interrupts), None);
         let registers_per_packet = registers.map(|(read, write)| Registers { read, write });
@@ -389,8 +393,8 @@ fn watch(
     load: &Load,
     go_on: &dyn Fn() -> bool,
 ) -> Result<(Observation, Observation, Option<RegisterRates>)> {
-    let warmup = WARMUP.max(Duration::from_millis(load.warmup_ms.into()));
-    let duration = Duration::from_millis(load.duration_ms.into());
+    let warmup = WARMUP.max(load.warmup);
+    let duration = load.duration;
     let wait = |guest: &mut Guest, time: Duration| {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -436,8 +440,8 @@ fn quiesced(guest: &mut Guest, running: &dyn Running) -> Result<Observation> {
 
 impl Testbed for GuestTestbed {
     /// That of a real gigabit wire. QEMU's has no limit.
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        rate::line_rate_pps(rate::GIGABIT, size)
+    fn line_rate_pps(&self, sizes: &Mix) -> std::result::Result<f64, TrialError> {
+        Ok(rate::line_rate_pps(rate::GIGABIT, only_size(sizes)?))
     }
 
     fn expect(&mut self, loads_pps: &[f64]) {

@@ -147,7 +147,7 @@ impl Ports {
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),
             environment,
-            testbed: Box::new(kpps_tester::PortsTestbed { tester, drain, bidirectional, mix: None }),
+            testbed: Box::new(kpps_tester::PortsTestbed { tester, drain, bidirectional }),
         })
     }
 

@@ -11,9 +11,9 @@ use crate::testbed::{Target, Testbed, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::detail::DetailedTrial;
-use kpps_frames::Mix;
+use kpps_frames::{Mix, rate};
 use kpps_methods::units::{self, Rate};
-use kpps_methods::{detailed, in_words, use_sizes};
+use kpps_methods::{Load, detailed, in_words};
 use kpps_ports::port::run::Shape;
 use kpps_rendering::live::Progress;
 use kpps_tester::live::Trials;
@@ -155,7 +155,9 @@ fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) ->
     }
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
     tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
-    progress.begins(in_words(&offer.sizes, offered_pps, offer.duration.as_secs_f64()), offered_pps);
+    let load = Load { duration: offer.duration, ..Load::of(0.0, offer.sizes.clone()) };
+    let load = Load { rate: offered_pps.map_or(rate::Rate::Max, rate::Rate::Pps), ..load };
+    progress.begins(in_words(&load), offered_pps);
     let outcome = undisturbed(&mut tester, &offer, &|| session.goes_on())?;
     drop(view);
     let capture = capture.map(|file| {
@@ -183,23 +185,21 @@ fn without_ports(plan: &Plan, session: &Session) -> Result<(), Failure> {
     let name = target.name().join(",");
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
     let sizes = target.sizes(plan.size.as_ref());
-    let (line_pps, _) = use_sizes(&mut *testbed, &sizes)?;
+    let line_pps = testbed.line_rate_pps(&sizes)?;
     let requested_pps =
         plan.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
     // The highest load is the line rate.
     let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
-    let load = target.load(&sizes, offered_pps, Some(plan.duration.unwrap_or(usual)));
+    let load = target.load(rate::Rate::Pps(offered_pps), sizes, Some(plan.duration.unwrap_or(usual)));
     let files = plan.outputs.open(session, "trial")?;
     session.watch();
-    let duration_s = f64::from(load.duration_ms) / 1e3;
     let progress = Progress::of(format!("kpps trial: {name}"));
     let view = target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
-    progress.begins(in_words(&sizes, Some(load.offered_pps), duration_s), Some(load.offered_pps));
+    progress.begins(in_words(&load), Some(offered_pps));
     let trial = testbed.trial_while(&load, &|| session.goes_on())?;
     drop(view);
-    let document =
-        DetailedTrial { testbed: vec![name], environment, ..detailed(&sizes, &load, line_pps, trial) };
+    let document = DetailedTrial { testbed: vec![name], environment, ..detailed(&load, line_pps, trial) };
     publish(plan, &document.rounded(), files, session)
 }
 

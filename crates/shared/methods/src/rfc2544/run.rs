@@ -124,7 +124,7 @@ pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), 
     for sizes in &plan.sizes {
         let mut found = SizeTests {
             frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
-            max_pps: tenths(runner.sizes(sizes)?.0),
+            max_pps: tenths(runner.line_rate_pps(sizes)?),
             ..SizeTests::default()
         };
         let mut at = AtSize { plan, runner: &mut *runner, sizes, found: &mut found };
@@ -197,7 +197,8 @@ impl AtSize<'_, '_> {
         let throughput = search.lower_pps("throughput");
         // The published load is rounded, and may be more than the wire carries. Above the tester's limit
         // nothing of the device under test can be measured.
-        let max_pps = search.ceiling_pps.unwrap_or(search.max_pps).min(self.runner.sizes(self.sizes)?.0);
+        let max_pps =
+            search.ceiling_pps.unwrap_or(search.max_pps).min(self.runner.line_rate_pps(self.sizes)?);
         let met_at_most = search.goals.iter().all(|goal| goal.done && goal.upper_pps.is_none());
         self.found.max_pps = search.max_pps;
         self.found.throughput = Some(search);

@@ -1,8 +1,8 @@
 //! A system with a known rate, to test searches on.
 
-use crate::trial::{Load, Testbed, TrialError};
+use crate::trial::{Load, Testbed, TrialError, only_size};
 use kpps_documents::{Ledger, Trial};
-use kpps_frames::{Size, rate};
+use kpps_frames::{Mix, rate};
 
 /// Share of seconds that lose frames whatever the load.
 const NOISY_SECONDS: f64 = 0.05;
@@ -58,23 +58,23 @@ impl Known {
         if !go_on() {
             return Err(TrialError::Interrupted);
         }
-        let sent = (load.offered_pps * seconds).round() as u64;
+        let pps = load.rate.pps_of(self.line_rate_pps(&load.sizes)?);
+        let sent = (pps * seconds).round() as u64;
         let carried = sent.min((self.pps * seconds).round() as u64);
         let delivered = carried.saturating_sub(self.disturbed(seconds));
         let dropped = [("overload".to_owned(), sent - carried), ("noise".to_owned(), carried - delivered)];
         let ledger = Ledger { sent, delivered, dropped: dropped.into(), ..Ledger::default() };
-        Trial::new(load.offered_pps, seconds, [sent, 0, delivered], ledger)
-            .ok_or_else(|| TrialError::nothing_due(load))
+        Trial::new(pps, seconds, [sent, 0, delivered], ledger).ok_or_else(|| TrialError::nothing_due(load))
     }
 }
 
 impl Testbed for Known {
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        rate::line_rate_pps(rate::GIGABIT, size)
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        Ok(rate::line_rate_pps(rate::GIGABIT, only_size(sizes)?))
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
-        self.offer(load, f64::from(load.duration_ms) / 1000.0, go_on)
+        self.offer(load, load.seconds(), go_on)
     }
 
     /// It has no buffer: frames above the rate are lost.
@@ -84,6 +84,7 @@ impl Testbed for Known {
         frames: u64,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
-        self.offer(load, frames as f64 / load.offered_pps, go_on)
+        let pps = load.rate.pps_of(self.line_rate_pps(&load.sizes)?);
+        self.offer(load, frames as f64 / pps, go_on)
     }
 }

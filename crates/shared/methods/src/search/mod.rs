@@ -340,7 +340,7 @@ mod tests {
 
     fn measure_for(system: &mut Known, offered_pps: f64, seconds: f64) -> Trial {
         let duration_ms = (seconds * 1e3) as u32;
-        let load = Load { offered_pps, size: Size::MIN, warmup_ms: 0, duration_ms, seed: 0 };
+        let load = Load::of(offered_pps, Size::MIN).lasting_ms(0, duration_ms).with_seed(0);
         system.trial(&load).unwrap()
     }
 

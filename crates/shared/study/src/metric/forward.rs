@@ -65,12 +65,8 @@ impl Of {
         };
         let loads = |size| {
             let line_pps = if self.one_way { line_pps(size) / 2.0 } else { line_pps(size) };
-            self.offered.pps(line_pps).into_iter().map(move |offered_pps| Load {
-                offered_pps: offered_pps.min(line_pps),
-                size,
-                warmup_ms: self.warmup_ms,
-                duration_ms: self.duration_ms,
-                seed: 1,
+            self.offered.pps(line_pps).into_iter().map(move |offered_pps| {
+                Load::of(offered_pps.min(line_pps), size).lasting_ms(self.warmup_ms, self.duration_ms)
             })
         };
         sizes.into_iter().flat_map(loads).collect()
@@ -102,8 +98,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             return Err("the trial does not say what bus and CPUs did".into());
         };
         Ok(vec![
-            ("size", Some(f64::from(load.size.bytes_with_fcs()))),
-            ("offered_pps", Some(load.offered_pps)),
+            ("size", Some(load.sizes.mean_bytes_with_fcs())),
+            ("offered_pps", load.rate.pps()),
             ("forwarded_pps", Some(bridged.pps())),
             ("sent_0", Some(there.sent as f64)),
             ("forwarded_0", Some(there.forwarded as f64)),
@@ -158,7 +154,7 @@ mod tests {
 
     #[test]
     fn one_way_offers_what_one_wire_carries() {
-        let offered = |text: &str| of(text).unwrap().loads()[0].offered_pps;
+        let offered = |text: &str| of(text).unwrap().loads()[0].rate.pps().unwrap();
         assert_eq!(offered("app = 'route'").round(), 2_976_190.0);
         assert_eq!(offered("app = 'route'\none_way = true").round(), 1_488_095.0);
         let error = of("app = 'fly'").err().unwrap().to_string();

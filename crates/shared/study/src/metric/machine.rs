@@ -6,7 +6,8 @@ use super::receive::Times;
 use super::setting::{Setting, configuration};
 use super::{Context, Values, per};
 use kpps_documents::Cpu;
-use kpps_methods::{Load, Testbed};
+use kpps_frames::rate;
+use kpps_methods::Load;
 use kpps_profiles::{Change, To};
 use kpps_sim::{Accounted, Profiled, Receiving, Setup};
 use serde::Deserialize;
@@ -127,8 +128,9 @@ impl Trials<'_> {
             testbed = testbed.computing();
         }
         let Times { warmup_ms, duration_ms } = self.of.times;
-        let load =
-            Load { offered_pps, size: self.of.setting.size(), warmup_ms, duration_ms, seed: self.of.seed };
+        let load = Load::of(offered_pps, self.of.setting.size())
+            .lasting_ms(warmup_ms, duration_ms)
+            .with_seed(self.of.seed);
         let profiled = testbed.profiled(&load, self.context.go_on).map_err(|error| error.to_string())?;
         let Profiled { trial, consumed, process, accounted, tail_writes_per_frame, .. } = profiled;
         let (Some(cpu), Some(interrupts)) = (trial.cpu, trial.interrupts()) else {
@@ -199,7 +201,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let own: Vec<Change> = drawn.iter().cloned().chain(own).collect();
     let setup = of.setting.setup_with(context, &own)?;
 
-    let mut loads = of.offered.pps(Receiving::new(setup.clone()).line_rate_pps(of.setting.size()));
+    let mut loads = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, of.setting.size()));
     let last_pps = loads.pop().ok_or("nothing is offered")?;
     let last = trials.take(&setup, last_pps, false)?;
     let capacity_pps = last.pps;

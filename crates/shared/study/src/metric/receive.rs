@@ -4,7 +4,8 @@ use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, ms};
 use kpps_documents::Trial;
-use kpps_methods::{Load, Testbed};
+use kpps_frames::rate;
+use kpps_methods::Load;
 use kpps_profiles::Change;
 use kpps_sim::{PerFrame, Profiled, Receiving, Setup};
 use serde::Deserialize;
@@ -47,10 +48,9 @@ fn profiled(
 ) -> Result<Vec<Profiled>, String> {
     let mut testbed = Receiving::new(setup.clone());
     let size = setting.size();
-    let line = testbed.line_rate_pps(size);
+    let line = rate::line_rate_pps(rate::GIGABIT, size);
     let trial = |offered_pps| {
-        let load =
-            Load { offered_pps, size, warmup_ms: times.warmup_ms, duration_ms: times.duration_ms, seed: 1 };
+        let load = Load::of(offered_pps, size).lasting_ms(times.warmup_ms, times.duration_ms);
         testbed.profiled(&load, context.go_on).map_err(|error| error.to_string())
     };
     offered.pps(line).into_iter().map(trial).collect()

@@ -62,9 +62,9 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let size = Size::with_fcs(of.size);
     let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), size);
     let [offered_pps] = of.offered.pps(line_pps)[..] else { return Err("'offered' is one load here".into()) };
-    let load = Load { offered_pps, size, warmup_ms: of.warmup_ms, duration_ms: of.duration_ms, seed: 1 };
+    let load = Load::of(offered_pps, size).lasting_ms(of.warmup_ms, of.duration_ms);
     let trial = |cpus| {
-        let what = Scaling { load, flows: of.flows, cpus, shared_lines: of.shared_lines };
+        let what = Scaling { load: load.clone(), flows: of.flows, cpus, shared_lines: of.shared_lines };
         scale(&setup, &what, context.go_on).map_err(|error| error.to_string())
     };
     let trials = of.cpus.list().into_iter().map(trial).collect::<Result<Vec<_>, _>>()?;

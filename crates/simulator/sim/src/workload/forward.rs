@@ -3,7 +3,7 @@
 
 use crate::app::{Forwarder, Forwards};
 use crate::device::e1000::E1000;
-use crate::experiment::{Phases, check_load};
+use crate::experiment::{Phases, offered_pps};
 use crate::ledger::{Places, remaining};
 use crate::per_frame::PerFrame;
 use crate::setup::{Setup, SetupError};
@@ -13,13 +13,13 @@ use crate::source::{ConstantRate, phase_ps, slot_ps};
 use crate::stack_params::StackParams;
 use kpps_datasheet::Chip;
 use kpps_documents::{Cpu, Ledger, Trial};
-use kpps_frames::{Size, rate};
+use kpps_frames::{Mix, Size, rate};
 use kpps_host::cpu::Profile;
 use kpps_host::stack::linux24::{Stall, Tally};
 use kpps_host::stack::{freebsd, linux22, linux24};
 use kpps_host::wire::{Receiver, Traffic};
 use kpps_host::{MS, Machine};
-use kpps_methods::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError};
+use kpps_methods::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError, only_size};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -302,10 +302,10 @@ impl Rig {
     }
 
     /// Puts the load on from `begin_ps` to `end_ps`.
-    fn load(&self, load: &Load, ways: u8, begin_ps: u64, end_ps: u64) {
-        let pps = load.offered_pps / f64::from(ways);
+    fn load(&self, offered_pps: f64, seed: u64, ways: u8, (begin_ps, end_ps): (u64, u64)) {
+        let pps = offered_pps / f64::from(ways);
         for (index, frames) in self.frames.iter().enumerate().take(ways.into()) {
-            let first_ps = begin_ps + phase_ps(load.seed + index as u64, (1e12 / pps) as u64);
+            let first_ps = begin_ps + phase_ps(seed + index as u64, (1e12 / pps) as u64);
             let sent = Rc::clone(&self.sent[index]);
             let source = ConstantRate::of_flows(frames.clone(), pps, first_ps, end_ps, sent);
             let source = source.in_stream(index as u16);
@@ -434,23 +434,26 @@ impl Forwarding {
         Ok(Conversation { left, ledger })
     }
 
-    fn check_load(&self, load: &Load) -> Result<(), TrialError> {
+    /// The rate of a load in frames per second, and the size of its frames.
+    fn offered(&self, load: &Load) -> Result<(f64, Size), TrialError> {
+        let (size, most_pps) = (load.size()?, self.line_rate_pps(&load.sizes)?);
         let wires = if self.ways == 1 { "line rate" } else { "two line rates" };
-        check_load(load.offered_pps, self.line_rate_pps(load.size), wires)?;
-        self.setup.check_size(load.size)
+        let pps = offered_pps(load.rate, most_pps, wires)?;
+        self.setup.check_size(size)?;
+        Ok((pps, size))
     }
 
     /// Forwards a load. The drivers' timers tick once, in the middle of the warm-up, so that throttling that
     /// follows the traffic is as this load makes it.
     pub fn forwarded(&self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Forwarded, TrialError> {
-        self.check_load(load)?;
-        let rig = Rig::build(self, load.size)?;
+        let (offered_pps, size) = self.offered(load)?;
+        let rig = Rig::build(self, size)?;
         let machine = rig.simulation.machine();
-        let begin_ps = machine.now_ps() + slot_ps(load.size);
-        let phases = Phases::of_ms(begin_ps, (load.warmup_ms, load.duration_ms))?.draining(AFTERWARDS_MS);
+        let begin_ps = machine.now_ps() + slot_ps(size);
+        let phases = Phases::of(begin_ps, load)?.draining(AFTERWARDS_MS);
         rig.ports.iter().for_each(|port| port.measure(phases.measure_ps, phases.end_ps));
         rig.stack.start_timers(machine, begin_ps + (phases.measure_ps - begin_ps) / 2);
-        rig.load(load, self.ways, begin_ps, phases.drained_ps);
+        rig.load(offered_pps, load.seed, self.ways, (begin_ps, phases.drained_ps));
 
         let interval = rig.simulation.measure(&phases, go_on, |_| rig.read())?;
         let wrong = rig.ports.iter().map(|port| port.wrong()).sum();
@@ -477,7 +480,7 @@ impl Forwarding {
             profile: interval.profile(),
             stalls: [0, 1].map(|port| rig.stack.stall(port)),
             trial: interval
-                .trial(load, (sent, delivered, taken), &latency, rig.ledger()?)?
+                .trial(load, offered_pps, (sent, delivered, taken), &latency, rig.ledger()?)?
                 .with_queue_growth(queue_growth),
         })
     }
@@ -489,16 +492,16 @@ impl Forwarding {
     /// `SUSPECT_MS` or more, stops end by themselves, many times within that time, and none will last for
     /// seconds. Otherwise the machine runs on until the limit is over, or the queue goes on.
     pub fn watchdogs(&self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Watchdogs, TrialError> {
-        self.check_load(load)?;
-        let rig = Rig::build(self, load.size)?;
+        let (offered_pps, size) = self.offered(load)?;
+        let rig = Rig::build(self, size)?;
         let limit_ps = match &self.setup.stack_params {
             StackParams::Linux24(linux24::Params { watchdog_ps, .. }) => *watchdog_ps,
             StackParams::Linux22(_) | StackParams::FreeBsd(_) => u64::MAX,
         };
         let machine = rig.simulation.machine();
-        let begin_ps = machine.now_ps() + slot_ps(load.size);
+        let begin_ps = machine.now_ps() + slot_ps(size);
         rig.stack.start_timers(machine, begin_ps + u64::from(WATCH_MS) * MS / 2);
-        rig.load(load, self.ways, begin_ps, u64::MAX);
+        rig.load(offered_pps, load.seed, self.ways, (begin_ps, u64::MAX));
         rig.simulation.run(begin_ps + u64::from(WATCH_MS) * MS, go_on)?;
         let stopped_ps = |stall: Stall| {
             if stall.stopped { machine.now_ps() - stall.last_sent_ps } else { 0 }
@@ -524,8 +527,8 @@ impl Testbed for Forwarding {
         true
     }
 
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        line_pps(size) * f64::from(self.ways) / 2.0
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        Ok(line_pps(only_size(sizes)?) * f64::from(self.ways) / 2.0)
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {

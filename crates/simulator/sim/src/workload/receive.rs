@@ -2,7 +2,7 @@
 //! Discard`.
 
 use crate::device::e1000::Frame;
-use crate::experiment::{Interval, Phases, Snapshot, check_load};
+use crate::experiment::{Interval, Phases, Snapshot, offered_pps};
 use crate::ledger::Places;
 use crate::per_frame::PerFrame;
 use crate::setup::Setup;
@@ -13,14 +13,14 @@ use crate::stack::{Running, Sink};
 use kpps_apps::{Counter, Discard, Push};
 use kpps_documents::{Ledger, Trial};
 use kpps_driver::service::Spent;
-use kpps_frames::{Size, rate};
+use kpps_frames::{Mix, rate};
 use kpps_host::cpu::{Function, Level, Profile};
 use kpps_host::platform::Buf;
 use kpps_host::stack::IntoBuffer;
 use kpps_host::stack::linux22::Tally;
 use kpps_host::wire::Count;
 use kpps_host::{MS, NS};
-use kpps_methods::{AFTERWARDS_MS, Load, Testbed, TrialError};
+use kpps_methods::{AFTERWARDS_MS, Load, Testbed, TrialError, only_size};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -127,15 +127,16 @@ impl Receiving {
 
     /// Offers a load, accounts for its frames, and says where the CPU's time went.
     pub fn profiled(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Profiled, TrialError> {
-        check_load(load.offered_pps, self.line_rate_pps(load.size), "line rate")?;
-        self.setup.check_size(load.size)?;
-        let frame = frame_to_card(load.size, 0)?;
-        let setup = self.setup.clone().for_frames(load.size);
+        let (size, most_pps) = (load.size()?, self.line_rate_pps(&load.sizes)?);
+        let offered_pps = offered_pps(load.rate, most_pps, "line rate")?;
+        self.setup.check_size(size)?;
+        let frame = frame_to_card(size, 0)?;
+        let setup = self.setup.clone().for_frames(size);
         let (simulation, device) = Simulation::with_one_card(&setup, 1, 0, Box::<Count>::default())?;
         let machine = simulation.machine();
         // One slot of silence, and the first frame begins.
-        let begin_ps = machine.now_ps() + slot_ps(load.size);
-        let phases = Phases::of_ms(begin_ps, (load.warmup_ms, load.duration_ms))?.draining(AFTERWARDS_MS);
+        let begin_ps = machine.now_ps() + slot_ps(size);
+        let phases = Phases::of(begin_ps, load)?.draining(AFTERWARDS_MS);
         let measured = Rc::new(RefCell::new(Measured::between(phases.measure_ps, phases.end_ps)));
         let sink = CountAndDiscard { chain: Counter::new(Discard), measured: Rc::clone(&measured) };
         // Neither element asks for a frame's checksum status.
@@ -149,9 +150,8 @@ impl Receiving {
             });
         }
         let sent = Rc::new(Cell::new(0));
-        let first_ps = begin_ps + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
-        let source =
-            ConstantRate::new(frame, load.offered_pps, first_ps, phases.drained_ps, Rc::clone(&sent));
+        let first_ps = begin_ps + phase_ps(load.seed, (1e12 / offered_pps) as u64);
+        let source = ConstantRate::new(frame, offered_pps, first_ps, phases.drained_ps, Rc::clone(&sent));
         machine.with_world(|world| world.set_traffic(0, Box::new(source)));
 
         let read = || Reading { sent: sent.get(), stack: stack.tally() };
@@ -169,7 +169,7 @@ impl Receiving {
             tail_writes_per_frame: interval
                 .per(taken, |s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
             trial: interval
-                .trial(load, (sent, measured.delivered, taken), &measured.latency, ledger)?
+                .trial(load, offered_pps, (sent, measured.delivered, taken), &measured.latency, ledger)?
                 .with_queue_growth(measured.queue_growth()),
         })
     }
@@ -180,8 +180,8 @@ impl Testbed for Receiving {
         true
     }
 
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        rate::line_rate_pps(rate::GIGABIT, size)
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        Ok(rate::line_rate_pps(rate::GIGABIT, only_size(sizes)?))
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {

@@ -7,7 +7,7 @@
 
 use crate::device::e1000::Frame;
 use crate::device::rate_limited_queue::{self, QueueDevice};
-use crate::experiment::{Phases, check_load};
+use crate::experiment::{Phases, offered_pps};
 use crate::ledger::{Places, remaining};
 use crate::per_frame::PerFrame;
 use crate::setup::RateLimitedSetup;
@@ -18,7 +18,7 @@ use crate::stack_params::StackParams;
 use kpps_card::rate_limited::Tally;
 use kpps_documents::{Cpu, Latency, Ledger};
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::rate;
+use kpps_frames::{Size, rate};
 use kpps_host::Machine;
 use kpps_host::cpu::{Function, Lock};
 use kpps_host::platform::Buf;
@@ -41,7 +41,7 @@ const FULL: f64 = 0.95;
 const ALL: f64 = 0.999;
 
 /// The load, and the number of CPUs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Scaling {
     /// The load, all flows together.
     pub load: Load,
@@ -172,13 +172,13 @@ pub fn stop(rows: &[Scaled]) -> Option<(usize, Limit)> {
 }
 
 /// A frame of each flow: from hosts of the network for benchmarks, each with its own ports.
-fn frames(what: &Scaling) -> Result<Vec<Vec<u8>>, TrialError> {
+fn frames(what: &Scaling, size: Size) -> Result<Vec<Vec<u8>>, TrialError> {
     let frame = |number: u16| {
         let Flow { mut from, mut to, .. } = Flow::default();
         from.0 = u32::from(from.0).wrapping_add(u32::from(number)).into();
         (from.1, to.1) = (from.1 ^ number.wrapping_mul(7), to.1.wrapping_add(number % 5));
         let flow = Flow { to_mac: CARD, from, to, ..Flow::default() };
-        udp_test(&flow, what.load.size).map_err(|e| TrialError::Load(e.to_string()))
+        udp_test(&flow, size).map_err(|e| TrialError::Load(e.to_string()))
     };
     (0..what.flows).map(frame).collect()
 }
@@ -302,27 +302,28 @@ pub fn scale(
     go_on: &dyn Fn() -> bool,
 ) -> Result<Scaled, TrialError> {
     let load = &what.load;
-    let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), load.size);
-    check_load(load.offered_pps, line_pps, "line rate")?;
-    if load.offered_pps * f64::from(load.duration_ms) < 1e3 {
+    let size = load.size()?;
+    let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), size);
+    let offered_pps = offered_pps(load.rate, line_pps, "line rate")?;
+    if offered_pps * load.seconds() < 1.0 {
         return Err(TrialError::nothing_due(load));
     }
     if what.flows == 0 {
         return Err(TrialError::Load("a load consists of one flow or more".into()));
     }
-    if usize::from(load.size.bytes_without_fcs()) > BUFFER_BYTES {
+    if usize::from(size.bytes_without_fcs()) > BUFFER_BYTES {
         return Err(TrialError::Load(format!("frames fit a buffer of {BUFFER_BYTES} bytes here")));
     }
-    let frames = frames(what)?;
+    let frames = frames(what, size)?;
     let measured = Rc::new(RefCell::new(Measured::default()));
     let rig = Rig::build(setup, what, &measured)?;
     let machine = rig.simulation.machine();
-    let begin_ps = machine.now_ps() + rate::slot_ps(setup.link_bits_per_s(), load.size);
-    let phases = Phases::of_ms(begin_ps, (load.warmup_ms, load.duration_ms))?.draining(DRAIN_MS);
+    let begin_ps = machine.now_ps() + rate::slot_ps(setup.link_bits_per_s(), size);
+    let phases = Phases::of(begin_ps, load)?.draining(DRAIN_MS);
     measured.replace(Measured::between(phases.measure_ps, phases.end_ps));
-    let first_ps = begin_ps + phase_ps(load.seed, (1e12 / load.offered_pps) as u64);
+    let first_ps = begin_ps + phase_ps(load.seed, (1e12 / offered_pps) as u64);
     let sent = Rc::clone(&rig.sent);
-    let source = ConstantRate::of_flows(frames, load.offered_pps, first_ps, phases.drained_ps, sent);
+    let source = ConstantRate::of_flows(frames, offered_pps, first_ps, phases.drained_ps, sent);
     machine.with_world(|world| world.set_traffic(0, Box::new(source)));
 
     let interval = rig.simulation.measure(&phases, go_on, |_| rig.read())?;
@@ -353,7 +354,7 @@ pub fn scale(
     let taken = interval.count(|s| s.own.taken);
     Ok(Scaled {
         cpus: what.cpus,
-        offered_pps: load.offered_pps,
+        offered_pps,
         delivered_pps: delivered as f64 / seconds,
         latency_ns: latency.quantiles(),
         per_frame: interval.per_frame(taken),

@@ -104,7 +104,7 @@ fn found_with(choice: &Choice, setup: Setup) -> Result<String, String> {
     let size = choice.default_size();
     let line = choice.line_rate_pps(size);
     let at = |share: f64| {
-        let load = Load { offered_pps: share * line, size, warmup_ms: 1, duration_ms: 2, seed: 1 };
+        let load = Load::of(share * line, size).lasting_ms(1, 2);
         let profile = choice.profiled(setup.clone(), &load, &go_on).map(|it| documents::profile(&it));
         format!("{:?}", profile.map(|it| (it.rows, it.per_frame, it.delivered_pps)))
     };
@@ -359,7 +359,7 @@ fn throttling_is_set_in_the_drivers_own_words() {
             ..Choice::default()
         };
         let setup = choice.setup().unwrap();
-        let load = Load { offered_pps: 60e3, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 };
+        let load = Load::of(60e3, Size::MIN).lasting_ms(20, 40);
         choice.testbed(setup).trial_while(&load, &|| true).unwrap().interrupts_per_s.unwrap()
     };
     let word = |word: &str| Some(Setting::Word(word.into()));

@@ -118,7 +118,7 @@ fn a_ring_that_begins_within_a_line_costs_misses() {
     let misses = |offset: i64| {
         let change = Change::set("host.ring_offset_bytes", offset).unwrap();
         let setup = Setup::changed("rdr2007", None, "click-polling", &[change]).unwrap();
-        let load = Load { offered_pps: 7e5, size: Size::MIN, warmup_ms: 2, duration_ms: 10, seed: 1 };
+        let load = Load::of(7e5, Size::MIN).lasting_ms(2, 10);
         Receiving::new(setup).profiled(&load, &|| true).unwrap().per_frame.unwrap().cache_misses
     };
     let aligned = misses(0);
@@ -148,7 +148,7 @@ fn features_go_together() {
 fn received(size: u16, offered_pps: f64, changes: &[(&str, i64)]) -> Profiled {
     let changes: Vec<_> = changes.iter().map(|&(path, value)| Change::set(path, value).unwrap()).collect();
     let setup = Setup::changed("ols2005", None, "intel-5.7.6", &changes).unwrap();
-    let load = Load { offered_pps, size: Size::with_fcs(size), warmup_ms: 2, duration_ms: 20, seed: 1 };
+    let load = Load::of(offered_pps, Size::with_fcs(size)).lasting_ms(2, 20);
     Receiving::new(setup).profiled(&load, &|| true).unwrap()
 }
 

@@ -9,7 +9,7 @@ use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Setup};
 use proptest::prelude::*;
 
 fn load(app: Forwarder, offered_pps: f64) -> Load {
-    Load { offered_pps, size: app.least_size(), warmup_ms: 5, duration_ms: 10, seed: 1 }
+    Load::of(offered_pps, app.least_size()).lasting_ms(5, 10)
 }
 
 fn run(app: Forwarder, offered_pps: f64) -> Forwarded {
@@ -46,7 +46,7 @@ fn one_way_the_second_card_gets_nothing_and_the_whole_load_comes_out_of_it() {
     let [there, back] = forwarded.directions;
     assert_eq!((there.forwarded, back.sent, back.forwarded), (there.sent, 0, 0));
     assert!(there.sent >= 999, "{there:?}");
-    let too_much = load(Forwarder::Bridge, 1.01 * testbed.line_rate_pps(Size::MIN));
+    let too_much = load(Forwarder::Bridge, 1.01 * testbed.line_rate_pps(&Size::MIN.into()).unwrap());
     let error = testbed.trial_while(&too_much, &|| true).unwrap_err();
     assert!(error.to_string().contains("at most line rate, 1488095 pps"), "{error}");
 }
@@ -93,7 +93,7 @@ fn in_an_overload_every_frame_is_somewhere() {
         let under_way: u64 = ledger.in_flight_at.values().sum();
         assert_eq!(ledger.sent, ledger.delivered + dropped + under_way, "{app}, {driver}: {ledger:?}");
         // Warm-up, measurement, and 20 ms in which the last ones may arrive.
-        let due = load.offered_pps * 0.035;
+        let due = load.rate.pps().unwrap() * 0.035;
         assert!((ledger.sent as f64 - due).abs() < 10.0, "{app}, {driver}: {} of {due}", ledger.sent);
         assert!(
             ledger.dropped["fifo"] + ledger.dropped["ring"] > ledger.sent / 2,
@@ -117,19 +117,19 @@ fn two_cpus_share_what_a_router_writes() {
 #[test]
 fn a_trial_is_that_of_both_directions() {
     let mut testbed = Forwarding::new(lunz2003("kpps", 256, true).unwrap(), Forwarder::Nat);
-    let line = testbed.line_rate_pps(Size::MIN);
+    let line = testbed.line_rate_pps(&Size::MIN.into()).unwrap();
     assert_eq!(line, line_pps(Size::MIN));
     let trial = testbed.trial(&load(Forwarder::Nat, 200e3)).unwrap();
     assert!(trial.sent.abs_diff(2000) <= 1, "{}", trial.sent);
     assert_eq!(trial.delivered, trial.sent);
-    let over = Load { offered_pps: line * 1.01, ..load(Forwarder::Nat, 0.0) };
+    let over = load(Forwarder::Nat, line * 1.01);
     assert!(testbed.trial(&over).err().unwrap().to_string().contains("two line rates"));
 }
 
 #[test]
 fn a_tagged_frame_too_small_for_its_test_tag_is_said() {
     let testbed = Forwarding::new(lunz2003("kpps", 256, true).unwrap(), Forwarder::VlanRoute);
-    let small = Load { size: Size::MIN, ..load(Forwarder::VlanRoute, 1e5) };
+    let small = Load { sizes: Size::MIN.into(), ..load(Forwarder::VlanRoute, 1e5) };
     let error = testbed.forwarded(&small, &|| true).err().unwrap().to_string();
     assert!(error.contains("68 bytes"), "{error}");
 }
@@ -168,7 +168,7 @@ proptest! {
         let setup = Setup::changed("lunz2003", None, driver, &changes).unwrap();
         let affinity = if spread { Affinity::Spread } else { Affinity::Bound };
         let testbed = Forwarding::new(setup, app).with(affinity);
-        let load = Load { offered_pps: share * line_pps(size), size, warmup_ms: 1, duration_ms: 2, seed };
+        let load = Load::of(share * line_pps(size), size).lasting_ms(1, 2).with_seed(seed);
         let forwarded = testbed.forwarded(&load, &|| true).unwrap();
         let ledger = &forwarded.trial.ledger;
         prop_assert!(ledger.closes(), "{:?}", ledger);

@@ -36,7 +36,7 @@ fn interrupts_come_as_often_as_the_throttle_lets_them() {
     for rate in [2_000, 8_000, 20_000] {
         let mut setup = Setup::named("morris2000", Some("82540em"), "intel-5.7.6").unwrap();
         setup.config.moderation.itr = Itr::Fixed(rate);
-        let load = Load { offered_pps: 100e3, size: Size::MIN, warmup_ms: 10, duration_ms: 50, seed: 1 };
+        let load = Load::of(100e3, Size::MIN).lasting_ms(10, 50);
         let trial = Receiving::new(setup).trial(&load).unwrap();
         // SDM 13.4.18: ITR counts in units of 256 ns.
         let interval_s = (1e9 / (f64::from(rate) * 256.0)).floor() * 256e-9;
@@ -56,7 +56,7 @@ fn frames_longer_than_what_was_set_are_refused() {
         let set = most.map(|most| kpps_profiles::Change::set("driver.max_frame_bytes", most).unwrap());
         let choice = kpps_sim::Choice { set: set.into_iter().collect(), app, ..Default::default() };
         let size = kpps_frames::Size::with_fcs(bytes);
-        let load = kpps_methods::Load { offered_pps: 20e3, size, warmup_ms: 1, duration_ms: 2, seed: 1 };
+        let load = kpps_methods::Load::of(20e3, size).lasting_ms(1, 2);
         let trial = choice.testbed(choice.setup().unwrap()).trial_while(&load, &|| true);
         trial.map(|trial| trial.delivered > 0).map_err(|why| why.to_string())
     };

@@ -11,7 +11,7 @@ const OVERLOAD_PPS: f64 = 600e3;
 
 /// The load of both directions together.
 fn load(offered_pps: f64) -> Load {
-    Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 }
+    Load::of(offered_pps, Size::MIN).lasting_ms(20, 40)
 }
 
 fn run(setup: &Setup, affinity: Affinity, load: &Load) -> Forwarded {
@@ -42,7 +42,7 @@ fn l10_the_tester_counts_every_frame_in_both_directions() {
             [(Affinity::Bound, 50e3), (Affinity::Bound, 2.9e6), (Affinity::Spread, 100e3)]
         {
             let setup = lunz2003(preset, 80, true).unwrap();
-            let load = Load { duration_ms: 20, ..load(offered_pps) };
+            let load = load(offered_pps).lasting_ms(20, 20);
             let bridged = run(&setup, affinity, &load);
             assert!(bridged.trial.ledger.closes());
             for direction in bridged.directions {
@@ -67,7 +67,7 @@ fn equal_seeds_give_equal_trials() {
     let setup = lunz2003("sf1", 256, true).unwrap();
     for affinity in [Affinity::Bound, Affinity::Spread] {
         let run = |seed| {
-            let load = Load { seed, duration_ms: 10, ..load(333_333.0) };
+            let load = load(333_333.0).lasting_ms(20, 10).with_seed(seed);
             let bridged = run(&setup, affinity, &load);
             (bridged.directions, bridged.trial.ledger, bridged.per_frame, bridged.trial.latency_ns.p50)
         };
@@ -87,7 +87,7 @@ fn what_cannot_be_bridged_is_said() {
 #[test]
 fn r26_freeing_and_allocating_buffers_rank_first() {
     let setup = Setup::named("rdr2007", None, "intel-5.7.6").unwrap();
-    let load = Load { offered_pps: 1e6, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+    let load = Load::of(1e6, Size::MIN).lasting_ms(20, 20);
     let profiled = Receiving::new(setup).profiled(&load, &|| true).unwrap();
     let functions = profiled.profile.functions();
     // Without a socket, handing up a frame is about as dear: see the study for one with a socket.
@@ -105,7 +105,7 @@ fn r26_freeing_and_allocating_buffers_rank_first() {
 fn an_overloaded_softirq_leaves_its_work_to_a_thread_and_interrupts_stop() {
     for machine in ["lunz2003", "rdr2007"] {
         let trial = |offered_pps| {
-            let load = Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+            let load = Load::of(offered_pps, Size::MIN).lasting_ms(20, 20);
             let setup = Setup::named(machine, None, "intel-5.7.6").unwrap();
             Receiving::new(setup).profiled(&load, &|| true).unwrap().trial
         };
@@ -119,7 +119,7 @@ fn an_overloaded_softirq_leaves_its_work_to_a_thread_and_interrupts_stop() {
 
 #[test]
 fn without_napi_an_overload_ends_on_the_backlog() {
-    let load = Load { offered_pps: 600e3, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+    let load = Load::of(600e3, Size::MIN).lasting_ms(20, 20);
     let setup = Setup::named("rdr2007", None, "intel-2.5.11").unwrap();
     let trial = Receiving::new(setup).profiled(&load, &|| true).unwrap().trial;
     assert!(trial.ledger.dropped["backlog"] > 0, "{:?}", trial.ledger);
@@ -129,7 +129,7 @@ fn without_napi_an_overload_ends_on_the_backlog() {
 #[test]
 fn o14_leaving_polling_too_often_keeps_the_interrupts() {
     let trial = |driver| {
-        let load = Load { offered_pps: 1.2e6, size: Size::MIN, warmup_ms: 20, duration_ms: 40, seed: 1 };
+        let load = Load::of(1.2e6, Size::MIN).lasting_ms(20, 40);
         let setup = Setup::named("rdr2007-dell", None, driver).unwrap();
         Receiving::new(setup).profiled(&load, &|| true).unwrap().trial
     };

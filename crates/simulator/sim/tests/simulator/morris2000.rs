@@ -17,7 +17,7 @@ fn receive(setup: &Setup, offered_pps: f64) -> Trial {
 }
 
 fn receive_after(setup: &Setup, offered_pps: f64, warmup_ms: u32) -> Trial {
-    let load = Load { offered_pps, size: Size::MIN, warmup_ms, duration_ms: 30, seed: 1 };
+    let load = Load::of(offered_pps, Size::MIN).lasting_ms(warmup_ms, 30);
     Receiving::new(setup.clone()).trial(&load).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn nothing_is_delivered_that_was_not_sent() {
     {
         for driver in ["intel-2.5.11", "intel-2.5.11-tuned", "intel-5.7.6", "kpps"] {
             let size = Size::with_fcs(size);
-            let load = Load { offered_pps: offered, size, warmup_ms: 10, duration_ms: 20, seed: 1 };
+            let load = Load::of(offered, size).lasting_ms(10, 20);
             let trial = Receiving::new(setup(chip, driver)).trial(&load).unwrap();
             assert!(trial.delivered <= trial.sent, "{chip} {driver}: {} of {}", trial.delivered, trial.sent);
             assert!((trial.sent as f64 - offered * trial.seconds).abs() <= 1.0);
@@ -79,7 +79,7 @@ fn polling_reads_no_register_and_never_interrupts() {
 #[test]
 fn equal_seeds_give_equal_trials_and_other_seeds_shift_the_frames() {
     let run = |seed| {
-        let load = Load { offered_pps: 123_456.0, size: Size::MIN, warmup_ms: 1, duration_ms: 5, seed };
+        let load = Load::of(123_456.0, Size::MIN).lasting_ms(1, 5).with_seed(seed);
         let trial = Receiving::new(setup("82543gc", "kpps")).trial(&load).unwrap();
         (trial.ledger, trial.latency_ns.p50, trial.registers_per_packet)
     };

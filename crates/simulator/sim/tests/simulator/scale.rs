@@ -16,9 +16,10 @@ fn rows(
     let changes: Vec<_> = set.iter().map(|(path, value)| Change::set(path, value.clone()).unwrap()).collect();
     let setup = RateLimitedSetup::changed("rss", Some(nic), &changes).unwrap();
     let offered_pps = rate::line_rate_pps(setup.link_bits_per_s(), Size::MIN);
-    let load = Load { offered_pps, size: Size::MIN, warmup_ms: 2, duration_ms: 3, seed: 1 };
-    let trial =
-        |&cpus: &usize| scale(&setup, &Scaling { load, flows, cpus, shared_lines }, &|| true).unwrap();
+    let load = Load::of(offered_pps, Size::MIN).lasting_ms(2, 3);
+    let trial = |&cpus: &usize| {
+        scale(&setup, &Scaling { load: load.clone(), flows, cpus, shared_lines }, &|| true).unwrap()
+    };
     cpus.iter().map(trial).collect()
 }
 
@@ -92,14 +93,17 @@ fn equal_trials_are_equal_and_others_are_refused() {
     let [first, second] = [0, 1].map(|_| rows("82576", &[], 64, 0, &[3]));
     assert_eq!((first[0].delivered_pps, &first[0].busy), (second[0].delivered_pps, &second[0].busy));
     let setup = RateLimitedSetup::changed("rss", None, &[]).unwrap();
-    let load = Load { offered_pps: 1e5, size: Size::MIN, warmup_ms: 1, duration_ms: 1, seed: 1 };
-    let error = |load, flows, cpus| {
-        scale(&setup, &Scaling { load, flows, cpus, shared_lines: 0 }, &|| true).err().unwrap().to_string()
+    let load = Load::of(1e5, Size::MIN).lasting_ms(1, 1);
+    let error = |load: &Load, flows, cpus| {
+        scale(&setup, &Scaling { load: load.clone(), flows, cpus, shared_lines: 0 }, &|| true)
+            .err()
+            .unwrap()
+            .to_string()
     };
-    assert!(error(load, 1, 9).contains("1 to 8"));
-    assert!(error(load, 1, 0).contains("1 to 8"));
-    assert!(error(load, 0, 1).contains("one flow or more"));
-    assert!(error(Load { offered_pps: 2e6, ..load }, 1, 1).contains("line rate"));
+    assert!(error(&load, 1, 9).contains("1 to 8"));
+    assert!(error(&load, 1, 0).contains("1 to 8"));
+    assert!(error(&load, 0, 1).contains("one flow or more"));
+    assert!(error(&load.at(2e6), 1, 1).contains("line rate"));
     let freebsd = RateLimitedSetup::changed("evans2005-xp", None, &[]).unwrap();
     let what = Scaling { load, flows: 1, cpus: 1, shared_lines: 0 };
     assert!(scale(&freebsd, &what, &|| true).err().unwrap().to_string().contains("Linux"));
@@ -110,7 +114,7 @@ fn equal_trials_are_equal_and_others_are_refused() {
 fn a_queue_longer_than_the_trial_does_not_hide_the_rate() {
     let setup = RateLimitedSetup::changed("rss", Some("tigon-2"), &[]).unwrap();
     let at = |offered_pps: f64| {
-        let load = Load { offered_pps, size: Size::MIN, warmup_ms: 20, duration_ms: 20, seed: 1 };
+        let load = Load::of(offered_pps, Size::MIN).lasting_ms(20, 20);
         let what = Scaling { load, flows: 1, cpus: 1, shared_lines: 0 };
         scale(&setup, &what, &|| true).unwrap().delivered_pps
     };

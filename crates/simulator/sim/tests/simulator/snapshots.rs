@@ -15,7 +15,7 @@ fn receive_table(chip: &str, size: Size, loads: &[f64]) -> String {
     for driver in DRIVERS {
         let mut testbed = Receiving::new(Setup::named("morris2000", Some(chip), driver).unwrap());
         for &offered_pps in loads {
-            let load = Load { offered_pps, size, warmup_ms: 5, duration_ms: 10, seed: 1 };
+            let load = Load::of(offered_pps, size).lasting_ms(5, 10);
             let t = testbed.trial(&load).unwrap();
             let lost = |place: &str| t.ledger.dropped.get(place).copied().unwrap_or(0);
             writeln!(

@@ -409,7 +409,7 @@ fn a_search_goes_up_to_what_an_operator_allows() {
     for (of, bidirectional, pps) in [([0, 1], false, 3000.0), ([0, 0], true, 1500.0)] {
         let tester = tester(of.map(|at| &agents[at]));
         let drain = Duration::from_millis(200);
-        let testbed = Box::new(PortsTestbed { tester, drain, bidirectional, mix: None });
+        let testbed = Box::new(PortsTestbed { tester, drain, bidirectional });
         assert_eq!(testbed.allowed().map(|allowed| allowed.pps), Some(pps));
         let subject = Subject { bidirectional, ..Subject::default() };
         let mut runner = Runner::new(testbed, subject, None, &|| true, &());

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::running::retry::undisturbed;
 use crate::running::trial::{DirectionOutcome, Offer, Tester};
 use kpps_documents::Trial;
-use kpps_frames::{Mix, Size, rate};
+use kpps_frames::{Mix, rate};
 use kpps_methods::{AllowedLoad, Load, Testbed, TrialError, units};
 use kpps_ports::port::run::{self, Shape};
 use std::time::Duration;
@@ -18,22 +18,16 @@ pub struct PortsTestbed {
     pub drain: Duration,
     /// Frames go both directions.
     pub bidirectional: bool,
-    /// Sizes of all frames, in place of the sizes of the loads.
-    pub mix: Option<Mix>,
 }
 
 impl PortsTestbed {
-    fn sizes(&self, size: Size) -> Mix {
-        self.mix.clone().unwrap_or_else(|| Mix::fixed(size))
-    }
-
     fn offer(&self, load: &Load) -> Offer {
         Offer {
-            load: run::Load::Pps(load.offered_pps),
+            load: load.rate.pps().map_or(run::Load::Max, run::Load::Pps),
             shape: Shape::Constant,
             count: None,
-            sizes: self.sizes(load.size),
-            duration: Duration::from_millis(load.duration_ms.into()),
+            sizes: load.sizes.clone(),
+            duration: load.duration,
             drain: self.drain,
             bidirectional: self.bidirectional,
             keep: false,
@@ -99,9 +93,8 @@ fn failed(error: Error) -> TrialError {
 
 impl Testbed for PortsTestbed {
     /// That of the slower link; of a gigabit wire if no speed is known.
-    fn line_rate_pps(&self, size: Size) -> f64 {
-        let sizes = self.sizes(size);
-        self.tester.line_rate_pps(&sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT))
+    fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError> {
+        Ok(self.tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT)))
     }
 
     fn allowed(&self) -> Option<AllowedLoad> {
@@ -110,11 +103,6 @@ impl Testbed for PortsTestbed {
 
     fn longest_trial(&self) -> Option<Duration> {
         self.tester.longest_trial(self.bidirectional)
-    }
-
-    fn use_mix(&mut self, mix: Option<&Mix>) -> Result<(), TrialError> {
-        self.mix = mix.cloned();
-        Ok(())
     }
 
     fn trial_while(&mut self, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Trial, TrialError> {
@@ -128,7 +116,8 @@ impl Testbed for PortsTestbed {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Trial, TrialError> {
         // A little more than it takes: the last frame may be as late as any.
-        let whole = units::seconds(frames as f64 / load.offered_pps).map_err(TrialError::Load)?;
+        let whole = units::seconds(frames as f64 / load.rate.pps_of(self.line_rate_pps(&load.sizes)?))
+            .map_err(TrialError::Load)?;
         let duration = whole + Duration::from_millis(2);
         let offer = Offer { count: Some(frames), duration, ..self.offer(load) };
         self.measure(&offer, go_on).map(|(trial, _)| trial)

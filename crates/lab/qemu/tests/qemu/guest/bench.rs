@@ -190,7 +190,7 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut testbed =
         GuestTestbed::new("linux-6.1/e1000".parse().unwrap(), Settings::default(), Clock::Wall, kpps());
-    let load = |offered_pps| Load { offered_pps, size: Size::MIN, warmup_ms: 50, duration_ms: 500, seed: 1 };
+    let load = |offered_pps| Load::of(offered_pps, Size::MIN).lasting_ms(50, 500);
     let light = testbed.trial(&load(2000.0)).unwrap();
     assert_eq!((light.ledger.unexplained, light.ledger.shortfall), (0, 0), "{:?}", light.ledger);
     assert_eq!(light.ledger.delivered, light.ledger.sent, "{:?}", light.ledger);
