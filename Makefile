@@ -176,7 +176,7 @@ miri: install-build-tools
 	rustup --quiet toolchain install nightly --profile minimal --component miri,rust-src
 	cargo +nightly miri test --package kpps-host --lib memory
 	cargo +nightly miri test --package kpps-platform --lib
-	cargo +nightly miri test --package kpps-ports --lib -- ring::
+	cargo +nightly miri test --package kpps-linux --lib -- ring::
 	cargo +nightly miri test --package kpps-driver --lib -- --skip queue_limit
 	cargo +nightly miri test --package kpps-driver --test driver -- bring_up::a_single bring_up::a_vanished \
 		queues::a_buffer queues::a_burst_ends
@@ -187,8 +187,8 @@ loom: install-build-tools
 	RUSTFLAGS="--cfg kpps_loom" cargo test --target-dir $(TARGET)/loom --lib --package kpps-platform --package kpps-tester \
 		--package kpps-netstack -- orders
 
-# The tests of ports and of the tester under ThreadSanitizer and AddressSanitizer, with a standard library
-# that is compiled for them. Takes root, or most are skipped.
+# The tests of Linux's interfaces, of ports and of the tester under ThreadSanitizer and AddressSanitizer, with
+# a standard library that is compiled for them. Takes root, or most are skipped.
 sanitizers: install-build-tools
 	rustup --quiet toolchain install nightly --profile minimal --component rust-src
 	tests/sanitizers.sh

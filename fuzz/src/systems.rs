@@ -2,7 +2,7 @@
 
 /// Reads bytes as a report of each system.
 pub fn run(bytes: &[u8]) {
-    kpps_ports::fuzzing::read(bytes);
+    kpps_linux::fuzzing::read(bytes);
     kpps_tester::observe::read_anything(bytes);
     kpps_qemu::fuzzing::read(bytes);
 }

@@ -33,6 +33,12 @@ impl From<kpps_qemu::Error> for Failure {
     }
 }
 
+impl From<kpps_linux::Error> for Failure {
+    fn from(error: kpps_linux::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<kpps_ports::Error> for Failure {
     fn from(error: kpps_ports::Error) -> Self {
         Self(error.to_string())

@@ -8,10 +8,11 @@
 //! serves until it is interrupted.
 
 use kpps_driver::{Config, Device, probe};
+use kpps_linux::{Card, Domain};
 use kpps_netstack::smoltcp::Nic;
 use kpps_netstack::{Offload, buffers_needed};
 use kpps_platform::{BufferSource, Platform};
-use kpps_ports::{Card, Domain, Spec};
+use kpps_ports::Spec;
 use kpps_qemu::qtest::{Model, Options, Qemu};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::iface::{Config as InterfaceConfig, Interface, SocketHandle, SocketSet};

@@ -50,7 +50,7 @@ macro_rules! failures {
 }
 failures!(Input: kpps_sim::SetupError, kpps_profiles::Error);
 #[cfg(feature = "ports")]
-failures!(Input: kpps_ports::Error, kpps_agent::Error; Failed: std::io::Error, kpps_ports::port::Trouble);
+failures!(Input: kpps_linux::Error, kpps_ports::Error, kpps_agent::Error; Failed: std::io::Error, kpps_ports::port::Trouble);
 
 impl From<kpps_methods::TrialError> for Failure {
     fn from(error: kpps_methods::TrialError) -> Self {

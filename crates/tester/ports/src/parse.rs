@@ -1,25 +1,9 @@
-//! Reads the names of ports and cards.
+//! Reads the names of ports.
 
-use crate::pci::{self, Address};
-use crate::{Backend, Error, Spec};
+use crate::{Error, Spec};
+use kpps_linux::Backend;
+use kpps_linux::pci::Address;
 use std::str::FromStr;
-
-impl FromStr for Address {
-    type Err = Error;
-
-    /// Reads "0000:00:10.0", or "00:10.0" for domain 0.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        pci::parse(text).ok_or_else(|| Error::BadAddress(text.to_owned()))
-    }
-}
-
-impl FromStr for Backend {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|backend| backend.name() == text);
-        found.ok_or_else(|| Error::BadBackend(text.to_owned()))
-    }
-}
 
 /// An interface's name, if the kernel takes it (`dev_valid_name`): at most 15 bytes (IFNAMSIZ without the
 /// terminator), and the name of a file.
@@ -56,7 +40,7 @@ impl FromStr for Spec {
                 };
                 Ok(Self::Xdp { interface: interface(name).ok_or_else(bad)?, queue })
             }
-            _ => Ok(Self::Card(kind.parse().map_err(|_| bad())?, rest.parse()?)),
+            _ => Ok(Self::Card(kind.parse::<Backend>().map_err(|_| bad())?, rest.parse::<Address>()?)),
         }
     }
 }
@@ -106,6 +90,6 @@ mod tests {
         ] {
             assert!(matches!(text.parse::<Spec>(), Err(Error::BadSpec(_))), "{text}");
         }
-        assert!(matches!("uio:eth0".parse::<Spec>(), Err(Error::BadAddress(_))));
+        assert!(matches!("uio:eth0".parse::<Spec>(), Err(Error::System(kpps_linux::Error::BadAddress(_)))));
     }
 }

@@ -6,12 +6,12 @@ use super::{Counters, Descriptor, Frame, Link, NextPoll, Port, Trouble, UdpPort,
 #[cfg(target_os = "linux")]
 use super::{PacketPort, XdpPort};
 use crate::Error;
-#[cfg(target_os = "linux")]
-use crate::{Interrupts, Place};
 use kpps_driver::Chip;
 #[cfg(target_os = "linux")]
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
+#[cfg(target_os = "linux")]
+use kpps_linux::{Interrupts, Place};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::fmt;
 use std::io;

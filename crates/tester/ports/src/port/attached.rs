@@ -1,7 +1,7 @@
 //! The interface of a port, and its state.
 
 use super::{Link, Trouble};
-use crate::interface::Interface;
+use kpps_linux::Interface;
 use rustix::io::Errno;
 use std::io;
 
@@ -47,7 +47,7 @@ impl Attached {
 
     /// Reads the state of the interface.
     fn refresh(&mut self) -> io::Result<()> {
-        self.link = self.interface.link()?;
+        self.link = Link { up: self.interface.is_running()?, speed_mbps: None };
         self.longest = (self.interface.mtu()? + HEADER).min(self.room);
         Ok(())
     }

@@ -2,9 +2,8 @@
 
 use super::any::SPARE_BUFFERS;
 use super::{XdpPort, xdp};
-use crate::error::UNLOCK;
-use crate::interface::Interface;
-use crate::{Error, Spec, ethtool};
+use crate::{Error, Spec};
+use kpps_linux::{Interface, UNLOCK, ethtool};
 use kpps_platform::memory::Memory;
 use rustix::io::Errno;
 use std::io;
@@ -97,6 +96,6 @@ pub(super) fn refused<'s>(spec: &'s Spec, capabilities: &'s str) -> impl FnOnce(
     };
     move |source| {
         let source = help(&source).map_or(source, io::Error::other);
-        Error::Io { what: spec.to_string(), source }
+        Error::io(spec.to_string())(source)
     }
 }

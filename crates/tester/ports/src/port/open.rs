@@ -6,10 +6,10 @@ use super::card::{CardPort, Line};
 use super::choice::{CHUNK_BYTES, XDP_CAPABILITIES, choose, refused};
 use super::run::BUDGET;
 use super::{JUMBO_BUFFER_BYTES, PacketPort, UdpPort, XdpPort, xdp};
-use crate::interface::Interface;
-use crate::{Backend, Card, Domain, Error, Interrupts, Spec, devices};
+use crate::{Error, Spec};
 use kpps_driver::Chip;
 use kpps_driver::config::{Config, NapiExit, Refill, RefillWhen, Service};
+use kpps_linux::{Backend, Card, Domain, Error as SystemError, Interface, Interrupts, devices};
 use kpps_platform::OutOfMemory;
 use kpps_platform::memory::{BufferPool, Memory};
 use std::io;
@@ -137,10 +137,8 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     let overlap = |a: &Spec, b: &Spec| a.includes(b) || b.includes(a);
     let is_again = |(i, spec): &(usize, &Spec)| specs[..*i].iter().any(|other| overlap(other, spec));
     if let Some((_, twice)) = specs.iter().enumerate().find(is_again) {
-        return Err(Error::Io {
-            what: format!("{twice} is given twice"),
-            source: io::Error::other("a port is one end of one link: give different ports"),
-        });
+        let why = io::Error::other("a port is one end of one link: give different ports");
+        return Err(Error::io(format!("{twice} is given twice"))(why));
     }
     let specs = &specs.iter().map(|spec| Ok(choose(spec)?.0)).collect::<Result<Vec<_>, Error>>()?[..];
     let chips = check_cards(specs, options)?;
@@ -152,10 +150,15 @@ pub fn open(specs: &[Spec], options: &Options) -> Result<Vec<AnyPort>, Error> {
     loop {
         match open_all(specs, options, most) {
             // By default a user may lock 8 MiB.
-            Err(Error::LockedMemory { .. }) if options.ring.is_none() && possible(most / 2) => most /= 2,
-            Err(Error::LockedMemory { bytes, .. }) => {
-                let smaller = Some(Config::kpps().rx_ring).filter(|smaller| options.ring > Some(*smaller));
-                return Err(Error::LockedMemory { bytes, smaller });
+            Err(Error::System(SystemError::LockedMemory(_)))
+                if options.ring.is_none() && possible(most / 2) =>
+            {
+                most /= 2;
+            }
+            Err(Error::System(SystemError::LockedMemory(bytes)))
+                if options.ring > Some(Config::kpps().rx_ring) =>
+            {
+                return Err(Error::LockedMemory { bytes, smaller: Config::kpps().rx_ring });
             }
             other => return other,
         }
@@ -181,22 +184,16 @@ fn open_all(specs: &[Spec], options: &Options, most: u16) -> Result<Vec<AnyPort>
         None => None,
         Some(backend) if backends.all(|other| other == backend) => Some(Domain::new(backend, bytes)?),
         Some(_) => {
-            return Err(Error::Io {
-                what: "vfio: and uio: ports together".into(),
-                source: io::Error::other(
-                    "cards that exchange frames share memory: bind all to vfio or all to uio",
-                ),
-            });
+            let why = "cards that exchange frames share memory: bind all to vfio or all to uio";
+            return Err(Error::io("vfio: and uio: ports together")(io::Error::other(why)));
         }
     };
     let memory = match &domain {
         Some(domain) => domain.memory().clone(),
         None => Memory::private(bytes).map_err(Error::io("memory for frames"))?,
     };
-    let pool = layout.pool(&memory, buffers).map_err(|_| Error::Io {
-        what: "memory for frames".into(),
-        source: io::ErrorKind::OutOfMemory.into(),
-    })?;
+    let no_memory = |_| Error::io("memory for frames")(io::ErrorKind::OutOfMemory.into());
+    let pool = layout.pool(&memory, buffers).map_err(no_memory)?;
     let supplies =
         Supplies { domain: domain.as_ref(), memory: &memory, chunk: layout.bytes(), pool: &pool, most };
     specs.iter().map(|spec| open_one(spec, options, &supplies)).collect()
@@ -214,10 +211,10 @@ fn check_cards(specs: &[Spec], options: &Options) -> Result<Vec<Chip>, Error> {
     for (backend, address) in cards {
         let devices = devices.get_or_insert_with(devices::list);
         let device = devices.iter().find(|device| device.address == address);
-        let device = device.ok_or(Error::NoDevice(address))?;
+        let device = device.ok_or(SystemError::NoDevice(address))?;
         let chip = device.e1000()?;
         if device.backend() != Some(backend) {
-            return Err(Error::NotBound { address, driver: device.driver.clone(), backend });
+            return Err(SystemError::NotBound { address, driver: device.driver.clone(), backend }.into());
         }
         options.check_ring(chip)?;
         chips.push(chip);
@@ -245,8 +242,7 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
             };
             let config = options.config(card.chip(), supplies.most);
             let port = CardPort::open(card.platform(), line, card.chip(), config, pool);
-            let port = port
-                .map_err(|trouble| Error::Io { what: spec.to_string(), source: io::Error::other(trouble) })?;
+            let port = port.map_err(|trouble| Error::io(spec.to_string())(io::Error::other(trouble)))?;
             Ok(AnyPort::Card(Box::new(port)))
         }
         (Spec::Packet(name), _) => {
@@ -258,8 +254,7 @@ fn open_one(spec: &Spec, options: &Options, supplies: &Supplies<'_>) -> Result<A
             Ok(AnyPort::Xdp(Box::new(port.map_err(refused(spec, XDP_CAPABILITIES))?)))
         }
         (Spec::Udp { host, port }, _) => {
-            let port = UdpPort::open(host, *port, pool)
-                .map_err(|source| Error::Io { what: spec.to_string(), source })?;
+            let port = UdpPort::open(host, *port, pool).map_err(Error::io(spec.to_string()))?;
             Ok(AnyPort::Udp(Box::new(port)))
         }
         (Spec::Auto(_), _) => Err(Error::BadSpec(spec.to_string())),

@@ -1,7 +1,7 @@
 //! The network cards of this host, as a document.
 
 use kpps_documents::inventory::{DeviceEntry, DeviceInterface, Devices};
-use kpps_ports::devices::{self, Device};
+use kpps_linux::devices::{self, Device};
 
 /// The network cards of this host.
 pub fn devices() -> Devices {

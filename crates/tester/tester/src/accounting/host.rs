@@ -1,6 +1,6 @@
 //! The environment of a measurement: kernel, CPUs, and the interfaces of the ports.
 
-use kpps_ports::ethtool;
+use kpps_linux::ethtool;
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::path::PathBuf;

@@ -176,7 +176,7 @@ impl TestPort for LocalPort {
 /// The speed of an interface's link in Mb/s, from its driver.
 #[cfg(target_os = "linux")]
 fn link_speed_mbps(interface: &str) -> Option<u32> {
-    kpps_ports::ethtool::speed_mbps(interface).ok().flatten()
+    kpps_linux::ethtool::speed_mbps(interface).ok().flatten()
 }
 
 #[cfg(not(target_os = "linux"))]

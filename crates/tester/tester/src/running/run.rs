@@ -13,7 +13,7 @@ use std::time::Duration;
 /// CPU time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn process_cpu() -> Option<ProcessCpu> {
-    let time = kpps_ports::cpu_time()?;
+    let time = kpps_linux::cpu_time()?;
     Some(ProcessCpu { user_s: time.user.as_secs_f64(), system_s: time.system.as_secs_f64() })
 }
 

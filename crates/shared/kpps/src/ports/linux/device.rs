@@ -4,7 +4,8 @@ use crate::error::Failure;
 use crate::output::Outputs;
 use crate::session::Session;
 use clap::{Args, Subcommand};
-use kpps_ports::{Backend, devices, paced, pci::Address};
+use kpps_linux::{Backend, devices, paced, pci::Address};
+use std::time::Duration;
 
 /// Arguments of `kpps device`.
 #[derive(Args)]
@@ -55,6 +56,17 @@ enum Command {
     },
 }
 
+/// Runs a source of paced frames until the session ends. The words are those of [`Command::Pace`].
+fn pace(words: &[String], session: &Session) -> Result<paced::Sent, Failure> {
+    let bad = || kpps_ports::Error::BadSpec(words.join(" "));
+    let [frame, apart, refill, addresses @ ..] = words else { return Err(bad().into()) };
+    let frame = kpps_frames::raw::from_hex(frame).ok_or_else(bad)?;
+    let (apart, refill) = (apart.parse().map_err(|_| bad())?, refill.parse().map_err(|_| bad())?);
+    let addresses = addresses.iter().map(|word| word.parse()).collect::<Result<Vec<_>, _>>()?;
+    let (apart, refill) = (Duration::from_nanos(apart), Duration::from_micros(refill));
+    Ok(paced::Source::open(&addresses, &frame)?.run(apart, refill, || session.goes_on())?)
+}
+
 /// Runs `kpps device`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     match &arguments.command {
@@ -69,7 +81,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         }
         Command::Pace { words } => {
             session.watch();
-            Ok(session.print(&paced::run(words, || session.goes_on())?.to_string())?)
+            Ok(session.print(&pace(words, session)?.to_string())?)
         }
         Command::Release { address } => {
             let device = devices::release(*address)?;

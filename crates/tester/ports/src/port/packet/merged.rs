@@ -4,8 +4,8 @@
 //! the ring comes there; the kernel puts a longer one into the socket's queue.
 
 use super::super::attached::{ADDRESSES, HEADER, VLAN};
-use super::ring::{Arrived, CUT};
 use kpps_frames::Superpacket;
+use kpps_linux::rings::packet::{Arrived, CUT};
 use rustix::net::{RecvFlags, recv};
 use std::os::fd::BorrowedFd;
 
@@ -95,11 +95,11 @@ impl Merged {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::ring::Cut;
     use super::*;
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::headers::Headers;
     use kpps_frames::{Size, Tag, tag};
+    use kpps_linux::rings::packet::Cut;
     use std::os::fd::AsFd;
 
     /// Frames of a flow with a UDP checksum, behind a VLAN tag or not.

@@ -5,9 +5,9 @@
 //! joined. The frames cut apart differ in two fields from the original: identifications count up, and there
 //! is a UDP checksum, as in the kernel's own frames.
 
-use super::ring::{Cut, Taken};
 use kpps_frames::checksum::{Sum, updated};
 use kpps_frames::{ethernet, ipv4, tag, udp};
+use kpps_linux::rings::packet::{Cut, Taken};
 use std::ops::Range;
 
 /// Where the headers of a frame without VLAN tag begin.

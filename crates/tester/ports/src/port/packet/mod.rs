@@ -13,21 +13,17 @@
 
 mod merged;
 mod message;
-mod ring;
-mod socket;
 
 use super::attached::{ADDRESSES, Attached, HEADER, VLAN};
 use super::{Counters, Frame, JUMBO_BUFFER_BYTES, Link, NextPoll, Port, Trouble, Wake};
-use crate::ethtool;
-use crate::interface::Interface;
-use crate::socket::kick;
+use kpps_linux::rings::kick;
+use kpps_linux::rings::packet::{self, Arrivals, Arrived, DEPARTURES, Departures, Socket};
+use kpps_linux::{Interface, ethtool};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use merged::Merged;
 use message::Message;
-use ring::{Arrivals, Arrived, Departures};
 use rustix::io::Errno;
-use socket::{DEPARTURES, Socket};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -64,7 +60,7 @@ impl PacketPort {
         // Later changes of MTU, features and queueing discipline are not followed.
         let longest = interface.mtu()? + HEADER + VLAN;
         let discipline = interface.discipline()?;
-        let cuts = socket::cuts(name, &discipline);
+        let cuts = packet::cuts(name, &discipline);
         let departures = Socket::sending(&interface, &discipline, longest, cuts)?;
         Ok(Self {
             message: cuts.then(|| Message::new(departures.ring.longest())),

@@ -17,7 +17,7 @@ use super::cpus::{Order, members, only};
 use super::gaps::Got;
 use super::session::Raised;
 pub use super::session::left_raised;
-use crate::sys::{Policy, schedule};
+use kpps_linux::{Policy, schedule};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;

@@ -9,23 +9,18 @@
 //! turn: frames are in order within a queue, but not between queues. Only the first queue sends: so frames
 //! stay in order, one system call sends them all, and a core does not send faster by two queues.
 
-mod bpf;
-mod ring;
-mod socket;
 mod wake;
 
 use super::attached::Attached;
 use super::{Counters, Frame, Link, NextPoll, Port, Trouble, Wake};
-use crate::ethtool;
-use crate::interface::Interface;
-use crate::socket::{kick, wake_receiver};
-use bpf::Program;
+use kpps_linux::rings::xdp::{KERNEL_HEADROOM, Outlet, SENDING, Socket};
+use kpps_linux::rings::{kick, wake_receiver};
+use kpps_linux::{Interface, Redirect, ethtool};
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions, XdpStatistics};
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
-use socket::{Outlet, SENDING, Socket};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +29,7 @@ use std::time::{Duration, Instant};
 use wake::Any;
 
 /// Headroom of the pool's chunks: the first bytes are the kernel's.
-pub(super) const HEADROOM: usize = socket::KERNEL_HEADROOM;
+pub(super) const HEADROOM: usize = KERNEL_HEADROOM;
 /// Entries of a queue's receive rings: 2 ms at a million frames a second.
 const RECEIVING: u32 = 2048;
 /// Entries of the receive rings of all queues. There is a buffer for each. With more queues each receives
@@ -122,7 +117,7 @@ pub struct XdpPort {
     turn: usize,
     /// One descriptor for several queues.
     any: Option<Any>,
-    program: Arc<Program>,
+    program: Arc<Redirect>,
     attached: Attached,
     zero_copy: bool,
     kernel_owned: KernelOwned,
@@ -158,7 +153,7 @@ impl XdpPort {
         let interface = Interface::find(name)?;
         let entries = receiving(numbers.len() as u32);
         let (socket, outlet) = Socket::new(memory.mapping(), chunk, HEADROOM, entries)?;
-        let program = Program::on(&interface)?;
+        let program = Redirect::on(&interface)?;
         if !program.is_in_driver() && ethtool::features(name).is_ok_and(|all| ethtool::merges_datagrams(&all))
         {
             return Err(io::Error::new(

@@ -72,7 +72,7 @@ pub(super) use linux::Counter;
 mod linux {
     use super::{KernelDrop, KernelDrops};
     use crate::accounting::observe::NAMESPACES;
-    use kpps_ports::drops::Drops;
+    use kpps_linux::drops::Drops;
     use std::collections::BTreeSet;
     use std::io;
     use std::os::unix::fs::MetadataExt;
@@ -135,7 +135,7 @@ mod linux {
                 })
                 .collect();
             let everywhere = self.everywhere && self.tagged.load(Ordering::Relaxed);
-            let one = |it: kpps_ports::drops::Dropped| {
+            let one = |it: kpps_linux::drops::Dropped| {
                 let name = named.iter().find(|(number, _)| *number == it.namespace).map(|(_, name)| name);
                 let is_own = Some(it.namespace) == own;
                 if !everywhere && !is_own && name.is_none_or(|name| !observed.contains(name)) {

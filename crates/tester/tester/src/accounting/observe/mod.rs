@@ -341,9 +341,9 @@ impl ObservedPlaces {
         let copied = proc::with_packet_sockets();
         for interface in &mut interfaces {
             interface.has_socket = copied.contains(&interface.index) || copied.contains(&ANY);
-            interface.driver_name = kpps_ports::ethtool::driver(&interface.name).ok();
+            interface.driver_name = kpps_linux::ethtool::driver(&interface.name).ok();
             // Many drivers have no counters of their own.
-            interface.driver = kpps_ports::ethtool::statistics(&interface.name).unwrap_or_default();
+            interface.driver = kpps_linux::ethtool::statistics(&interface.name).unwrap_or_default();
         }
         let apps = if name.is_some() { kpps_ports::told::lost() } else { BTreeMap::new() };
         Ok(Namespace { interfaces, ip: proc::ip(), apps })

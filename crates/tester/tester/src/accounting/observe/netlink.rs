@@ -2,7 +2,7 @@
 
 use super::{Interface, Qdisc};
 use kpps_documents::LINK_CHANGES;
-use kpps_ports::netlink::dump;
+use kpps_linux::netlink::dump;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoKind, LinkAttribute, LinkInfo, LinkMessage, LinkXdp, Stats64, XdpAttached,
@@ -123,7 +123,7 @@ pub(super) fn interfaces() -> io::Result<Vec<Interface>> {
 #[cfg(any(feature = "fuzzing", test))]
 pub(super) fn read(bytes: &[u8]) {
     let mut answers = Vec::new();
-    let _ = kpps_ports::netlink::read(bytes, &mut answers);
+    let _ = kpps_linux::netlink::read(bytes, &mut answers);
     for answer in answers {
         match answer {
             RouteNetlinkMessage::NewLink(link) => drop(interface(link)),

@@ -1,0 +1,126 @@
+//! Packet sockets: packet(7).
+
+use super::ring::{Arrivals, Departures};
+use crate::interface::{Interface, ethtool};
+use crate::rings::raw_socket;
+use crate::sys::options::{bind_packet, get, set};
+use crate::sys::packet as abi;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Receive slots (fewer of jumbo frames): 4 ms at a million frames a second, while this process does not run.
+const ARRIVALS: usize = 4096;
+/// Bytes of superpackets that may wait beside the ring, as the kernel counts them: with all of its own.
+const SUPERPACKETS: usize = 32 << 20;
+/// Transmit slots.
+pub const DEPARTURES: usize = 512;
+
+/// Default queueing disciplines, and that of interfaces without a queue.
+const ORDINARY: [&str; 6] = [NONE, "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
+const NONE: &str = "noqueue";
+/// The first kernel that accepts UDP messages from a packet socket.
+const CUTTING: (u32, u32) = (6, 2);
+
+/// A socket and its ring, which is dropped first.
+#[derive(Debug)]
+pub struct Socket<R> {
+    /// The ring.
+    pub ring: R,
+    /// The socket.
+    pub fd: OwnedFd,
+}
+
+impl Socket<Arrivals> {
+    /// Receives all frames of up to `longest` bytes from an interface, in promiscuous mode.
+    ///
+    /// # Errors
+    /// Errors of the system: no right to open packet sockets (`CAP_NET_RAW`), the interface is gone.
+    pub fn receiving(interface: &Interface, longest: usize) -> io::Result<Self> {
+        // Protocol 0: nothing is received before the socket is bound to its interface.
+        let fd = raw_socket(AddressFamily::PACKET)?;
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_IGNORE_OUTGOING, &1)?;
+        // Without CAP_NET_ADMIN the system sets a limit.
+        set_socket_recv_buffer_size_force(&fd, SUPERPACKETS)
+            .or_else(|_| set_socket_recv_buffer_size(&fd, SUPERPACKETS))?;
+        let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
+        bind_packet(fd.as_fd(), interface.index(), abi::ETH_P_ALL as u16)?;
+        let membership = abi::packet_mreq {
+            mr_ifindex: interface.index().cast_signed(),
+            mr_type: abi::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_ADD_MEMBERSHIP, &membership)?;
+        Ok(Self { ring, fd })
+    }
+
+    /// Frames and superpackets dropped since the last call because the ring was full.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn dropped(&self) -> io::Result<u64> {
+        let statistics: abi::tpacket_stats = get(self.fd.as_fd(), abi::SOL_PACKET, abi::PACKET_STATISTICS)?;
+        Ok(statistics.tp_drops.into())
+    }
+}
+
+/// Whether the kernel cuts UDP messages right before this interface and completes the checksums. A virtual
+/// interface that does it itself passes them on uncut. An interface with a queue is excluded: the queue would
+/// count a message as one frame, and drop all of it when it is full.
+pub fn cuts(interface: &str, discipline: &str) -> bool {
+    let features = || ethtool::features(interface);
+    discipline == NONE
+        && features().is_ok_and(|all| ethtool::cut_before(&all) && ethtool::summed_before(&all))
+        && kernel() >= CUTTING
+}
+
+/// The kernel's version, or (0, 0) if it does not report it.
+fn kernel() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.ok().and_then(|release| version(&release)).unwrap_or_default()
+}
+
+/// The first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+impl Socket<Departures> {
+    /// Sends frames of up to `longest` bytes through an interface. They pass its default queue, but not a
+    /// `discipline` that an administrator has set up (netem, a shaper). If the kernel `cuts` messages, they
+    /// do not pass the queue, either.
+    ///
+    /// # Errors
+    /// Errors of the system: no right to open packet sockets (`CAP_NET_RAW`), the interface is gone.
+    pub fn sending(interface: &Interface, discipline: &str, longest: usize, cuts: bool) -> io::Result<Self> {
+        // Protocol 0: it receives nothing.
+        let fd = raw_socket(AddressFamily::PACKET)?;
+        let bypass = !cuts && ORDINARY.contains(&discipline);
+        set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_QDISC_BYPASS, &i32::from(bypass))?;
+        let ring = Departures::new(fd.as_fd(), DEPARTURES, longest)?;
+        bind_packet(fd.as_fd(), interface.index(), 0)?;
+        Ok(Self { ring, fd })
+    }
+}
+
+impl<R> AsFd for Socket<R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn a_release_begins_with_two_numbers() {
+        assert_eq!(version("6.1.0-56-amd64"), Some((6, 1)));
+        assert_eq!(version("6.18.44-fc\n"), Some((6, 18)));
+        assert_eq!(version("5.10"), Some((5, 10)));
+        assert!(["", "6", "x.y", "6.x"].iter().all(|release| version(release).is_none()));
+    }
+}
