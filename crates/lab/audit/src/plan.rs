@@ -4,6 +4,7 @@ use crate::cards::{Cable, Cards, Counts, Next};
 use crate::rules::Breach;
 use crate::serve::Server;
 use crate::traffic::Numbered;
+use kpps_datasheet::Chip;
 use kpps_documents::audit::{Accesses, Audit, Row, Violation};
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
@@ -136,6 +137,55 @@ impl Task {
     }
 }
 
+/// The kernel, the programs and the QEMU of a guest, and the model of its cards.
+struct Bench<'p> {
+    plan: &'p Plan,
+    card: kpps_card::Params,
+    bus: bus::Params,
+    kernel: Kernel,
+    userland: Userland,
+    options: Options,
+    go_on: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl<'p> Bench<'p> {
+    /// Fetches kernel, programs and QEMU.
+    fn fetch(
+        plan: &'p Plan,
+        card: kpps_card::Params,
+        bus: bus::Params,
+        go_on: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Result<Self> {
+        let cache = Cache::open()?;
+        let kernel = Kernel::get(&cache, &plan.kernel)?;
+        let kernel = match &plan.driver_module {
+            Some(path) => kernel.with_module(path, &[MODULE.name()])?,
+            None => kernel,
+        };
+        if plan.drivers.contains(&Driver::Linux) {
+            kernel.modules(&[MODULE.name()])?;
+        }
+        let userland = Userland::get(&cache)?;
+        let mut options = Options::new(Machine::Plain, Vec::new());
+        options.qemu = Some(newer::get(&cache)?);
+        Ok(Self { plan, card, bus, kernel, userland, options, go_on })
+    }
+
+    /// Boots a guest with new cards. The guest must end before what serves its cards: it is first.
+    fn start(&self) -> Result<(Guest, Server)> {
+        let cables = [Cable::Open, Cable::To(PAIR[1]), Cable::To(PAIR[0]), Cable::Open];
+        let cards: Vec<_> = cables.into_iter().enumerate().map(|(i, cable)| (cable, mac(i))).collect();
+        let server = Server::start(Cards::new(&self.card, &self.bus, &cards))?;
+        let options = Options { served: server.sockets(), ..self.options.clone() };
+        let drivers = &self.plan.drivers;
+        let dpdk = drivers.contains(&Driver::Dpdk);
+        let kpps = drivers.contains(&Driver::Kpps).then_some(self.plan.kpps.as_path());
+        let mut guest = Guest::boot(&options, &self.kernel, &self.userland, dpdk, kpps)?;
+        guest.interruptible(self.go_on.clone());
+        Ok((guest, server))
+    }
+}
+
 impl Plan {
     /// Runs all drivers with all workloads. In any case the result has the measurements so far.
     ///
@@ -147,90 +197,30 @@ impl Plan {
         observer: &dyn Observer,
         go_on: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Audit> {
-        let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let tasks = self.tasks();
         observer.trials(tasks.len());
-        let (params, bus) = self.profiles()?;
+        let (card, bus) = self.profiles()?;
         observer.begins("fetching the kernel, the packages and a QEMU with vfio-user", None);
-        let cache = Cache::open()?;
-        let kernel = Kernel::get(&cache, &self.kernel)?;
-        let kernel = match &self.driver_module {
-            Some(path) => kernel.with_module(path, &[MODULE.name()])?,
-            None => kernel,
-        };
-        if self.drivers.contains(&Driver::Linux) {
-            kernel.modules(&[MODULE.name()])?;
-        }
-        let userland = Userland::get(&cache)?;
-        let mut options = Options::new(Machine::Plain, Vec::new());
-        options.qemu = Some(newer::get(&cache)?);
-        let mut audit = Audit {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: kernel.name.clone(),
-            kernel_version: kernel.version.clone(),
-            chip: params.chip.name().into(),
-            bus: self.bus.clone(),
-            load_pps: match self.rate {
-                Rate::Pps(pps) => Some(pps),
-                Rate::Flood => None,
-            },
-            settings: (self.driver_module.iter())
-                .map(|path| format!("driver module {}", path.display()))
-                .chain(self.settings.0.iter().map(ToString::to_string))
-                .collect(),
-            complete: true,
-            ..Audit::default()
-        };
-        // Rings as long as the chip takes, unless others are given, which come later.
-        let longest = params.chip.max_ring();
-        let rings = if longest < LONG_RING {
-            vec![format!("kpps.ring={longest}"), format!("dpdk.ring={longest}")]
-        } else {
-            vec![]
-        };
-        let rings = rings.iter().map(|ring| ring.parse()).collect::<std::result::Result<Vec<_>, String>>();
-        let settings = Settings([rings.map_err(Error::Input)?, self.settings.0.clone()].concat());
-        let dpdk = self.drivers.contains(&Driver::Dpdk);
-        let kpps = self.drivers.contains(&Driver::Kpps).then_some(self.kpps.as_path());
-        let start = || -> Result<(Guest, Server)> {
-            let cables = [Cable::Open, Cable::To(PAIR[1]), Cable::To(PAIR[0]), Cable::Open];
-            let cards: Vec<_> = cables.into_iter().enumerate().map(|(i, cable)| (cable, mac(i))).collect();
-            let server = Server::start(Cards::new(&params, &bus, &cards))?;
-            let options = Options { served: server.sockets(), ..options.clone() };
-            let mut guest = Guest::boot(&options, &kernel, &userland, dpdk, kpps)?;
-            guest.interruptible(go_on.clone());
-            Ok((guest, server))
-        };
+        let bench = Bench::fetch(self, card, bus, Arc::new(go_on))?;
+        let mut audit = self.begun(&bench);
+        let settings = self.settings(bench.card.chip)?;
         observer.begins(&format!("booting {} with a model of the {}", self.kernel, audit.chip), None);
-        // The guest ends before what serves its cards.
-        let (mut guest, server) = start()?;
+        let (mut guest, server) = bench.start()?;
         audit.qemu = guest.qemu_version()?;
         let mut running = Some((guest, server));
         for task in tasks {
             observer.begins(&task.name(), None);
-            if running.is_none() {
-                match start() {
-                    Ok(again) => running = Some(again),
-                    Err(error) => {
-                        audit.complete = false;
-                        audit
-                            .failures
-                            .push(format!("{}: the guest does not start again: {error}", task.name()));
-                        break;
-                    }
+            let (guest, server) = match running.take().map_or_else(|| bench.start(), Ok) {
+                Ok(system) => running.insert(system),
+                Err(error) => {
+                    audit.complete = false;
+                    audit.failures.push(format!("{}: the guest does not start again: {error}", task.name()));
+                    break;
                 }
-            }
-            let Some((guest, server)) = &mut running else { break };
-            match self.audit((guest, server), task, &settings, go_on.as_ref()) {
+            };
+            match self.audit((guest, server), task, &settings, bench.go_on.as_ref()) {
                 Ok(row) => {
-                    if let Some(count) = self.count.filter(|count| row.frames < *count) {
-                        let what = format!(
-                            "only {} of {count} frames, none in the last {} s",
-                            row.frames,
-                            STALLED.as_secs()
-                        );
-                        audit.failures.push(format!("{}: {what}", task.name()));
-                    }
+                    audit.failures.extend(self.stalled(task, &row));
                     audit.rows.push(row);
                 }
                 Err(Error::Interrupted) => {
@@ -246,8 +236,48 @@ impl Plan {
             }
             observer.done();
         }
-        drop(running);
         Ok(audit)
+    }
+
+    /// The result before the first measurement.
+    fn begun(&self, bench: &Bench<'_>) -> Audit {
+        Audit {
+            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: bench.kernel.name.clone(),
+            kernel_version: bench.kernel.version.clone(),
+            chip: bench.card.chip.name().into(),
+            bus: self.bus.clone(),
+            load_pps: match self.rate {
+                Rate::Pps(pps) => Some(pps),
+                Rate::Flood => None,
+            },
+            settings: (self.driver_module.iter())
+                .map(|path| format!("driver module {}", path.display()))
+                .chain(self.settings.0.iter().map(ToString::to_string))
+                .collect(),
+            complete: true,
+            ..Audit::default()
+        }
+    }
+
+    /// The settings of the drivers: rings as long as the chip takes, unless others are given, which come
+    /// later.
+    fn settings(&self, chip: Chip) -> Result<Settings> {
+        let longest = chip.max_ring();
+        let rings = if longest < LONG_RING {
+            vec![format!("kpps.ring={longest}"), format!("dpdk.ring={longest}")]
+        } else {
+            vec![]
+        };
+        let rings = rings.iter().map(|ring| ring.parse()).collect::<std::result::Result<Vec<_>, String>>();
+        Ok(Settings([rings.map_err(Error::Input)?, self.settings.0.clone()].concat()))
+    }
+
+    /// The failure of a task with fewer frames than were to be counted.
+    fn stalled(&self, task: Task, row: &Row) -> Option<String> {
+        let count = self.count.filter(|count| row.frames < *count)?;
+        let (frames, seconds) = (row.frames, STALLED.as_secs());
+        Some(format!("{}: only {frames} of {count} frames, none in the last {seconds} s", task.name()))
     }
 
     /// Chip and bus.
@@ -256,7 +286,7 @@ impl Plan {
         let params: kpps_card::Params =
             Profile::named(Kind::Chip, &self.chip).and_then(|it| it.get()).map_err(wrong)?;
         let why = match params.chip {
-            kpps_datasheet::Chip::I82542 => Some("its registers are not where the manual has them"),
+            Chip::I82542 => Some("its registers are not where the manual has them"),
             chip if chip.is_pci_express() => Some("the guest's card is on PCI, and it is on PCI Express"),
             _ => None,
         };

@@ -1,20 +1,25 @@
 //! Set-ups: the names and files of machine, chip and driver become parameters.
 
-use crate::device::e1000::{DriverModel, Kernel};
+mod preset;
+mod system;
+
+use crate::device::e1000::DriverModel;
 use crate::device::policy::OwnPolicy;
 use crate::device::rate_limited;
 use crate::effect::{Activity, Readers};
 use crate::stack_params::{StackParams, kernel};
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
-use kpps_driver::config::{RxFormat, Service};
+use kpps_driver::config::Service;
 use kpps_frames::Size;
 use kpps_host::{S, bus, host, limits};
 use kpps_methods::TrialError;
 use kpps_profiles::{Change, Constant, Kind, Profile, To};
+use preset::{MOST_BYTES, Preset};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use system::System;
 
 /// The contents of a machine profile: names of other profiles.
 #[derive(Debug, Deserialize)]
@@ -32,9 +37,6 @@ struct MachineProfile {
     /// The driver presets that are compared on it if none are given.
     drivers: Option<Vec<String>>,
 }
-
-/// The driver's constant of the longest frame.
-const MOST_BYTES: &str = "max_frame_bytes";
 
 /// The source of an own profile's value without another.
 const OWN: &str = "own";
@@ -134,6 +136,13 @@ pub enum SetupError {
     Mismatch(String),
 }
 
+impl SetupError {
+    /// A problem of a profile's constants.
+    fn of(kind: Kind, profile: &Profile, problem: &str) -> Self {
+        Self::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()))
+    }
+}
+
 /// Refuses changes of kinds of profiles that a set-up does not have: they would be ignored. A change that
 /// names a profile is for any set-up that has this profile.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
@@ -154,8 +163,7 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
 /// # Errors
 /// The mistake in the constants.
 pub fn check_profile(kind: Kind, profile: &Profile) -> Result<(), SetupError> {
-    let bad =
-        |problem: String| SetupError::Mismatch(format!("{kind} profile '{}': {problem}", profile.name()));
+    let bad = |problem: String| SetupError::of(kind, profile, &problem);
     match kind {
         Kind::Chip => check_card(&profile.get()?).map_err(bad),
         Kind::Nic => Ok(profile.get::<NicProfile>().map(drop)?),
@@ -274,9 +282,8 @@ impl Setup {
         changes: &[Change],
     ) -> Result<Self, SetupError> {
         refuse_others(changes, &[Kind::Nic])?;
-        let named = |kind, name: &str| Profile::named(kind, name)?.changed(changes);
         let (machine_profile, place) = MachineProfile::named(machine, changes)?;
-        let card_profile = named(Kind::Chip, chip.unwrap_or(&place.chip))?;
+        let card_profile = Profile::named(Kind::Chip, chip.unwrap_or(&place.chip))?.changed(changes)?;
         let mut card: kpps_card::Params = card_profile.get()?;
         let (bus_entry, bus_name) = place.bus_of(card.chip.name()).ok_or_else(|| {
             let name = card.chip.name();
@@ -284,110 +291,40 @@ impl Setup {
                 "machine profile '{machine}' names no bus for the chip {name}: add it to `bus`, or `any`"
             ))
         })?;
-        let policy = OwnPolicy::named(driver);
-        let preset = named(Kind::Driver, policy.as_ref().map_or(driver, |policy| &policy.base))?;
-        let (model, own) = preset.split(&DriverModel::CONSTANTS);
-        let driver_model: DriverModel = model.get()?;
-        let mut config = own.get::<Config>().map_err(|error| error.also_known(&DriverModel::CONSTANTS))?;
-        if let Some(OwnPolicy { budget: burst, .. }) = policy {
-            // A thread polls when the policy says so, and sleeps until an interrupt otherwise.
-            config.service = Service::SelfPacing { burst, reserve: 0, polling_rdtr: 0 };
-        }
-        config.validate(card.chip).map_err(|e| {
-            SetupError::Mismatch(format!(
-                "driver preset '{driver}' cannot drive the {}: {e}",
-                card.chip.name()
-            ))
-        })?;
-        let lacks = match config.rx_format {
-            _ if config.queues > 1 => Some("has one queue in each direction: set driver.queues=1"),
-            RxFormat::Split { .. } => Some("does not split headers: set driver.rx_format=extended"),
-            _ => None,
-        };
-        if let Some(lacks) = lacks.filter(|_| card.chip.is_pci_express()) {
-            let name = card.chip.name();
-            return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}': the model of the {name} {lacks}"
-            )));
-        }
-        let host_profile = named(Kind::Host, &place.host)?;
-        let bus_profile = named(Kind::Bus, bus_name)?;
-        let stack_profile = named(Kind::Stack, &place.stack)?;
-        let host: host::Host = host_profile.get()?;
-        let work_profile = named(Kind::Work, COMMON)?;
-        let work: host::Work = work_profile.get()?;
-        let bus_params: bus::Params = bus_profile.get()?;
-        let stack_params = StackParams::of(&stack_profile)?;
+        let preset = Preset::named(driver, changes)?;
+        preset.check_chip(card.chip)?;
+        let system = System::named(&place, bus_name, changes)?;
+        check_card(&card).map_err(|problem| SetupError::of(Kind::Chip, &card_profile, &problem))?;
+        system.check()?;
         let cpus = place.cpus.unwrap_or(1);
-        for (kind, name, checked) in [
-            (Kind::Chip, card_profile.name(), check_card(&card)),
-            (Kind::Host, host_profile.name(), host.check()),
-            (Kind::Work, work_profile.name(), work.check()),
-            (Kind::Bus, bus_profile.name(), bus_params.check()),
-            (Kind::Stack, stack_profile.name(), stack_params.check()),
-            (Kind::Machine, machine_profile.name(), limits::check(&[("cpus", cpus, CPUS)])),
-        ] {
-            checked.map_err(|problem| SetupError::Mismatch(format!("{kind} profile '{name}': {problem}")))?;
-        }
-        let host_params = host::Params::new(&host, &stack_params.work(work));
-        if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&stack_params, config.service) {
-            return Err(SetupError::Mismatch(format!(
-                "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
-                 take one that works in its interrupt, is only polled, or paces itself",
-                stack_profile.name()
-            )));
-        }
-        if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
-            return Err(SetupError::Mismatch(format!(
-                "host profile '{}': what copying costs is not known (copy_byte_ps)",
-                host_profile.name()
-            )));
-        }
-        let kernel = kernel(&stack_profile)?;
-        let mut driver_description =
-            policy.as_ref().map_or(preset.description(), |policy| &policy.description).to_owned();
-        if !driver_model.existed_for(kernel) {
-            let own = driver_model.kernels.iter().map(Kernel::to_string).collect::<Vec<_>>().join(" and ");
-            driver_description += &format!(" (a driver for {own}: it never ran on {kernel} as it does here)");
-        }
-        let is_set = |change: &Change| {
-            change.profile.is_none() && change.kind == Kind::Driver && change.constant == MOST_BYTES
-        };
-        let is_own = |constant: &Constant| constant.name == MOST_BYTES && constant.source == OWN;
-        let set_frame_bytes = (changes.iter().any(is_set) || preset.constants().iter().any(is_own))
-            .then_some(config.max_frame_bytes);
+        limits::check(&[("cpus", cpus, CPUS)])
+            .map_err(|problem| SetupError::of(Kind::Machine, &machine_profile, &problem))?;
+        let host_params = system.host_params();
+        preset.check_system(&system, &host_params)?;
+        let kernel = kernel(&system.stack_profile)?;
         // Firmware tells a card the host's cache line size (PCI 2.2, 6.2.4).
         card.cache_line_bytes = host_params.cache_line_bytes as u32;
+        let profiles = [&machine_profile, &card_profile].into_iter().chain(system.profiles());
+        let own_texts = profiles.chain([&preset.profile]).filter_map(|it| it.own_text().map(String::from));
         Ok(Self {
-            bus_params,
-            host_params,
-            stack_params,
-            cpus,
-            own_profiles: [
-                &machine_profile,
-                &card_profile,
-                &host_profile,
-                &bus_profile,
-                &stack_profile,
-                &preset,
-            ]
-            .into_iter()
-            .filter_map(|profile| profile.own_text().map(String::from))
-            .chain(policy.iter().map(|policy| policy.text.clone()))
-            .collect(),
             machine: machine_profile.name().into(),
             chip: card_profile.name().into(),
-            bus: bus_profile.name().into(),
-            host: host_profile.name().into(),
-            stack: stack_profile.name().into(),
-            driver: policy.as_ref().map_or(preset.name(), |policy| &policy.name).into(),
-            driver_description,
+            bus: system.bus_profile.name().into(),
+            host: system.host_profile.name().into(),
+            stack: system.stack_profile.name().into(),
+            driver: preset.name().into(),
+            driver_description: preset.description(kernel),
+            own_profiles: own_texts.chain(preset.policy.iter().map(|policy| policy.text.clone())).collect(),
             card,
-            config,
-            driver_model,
-            policy,
+            bus_params: system.bus_params,
+            host_params,
+            stack_params: system.stack_params,
+            cpus,
+            set_frame_bytes: preset.set_frame_bytes(changes),
+            config: preset.config,
+            driver_model: preset.model,
+            policy: preset.policy,
             bus_entry: bus_entry.into(),
-            set_frame_bytes,
             own_entries: own_entries(&machine_profile),
             chip_is_given: chip.is_some(),
         })

@@ -13,7 +13,7 @@ use kpps_methods::Latency;
 use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
-use kpps_tester::{Arrived, Counted, Done, Findings, Kept, OfFlow, Offender, Received, Task};
+use kpps_tester::{Arrived, Counted, Done, Findings, Kept, OfFlow, Offender, Received, Sent, Task};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -153,141 +153,143 @@ pub(crate) fn done(
     let mut nonsense = |what: &str| {
         trouble.get_or_insert_with(|| format!("the agent gives a number of {what} frames that cannot be"));
     };
-    let (mut intended, mut sent) = (said.intended, said.sent);
-    if sent > limits.sent || intended > limits.sent {
+    let (mut intended, mut frames) = (said.intended, said.sent);
+    if frames > limits.sent || intended > limits.sent {
         nonsense("sent");
-        (intended, sent) = (last.0, last.0);
+        (intended, frames) = (last.0, last.0);
     }
-    let arrived = said.arrived.unwrap_or_default();
-    let counts =
-        [arrived.duplicated, arrived.corrupted, arrived.other_traffic, arrived.nameless, arrived.tagless];
-    let can_be = arrived.reordered <= arrived.received
-        && arrived.corrupted <= arrived.received
-        && counts.iter().chain([&arrived.received]).all(|count| *count <= limits.came);
-    let arrived = match can_be {
-        true => Arrived {
-            received: arrived.received,
-            duplicated: arrived.duplicated,
-            reordered: arrived.reordered,
-            corrupted: arrived.corrupted,
-            nameless: arrived.nameless,
-            tagless: arrived.tagless,
-            other_traffic: arrived.other_traffic,
-        },
-        false => {
-            nonsense("received");
-            Arrived { received: last.1, ..Arrived::default() }
-        }
-    };
+    let arrived = arrived(&said.arrived.unwrap_or_default(), limits).unwrap_or_else(|| {
+        nonsense("received");
+        Arrived { received: last.1, ..Arrived::default() }
+    });
+    let all = arrived.received.saturating_add(arrived.duplicated);
+    // In the order in which impossible values are named.
     let elapsed_ns = judge.keep("the time of sending", Some(said.elapsed_ns), |ns| *ns <= limits.ns);
     let begun_ns = judge.keep("the time when sending began", Some(said.begun_ns), |ns| *ns <= limits.ns);
-    let gaps = judge.keep("gaps between frames", said.gaps, |gaps| are_gaps(gaps, sent, limits));
-    let last_gap = match said.cut_off {
-        true => Some(Duration::MAX),
-        false => judge
-            .keep("the time of the last loss", said.last_gap_ns, |ns| *ns <= limits.ns)
-            .map(Duration::from_nanos),
-    };
-    let all = arrived.received.saturating_add(arrived.duplicated);
-    let parts = task.expect.as_ref().map_or(0, |expect| expect.parts);
-    let latency = judge.list("latencies", said.latency, |each| {
-        each.len() <= parts
-            && each.iter().try_fold(0, |sum, it| frames_of(it, sum)).is_some_and(|it| it <= all)
-    });
-    let (flows, sizes) =
-        task.expect.as_ref().map_or((0, 0), |it| (it.frames.flows() as usize, it.frames.sizes()));
-    let flows = judge.list("flows", said.flows, |each| {
-        each.len() <= flows && each.iter().all(|it| it.sent <= limits.came && it.reordered <= limits.came)
-    });
-    let sizes = judge.list("sizes", said.sizes, |each| {
-        each.len() <= sizes && each.iter().all(|it| it.sent <= limits.came)
-    });
-    let keeps = task.expect.as_ref().is_some_and(|expect| expect.keep);
-    let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
+    let gaps = judge.keep("gaps between frames", said.gaps, |gaps| are_gaps(gaps, frames, limits));
+    let last_gap = last_gap(&mut judge, said.cut_off, said.last_gap_ns, limits);
+    let latency = latency(&mut judge, said.latency, task, all);
+    let flows = flows(&mut judge, said.flows, task, limits);
+    let sizes = sizes(&mut judge, said.sizes, task, limits);
     let findings = findings(&mut judge, said.findings.unwrap_or_default(), limits.came);
-    let kept = judge.list("frames with anomalies", said.kept, |each| {
-        each.len() <= if keeps { KEPT } else { 0 } && each.iter().all(|it| it.frame.len() <= longest)
-    });
-    let mut frames = |what, count| judge.keep(what, count, |count| *count <= limits.came.max(limits.sent));
-    let (missed, errors) = (frames("missed frames", said.missed), frames("truncated frames", said.errors));
-    let taken = frames("frames taken in", said.taken);
-    let not_kept = frames("frames that were not kept", Some(said.not_kept)).unwrap_or_default();
-    let queue_growth = frames("frames in queues that grew", said.queue_growth);
-    let line = said.line.filter(|_| begun_ns.is_some());
+    let kept = kept(&mut judge, said.kept, task);
+    let mut count = |what, count| judge.keep(what, count, |count| *count <= limits.came.max(limits.sent));
+    let (missed, errors) = (count("missed frames", said.missed), count("truncated frames", said.errors));
+    let taken = count("frames taken in", said.taken);
+    let not_kept = count("frames that were not kept", Some(said.not_kept)).unwrap_or_default();
+    let queue_growth = count("frames in queues that grew", said.queue_growth);
     let disturbance =
         judge.keep("what disturbed the sender", said.disturbance, |it| is_disturbance(it, intended, limits));
+    let line = said.line.filter(|_| begun_ns.is_some());
     let line = judge.keep("the time series", line, |line| is_line(line, task, limits));
-    let most = task.duration.as_secs_f64() + LONGER.as_secs_f64();
-    let rate_changes = judge.list("changes of the load", said.rate_changes, |changes| {
-        changes.len() <= NAMES
-            && changes.iter().all(|it| (0.0..=most).contains(&it.at_s))
-            && changes.iter().all(|it| (0.0..=FASTEST_PPS).contains(&it.offered_pps))
-    });
-    let elapsed = elapsed_ns.map_or(task.duration, Duration::from_nanos);
+    let rate_changes = rate_changes(&mut judge, said.rate_changes, task);
     let done = Done {
-        intended,
-        sent,
-        elapsed,
-        gaps: gaps.map(|gaps| Gaps {
-            intended_ns: gaps.intended_ns,
-            count: gaps.count,
-            within: gaps.within,
-            p50_ns: gaps.p50_ns,
-            p99_ns: gaps.p99_ns,
-            p999_ns: gaps.p999_ns,
-            max_ns: gaps.max_ns,
-            waited_ns: gaps.waited_ns,
-            got: gaps.sender.map(|proto::Sender { cpu, first, session_first }| Got {
-                cpu,
-                first,
-                session_first,
-            }),
-        }),
+        sent: Sent {
+            intended,
+            frames,
+            given: frames,
+            skipped: Vec::new(),
+            begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
+            elapsed: elapsed_ns.map_or(task.duration, Duration::from_nanos),
+            gaps: gaps.map(gaps_of),
+            disturbance: disturbance.map(disturbance_of),
+            rate_changes,
+        },
         received: Received {
             arrived,
             last_gap,
-            latency: latency.iter().map(recorded).collect(),
+            queue_growth,
             arrival: Arrival {
                 by: if said.by_kernel { ArrivalBy::Kernel } else { ArrivalBy::Program },
                 clock_set_ns: said.clock_set_ns,
             },
-            flows: (0..)
-                .zip(&flows)
-                // No count may exceed the frames sent.
-                .map(|(flow, of)| OfFlow {
-                    flow,
-                    sent: of.sent,
-                    received: of.received.min(of.sent),
-                    reordered: of.reordered,
-                })
-                .collect(),
-            sizes: sizes.iter().map(|of| (of.sent, of.received.min(of.sent))).collect(),
-            kept: Kept { frames: kept.into_iter().map(offender).collect(), not_kept },
+            flows,
+            sizes,
+            kept: Kept { frames: kept, not_kept },
             findings,
-            classes: Vec::new(),
-            queue_growth,
         },
-        disturbance: disturbance.map(|said| Disturbance {
-            packets: said.packets,
-            pauses: said.pauses,
-            longest: said.longest.map(pause),
-        }),
+        latency,
+        classes: Vec::new(),
         missed,
         errors,
         taken,
-        trouble: None,
-        given: sent,
-        skipped: Vec::new(),
-        begun: Duration::from_nanos(begun_ns.unwrap_or_default()),
         line: line.map(|line| Timeline::of(line.interval_ns, line.points.into_iter().map(point).collect())),
         follower: None,
-        rate_changes: rate_changes
-            .iter()
-            .map(|&proto::RateChange { at_s, offered_pps }| RateChange { at_s, offered_pps })
-            .collect(),
+        trouble: None,
         unbelievable: judge.unbelievable,
     };
     (done, trouble)
+}
+
+/// Counts of frames that arrived; `None` if they are impossible.
+fn arrived(said: &proto::Arrived, limits: &Limits) -> Option<Arrived> {
+    let &proto::Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless, tagless } =
+        said;
+    let counts = [received, duplicated, corrupted, other_traffic, nameless, tagless];
+    let can_be =
+        reordered <= received && corrupted <= received && counts.iter().all(|count| *count <= limits.came);
+    can_be.then_some(Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless, tagless })
+}
+
+/// When frames were lost last; the end of time if none arrived after that.
+fn last_gap(judge: &mut Judge, cut_off: bool, ns: Option<u64>, limits: &Limits) -> Option<Duration> {
+    if cut_off {
+        return Some(Duration::MAX);
+    }
+    judge.keep("the time of the last loss", ns, |ns| *ns <= limits.ns).map(Duration::from_nanos)
+}
+
+/// Latencies in parts, of at most `all` frames.
+fn latency(judge: &mut Judge, said: Vec<proto::Latency>, task: &Task, all: u64) -> Vec<Latency> {
+    let parts = task.expect.as_ref().map_or(0, |expect| expect.parts);
+    let latency = judge.list("latencies", said, |each| {
+        each.len() <= parts
+            && each.iter().try_fold(0, |sum, it| frames_of(it, sum)).is_some_and(|it| it <= all)
+    });
+    latency.iter().map(recorded).collect()
+}
+
+/// The fate of each flow.
+fn flows(judge: &mut Judge, said: Vec<proto::Flow>, task: &Task, limits: &Limits) -> Vec<OfFlow> {
+    let flows = task.expect.as_ref().map_or(0, |expect| expect.frames.flows() as usize);
+    let said = judge.list("flows", said, |each| {
+        each.len() <= flows && each.iter().all(|it| it.sent <= limits.came && it.reordered <= limits.came)
+    });
+    let of = |(flow, of): (u32, proto::Flow)| {
+        let proto::Flow { sent, received, reordered } = of;
+        // No count may exceed the frames sent.
+        OfFlow { flow, sent, received: received.min(sent), reordered }
+    };
+    (0..).zip(said).map(of).collect()
+}
+
+/// For each size, frames sent and frames that arrived.
+fn sizes(judge: &mut Judge, said: Vec<proto::OfSize>, task: &Task, limits: &Limits) -> Vec<(u64, u64)> {
+    let sizes = task.expect.as_ref().map_or(0, |expect| expect.frames.sizes());
+    let said =
+        judge.list("sizes", said, |each| each.len() <= sizes && each.iter().all(|it| it.sent <= limits.came));
+    said.iter().map(|of| (of.sent, of.received.min(of.sent))).collect()
+}
+
+/// Frames with anomalies.
+fn kept(judge: &mut Judge, said: Vec<proto::Offender>, task: &Task) -> Vec<Offender> {
+    let most = if task.expect.as_ref().is_some_and(|expect| expect.keep) { KEPT } else { 0 };
+    let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
+    let said = judge.list("frames with anomalies", said, |each| {
+        each.len() <= most && each.iter().all(|it| it.frame.len() <= longest)
+    });
+    said.into_iter().map(offender).collect()
+}
+
+/// The changes of the load.
+fn rate_changes(judge: &mut Judge, said: Vec<proto::RateChange>, task: &Task) -> Vec<RateChange> {
+    let most = task.duration.as_secs_f64() + LONGER.as_secs_f64();
+    let said = judge.list("changes of the load", said, |changes| {
+        changes.len() <= NAMES
+            && changes.iter().all(|it| (0.0..=most).contains(&it.at_s))
+            && changes.iter().all(|it| (0.0..=FASTEST_PPS).contains(&it.offered_pps))
+    });
+    said.iter().map(|&proto::RateChange { at_s, offered_pps }| RateChange { at_s, offered_pps }).collect()
 }
 
 /// Whether a sender with `intended` frames due can have been disturbed like this.
@@ -299,6 +301,11 @@ fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> 
             && pause.group.as_ref().is_none_or(|group| group.len() <= TEXT)
     };
     said.packets <= intended && said.pauses <= said.packets && said.longest.as_ref().is_none_or(can_be)
+}
+
+fn disturbance_of(said: proto::Disturbance) -> Disturbance {
+    let proto::Disturbance { packets, pauses, longest } = said;
+    Disturbance { packets, pauses, longest: longest.map(pause) }
 }
 
 fn pause(said: proto::Pause) -> Pause {
@@ -323,6 +330,20 @@ fn findings(judge: &mut Judge, said: proto::Findings, most: u64) -> Findings {
             judge.leave_out("why frames arrived in another way");
             Findings::default()
         }
+    }
+}
+
+fn gaps_of(said: proto::Gaps) -> Gaps {
+    Gaps {
+        intended_ns: said.intended_ns,
+        count: said.count,
+        within: said.within,
+        p50_ns: said.p50_ns,
+        p99_ns: said.p99_ns,
+        p999_ns: said.p999_ns,
+        max_ns: said.max_ns,
+        waited_ns: said.waited_ns,
+        got: said.sender.map(|proto::Sender { cpu, first, session_first }| Got { cpu, first, session_first }),
     }
 }
 

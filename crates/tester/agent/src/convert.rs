@@ -238,10 +238,10 @@ pub(crate) fn done(done: Done) -> proto::Done {
     let Arrived { received, duplicated, reordered, corrupted, other_traffic, nameless, tagless } =
         done.received.arrived;
     proto::Done {
-        intended: done.intended,
-        sent: done.sent,
-        elapsed_ns: ns(done.elapsed),
-        gaps: done.gaps.map(|gaps| proto::Gaps {
+        intended: done.sent.intended,
+        sent: done.sent.frames,
+        elapsed_ns: ns(done.sent.elapsed),
+        gaps: done.sent.gaps.map(|gaps| proto::Gaps {
             intended_ns: gaps.intended_ns,
             count: gaps.count,
             within: gaps.within,
@@ -267,7 +267,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
         }),
         last_gap_ns: done.received.last_gap.filter(|gap| *gap != Duration::MAX).map(ns),
         cut_off: done.received.last_gap == Some(Duration::MAX),
-        latency: done.received.latency.iter().map(latency).collect(),
+        latency: done.latency.iter().map(latency).collect(),
         missed: done.missed,
         errors: done.errors,
         taken: done.taken,
@@ -278,14 +278,14 @@ pub(crate) fn done(done: Done) -> proto::Done {
         not_kept: done.received.kept.not_kept,
         by_kernel: done.received.arrival.by == ArrivalBy::Kernel,
         clock_set_ns: done.received.arrival.clock_set_ns,
-        begun_ns: ns(done.begun),
+        begun_ns: ns(done.sent.begun),
         line: done.line.map(|line| proto::Timeline {
             interval_ns: line.interval_ns(),
             points: line.points().iter().map(point).collect(),
         }),
         queue_growth: done.received.queue_growth,
-        disturbance: done.disturbance.map(disturbance),
-        rate_changes: done.rate_changes.iter().map(rate_change).collect(),
+        disturbance: done.sent.disturbance.map(disturbance),
+        rate_changes: done.sent.rate_changes.iter().map(rate_change).collect(),
         findings: Some(findings(&done.received.findings)),
     }
 }
@@ -407,7 +407,7 @@ mod tests {
     use kpps_documents::detail::Arrival;
     use kpps_frames::Encap;
     use kpps_tester::timeline::{Latencies, Timeline};
-    use kpps_tester::{Kept, Received};
+    use kpps_tester::{Kept, Received, Sent};
 
     fn a_duty(shape: Shape) -> Task {
         Task {
@@ -545,41 +545,43 @@ mod tests {
         let pause = Pause { at_ns: 5, lasted_ns: 6_000_000, cpu: Some(1), by };
         let disturbance = Disturbance { packets: 1, pauses: 1, longest: Some(pause) };
         let sent = Done {
-            intended: 12,
-            sent: 11,
+            sent: Sent {
+                intended: 12,
+                frames: 11,
+                begun: Duration::from_nanos(3),
+                disturbance: Some(disturbance.clone()),
+                rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
+                ..Sent::default()
+            },
             received: Received {
                 arrived,
                 last_gap: Some(Duration::MAX),
-                latency: vec![latency],
+                queue_growth: Some(4),
+                arrival,
                 flows: flows.clone(),
                 sizes: vec![(6, 5), (5, 5)],
                 kept: kept.clone(),
                 findings: found.clone(),
-                arrival,
-                classes: Vec::new(),
-                queue_growth: Some(4),
             },
-            disturbance: Some(disturbance.clone()),
+            latency: vec![latency],
             missed: Some(5),
-            begun: Duration::from_nanos(3),
             line: Some(line.clone()),
-            rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
             ..Done::default()
         };
         let limits = Limits::of(&task, false);
         let (came, trouble) = believe::done(done(sent), &task, &limits, (0, 0));
         assert_eq!((trouble, came.unbelievable), (None, Vec::new()));
-        assert_eq!((came.intended, came.sent), (12, 11));
-        assert_eq!((came.disturbance, came.received.queue_growth), (Some(disturbance), Some(4)));
-        assert_eq!((came.begun, came.line), (Duration::from_nanos(3), Some(line)));
-        assert_eq!(came.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
+        assert_eq!((came.sent.intended, came.sent.frames), (12, 11));
+        assert_eq!((came.sent.disturbance, came.received.queue_growth), (Some(disturbance), Some(4)));
+        assert_eq!((came.sent.begun, came.line), (Duration::from_nanos(3), Some(line)));
+        assert_eq!(came.sent.rate_changes, [RateChange { at_s: 0.5, offered_pps: 1e5 }]);
         assert_eq!(
             (came.missed, came.errors, came.taken),
             (Some(5), None, None),
             "what is not known stays so"
         );
         assert_eq!((came.received.arrived, came.received.last_gap), (arrived, Some(Duration::MAX)));
-        assert_eq!(came.received.latency[0].quantiles(), quantiles);
+        assert_eq!(came.latency[0].quantiles(), quantiles);
         assert_eq!((came.received.kept, came.received.arrival), (kept, arrival));
         assert_eq!(came.received.findings, found);
         assert_eq!((came.received.flows, came.received.sizes), (flows, vec![(6, 5), (5, 5)]));

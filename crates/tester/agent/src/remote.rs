@@ -17,7 +17,7 @@ use kpps_ports::port::run::{Load, Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
-use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Task, TestPort, TrialState};
+use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Sent, Task, TestPort, TrialState};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -449,8 +449,8 @@ impl TestPort for RemotePort {
                         state.abandon();
                     }
                     if task.plan.is_some() {
-                        state.sends(task.at, done.sent);
-                        state.has_sent(task.at, done.sent);
+                        state.sends(task.at, done.sent.frames);
+                        state.has_sent(task.at, done.sent.frames);
                     }
                     state.receives(task.at, done.received.arrived.received);
                     return Done { trouble: failed, follower, ..done };
@@ -480,18 +480,15 @@ impl TestPort for RemotePort {
         };
         // Its last report is used.
         state.abandon();
-        let (sent, received) = state.so_far(task.at);
+        let (frames, received) = state.so_far(task.at);
         let elapsed = begin.elapsed().min(task.duration);
         let due = timetable.map_or(0, |mut table| table.before(elapsed.as_secs_f64()) as u64);
         if task.plan.is_some() {
-            state.has_sent(task.at, sent);
+            state.has_sent(task.at, frames);
         }
         Done {
-            intended: due.max(sent),
-            sent,
-            elapsed,
+            sent: Sent { intended: due.max(frames), frames, elapsed, rate_changes, ..Sent::default() },
             received: Received { arrived: Arrived { received, ..Arrived::default() }, ..Received::default() },
-            rate_changes,
             trouble: Some(trouble),
             ..Done::default()
         }

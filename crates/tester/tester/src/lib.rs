@@ -30,7 +30,8 @@
 //!     every: None,
 //! };
 //! let outcome = tester.trial(&offer, &|| true)?;
-//! println!("{} of {} frames arrived", outcome.directions[0].arrived.received, outcome.directions[0].sent);
+//! let way = &outcome.directions[0];
+//! println!("{} of {} frames arrived", way.received.arrived.received, way.sent.frames);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -47,12 +48,13 @@ pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
 pub use error::Error;
 pub use judging::{
-    Arrivals, Arrived, Classes, Findings, Kept, OfFlow, Offender, Playback, Skipped, pcapng, timeline,
+    Arrivals, Arrived, Classes, Findings, Kept, OfFlow, Offender, Playback, Received, Skipped, pcapng,
+    timeline,
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, FlowPlan, Host, LiveCounts, LocalHost, LocalPort,
-    Offer, Outcome, PortsTestbed, Received, Replay, RunStart, Site, Task, Template, TestPort, Tester,
-    Traffic, all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape,
-    streams, template, undisturbed,
+    Offer, Outcome, PortsTestbed, Replay, RunStart, Sent, Site, Task, Template, TestPort, Tester, Traffic,
+    all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape, streams,
+    template, undisturbed,
 };
 pub use watching::{Gauges, Metrics, NewRate, Reported, TrialState, live};

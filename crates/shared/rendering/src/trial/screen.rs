@@ -4,7 +4,7 @@ use super::sentences;
 use crate::format::{bits, in_kpps, rate};
 use crate::run::{sender, waited};
 use kpps_documents::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
-use kpps_documents::{Doubt, Trial};
+use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
 
 /// Sizes and flows of a direction.
@@ -85,17 +85,34 @@ const SHOWN: usize = 4;
 
 /// The text for the screen.
 pub fn screen(trial: &DetailedTrial) -> String {
-    let mut text = String::new();
-    if let Some(limited) = tester_limit(&trial.result) {
-        let _ = writeln!(text, "{limited}\n");
-    }
-    for sentence in doubts(trial).chain(retries(trial)) {
-        let _ = writeln!(text, "{sentence}\n");
-    }
+    [
+        warnings(trial),
+        offer(trial),
+        counts(trial),
+        rates(trial),
+        trial.directions.iter().map(parts).collect(),
+        generator(trial),
+        trial.directions.iter().map(|direction| gaps(trial, direction)).collect(),
+        latency(trial),
+        remarks(trial),
+        places(trial),
+        host(trial),
+        cpus(trial),
+    ]
+    .concat()
+}
+
+/// The reasons for doubt about the result.
+fn warnings(trial: &DetailedTrial) -> String {
+    let all = tester_limit(&trial.result).into_iter().chain(doubts(trial)).chain(retries(trial));
+    all.map(|sentence| format!("{sentence}\n\n")).collect()
+}
+
+/// The load that was offered, and how it differed from a constant one.
+fn offer(trial: &DetailedTrial) -> String {
     let load = sentences::load(trial, "the highest load");
-    let _ = writeln!(
-        text,
-        "{}: frames of {}{}, {load} for {:.3} s\n",
+    let mut text = format!(
+        "{}: frames of {}{}, {load} for {:.3} s\n\n",
         trial.testbed.join(" and "),
         sentences::frames(trial),
         trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
@@ -110,6 +127,11 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if let Some(silent) = sentences::silent(trial) {
         let _ = writeln!(text, "{silent}.\n");
     }
+    text
+}
+
+/// The frames by their fate, a line each.
+fn counts(trial: &DetailedTrial) -> String {
     let rows = [
         ("intended", Some(trial.intended), ""),
         ("sent", Some(trial.result.sent), ""),
@@ -130,66 +152,73 @@ pub fn screen(trial: &DetailedTrial) -> String {
         ("corrupted", trial.corrupted, ""),
         ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
     ];
-    for (name, count, what) in rows {
+    let line = |(name, count, what): (&str, Option<u64>, &str)| {
         // A dash for a count that was not observed.
         let count = count.map_or("–".into(), |count| count.to_string());
-        let _ = writeln!(text, "{}", format!("{name:<12}{count:>12}  {what}").trim_end());
-    }
-    let _ = writeln!(
-        text,
-        "\n{} sent ({} on layer 1, {} on layer 2), {} received; loss {:.4} %{}",
+        format!("{}\n", format!("{name:<12}{count:>12}  {what}").trim_end())
+    };
+    rows.into_iter().map(line).collect()
+}
+
+/// The rates of sent and received frames, and the loss.
+fn rates(trial: &DetailedTrial) -> String {
+    format!(
+        "\n{} sent ({} on layer 1, {} on layer 2), {} received; loss {:.4} %{}\n",
         rate(trial.result.sent_pps),
         bits(trial.sent_bps.l1),
         bits(trial.sent_bps.l2),
         rate(trial.received_pps),
         trial.result.loss_ratio * 100.0,
         if trial.corrupted.is_some() { " (with corrupted frames)" } else { "" }
+    )
+}
+
+/// The limit of the generator, if it is known.
+fn generator(trial: &DetailedTrial) -> String {
+    let Some(sender) = &trial.sender else { return String::new() };
+    let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| in_kpps(*pps)).collect();
+    let above =
+        if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
+    format!("generator: at most {} kpps here ({}){above}\n", ceilings.join(" and "), sender.source)
+}
+
+/// The gaps between the frames of a direction, if they were paced, and the waiting of its sender.
+fn gaps(trial: &DetailedTrial, direction: &Direction) -> String {
+    let known = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?)));
+    let Some((gaps, within)) = known else { return String::new() };
+    let line = format!(
+        "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs\n",
+        direction.from,
+        100.0 * within,
+        gaps.intended_ns.unwrap_or(0.0) / 1e3,
+        gaps.p99_ns as f64 / 1e3,
+        gaps.max_ns as f64 / 1e3
     );
-    for direction in &trial.directions {
-        text += &parts(direction);
-    }
-    if let Some(sender) = &trial.sender {
-        let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| in_kpps(*pps)).collect();
-        let above =
-            if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
-        let _ = writeln!(
-            text,
-            "generator: at most {} kpps here ({}){above}",
-            ceilings.join(" and "),
-            sender.source
-        );
-    }
-    for direction in &trial.directions {
-        if let Some((gaps, within)) = direction.gaps.and_then(|gaps| Some((gaps, gaps.share_within()?))) {
-            let _ = writeln!(
-                text,
-                "gaps of {}: {:.2} % within 10 µs of {:.3} µs, p99 {:.1} µs, max {:.1} µs",
-                direction.from,
-                100.0 * within,
-                gaps.intended_ns.unwrap_or(0.0) / 1e3,
-                gaps.p99_ns as f64 / 1e3,
-                gaps.max_ns as f64 / 1e3
-            );
-            text += &sender(&gaps);
-            text += &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall);
-        }
-    }
-    let latency = trial.result.latency_ns;
-    if let (Some(p50), Some(p99), Some(p999), Some(max)) =
-        (latency.p50, latency.p99, latency.p999, latency.max)
-    {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let arrival = sentences::arrival(trial).map(|arrival| format!(" ({arrival})")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs",
-            arrival,
-            us(p50),
-            us(p99),
-            us(p999),
-            us(max)
-        );
-    }
+    line + &sender(&gaps) + &waited(gaps.waited_ns, trial.result.seconds, direction.shortfall)
+}
+
+/// The percentiles of the latency, if they are known.
+fn latency(trial: &DetailedTrial) -> String {
+    let Latency { p50: Some(p50), p99: Some(p99), p999: Some(p999), max: Some(max), .. } =
+        trial.result.latency_ns
+    else {
+        return String::new();
+    };
+    let us = |ns: u64| ns as f64 / 1e3;
+    let arrival = sentences::arrival(trial).map(|arrival| format!(" ({arrival})")).unwrap_or_default();
+    format!(
+        "latency{}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs, max {:.1} µs\n",
+        arrival,
+        us(p50),
+        us(p99),
+        us(p999),
+        us(max)
+    )
+}
+
+/// Sentences on the time series, the clocks and the captured frames.
+fn remarks(trial: &DetailedTrial) -> String {
+    let mut text = String::new();
     for sentence in super::series::sentences(trial) {
         let _ = writeln!(text, "{sentence}");
     }
@@ -202,15 +231,20 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if let Some(clocks) = &trial.clocks {
         let _ = writeln!(text, "{}", sentences::clocks(clocks));
     }
+    text
+}
+
+/// The places where the missing frames ended.
+fn places(trial: &DetailedTrial) -> String {
     let ledger = &trial.result.ledger;
     let missing = ledger.sent.saturating_sub(ledger.delivered);
     let whole = if trial.directions.is_empty() { ", with its warm-up and its end" } else { "" };
     // All of them arrived, and no place counts any.
     let is_whole = ledger.sent > 0 && missing == 0 && ledger.in_flight == 0 && ledger.unexplained == 0;
     let is_whole = is_whole && ledger.dropped.values().all(|frames| *frames == 0);
-    let _ = match is_whole {
-        true => writeln!(text, "\nall {} sent frames arrived{whole}", ledger.sent),
-        false => writeln!(text, "\nwhere {missing} of {} sent frames ended{whole}:", ledger.sent),
+    let mut text = match is_whole {
+        true => format!("\nall {} sent frames arrived{whole}\n", ledger.sent),
+        false => format!("\nwhere {missing} of {} sent frames ended{whole}:\n", ledger.sent),
     };
     for (place, frames) in &ledger.dropped {
         let _ = writeln!(text, "{frames:>12}  {place}");
@@ -221,6 +255,12 @@ pub fn screen(trial: &DetailedTrial) -> String {
     if !is_whole {
         let _ = writeln!(text, "{:>12}  unexplained", ledger.unexplained);
     }
+    text
+}
+
+/// The effort of the host: interrupts, and the CPU time of all CPUs together.
+fn host(trial: &DetailedTrial) -> String {
+    let mut text = String::new();
     if let Some(interrupts) = trial.result.interrupts_per_s {
         let _ = writeln!(text, "{interrupts:.1} interrupts per second");
     }
@@ -237,14 +277,16 @@ pub fn screen(trial: &DetailedTrial) -> String {
             cpu.idle_polls.map(|share| format!(", idle polls {:.1} %", share * 100.0)).unwrap_or_default()
         );
     }
+    text
+}
+
+/// The table of the CPUs, if each was counted.
+fn cpus(trial: &DetailedTrial) -> String {
     let names = trial.cpu_names();
-    if names.is_empty() {
-        return text;
-    }
-    let width = names.iter().map(String::len).max().unwrap_or(0).max(4);
-    let _ = writeln!(
-        text,
-        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}",
+    let Some(longest) = names.iter().map(String::len).max() else { return String::new() };
+    let width = longest.max(4);
+    let mut text = format!(
+        "\n{:>width$} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
         "CPU", "user", "system", "irq", "softirq", "idle"
     );
     for (name, cpu) in names.iter().zip(&trial.cpus) {

@@ -9,7 +9,7 @@ mod endpoints;
 mod outgoing;
 
 use crate::device::e1000::E1000;
-use crate::experiment::{Phases, Snapshot};
+use crate::experiment::{Interval, Phases, Snapshot};
 use crate::setup::Setup;
 use crate::simulation::{CARD, Simulation};
 use crate::source::slot_ps;
@@ -21,7 +21,7 @@ use kpps_documents::Cpu;
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
 use kpps_frames::{ethernet, ipv4, tcp};
-use kpps_host::stack::linux24::{Attach, Stack};
+use kpps_host::stack::linux24::{Attach, Params, Stack};
 use kpps_host::stack::tcp::Sent;
 use kpps_host::{MS, NS};
 use kpps_methods::TrialError;
@@ -141,9 +141,44 @@ struct Reading {
     dry_longest_ps: u64,
 }
 
-/// Transfers, and measures. An error if the machine has no Linux 2.4 or 2.6, or its host no cost of copying;
-/// or if a frame is unaccounted for.
-pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Result<Transferred, TrialError> {
+impl Transferred {
+    /// From the readings before and after.
+    fn of(interval: &Interval<Reading>) -> Self {
+        let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<Reading>| s.cards.iter().map(of).sum();
+        let round_trips = interval.count(|s| s.own.seen.sent.round_trips);
+        let cpus = interval.cpus();
+        Self {
+            seconds: interval.seconds(),
+            read_bytes: interval.count(|s| s.own.read_bytes),
+            reads: interval.count(|s| s.own.reads),
+            sent_bytes: interval.count(|s| s.own.seen.got_bytes),
+            sent: interval.count(|s| s.own.seen.sent.segments),
+            sent_again: interval.count(|s| s.own.seen.sent.again),
+            timeouts: interval.count(|s| s.own.seen.sent.timeouts),
+            acks: interval.count(|s| s.own.seen.acks),
+            out: interval.count(|s| s.own.out.segments),
+            out_again: interval.count(|s| s.own.out.again),
+            dropped_queue: interval.count(|s| s.own.dropped_queue),
+            round_trip_ns: interval.count(|s| s.own.seen.sent.round_trips_ps) as f64
+                / round_trips.max(1) as f64
+                / NS as f64,
+            dropped: interval.count(card(|card| card.dropped.fifo_no_descriptor)),
+            no_buffer: interval.count(card(|card| card.rx_no_buffer)),
+            dropped_socket: interval.count(|s| s.own.dropped_socket),
+            received: interval.count(card(|card| card.to_host)),
+            tail_writes: interval.count(|s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
+            dry_longest_ns: interval.to.own.dry_longest_ps as f64 / NS as f64,
+            dry: interval.share(card(|card| card.rx_dry_ps)),
+            interrupts: interval.count(|s| s.counters.interrupts),
+            cpu: cpus[0],
+            cpu_last: cpus[cpus.len() - 1],
+        }
+    }
+}
+
+/// Refuses transfers that are not possible here, or whose costs are not known. Returns the machine's stack
+/// and the bytes of a segment.
+fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
     let StackParams::Linux24(params) = setup.stack_params.clone() else {
         return Err(TrialError::Testbed(format!("{} has no TCP here: Linux 2.4 and 2.6 have", setup.stack)));
     };
@@ -164,6 +199,14 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
             "bulk TCP takes frames of 64 bytes and more and 1 to 256 connections".into(),
         ));
     }
+    Ok((params, segment_bytes))
+}
+
+/// Transfers, and measures. An error if the machine has no Linux 2.4 or 2.6, or its host no cost of copying;
+/// or if a frame is unaccounted for.
+pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Result<Transferred, TrialError> {
+    let (params, segment_bytes) = check(setup, what)?;
+    let connections = what.connections + what.sending;
     let setup = setup.clone().for_frames(what.size);
     let flow = Flow { to_mac: CARD, ..Flow::default() };
     let receiver = AckReceiver::default();
@@ -217,35 +260,7 @@ pub fn tcp_bulk(setup: &Setup, what: &TcpBulk, go_on: &dyn Fn() -> bool) -> Resu
     if lost || endpoints.strangers() > 0 {
         return Err(TrialError::Testbed(format!("frames are unaccounted for: {:?}", end.cards)));
     }
-    let card = |of: fn(&Tally) -> u64| move |s: &Snapshot<Reading>| s.cards.iter().map(of).sum();
-    let round_trips = interval.count(|s| s.own.seen.sent.round_trips);
-    let cpus = interval.cpus();
-    Ok(Transferred {
-        seconds: interval.seconds(),
-        read_bytes: interval.count(|s| s.own.read_bytes),
-        reads: interval.count(|s| s.own.reads),
-        sent_bytes: interval.count(|s| s.own.seen.got_bytes),
-        sent: interval.count(|s| s.own.seen.sent.segments),
-        sent_again: interval.count(|s| s.own.seen.sent.again),
-        timeouts: interval.count(|s| s.own.seen.sent.timeouts),
-        acks: interval.count(|s| s.own.seen.acks),
-        out: interval.count(|s| s.own.out.segments),
-        out_again: interval.count(|s| s.own.out.again),
-        dropped_queue: interval.count(|s| s.own.dropped_queue),
-        round_trip_ns: interval.count(|s| s.own.seen.sent.round_trips_ps) as f64
-            / round_trips.max(1) as f64
-            / NS as f64,
-        dropped: interval.count(card(|card| card.dropped.fifo_no_descriptor)),
-        no_buffer: interval.count(card(|card| card.rx_no_buffer)),
-        dropped_socket: interval.count(|s| s.own.dropped_socket),
-        received: interval.count(card(|card| card.to_host)),
-        tail_writes: interval.count(|s| s.drivers.iter().map(|driver| driver.tail_writes).sum()),
-        dry_longest_ns: interval.to.own.dry_longest_ps as f64 / NS as f64,
-        dry: interval.share(card(|card| card.rx_dry_ps)),
-        interrupts: interval.count(|s| s.counters.interrupts),
-        cpu: cpus[0],
-        cpu_last: cpus[cpus.len() - 1],
-    })
+    Ok(Transferred::of(&interval))
 }
 
 /// A segment as either end gets it.

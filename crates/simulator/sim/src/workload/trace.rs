@@ -15,7 +15,7 @@ use crate::trace::{Port, Trace};
 use kpps_datasheet::{reg, stat};
 use kpps_frames::{Size, rate};
 use kpps_host::platform::Buf;
-use kpps_host::stack::linux24::{Attach, Stack};
+use kpps_host::stack::linux24::{Attach, Params, Stack};
 use kpps_host::stack::udp::Socket;
 use kpps_host::stack::{Handler, Interface, IntoBuffer, Netdev, Work};
 use kpps_host::wire::{Count, Receiver};
@@ -118,8 +118,8 @@ struct Reading {
 /// The longest trace in µs: its log would be full long before.
 const MOST_US: u64 = 10_000_000;
 
-/// Sets the machine up, loads its ports and records the events.
-pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<Trace, TrialError> {
+/// Refuses a load or a machine that cannot be traced. Returns the machine's stack.
+fn check(setup: &Setup, what: &Tracing) -> Result<Params, TrialError> {
     check_load(what.offered_pps, rate::line_rate_pps(rate::GIGABIT, what.size), "line rate")?;
     if !(1..=8).contains(&what.ports) {
         return Err(TrialError::Load(format!("{} ports: 1 to 8 can be traced", what.ports)));
@@ -127,12 +127,49 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
     if what.duration_us > MOST_US {
         return Err(TrialError::Load(format!("at most {} s can be traced", MOST_US / 1_000_000)));
     }
-    let StackParams::Linux24(params) = setup.stack_params.clone() else {
-        return Err(TrialError::Load(format!(
+    match setup.stack_params.clone() {
+        StackParams::Linux24(params) => Ok(params),
+        _ => Err(TrialError::Load(format!(
             "only machines with Linux 2.4 or 2.6 can be traced, not with {}",
             setup.stack
-        )));
-    };
+        ))),
+    }
+}
+
+/// Frames, each with the time of its last bit.
+type Captured = Vec<(u64, Vec<u8>)>;
+
+/// A wire into a port, as its source reports it.
+#[derive(Default)]
+struct Wire {
+    sent: Rc<Cell<u64>>,
+    /// The first frames.
+    capture: Rc<RefCell<Captured>>,
+}
+
+impl Wire {
+    /// Loads a port.
+    fn load(machine: &Machine, port: usize, what: &Tracing, phases: &Phases) -> Result<Self, TrialError> {
+        let wire = Self::default();
+        // The trace shows the first frame, too. Ports that are loaded alike do not ask for the bus at the
+        // same instant.
+        let first_ps = phases.begin_ps + US + port as u64 * 100_000;
+        let source = PacedGroups::new(
+            frame_to_card(what.size, port)?,
+            what.offered_pps,
+            what.groups,
+            (first_ps, phases.end_ps),
+            Rc::clone(&wire.sent),
+            (what.capture, Rc::clone(&wire.capture)),
+        );
+        machine.with_world(|world| world.set_traffic(port, Box::new(source)));
+        Ok(wire)
+    }
+}
+
+/// Sets the machine up, loads its ports and records the events.
+pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<Trace, TrialError> {
+    let params = check(setup, what)?;
     let setup = setup.clone().for_frames(what.size);
     let card = |_| (setup.card.clone(), Box::<Count>::default() as Box<dyn Receiver>);
     let cards = (0..what.ports).map(card).collect();
@@ -163,22 +200,8 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
 
     // The start's own interrupt is long ago by then: ITR no longer delays the first one of a frame.
     let phases = Phases::new(machine.now_ps() + 1000 * US, what.warmup_us * US, what.duration_us * US)?;
-    let captures: Vec<_> = (0..what.ports).map(|_| Rc::new(RefCell::new(Vec::new()))).collect();
-    let sent: Vec<_> = (0..what.ports).map(|_| Rc::new(Cell::new(0))).collect();
-    for port in 0..what.ports {
-        // The trace shows the first frame, too. Ports that are loaded alike do not ask for the bus at the
-        // same instant.
-        let first_ps = phases.begin_ps + US + port as u64 * 100_000;
-        let source = PacedGroups::new(
-            frame_to_card(what.size, port)?,
-            what.offered_pps,
-            what.groups,
-            (first_ps, phases.end_ps),
-            Rc::clone(&sent[port]),
-            (what.capture, Rc::clone(&captures[port])),
-        );
-        machine.with_world(|world| world.set_traffic(port, Box::new(source)));
-    }
+    let wires = (0..what.ports).map(|port| Wire::load(machine, port, what, &phases));
+    let wires = wires.collect::<Result<Vec<_>, _>>()?;
     if let Some(background) = what.background {
         machine.with_world(|world| world.bus_mut().set_background(phases.begin_ps, background));
     }
@@ -195,7 +218,7 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
                 world.bus_mut().start_log(what.log);
             }
             let port = |port: usize| Reading {
-                sent: sent[port].get(),
+                sent: wires[port].sent.get(),
                 delivered: sockets.get(port).map_or(stack.tally(port).ended, |socket| socket.tally().read),
                 missed: world.register_read(now_ps, port, missed).into(),
             };
@@ -221,7 +244,7 @@ pub fn trace(setup: &Setup, what: &Tracing, go_on: &dyn Fn() -> bool) -> Result<
         ports: (0..what.ports).map(port).collect(),
         log,
         tail_offset: setup.card.chip.offset(reg::RDT),
-        wires: captures.iter().map(|capture| capture.take()).collect(),
+        wires: wires.iter().map(|wire| wire.capture.take()).collect(),
         profile: interval.profile(),
         usage: interval.to.usage.since(&interval.from.usage),
         counters: interval.to.counters.since(&interval.from.counters),

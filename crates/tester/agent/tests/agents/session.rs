@@ -103,16 +103,19 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
         assert_eq!(outcome.directions.len(), if bidirectional { 2 } else { 1 });
         for way in &outcome.directions {
-            assert_eq!((way.intended, way.sent + way.shortfall()), (600, 600));
-            assert_eq!((way.lost(), way.arrived.duplicated, way.arrived.corrupted), (0, 0, 0));
-            assert_eq!(way.latency.frames(), way.arrived.received);
+            assert_eq!((way.sent.intended, way.sent.frames + way.sent.shortfall()), (600, 600));
+            assert_eq!(
+                (way.lost(), way.received.arrived.duplicated, way.received.arrived.corrupted),
+                (0, 0, 0)
+            );
+            assert_eq!(way.latency.frames(), way.received.arrived.received);
             // One way over a loopback interface, however busy the machine is; without correction it would be
             // 77,000 s.
             let half_ns = way.latency.quantile_ns(0.5);
             assert!(half_ns < 500_000_000, "{half_ns}");
             let by = if cfg!(target_os = "linux") { ArrivalBy::Kernel } else { ArrivalBy::Program };
-            assert_eq!(way.arrival, Arrival { by, clock_set_ns: None });
-            assert!(way.gaps.is_some_and(|gaps| gaps.count == way.sent - 1));
+            assert_eq!(way.received.arrival, Arrival { by, clock_set_ns: None });
+            assert!(way.sent.gaps.is_some_and(|gaps| gaps.count == way.sent.frames - 1));
         }
         // Both are this machine's clocks, so the truth is known.
         let clocks = outcome.clocks.unwrap();
@@ -148,7 +151,7 @@ fn a_rate_changes_at_both_agents() {
         });
         let outcome = last.insert((outcome.unwrap(), changed.take()));
         assert!(outcome.0.complete, "{:?}", outcome.0.trouble);
-        outcome.1.is_some() && outcome.0.directions.iter().all(|way| !way.rate_changes.is_empty())
+        outcome.1.is_some() && outcome.0.directions.iter().all(|way| !way.sent.rate_changes.is_empty())
     };
     assert!((0..6).any(|_| notice()), "the rate never changed");
     let (outcome, said) = last.unwrap();
@@ -157,12 +160,19 @@ fn a_rate_changes_at_both_agents() {
         format!("4.0 kpps in each direction from now on: what the operator of {}", host(&agents[1]));
     assert!(said.starts_with(&operator) && said.ends_with(" allows"), "{said}");
     for way in &outcome.directions {
-        let [change] = way.rate_changes[..] else { panic!("{:?}", way.rate_changes) };
+        let [change] = way.sent.rate_changes[..] else { panic!("{:?}", way.sent.rate_changes) };
         assert!(change.at_s < 2.0 && change.offered_pps == 4000.0, "{change:?}");
         let due = 1000.0 * change.at_s + 4000.0 * (2.0 - change.at_s);
-        assert!((way.intended as f64 - due).abs() <= 0.02 * due, "{due}, {change:?}: {}", way.intended);
-        assert_eq!(way.intended, way.sent + way.shortfall());
-        assert_eq!((way.arrived.received + way.overflow.unwrap_or(0), way.lost()), (way.sent, 0));
+        assert!(
+            (way.sent.intended as f64 - due).abs() <= 0.02 * due,
+            "{due}, {change:?}: {}",
+            way.sent.intended
+        );
+        assert_eq!(way.sent.intended, way.sent.frames + way.sent.shortfall());
+        assert_eq!(
+            (way.received.arrived.received + way.overflow.unwrap_or(0), way.lost()),
+            (way.sent.frames, 0)
+        );
     }
 }
 
@@ -222,15 +232,15 @@ fn a_clock_that_jumps_changes_no_count_and_no_time() {
         assert!(jumped.get() && outcome.complete, "{:?}", outcome.trouble);
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         let way = &outcome.directions[0];
-        assert_eq!((way.intended, way.sent + way.shortfall(), way.lost()), (1000, 1000, 0));
-        assert_eq!((way.arrived.duplicated, way.arrived.corrupted), (0, 0));
+        assert_eq!((way.sent.intended, way.sent.frames + way.sent.shortfall(), way.lost()), (1000, 1000, 0));
+        assert_eq!((way.received.arrived.duplicated, way.received.arrived.corrupted), (0, 0));
         assert_eq!(way.latency.frames(), 0, "{by_ns}");
         let (_, series) = way.series.as_ref().unwrap();
         assert!(series.iter().all(|interval| interval.latency_ns.p50.is_none()), "{series:?}");
 
         let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
         let way = &outcome.directions[0];
-        assert_eq!((way.lost(), way.latency.frames()), (0, way.arrived.received), "{by_ns}");
+        assert_eq!((way.lost(), way.latency.frames()), (0, way.received.arrived.received), "{by_ns}");
         assert!(way.latency.quantile_ns(0.5) < 500_000_000, "{by_ns}");
     }
 }
@@ -242,7 +252,7 @@ fn agents_with_one_clock_have_no_offset() {
     let mut tester = tester([&agents[0], &agents[1]]);
     let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
     assert!(outcome.complete && outcome.clocks.is_none());
-    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].arrived.received);
+    assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].received.arrived.received);
 
     let frames = Arc::new(Templates::one(&[7; 60]));
     let classes = Arc::new(Classes::new(&frames, 1));
@@ -297,7 +307,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     let done = port.work(&task, &kpps_tester::TrialState::new(1));
     let said = done.trouble.unwrap().to_string();
     assert!(
-        done.sent == 0 && said.contains("does not allow 50.0 kpps: at most 5.0 kpps are allowed"),
+        done.sent.frames == 0 && said.contains("does not allow 50.0 kpps: at most 5.0 kpps are allowed"),
         "{said}"
     );
     // Nor by a change.
@@ -345,10 +355,10 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let way = &outcome.directions[0];
         assert!(!outcome.complete && ended.get().unwrap().elapsed() < Duration::from_secs(30));
         assert!(
-            way.sent > 0 && way.arrived.received > 0 && way.intended < 60_000,
+            way.sent.frames > 0 && way.received.arrived.received > 0 && way.sent.intended < 60_000,
             "{} {:?}",
-            way.sent,
-            way.arrived
+            way.sent.frames,
+            way.received.arrived
         );
         // The lost agent gives no more results.
         refused(tester.trial(&offer(Load::Pps(2000.0), SHORT), &|| true));

@@ -1,7 +1,7 @@
 //! A trial as it is published.
 
-use crate::judging::arrivals::OfFlow;
 use crate::judging::playback::Playback;
+use crate::judging::received::OfFlow;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
@@ -16,13 +16,13 @@ use kpps_ports::port::run::{self, Load, Shape};
 pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let (sent, shortfall, received) = (
-        sum(|direction| direction.sent),
-        sum(DirectionOutcome::shortfall),
-        sum(|direction| direction.arrived.received),
+        sum(|direction| direction.sent.frames),
+        sum(|direction| direction.sent.shortfall()),
+        sum(|direction| direction.received.arrived.received),
     );
-    let whole = received.saturating_sub(sum(|direction| direction.arrived.corrupted));
+    let whole = received.saturating_sub(sum(|direction| direction.received.arrived.corrupted));
     let elapsed =
-        outcome.directions.iter().map(|direction| direction.elapsed.as_secs_f64()).fold(0.0, f64::max);
+        outcome.directions.iter().map(|direction| direction.sent.elapsed.as_secs_f64()).fold(0.0, f64::max);
     // A trial that went on to its end has offered its frames in its time. The frames of a replay may be due
     // in less.
     let whole_s = offer.duration.as_secs_f64();
@@ -30,15 +30,15 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         (false, ..) | (true, Some(_), Load::Max) => elapsed,
         (true, None, _) => whole_s,
         (true, Some(_), Load::Pps(pps)) => {
-            let due = sum(|direction| direction.intended) as f64;
+            let due = sum(|direction| direction.sent.intended) as f64;
             whole_s.min(due / pps / outcome.directions.len() as f64)
         }
     };
-    let is_changed = outcome.directions.iter().any(|direction| !direction.rate_changes.is_empty());
+    let is_changed = outcome.directions.iter().any(|direction| !direction.sent.rate_changes.is_empty());
     let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
     let offered_pps = match offer.load {
         Load::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
-        _ => sum(|direction| direction.intended) as f64 / seconds,
+        _ => sum(|direction| direction.sent.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
     let ledger = Ledger { sent, shortfall, delivered: received, dropped, in_flight_at, ..Ledger::default() };
@@ -51,7 +51,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
     // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
     let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
-    let growth = outcome.directions.iter().map(|direction| direction.queue_growth).sum();
+    let growth = outcome.directions.iter().map(|direction| direction.received.queue_growth).sum();
     let trial = trial
         .with_disturbance(outcome.disturbance(), outcome.max_shortfall)
         .with_queue_growth(is_sustained.then_some(growth).flatten());
@@ -81,30 +81,34 @@ fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
 pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
     let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let result = result(offer, outcome)?;
-    let received = sum(|direction| direction.arrived.received);
+    let received = sum(|direction| direction.received.arrived.received);
     // A damaged frame of a capture is not recognised: it counts as other traffic, and as lost.
     let corrupted = |frames| offer.replay.is_none().then_some(frames);
-    let published = |direction: &DirectionOutcome| Direction {
-        from: tester.names()[direction.from].to_owned(),
-        to: tester.names()[1 - direction.from].to_owned(),
-        intended: direction.intended,
-        sent: direction.sent,
-        shortfall: direction.shortfall(),
-        received: direction.arrived.received,
-        delivered: direction.arrived.received.saturating_sub(direction.arrived.corrupted),
-        lost: direction.lost(),
-        duplicated: direction.arrived.duplicated,
-        reordered: direction.arrived.reordered,
-        corrupted: corrupted(direction.arrived.corrupted),
-        other_traffic: direction.arrived.other_traffic,
-        latency_ns: direction.latency.quantiles(),
-        latency_histogram: direction.latency.ranges(),
-        arrival: direction.arrival,
-        gaps: direction.gaps.as_ref().map(gaps),
-        flows: flows(tester, direction),
-        sizes: sizes(offer, direction),
-        rate_changes: direction.rate_changes.clone(),
-        series: direction.series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
+    let published = |direction: &DirectionOutcome| {
+        let DirectionOutcome { from, sent, received, latency, series, .. } = direction;
+        let arrived = &received.arrived;
+        Direction {
+            from: tester.names()[*from].to_owned(),
+            to: tester.names()[1 - from].to_owned(),
+            intended: sent.intended,
+            sent: sent.frames,
+            shortfall: sent.shortfall(),
+            received: arrived.received,
+            delivered: arrived.received.saturating_sub(arrived.corrupted),
+            lost: direction.lost(),
+            duplicated: arrived.duplicated,
+            reordered: arrived.reordered,
+            corrupted: corrupted(arrived.corrupted),
+            other_traffic: arrived.other_traffic,
+            latency_ns: latency.quantiles(),
+            latency_histogram: latency.ranges(),
+            arrival: received.arrival,
+            gaps: sent.gaps.as_ref().map(gaps),
+            flows: flows(tester, *from, &received.flows),
+            sizes: sizes(offer, &received.sizes),
+            rate_changes: sent.rate_changes.clone(),
+            series: series.as_ref().map(|(_, series)| series.clone()).unwrap_or_default(),
+        }
     };
     let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -120,13 +124,13 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         doubts: doubts(&result, outcome),
         retries: outcome.retries,
         learned: Some(outcome.learned),
-        intended: sum(|direction| direction.intended),
+        intended: sum(|direction| direction.sent.intended),
         received,
         lost: sum(DirectionOutcome::lost),
-        duplicated: Some(sum(|direction| direction.arrived.duplicated)),
-        reordered: Some(sum(|direction| direction.arrived.reordered)),
-        corrupted: corrupted(sum(|direction| direction.arrived.corrupted)),
-        other_traffic: Some(sum(|direction| direction.arrived.other_traffic)),
+        duplicated: Some(sum(|direction| direction.received.arrived.duplicated)),
+        reordered: Some(sum(|direction| direction.received.arrived.reordered)),
+        corrupted: corrupted(sum(|direction| direction.received.arrived.corrupted)),
+        other_traffic: Some(sum(|direction| direction.received.arrived.other_traffic)),
         received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {
             l1: offer.sizes.l1_bits_per_s(result.sent_pps),
@@ -158,7 +162,7 @@ fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
     let mut doubts = Doubt::about(result, outcome.link_changes());
     let frames = outcome.directions.iter().map(|direction| direction.either).sum();
     doubts.extend((frames > 0).then_some(Doubt::Either { frames }));
-    doubts.extend(outcome.directions.iter().flat_map(|direction| direction.findings.doubts()));
+    doubts.extend(outcome.directions.iter().flat_map(|direction| direction.received.findings.doubts()));
     let misses = |(place, frames): (&String, &u64)| {
         // As the kernel names its counter and its reason.
         let place = place.split_once(" rx_otherhost").or_else(|| place.split_once(" otherhost"))?.0;
@@ -174,8 +178,8 @@ fn doubts(result: &Trial, outcome: &Outcome) -> Vec<Doubt> {
 pub fn capture(file: String, directions: &[DirectionOutcome]) -> Capture {
     Capture {
         file,
-        frames: directions.iter().map(|direction| direction.kept.frames.len() as u64).sum(),
-        not_kept: directions.iter().map(|direction| direction.kept.not_kept).sum(),
+        frames: directions.iter().map(|direction| direction.received.kept.frames.len() as u64).sum(),
+        not_kept: directions.iter().map(|direction| direction.received.kept.not_kept).sum(),
     }
 }
 
@@ -194,36 +198,35 @@ impl Playback {
 /// The number of flows that are listed: the flows that lost most.
 const WORST: usize = 16;
 
-/// The results of the flows, if there are several.
-fn flows(tester: &Tester, direction: &DirectionOutcome) -> Option<Flows> {
+/// The results of the flows from this port, if there are several.
+fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
     let lost = |flow: &OfFlow| flow.sent - flow.received;
-    let mut bad: Vec<_> =
-        direction.flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
+    let mut bad: Vec<_> = flows.iter().filter(|flow| lost(flow) + flow.reordered > 0).copied().collect();
     bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
     let published = |flow: &OfFlow| FlowCount {
-        flow: tester.flow_name(direction.from, flow.flow),
+        flow: tester.flow_name(from, flow.flow),
         sent: flow.sent,
         received: flow.received,
         lost: lost(flow),
         reordered: flow.reordered,
     };
-    (!direction.flows.is_empty()).then(|| Flows {
-        count: direction.flows.len() as u32,
-        lossy: direction.flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
-        silent: direction.flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
+    (!flows.is_empty()).then(|| Flows {
+        count: flows.len() as u32,
+        lossy: flows.iter().filter(|flow| lost(flow) > 0).count() as u32,
+        silent: flows.iter().filter(|flow| flow.sent > 0 && flow.received == 0).count() as u32,
         worst: bad.iter().take(WORST).map(published).collect(),
     })
 }
 
-/// The results of the sizes of a mix.
-fn sizes(offer: &Offer, direction: &DirectionOutcome) -> Vec<SizeCount> {
+/// The results of the sizes of a mix: frames sent and received of each.
+fn sizes(offer: &Offer, counts: &[(u64, u64)]) -> Vec<SizeCount> {
     let published = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
         frame_bytes_with_fcs: size.bytes_with_fcs(),
         sent,
         received,
         lost: sent - received,
     };
-    offer.sizes.parts().iter().zip(&direction.sizes).map(published).collect()
+    offer.sizes.parts().iter().zip(counts).map(published).collect()
 }
 
 /// Gaps as they are published.

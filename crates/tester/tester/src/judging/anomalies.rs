@@ -15,7 +15,7 @@ pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, P
     let arrived_at = |direction: &DirectionOutcome| 1 - direction.from as u32;
     let of = |direction| -> Vec<(u32, &Offender)> {
         let direction: &DirectionOutcome = direction;
-        direction.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
+        direction.received.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
     };
     let mut frames: Vec<(u32, &Offender)> = ways.iter().flat_map(of).collect();
     frames.sort_by_key(|(_, frame)| frame.at_ns);

@@ -23,8 +23,8 @@
 use crate::clock::{Gain, TimeOfDay};
 use crate::judging::header::{Change, LONGEST, Outline};
 use crate::judging::kept::{Anomalies, Keeper, Kept};
+use crate::judging::received::{Arrived, Findings, OfFlow, Received};
 use crate::judging::timeline::{ArrivalLine, Timeline};
-use kpps_documents::Doubt;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
@@ -152,89 +152,6 @@ pub struct Arrivals {
     gain: Option<Gain>,
     /// Keeps frames with anomalies, if that was asked for.
     keeper: Option<Keeper>,
-}
-
-/// The fate of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfFlow {
-    /// Its number.
-    pub flow: u32,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames with a whole tag that arrived, without duplicates.
-    pub received: u64,
-    /// Frames that arrived after one of the flow that was sent later.
-    pub reordered: u64,
-}
-
-/// Why frames arrive in another way than they should.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// Frames with other VLAN tags than they should have.
-    pub retagged: u64,
-    /// The numbers in the tags of these, from outside in.
-    pub came: Vec<u16>,
-    /// The VLAN tags that they should have.
-    pub expected: Vec<u16>,
-    /// First fragments of packets.
-    pub fragments: u64,
-}
-
-impl Findings {
-    /// The doubts for a document.
-    pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
-        let Self { retagged, came, expected, fragments } = self.clone();
-        let retagged = (retagged > 0).then_some(Doubt::Retagged { frames: retagged, came, expected });
-        let fragments = (fragments > 0).then_some(Doubt::Fragments { frames: fragments });
-        retagged.into_iter().chain(fragments)
-    }
-}
-
-/// The frames that have arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrived {
-    /// Frames of the stream without duplicates, damaged ones included.
-    pub received: u64,
-    /// Frames that had arrived before.
-    pub duplicated: u64,
-    /// Frames that arrived after one of their flow sent later.
-    pub reordered: u64,
-    /// Frames that arrived only as damaged copies.
-    pub corrupted: u64,
-    /// Other traffic: frames that are not of this stream.
-    pub other_traffic: u64,
-    /// Frames with headers of this stream and a damaged tag, until they are [settled](Self::settle). They are
-    /// not in the other counts.
-    pub nameless: u64,
-    /// Frames with headers of this stream and nothing like its tag, until they are
-    /// [settled](Self::settle_tagless). They are not in the other counts.
-    pub tagless: u64,
-}
-
-impl Arrived {
-    /// Decides what frames with a damaged tag are: frames of the stream, as long as `room` of these are
-    /// missing and nothing else explains where they are; other traffic beyond that.
-    pub fn settle(&mut self, room: u64) {
-        let ours = self.nameless.min(room);
-        self.received += ours;
-        self.corrupted += ours;
-        self.other_traffic += self.nameless - ours;
-        self.nameless = 0;
-    }
-
-    /// Decides what frames without anything like a tag are, if `room` of the stream's are missing and nothing
-    /// else explains where they are. If more came than that, others send such frames, and all are other
-    /// traffic; if not, they are damaged frames of the stream. Returns how many may be the one or the other.
-    pub fn settle_tagless(&mut self, room: u64) -> u64 {
-        let all = std::mem::take(&mut self.tagless);
-        if all > room {
-            self.other_traffic += all;
-        } else {
-            self.received += all;
-            self.corrupted += all;
-        }
-        all.min(room)
-    }
 }
 
 impl Arrivals {
@@ -791,16 +708,31 @@ impl Arrivals {
 
     /// Latencies of whole frames without duplicates, and the clock of their arrival. There are none if that
     /// clock was set meanwhile.
-    pub fn into_latency(mut self) -> (Vec<Latency>, Arrival) {
-        if !self.stamped {
-            return (self.latency, Arrival::default());
-        }
-        let clock_set_ns = self.clock_set_ns();
-        let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns };
-        if clock_set_ns.is_some() {
+    pub fn take_latency(&mut self) -> (Vec<Latency>, Arrival) {
+        let arrival = match self.stamped {
+            true => Arrival { by: ArrivalBy::Kernel, clock_set_ns: self.clock_set_ns() },
+            false => Arrival::default(),
+        };
+        if arrival.clock_set_ns.is_some() {
             self.latency.fill_with(Latency::default);
         }
-        (self.latency, arrival)
+        (std::mem::take(&mut self.latency), arrival)
+    }
+
+    /// The frames that arrived of `sent` sent frames, and their latencies in parts.
+    pub fn finish(mut self, sent: u64) -> (Received, Vec<Latency>) {
+        let (latency, arrival) = self.take_latency();
+        let received = Received {
+            arrived: self.arrived(),
+            last_gap: self.last_gap(sent),
+            queue_growth: self.queue_growth(),
+            arrival,
+            flows: self.by_flow(sent),
+            sizes: self.by_size(sent),
+            kept: self.take_kept(),
+            findings: self.findings(),
+        };
+        (received, latency)
     }
 }
 
@@ -933,7 +865,7 @@ mod tests {
         }
         let expected = Arrived { received: 6, duplicated: 2, reordered: 2, ..Arrived::default() };
         assert_eq!(all.arrived(), expected);
-        let (latency, arrival) = all.into_latency();
+        let (latency, arrival) = all.take_latency();
         assert_eq!((latency[0].frames(), arrival), (6, Arrival::default()));
     }
 
@@ -1058,14 +990,14 @@ mod tests {
             }
             all
         };
-        let (latency, arrival) = stamped().into_latency();
+        let (latency, arrival) = stamped().take_latency();
         assert_eq!(arrival, Arrival { by: ArrivalBy::Kernel, clock_set_ns: None });
         for share in [0.0, 1.0] {
             assert!(latency[0].quantile_ns(share).abs_diff(7_000) < 10, "within what a histogram keeps");
         }
         let mut set = stamped();
         set.epoch_of_day.ns -= 2_000_000;
-        let (latency, arrival) = set.into_latency();
+        let (latency, arrival) = set.take_latency();
         let noticed = arrival.clock_set_ns.unwrap();
         assert!(noticed.abs_diff(2_000_000) < 100_000, "{noticed}");
         assert_eq!((latency.len(), latency[0].frames()), (1, 0));
@@ -1092,7 +1024,7 @@ mod tests {
             let p50 = point.latency.quantile_ns(0.5).unwrap();
             assert!((6_990..7_130).contains(&p50), "{p50}");
         }
-        let (latency, _) = all.into_latency();
+        let (latency, _) = all.take_latency();
         for share in [0.0, 1.0] {
             let ns = latency[0].quantile_ns(share);
             assert!(ns.abs_diff(17_000) < 20, "{ns}, with the margin");
@@ -1622,7 +1554,7 @@ mod tests {
             let arrived = settled(&all, sent);
             assert_eq!((arrived.received, arrived.corrupted), (sent, 0), "{before_its_frame}");
             assert_eq!(arrived.duplicated + arrived.other_traffic, 4 * sent, "{before_its_frame}");
-            let (latency, _) = all.into_latency();
+            let (latency, _) = all.take_latency();
             assert_eq!(latency[0].frames(), sent);
         }
     }

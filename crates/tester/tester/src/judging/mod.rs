@@ -6,11 +6,13 @@ pub(crate) mod arrivals;
 pub(crate) mod header;
 pub(crate) mod kept;
 pub(crate) mod playback;
+pub(crate) mod received;
 pub(crate) mod recognised;
 pub mod timeline;
 
 pub use anomalies::pcapng;
-pub use arrivals::{Arrivals, Arrived, Findings, OfFlow};
+pub use arrivals::Arrivals;
 pub use kept::{Kept, Offender};
 pub use playback::Playback;
+pub use received::{Arrived, Findings, OfFlow, Received};
 pub use recognised::{Classes, Skipped};

@@ -12,8 +12,8 @@
 //! capture has once, each by its place in the nearest pass. That is right for gaps and delays of less than
 //! half of the capture.
 
-use crate::judging::arrivals::Arrived;
 use crate::judging::kept::{Anomalies, Keeper, Kept};
+use crate::judging::received::{Arrived, Received};
 use kpps_frames::Templates;
 use kpps_frames::checksum::checksum;
 use kpps_frames::ethernet::{TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
@@ -293,9 +293,10 @@ impl Recognised {
         self.keeper.take().map(|keeper| keeper.finish(&[], |_, _| false)).unwrap_or_default()
     }
 
-    /// How many frames of each class have arrived, for [`Classes::tally`].
-    pub fn into_classes(self) -> Vec<u64> {
-        self.arrived
+    /// The frames that arrived, and how many of each class, for [`Classes::tally`].
+    pub fn finish(mut self) -> (Received, Vec<u64>) {
+        let (arrived, kept) = (self.arrived(), self.take_kept());
+        (Received { arrived, kept, ..Received::default() }, self.arrived)
     }
 }
 
@@ -440,7 +441,7 @@ mod tests {
             prop_assume!(fate.len() as u64 >= skip + 3);
             let received = of_each.iter().map(|(sent, came)| came.min(sent)).sum::<u64>();
             let doubled = of_each.iter().map(|(sent, came)| came.saturating_sub(*sent)).sum::<u64>();
-            prop_assert_eq!(classes.tally(&all.into_classes(), sent, &skipped), (received, doubled));
+            prop_assert_eq!(classes.tally(&all.finish().1, sent, &skipped), (received, doubled));
         }
 
         /// In one pass of different frames, exactly the frames after a later one are late.

@@ -9,7 +9,7 @@ use crate::judging::arrivals::Arrivals;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
 use crate::running::neighbours;
-use crate::running::test_port::{Done, Host, LiveCounts, Received, Task, TestPort};
+use crate::running::test_port::{Done, Expect, Host, LiveCounts, Sent, Task, TestPort};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
@@ -17,7 +17,7 @@ use kpps_frames::tag::Place as TagPlace;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
+    self, Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
@@ -134,42 +134,52 @@ impl TestPort for LocalPort {
             Err(trouble) => return Done::failed(task, state, trouble.at(&self.name)),
         };
         let epoch = self.clock.when(task.epoch_ns);
-        let mut incoming = task.expect.as_ref().map(|expect| {
-            if let Some(classes) = &expect.recognise {
-                let recognised = Recognised::new(classes.clone(), expect.count);
-                return Incoming::Recognised(if expect.keep { recognised.keeping() } else { recognised });
-            }
-            let margin = Duration::from_nanos(expect.margin_ns);
-            let from = epoch.checked_sub(margin).unwrap_or(epoch);
-            let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
-                .in_parts(expect.parts, task.duration)
-                .in_intervals(task.every, expect.margin_ns);
-            Incoming::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
-        });
+        let mut incoming = task.expect.as_ref().map(|expect| Incoming::new(task, expect, epoch));
         let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
         let mut counting = Counting::new(task, epoch, before);
         let with = (plan.as_ref(), &self.near, &mut counting);
-        let mut done = work(&mut self.port, task, with, &mut incoming, state);
+        let (sent, mut line, mut trouble) = work(&mut self.port, task, with, &mut incoming, state);
         counting.arrive(incoming.as_ref());
-        if let Some(mut incoming) = incoming {
-            if let (Some(line), Some(of_arrivals)) = (&mut done.line, incoming.take_line()) {
-                line.merge(of_arrivals);
+        let mut merge = |other: Option<Timeline>| {
+            if let (Some(line), Some(other)) = (&mut line, other) {
+                line.merge(other);
             }
-            done.received = incoming.received(state.sent(1 - task.at).unwrap_or(0));
-        }
-        match self.port.counters() {
+        };
+        let (received, latency, classes) = match incoming {
+            Some(Incoming::Tagged(mut arrivals)) => {
+                merge(arrivals.take_line());
+                let (received, latency) = arrivals.finish(state.sent(1 - task.at).unwrap_or(0));
+                (received, latency, Vec::new())
+            }
+            Some(Incoming::Recognised(recognised)) => {
+                let (received, classes) = recognised.finish();
+                (received, Vec::new(), classes)
+            }
+            None => Default::default(),
+        };
+        let after = match self.port.counters() {
             Ok(after) => {
-                if let (Some(line), Some(of_counters)) = (&mut done.line, counting.finish(&after)) {
-                    line.merge(of_counters);
-                }
-                done.missed = after.missed_since(&before);
-                done.errors = Some(after.errors - before.errors);
-                done.taken = Some(after.received - before.received);
+                merge(counting.finish(&after));
+                Some(after)
             }
-            Err(trouble) => done.trouble = done.trouble.or(Some(trouble)),
+            Err(lost) => {
+                trouble = trouble.or(Some(lost));
+                None
+            }
+        };
+        Done {
+            sent,
+            received,
+            latency,
+            classes,
+            missed: after.and_then(|after| after.missed_since(&before)),
+            errors: after.map(|after| after.errors - before.errors),
+            taken: after.map(|after| after.received - before.received),
+            line,
+            follower: None,
+            trouble: trouble.map(|trouble| trouble.at(&self.name)),
+            unbelievable: Vec::new(),
         }
-        done.trouble = done.trouble.map(|trouble| trouble.at(&self.name));
-        done
     }
 }
 
@@ -410,6 +420,19 @@ enum Incoming {
 }
 
 impl Incoming {
+    fn new(task: &Task, expect: &Expect, epoch: Instant) -> Self {
+        if let Some(classes) = &expect.recognise {
+            let recognised = Recognised::new(classes.clone(), expect.count);
+            return Self::Recognised(if expect.keep { recognised.keeping() } else { recognised });
+        }
+        let margin = Duration::from_nanos(expect.margin_ns);
+        let from = epoch.checked_sub(margin).unwrap_or(epoch);
+        let arrivals = Arrivals::new(expect.stream, expect.frames.clone(), from, expect.count)
+            .in_parts(expect.parts, task.duration)
+            .in_intervals(task.every, expect.margin_ns);
+        Self::Tagged(if expect.keep { arrivals.keeping() } else { arrivals })
+    }
+
     fn burst(&mut self) {
         if let Self::Tagged(arrivals) = self {
             arrivals.burst();
@@ -424,51 +447,16 @@ impl Incoming {
         }
     }
 
-    /// The arrivals of each interval. Frames without tags are counted elsewhere.
-    fn take_line(&mut self) -> Option<Timeline> {
-        match self {
-            Self::Tagged(arrivals) => arrivals.take_line(),
-            Self::Recognised(_) => None,
-        }
-    }
-
     fn count(&self) -> u64 {
         match self {
             Self::Tagged(arrivals) => arrivals.received(),
             Self::Recognised(recognised) => recognised.received(),
         }
     }
-
-    /// The frames that arrived of `sent` sent frames.
-    fn received(self, sent: u64) -> Received {
-        match self {
-            Self::Tagged(mut arrivals) => {
-                let (arrived, last_gap) = (arrivals.arrived(), arrivals.last_gap(sent));
-                let queue_growth = arrivals.queue_growth();
-                let (flows, sizes) = (arrivals.by_flow(sent), arrivals.by_size(sent));
-                let (kept, findings) = (arrivals.take_kept(), arrivals.findings());
-                let (latency, arrival) = arrivals.into_latency();
-                let classes = Vec::new();
-                Received {
-                    arrived,
-                    last_gap,
-                    queue_growth,
-                    flows,
-                    sizes,
-                    kept,
-                    findings,
-                    latency,
-                    arrival,
-                    classes,
-                }
-            }
-            Self::Recognised(mut recognised) => {
-                let (arrived, kept) = (recognised.arrived(), recognised.take_kept());
-                Received { arrived, kept, classes: recognised.into_classes(), ..Received::default() }
-            }
-        }
-    }
 }
+
+/// The frames that a port has sent, its work in each interval, and its failure.
+type Worked = (Sent, Option<Timeline>, Option<Trouble>);
 
 /// Sends, if there is something to send, and receives until nothing more can arrive.
 fn work(
@@ -477,7 +465,7 @@ fn work(
     (plan, near, counting): (Option<&Plan>, &Near, &mut Counting),
     incoming: &mut Option<Incoming>,
     state: &TrialState,
-) -> Done {
+) -> Worked {
     let (answered, stamped) = (Cell::new(0), Cell::new(false));
     let (mut calls, mut seen) = (0_u32, 0);
     let mut listen = |port: &mut AnyPort| {
@@ -515,45 +503,53 @@ fn work(
         };
         Ok((taken, received))
     };
-    let mut done = Done::default();
     let (_steady, _aside) = match plan {
         Some(_) => (Some(Steady::now(near)), None),
         None => (None, Some(Aside::receiving(near))),
     };
-    if let Some(plan) = plan {
-        let begin = Instant::now();
-        let before = port.frames().1;
-        let mut until = Until::new(state, task, plan, before);
-        let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
-        let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
-        // Answers to questions are no frames of the trial.
-        done.sent = (port.frames().1 - before).saturating_sub(answered.get());
-        match sent {
-            Ok(sent) => {
-                (done.intended, done.elapsed, done.gaps) = (sent.intended, sent.elapsed, sent.gaps);
-                (done.given, done.skipped, done.disturbance) = (sent.given, sent.skipped, sent.disturbance);
-            }
-            Err(trouble) => {
-                done.elapsed = begin.elapsed().min(task.duration);
-                done.intended = until.due_before(done.elapsed).unwrap_or(done.sent);
-                done.given = done.sent;
-                done.trouble = Some(trouble);
-                state.abandon();
-            }
-        }
-        state.sends(task.at, done.sent);
-        state.has_sent(task.at, done.sent);
-        (done.begun, done.line, done.rate_changes) = (until.begun, until.line, until.changes);
-    } else {
-        done.line = task.every.map(Timeline::new);
-    }
-    if done.trouble.is_none()
-        && let Err(trouble) = receive(port, task, &mut listen, &stamped, state)
+    let (sent, line, mut trouble) = match plan {
+        Some(plan) => transmit(port, task, plan, (&mut listen, &answered), state),
+        None => (Sent::default(), task.every.map(Timeline::new), None),
+    };
+    if trouble.is_none()
+        && let Err(lost) = receive(port, task, &mut listen, &stamped, state)
     {
-        done.trouble = Some(trouble);
+        trouble = Some(lost);
         state.abandon();
     }
-    done
+    (sent, line, trouble)
+}
+
+/// Sends the frames of a plan. Listens meanwhile, and answers questions.
+fn transmit(
+    port: &mut AnyPort,
+    task: &Task,
+    plan: &Plan,
+    (listen, answered): (&mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>, &Cell<u64>),
+    state: &TrialState,
+) -> Worked {
+    let begin = Instant::now();
+    let before = port.frames().1;
+    let mut until = Until::new(state, task, plan, before);
+    let mut listen_only = |port: &mut AnyPort| listen(port).map(|(taken, _)| taken);
+    let sent = send_and_listen(port, plan, &mut until, &mut listen_only);
+    // Answers to questions are no frames of the trial.
+    let frames = (port.frames().1 - before).saturating_sub(answered.get());
+    let (sent, trouble) = match sent {
+        Ok(sent) => (sent, None),
+        Err(trouble) => {
+            let elapsed = begin.elapsed().min(task.duration);
+            let intended = until.due_before(elapsed).unwrap_or(frames);
+            state.abandon();
+            (run::Sent { intended, elapsed, given: frames, ..run::Sent::default() }, Some(trouble))
+        }
+    };
+    state.sends(task.at, frames);
+    state.has_sent(task.at, frames);
+    let run::Sent { intended, elapsed, gaps, disturbance, given, skipped, .. } = sent;
+    let Until { begun, changes: rate_changes, line, .. } = until;
+    let sent = Sent { intended, frames, given, skipped, begun, elapsed, gaps, disturbance, rate_changes };
+    (sent, line, trouble)
 }
 
 /// How long a receiver sleeps while frames arrive in succession. A receiver that waits for the next frame is

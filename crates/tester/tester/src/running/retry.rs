@@ -21,7 +21,7 @@ pub fn undisturbed(tester: &mut Tester, offer: &Offer, go_on: &dyn Fn() -> bool)
     let shortfall = |outcome: &Outcome| result(offer, outcome).map_or(0.0, |trial| trial.tester_ratio());
     let mut best = tester.trial(offer, go_on)?;
     for retries in 1..=most {
-        let is_changed = best.directions.iter().any(|direction| !direction.rate_changes.is_empty());
+        let is_changed = best.directions.iter().any(|direction| !direction.sent.rate_changes.is_empty());
         let is_disturbed = result(offer, &best).is_some_and(|trial| trial.is_disturbed());
         if !is_disturbed || is_changed || !best.complete || !go_on() {
             break;

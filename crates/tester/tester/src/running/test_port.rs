@@ -8,14 +8,13 @@ use crate::accounting::counted::Counted;
 use crate::accounting::ledger::PortCount;
 use crate::clock::{Follower, Reading};
 use crate::error::Error;
-use crate::judging::arrivals::{Arrived, Findings, OfFlow};
-use crate::judging::kept::Kept;
+use crate::judging::received::Received;
 use crate::judging::recognised::{Classes, Skipped};
 use crate::judging::timeline::Timeline;
 use crate::running::neighbours::Station;
 use crate::watching::state::TrialState;
 use kpps_documents::Disturbance;
-use kpps_documents::detail::{Arrival, RateChange};
+use kpps_documents::detail::RateChange;
 use kpps_frames::tag::Place;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
@@ -105,38 +104,26 @@ pub struct Expect {
 /// The results of a port in a trial.
 #[derive(Default)]
 pub struct Done {
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// The time of sending.
-    pub elapsed: Duration,
-    /// The gaps between frames, if they were paced.
-    pub gaps: Option<Gaps>,
-    /// The reasons that kept the sender from its CPU, if they were observed.
-    pub disturbance: Option<Disturbance>,
-    /// The arrivals.
+    /// The frames that it sent.
+    pub sent: Sent,
+    /// The frames that it received.
     pub received: Received,
+    /// Their times from sending to receiving, in parts, with their margin.
+    pub latency: Vec<Latency>,
+    /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
+    pub classes: Vec<u64>,
     /// Receive overflow (tester): frames that found the port's queue full, if the port counts them.
     pub missed: Option<u64>,
     /// Frames that the port dropped because they were truncated, if its counters could be read.
     pub errors: Option<u64>,
-    /// The failure, if any.
-    pub trouble: Option<Trouble>,
     /// Frames that the port took in, other traffic among them, if its counters could be read.
     pub taken: Option<u64>,
-    /// Frames that the port accepted, even if it could not send them.
-    pub given: u64,
-    /// Frames of a capture that were skipped because they were late.
-    pub skipped: Vec<Skipped>,
-    /// When sending began, since the epoch.
-    pub begun: Duration,
-    /// The follower of the port's clock.
-    pub follower: Option<Follower>,
-    /// The changes of the load, as they took effect here.
-    pub rate_changes: Vec<RateChange>,
     /// The port's work in each interval, if that was asked for.
     pub line: Option<Timeline>,
+    /// The follower of the port's clock.
+    pub follower: Option<Follower>,
+    /// The failure, if any.
+    pub trouble: Option<Trouble>,
     /// Impossible results from another host, in words. They are left out.
     pub unbelievable: Vec<String>,
 }
@@ -152,29 +139,34 @@ impl Done {
     }
 }
 
-/// The frames that a port has received in a trial.
-#[derive(Default)]
-pub struct Received {
-    /// Counts of frames.
-    pub arrived: Arrived,
-    /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
-    pub last_gap: Option<Duration>,
-    /// By how many frames queues grew while they were sent, if that is known.
-    pub queue_growth: Option<u64>,
-    /// Times from sending to receiving, in parts, with their margin.
-    pub latency: Vec<Latency>,
-    /// The clock of the arrivals.
-    pub arrival: Arrival,
-    /// The fate of each flow, if there are several.
-    pub flows: Vec<OfFlow>,
-    /// For each size of a mix, frames sent and frames that arrived.
-    pub sizes: Vec<(u64, u64)>,
-    /// Frames with anomalies, if they were kept.
-    pub kept: Kept,
-    /// Why frames arrive in another way than they should ([`Arrivals::findings`](crate::Arrivals::findings)).
-    pub findings: Findings,
-    /// For frames without tags, how many of each class arrived ([`Classes::tally`]).
-    pub classes: Vec<u64>,
+/// The frames that a port has sent in a trial.
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that were sent.
+    pub frames: u64,
+    /// Frames that the port accepted, even if it could not send them.
+    pub given: u64,
+    /// Frames of a capture that were skipped because they were late.
+    pub skipped: Vec<Skipped>,
+    /// When sending began, since the epoch.
+    pub begun: Duration,
+    /// The time of sending.
+    pub elapsed: Duration,
+    /// The gaps between frames, if they were paced.
+    pub gaps: Option<Gaps>,
+    /// The reasons that kept the sender from its CPU, if they were observed.
+    pub disturbance: Option<Disturbance>,
+    /// The changes of the load, as they took effect here.
+    pub rate_changes: Vec<RateChange>,
+}
+
+impl Sent {
+    /// The generator's shortfall: frames that could not be sent at their time.
+    pub fn shortfall(&self) -> u64 {
+        self.intended.saturating_sub(self.frames)
+    }
 }
 
 /// A port with all that a trial needs of it.

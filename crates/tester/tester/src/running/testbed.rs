@@ -58,7 +58,8 @@ impl PortsTestbed {
             return Err(TrialError::Interrupted);
         }
         // A device under test that has failed is an error, not a loss.
-        let cut_off = outcome.directions.iter().any(|direction| direction.last_gap == Some(Duration::MAX));
+        let cut_off =
+            outcome.directions.iter().any(|direction| direction.received.last_gap == Some(Duration::MAX));
         let open = outcome.learned
             && (!cut_off || self.tester.is_open(offer.bidirectional, go_on).map_err(failed)?);
         if !open {
@@ -133,8 +134,11 @@ impl Testbed for PortsTestbed {
         let (half, whole) = (offer.duration, 2 * offer.duration);
         let offer = Offer { shape: Shape::Then(half, then_pps), duration: whole, ..offer };
         let (trial, directions) = self.measure(&offer, go_on)?;
-        let last =
-            directions.iter().filter_map(|direction| direction.last_gap).max().unwrap_or(Duration::ZERO);
+        let last = directions
+            .iter()
+            .filter_map(|direction| direction.received.last_gap)
+            .max()
+            .unwrap_or(Duration::ZERO);
         Ok((trial, last.min(whole).saturating_sub(half).as_secs_f64()))
     }
 }

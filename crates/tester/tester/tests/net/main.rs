@@ -185,7 +185,7 @@ fn a_rate_may_change_while_frames_are_sent() {
         let mut outcome = None;
         in_six_tries("both senders take notice of the change", || {
             let it = outcome.insert(tester.trial(&offer, &go_on).unwrap());
-            let noticed = it.directions.iter().all(|way| !way.rate_changes.is_empty());
+            let noticed = it.directions.iter().all(|way| !way.sent.rate_changes.is_empty());
             let said = changed.take().map(|new: NewRate| new.to_string());
             assert!(said.as_ref().is_none_or(|said| said == "6.0 kpps in each direction from now on"));
             noticed && said.is_some()
@@ -251,17 +251,17 @@ fn a_drawn_load_of_days_begins_at_once() {
     let outcome = tester.trial(&offer, &goes_on).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let [way] = &outcome.directions[..] else { panic!("one direction") };
-    let (mean, all) = (50_000.0 * way.elapsed.as_secs_f64(), way.intended as f64);
-    assert!(way.sent >= 5000 && (all - mean).abs() < 6.0 * mean.sqrt(), "{mean}, {all}");
-    assert_eq!(way.intended, way.sent + way.shortfall());
+    let (mean, all) = (50_000.0 * way.sent.elapsed.as_secs_f64(), way.sent.intended as f64);
+    assert!(way.sent.frames >= 5000 && (all - mean).abs() < 6.0 * mean.sqrt(), "{mean}, {all}");
+    assert_eq!(way.sent.intended, way.sent.frames + way.sent.shortfall());
     let (_, series) = way.series.as_ref().unwrap();
-    assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.intended);
+    assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.sent.intended);
     // The sender reports a whole trial, too.
     let offer = Offer { duration: Duration::from_millis(500), ..offer };
     let whole = tester.trial(&offer, &|| true).unwrap();
     let [way] = &whole.directions[..] else { panic!("one direction") };
-    assert!((way.intended as f64 - 25_000.0).abs() < 1000.0 && whole.complete, "{}", way.intended);
-    assert_eq!(way.intended, way.sent + way.shortfall());
+    assert!((way.sent.intended as f64 - 25_000.0).abs() < 1000.0 && whole.complete, "{}", way.sent.intended);
+    assert_eq!(way.sent.intended, way.sent.frames + way.sent.shortfall());
 }
 
 /// A rate goes up to the limit, and a load without a rate, or with a number of frames, stays.
@@ -298,7 +298,7 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     assert_eq!(said.borrow()[..4], expected);
     assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no rate\")"]);
     // The last one took effect; one before it only if this thread was held up between them.
-    let changes = &outcome.directions[0].rate_changes;
+    let changes = &outcome.directions[0].sent.rate_changes;
     assert!((1..=4).contains(&changes.len()), "{changes:?}");
     assert!(changes.last().is_some_and(|change| (change.offered_pps - 110.0).abs() < 1e-9), "{changes:?}");
     let can = RefCell::new(false);
@@ -756,7 +756,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
         net.run("bridge vlan del dev pa vid 7");
         let offer = offer(4000.0, 68, false);
         let outcome = tester.trial(&offer, &|| true).unwrap();
-        assert!(!outcome.learned && outcome.directions[0].arrived.received == 0);
+        assert!(!outcome.learned && outcome.directions[0].received.arrived.received == 0);
         let trial = document(&tester, &offer, &outcome).unwrap();
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().silent, 100);
     }
@@ -906,7 +906,8 @@ fn a_trial_can_be_seen_while_it_goes_on() {
             true
         };
         let outcome = tester.trial(&offer, &look).unwrap();
-        let (sent, received) = (outcome.directions[0].sent, outcome.directions[0].arrived.received);
+        let way = &outcome.directions[0];
+        let (sent, received) = (way.sent.frames, way.received.arrived.received);
         let lost = |dropped: &BTreeMap<String, u64>| dropped.get("pb tbf").copied().unwrap_or(0);
         let all = lost(&outcome.counted.accounts.explaining(u64::MAX).0);
         // At the end it equals the trial's value.

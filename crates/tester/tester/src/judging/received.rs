@@ -1,0 +1,110 @@
+//! The frames that a port has received in a trial, and their fate.
+
+use crate::judging::kept::Kept;
+use kpps_documents::Doubt;
+use kpps_documents::detail::Arrival;
+use std::time::Duration;
+
+/// The frames that a port has received in a trial.
+#[derive(Default)]
+pub struct Received {
+    /// Counts of frames.
+    pub arrived: Arrived,
+    /// When frames were lost last ([`Arrivals::last_gap`](crate::Arrivals::last_gap)).
+    pub last_gap: Option<Duration>,
+    /// By how many frames queues grew while they were sent, if that is known.
+    pub queue_growth: Option<u64>,
+    /// The clock of the arrivals.
+    pub arrival: Arrival,
+    /// The fate of each flow, if there are several.
+    pub flows: Vec<OfFlow>,
+    /// For each size of a mix, frames sent and frames that arrived.
+    pub sizes: Vec<(u64, u64)>,
+    /// Frames with anomalies, if they were kept.
+    pub kept: Kept,
+    /// Why frames arrive in another way than they should ([`Arrivals::findings`](crate::Arrivals::findings)).
+    pub findings: Findings,
+}
+
+/// The fate of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfFlow {
+    /// Its number.
+    pub flow: u32,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames with a whole tag that arrived, without duplicates.
+    pub received: u64,
+    /// Frames that arrived after one of the flow that was sent later.
+    pub reordered: u64,
+}
+
+/// Why frames arrive in another way than they should.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Frames with other VLAN tags than they should have.
+    pub retagged: u64,
+    /// The numbers in the tags of these, from outside in.
+    pub came: Vec<u16>,
+    /// The VLAN tags that they should have.
+    pub expected: Vec<u16>,
+    /// First fragments of packets.
+    pub fragments: u64,
+}
+
+impl Findings {
+    /// The doubts for a document.
+    pub fn doubts(&self) -> impl Iterator<Item = Doubt> {
+        let Self { retagged, came, expected, fragments } = self.clone();
+        let retagged = (retagged > 0).then_some(Doubt::Retagged { frames: retagged, came, expected });
+        let fragments = (fragments > 0).then_some(Doubt::Fragments { frames: fragments });
+        retagged.into_iter().chain(fragments)
+    }
+}
+
+/// The frames that have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// Frames of the stream without duplicates, damaged ones included.
+    pub received: u64,
+    /// Frames that had arrived before.
+    pub duplicated: u64,
+    /// Frames that arrived after one of their flow sent later.
+    pub reordered: u64,
+    /// Frames that arrived only as damaged copies.
+    pub corrupted: u64,
+    /// Other traffic: frames that are not of this stream.
+    pub other_traffic: u64,
+    /// Frames with headers of this stream and a damaged tag, until they are [settled](Self::settle). They are
+    /// not in the other counts.
+    pub nameless: u64,
+    /// Frames with headers of this stream and nothing like its tag, until they are
+    /// [settled](Self::settle_tagless). They are not in the other counts.
+    pub tagless: u64,
+}
+
+impl Arrived {
+    /// Decides what frames with a damaged tag are: frames of the stream, as long as `room` of these are
+    /// missing and nothing else explains where they are; other traffic beyond that.
+    pub fn settle(&mut self, room: u64) {
+        let ours = self.nameless.min(room);
+        self.received += ours;
+        self.corrupted += ours;
+        self.other_traffic += self.nameless - ours;
+        self.nameless = 0;
+    }
+
+    /// Decides what frames without anything like a tag are, if `room` of the stream's are missing and nothing
+    /// else explains where they are. If more came than that, others send such frames, and all are other
+    /// traffic; if not, they are damaged frames of the stream. Returns how many may be the one or the other.
+    pub fn settle_tagless(&mut self, room: u64) -> u64 {
+        let all = std::mem::take(&mut self.tagless);
+        if all > room {
+            self.other_traffic += all;
+        } else {
+            self.received += all;
+            self.corrupted += all;
+        }
+        all.min(room)
+    }
+}

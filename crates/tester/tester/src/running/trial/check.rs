@@ -1,0 +1,77 @@
+//! Whether a trial is possible.
+
+use super::Tester;
+use super::offer::Offer;
+use crate::error::Error;
+use crate::running::learn::FlowPlan;
+use kpps_frames::Mac;
+use kpps_ports::port::run::Load;
+
+impl Tester {
+    /// Refuses an offer that the links, the operators or the ports do not allow.
+    pub(super) fn check(&self, offer: &Offer) -> Result<(), Error> {
+        self.check_line_rate(offer)?;
+        self.check_allowed(offer)?;
+        self.check_kinds(offer)?;
+        self.check_lengths(offer)
+    }
+
+    /// Refuses a load above line rate.
+    fn check_line_rate(&self, offer: &Offer) -> Result<(), Error> {
+        if let (Load::Pps(offered_pps), Some(mbps)) = (offer.load, self.speed_mbps()) {
+            let most = offer.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
+            // A load typed as the rounded-up line rate is the line rate.
+            if offered_pps > most.ceil() {
+                return Err(Error::AboveLineRate { offered_pps, size: offer.sizes.to_string(), mbps, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a load that the operator of a sending port does not allow.
+    fn check_allowed(&self, offer: &Offer) -> Result<(), Error> {
+        for &(from, _) in offer.directions() {
+            let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
+            allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
+        }
+        Ok(())
+    }
+
+    /// Refuses frames that a port of its kind cannot send.
+    fn check_kinds(&self, offer: &Offer) -> Result<(), Error> {
+        if offer.replay.is_some()
+            && let Some(port) = self.ports.iter().find(|port| !port.can_replay())
+        {
+            return Err(Error::NoReplay(port.name().to_owned()));
+        }
+        let FlowPlan { replies, dscp, hops, packet, .. } = &self.flows;
+        let plain = self.ends.iter().all(|end| end.encap.is_plain()) && packet.is_none();
+        if !plain || dscp.or(*hops).is_some() || *replies {
+            let is_socket =
+                |name: &&str| name.rsplit('/').next().is_some_and(|name| name.starts_with("udp:"));
+            if let Some(port) = self.names().iter().find(|name| is_socket(name)) {
+                return Err(Error::PayloadOnly((*port).to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses frames that are longer than a port takes.
+    fn check_lengths(&self, offer: &Offer) -> Result<(), Error> {
+        for &(from, to) in offer.directions() {
+            if let Some(replay) = &offer.replay {
+                for port in [&self.ports[from], &self.ports[to]] {
+                    kpps_ports::Error::check_each(&port.name(), port.longest(), replay.frames.lengths())?;
+                }
+                continue;
+            }
+            let flows = self.flows_from(from, Mac::default())?;
+            for at in [from, to] {
+                let frames = self.frames(&flows, from, at, &offer.sizes)?;
+                let port = &self.ports[at];
+                kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
+            }
+        }
+        Ok(())
+    }
+}

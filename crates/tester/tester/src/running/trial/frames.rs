@@ -1,0 +1,84 @@
+//! The flows of a trial and their frames.
+
+use super::Tester;
+use super::offer::BOTH;
+use crate::error::Error;
+use crate::running::learn::{self, FlowPlan};
+use kpps_frames::build::Flow;
+use kpps_frames::{Look, Mac, Mix, RawPacket, Size, Templates};
+use std::net::{IpAddr, SocketAddr};
+
+/// The flow of replies to a flow.
+pub(super) fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
+    Flow { from: to.to, to: to.from, from_mac: to.to_mac, to_mac: to.from_mac, ..*to }
+}
+
+impl Tester {
+    /// The name of a flow of the direction from this port. A reply has that with which it arrives.
+    pub fn flow_name(&self, from: usize, flow: u32) -> String {
+        let initiator = if self.flows.replies { 0 } else { from };
+        let flows = self.flows.between(&self.ends[initiator], &self.ends[1 - initiator]);
+        let flow = flows.map(|flows| flows.nth(flow, [Mac::default(); 2], None));
+        flow.map_or_else(String::new, |flow| {
+            let flow = if initiator == from { flow } else { reply(&flow) };
+            format!("{} to {}", SocketAddr::from(flow.from), SocketAddr::from(flow.to))
+        })
+    }
+
+    /// The flows of one direction as they leave their port, to this next hop.
+    pub(super) fn flows_from(&self, from: usize, to: Mac) -> Result<Vec<Flow<IpAddr>>, Error> {
+        let count = self.flows.count;
+        let flows =
+            self.flows.between(&self.ends[from], &self.ends[1 - from]).ok_or(Error::Flows { count })?;
+        let macs = [self.ends[from].station.mac, to];
+        Ok((0..flows.count).map(|n| flows.nth(n, macs, None)).collect())
+    }
+
+    /// The form of frames from one end at the end `at`.
+    fn look(&self, from: usize, at: usize) -> Look<'_> {
+        self.look_at(from, at, self.flows.packet.as_deref())
+    }
+
+    /// The same with a packet from elsewhere.
+    pub(super) fn look_at<'p>(&self, from: usize, at: usize, packet: Option<&'p RawPacket>) -> Look<'p> {
+        let FlowPlan { dscp, hops, .. } = self.flows;
+        let encap = self.ends[at].encap;
+        Look {
+            encap: if at == from { encap } else { encap.reversed() },
+            inside: [from, 1 - from].map(|end| self.ends[end].station.mac),
+            dscp,
+            hops,
+            balanced: !self.ends.iter().all(|end| end.encap.is_plain()),
+            packet,
+        }
+    }
+
+    /// The frames of these flows from one end, as they are at the end `at`.
+    pub(super) fn frames(
+        &self,
+        flows: &[Flow<IpAddr>],
+        from: usize,
+        at: usize,
+        sizes: &Mix,
+    ) -> Result<Templates, Error> {
+        let [before, now] = [from, at].map(|end| self.ends[end].encap.bytes() as i16);
+        self.look(from, at)
+            .templates(flows.iter().copied(), &sizes.resized(now - before), 0)
+            .map_err(|why| Error::frame(sizes, why))
+    }
+
+    /// Where the frames that arrive at each port have their tags.
+    pub(super) fn places(&self) -> Result<learn::Places, Error> {
+        let mut places = learn::Places::default();
+        for (from, at) in BOTH {
+            let flows = self.flows_from(from, Mac::default())?;
+            let least = flows.first().map_or(Size::MIN, |flow| self.look(from, from).least(flow));
+            let some = &flows[..flows.len().min(1)];
+            // A device that takes layers away may leave less than the smallest frame.
+            let size = if self.flows.packet.is_some() { least } else { least.max(Size::with_fcs(256)) };
+            let frames = self.frames(some, from, at, &Mix::fixed(size))?;
+            places[at] = (frames.tag(), frames.inner());
+        }
+        Ok(places)
+    }
+}

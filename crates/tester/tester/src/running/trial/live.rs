@@ -1,0 +1,61 @@
+//! The counters of a trial under way, as they can be watched.
+
+use super::offer::Offer;
+use super::{Site, Tester};
+use crate::accounting::ledger::PortCount;
+use crate::watching::gauges::{LiveRate, LiveSystem, Running};
+use crate::watching::state::TrialState;
+use kpps_frames::rate;
+use kpps_ports::port::run::Load;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Tester {
+    /// Begins the counters of a new trial.
+    pub(super) fn running(
+        &self,
+        begun: Instant,
+        offer: &Offer,
+        state: &Arc<TrialState>,
+        ports: &[PortCount; 2],
+    ) -> Running {
+        let seen = |site: &Site| {
+            Some(LiveSystem {
+                name: site.name.clone(),
+                live_counts: site.host.live_counts()?,
+                ports: site.ports.clone(),
+            })
+        };
+        Running {
+            number: 0,
+            begun,
+            rate: self.rate(offer),
+            state: state.clone(),
+            ports: ports.clone(),
+            systems: self.sites.iter().filter_map(seen).collect(),
+        }
+    }
+
+    /// The load of an offer, and the permitted new loads.
+    fn rate(&self, offer: &Offer) -> Option<LiveRate> {
+        let Load::Pps(pps) = offer.load else { return None };
+        let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
+        let line_pps = self.line_rate_pps(&offer.sizes);
+        let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
+        limits.extend(self.ceiling_pps.map(|pps| (pps, "what the sender can send".to_owned())));
+        let senders = if offer.bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        limits.extend(
+            senders.iter().map(|port| {
+                (port.allowed().load_pps, format!("what the operator of {} allows", port.name()))
+            }),
+        );
+        let limit = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+        Some(LiveRate {
+            pps,
+            can_change: !has_times && offer.count.is_none(),
+            line_pps: line_pps.unwrap_or_else(|| offer.sizes.line_rate_pps(rate::GIGABIT)),
+            mean_bytes: offer.sizes.mean_bytes_with_fcs(),
+            limit,
+        })
+    }
+}

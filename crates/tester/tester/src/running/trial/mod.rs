@@ -1,0 +1,232 @@
+//! One trial: ports, threads, and the fate of every frame.
+
+mod check;
+mod frames;
+mod live;
+mod offer;
+mod outcome;
+mod paths;
+mod prepare;
+mod run;
+mod settle;
+
+pub use offer::{Offer, Replay};
+pub use outcome::{DirectionOutcome, Outcome};
+
+use crate::accounting::observe::Place;
+use crate::accounting::provenance;
+use crate::error::Error;
+use crate::running::learn::{self, End, FlowPlan};
+use crate::running::local::{LocalHost, LocalPort, interface};
+use crate::running::neighbours::Station;
+use crate::running::test_port::{Host, TestPort};
+use crate::watching::gauges::Gauges;
+use crate::watching::metrics::Metrics;
+use kpps_frames::flows::Addresses;
+use kpps_frames::{Encap, Mac, Mix};
+use kpps_methods::AllowedLoad;
+use kpps_ports::Spec;
+use kpps_ports::port::AnyPort;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the name of a router begins in an environment.
+const GATEWAY_OF: &str = "gateway of";
+
+/// Two ports with a device under test between them.
+pub struct Tester {
+    ports: [Box<dyn TestPort>; 2],
+    ends: [End; 2],
+    sites: Vec<Site>,
+    /// The station addresses of the routers that the ends send to, as far as they have answered.
+    routers: [Option<Mac>; 2],
+    gauges: Arc<Gauges>,
+    metrics: Option<Metrics>,
+    /// The flows of each direction.
+    pub flows: FlowPlan,
+    /// The limit of the senders, in frames per second, if that is known: a changed rate is not above it.
+    pub ceiling_pps: Option<f64>,
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
+    pub max_shortfall: Option<f64>,
+    /// How often a disturbed trial is repeated ([`undisturbed`](crate::undisturbed)); `None`: a few times, if
+    /// it is short.
+    pub retries: Option<u32>,
+}
+
+/// A system with ports.
+pub struct Site {
+    /// Its name, if it is not this host.
+    pub name: Option<String>,
+    /// Its counters.
+    pub host: Box<dyn Host>,
+    /// The indices of its ports.
+    pub ports: Vec<usize>,
+}
+
+/// The addresses of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    /// Its IP addresses.
+    pub ips: Addresses,
+    /// The router that its frames go to.
+    pub gateway: Option<IpAddr>,
+    /// The station address of its next hop, if it need not be resolved.
+    pub to: Option<Mac>,
+    /// The encapsulation of its frames.
+    pub encap: Encap,
+}
+
+impl Tester {
+    /// A tester with these open ports of this process and their addresses. It observes their surroundings and
+    /// `places`.
+    ///
+    /// # Errors
+    /// [`Error::Observe`].
+    pub fn new(
+        specs: [Spec; 2],
+        ports: [AnyPort; 2],
+        addresses: [Address; 2],
+        places: &[Place],
+    ) -> Result<Self, Error> {
+        let own: Vec<_> = specs.iter().filter_map(interface).collect();
+        let host = LocalHost::around(&own, places)?;
+        let [a, b] = ports;
+        let ports: [Box<dyn TestPort>; 2] =
+            [Box::new(LocalPort::new(&specs[0], a)?), Box::new(LocalPort::new(&specs[1], b)?)];
+        Ok(Self::with(ports, addresses, vec![Site { name: None, host: Box::new(host), ports: vec![0, 1] }]))
+    }
+
+    /// With these ports, on any host, their addresses and systems.
+    pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
+        let ends = [0, 1].map(|at| {
+            let Address { ips, gateway, to, encap } = addresses[at];
+            // A tunnel's end is the station, and the other one its next hop if no router is.
+            let tunnel = encap.tunnel();
+            let station = Station {
+                mac: ports[at].mac(),
+                tags: encap.tags(),
+                ips: tunnel.map_or(ips, |[own, _]| Addresses::from(own, 1)),
+            };
+            let gateway = gateway.or(tunnel.map(|[_, other]| other).filter(|_| to.is_none()));
+            End { station, gateway, to, ips, encap }
+        });
+        let (gauges, flows) = (Arc::default(), FlowPlan::default());
+        let (routers, metrics) = ([None; 2], None);
+        let tester = Self {
+            ports,
+            ends,
+            sites,
+            routers,
+            gauges,
+            metrics,
+            flows,
+            ceiling_pps: None,
+            max_shortfall: None,
+            retries: None,
+        };
+        let names = tester.names();
+        // Routers are noted when they have answered.
+        let is_port =
+            |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
+        provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
+        tester
+    }
+
+    /// The ports' names.
+    pub fn names(&self) -> [&str; 2] {
+        [self.ports[0].name(), self.ports[1].name()]
+    }
+
+    /// The counters of a running trial.
+    pub fn gauges(&self) -> Arc<Gauges> {
+        self.gauges.clone()
+    }
+
+    /// Serves the counters of its trials over HTTP ([`Metrics::serve`]) as long as it lives.
+    ///
+    /// # Errors
+    /// In one line: the address is in use, or is none of this host.
+    pub fn serve_metrics(&mut self, address: &str) -> Result<(), String> {
+        self.metrics = Some(Metrics::serve(address, self.gauges())?);
+        Ok(())
+    }
+
+    /// Resolves the routers that the ends send to, so that the environment has them.
+    ///
+    /// # Errors
+    /// A port failed.
+    pub fn resolve_gateways(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Error> {
+        self.routers = learn::resolve(&mut self.ports, &self.ends, go_on)?;
+        Ok(())
+    }
+
+    /// The environment of trials, by name.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let of = |site: &Site| {
+            let ports = site.ports.iter().map(|&at| (self.ports[at].name(), self.ports[at].interface()));
+            let all = site.host.environment(&ports.collect::<Vec<_>>());
+            let place = site.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+            all.into_iter().map(move |(name, what)| (format!("{place}{name}"), what)).collect::<Vec<_>>()
+        };
+        let gateways = (0..2).filter_map(|at| {
+            let router = self.routers[at].map_or("no answer".into(), |mac| mac.to_string());
+            let gateway = self.ends[at].gateway?;
+            Some((format!("{GATEWAY_OF} {}", self.ports[at].name()), format!("{gateway} ({router})")))
+        });
+        self.sites.iter().flat_map(of).chain(gateways).collect()
+    }
+
+    /// The speed of the slower link in Mb/s, if it is known.
+    pub fn speed_mbps(&self) -> Option<u32> {
+        self.ports.iter().filter_map(|port| port.speed_mbps()).min()
+    }
+
+    /// The line rate of the slower link for these sizes, in frames per second, if its speed is known.
+    pub fn line_rate_pps(&self, sizes: &Mix) -> Option<f64> {
+        self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
+    }
+
+    /// The highest load in each direction that operators of the sending ports allow. That of an agent is for
+    /// all of its ports together.
+    pub(crate) fn allowed(&self, bidirectional: bool) -> Option<AllowedLoad> {
+        let senders = if bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        let host = |port: &dyn TestPort| port.name().rsplit_once('/').map(|(host, _)| host.to_owned());
+        let share = |port: &dyn TestPort| {
+            senders.iter().filter(|other| host(other.as_ref()) == host(port)).count().max(1) as f64
+        };
+        senders
+            .iter()
+            .map(|port| AllowedLoad {
+                pps: port.allowed().load_pps / share(port.as_ref()),
+                port: port.name().to_owned(),
+            })
+            .filter(|allowed| allowed.pps.is_finite())
+            .min_by(|a, b| a.pps.total_cmp(&b.pps))
+    }
+
+    /// The longest trial that operators of the sending ports allow; `None` without a limit.
+    pub(crate) fn longest_trial(&self, bidirectional: bool) -> Option<Duration> {
+        let senders = if bidirectional { &self.ports[..] } else { &self.ports[..1] };
+        let longest = senders.iter().map(|port| port.allowed().duration).min();
+        longest.filter(|longest| *longest < Duration::MAX)
+    }
+
+    /// Offers a load and counts its frames. Asks some times a second whether to go on. The result so far is
+    /// returned in any case.
+    ///
+    /// # Errors
+    /// [`Error`], if there is no trial.
+    pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
+        // Before anything is sent.
+        self.check(offer)?;
+        let paths = self.open_paths(offer, go_on)?;
+        let prepared = self.prepare(offer, &paths)?;
+        // Nothing but the trial happens between the two readings of the counters.
+        let started = self.start(offer, prepared)?;
+        let done = started.run(&mut self.ports, go_on);
+        let ended = self.end(started, done)?;
+        Ok(self.settle(offer, ended))
+    }
+}

@@ -1,0 +1,76 @@
+//! The result of a trial.
+
+use crate::accounting::counted::{Counted, Counts};
+use crate::judging::received::Received;
+use crate::running::test_port::Sent;
+use kpps_documents::detail::{Clocks, Interval};
+use kpps_documents::{Disturbance, LINK_CHANGES};
+use kpps_methods::Latency;
+use kpps_ports::port::Trouble;
+
+/// Raw counts of a trial's threads. The [document](crate::document()) is made of them. It leaves out what
+/// only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and
+/// full histograms.
+pub struct Outcome {
+    /// One or both directions.
+    pub directions: Vec<DirectionOutcome>,
+    /// Whether it ran to its end.
+    pub complete: bool,
+    /// The failure, if any.
+    pub trouble: Option<Trouble>,
+    /// Whether the path was open before it began.
+    pub learned: bool,
+    /// The counts of the systems around the ports, frames that did not arrive among them.
+    pub counted: Counted,
+    /// The clocks of latencies, if there is more than one.
+    pub clocks: Option<Clocks>,
+    /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
+    pub max_shortfall: Option<f64>,
+    /// How many times it was repeated, because something had disturbed the trial before.
+    pub retries: u32,
+}
+
+impl Outcome {
+    /// The interfaces whose links went down or up during the trial, and how often.
+    pub fn link_changes(&self) -> impl Iterator<Item = (String, u64)> {
+        let changes = |(name, counts): (&String, &Counts)| Some((name.clone(), *counts.get(LINK_CHANGES)?));
+        self.counted.interfaces.iter().filter_map(changes)
+    }
+
+    /// The reasons that kept the senders from their CPUs, all together; `None` if they were not observed for
+    /// each sender.
+    pub fn disturbance(&self) -> Option<Disturbance> {
+        let each = self.directions.iter().map(|direction| direction.sent.disturbance.clone());
+        each.reduce(|all, next| Some(all?.and(next?))).flatten()
+    }
+}
+
+/// The result of one direction.
+pub struct DirectionOutcome {
+    /// The port that sends: 0 or 1.
+    pub from: usize,
+    /// The frames that were sent.
+    pub sent: Sent,
+    /// The frames that arrived.
+    pub received: Received,
+    /// Times from sending to receiving.
+    pub latency: Latency,
+    /// Frames that may be damaged frames of this direction, or other traffic. Up to this number of the
+    /// corrupted frames that arrived may be lost frames, and of the other traffic may belong to this
+    /// direction.
+    pub either: u64,
+    /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
+    /// port counts it.
+    pub overflow: Option<u64>,
+    /// The length of intervals in s, and their results, if they were asked for.
+    pub series: Option<(f64, Vec<Interval>)>,
+}
+
+impl DirectionOutcome {
+    /// Frames that were sent and did not come through, as far as is known: an overflow that the port does not
+    /// count is among them.
+    pub fn lost(&self) -> u64 {
+        let came = self.received.arrived.received.saturating_add(self.overflow.unwrap_or(0));
+        self.sent.frames.saturating_sub(came)
+    }
+}

@@ -1,0 +1,158 @@
+//! The fate of every frame of a trial that has ended.
+
+use super::Tester;
+use super::offer::Offer;
+use super::outcome::{DirectionOutcome, Outcome};
+use super::run::Ended;
+use crate::accounting::ledger::{Accounts, missed};
+use crate::judging::received::Received;
+use crate::judging::timeline::{self, Timeline, Whole};
+use crate::running::test_port::Sent;
+use kpps_methods::Latency;
+use kpps_ports::port::run::Load;
+use std::mem::take;
+
+/// The frames of one direction, of which some are missing.
+struct Crossing {
+    from: usize,
+    to: usize,
+    sent: Sent,
+    received: Received,
+}
+
+impl Crossing {
+    fn missing(&self) -> u64 {
+        self.sent.frames.saturating_sub(self.received.arrived.received)
+    }
+}
+
+/// Missing frames of all directions.
+fn missing(crossings: &[Crossing]) -> u64 {
+    crossings.iter().map(Crossing::missing).sum()
+}
+
+impl Tester {
+    /// Settles the fate of all frames.
+    pub(super) fn settle(&self, offer: &Offer, mut ended: Ended) -> Outcome {
+        let names = self.names();
+        if ended.basis.clocks.is_set() {
+            ended.done.iter_mut().flat_map(|done| &mut done.line).for_each(Timeline::forget_latencies);
+        }
+        let of = |direction: &(usize, usize)| ended.crossing(offer, *direction, &names);
+        let mut crossings: Vec<_> = offer.directions().iter().map(of).collect();
+        settle_nameless(&mut crossings, &ended.counted.accounts);
+        let either = settle_tagless(&mut crossings, &ended.counted.accounts);
+        let missing = missing(&crossings);
+        let settled = |(crossing, either): (Crossing, u64)| {
+            // In frames: the port counts a message of several frames once.
+            let dropped = ended.counted.accounts.at(&missed(names[crossing.to]), missing);
+            ended.direction(offer, crossing, either, dropped)
+        };
+        let directions = crossings.into_iter().zip(either).map(settled).collect();
+        Outcome {
+            directions,
+            complete: ended.complete,
+            trouble: ended.trouble,
+            learned: ended.basis.learned,
+            counted: ended.counted,
+            clocks: ended.basis.clocks.document(),
+            max_shortfall: self.max_shortfall,
+            retries: 0,
+        }
+    }
+}
+
+impl Ended {
+    /// The frames of a direction, as its two ports have counted them.
+    fn crossing(&mut self, offer: &Offer, (from, to): (usize, usize), names: &[&str; 2]) -> Crossing {
+        let sent = take(&mut self.done[from].sent);
+        let mut received = take(&mut self.done[to].received);
+        let (mut frames, reached) = (sent.frames, received.arrived.received);
+        if self.lost[from] {
+            // The last report is old: frames received or dropped since then were also sent.
+            let dropped = if offer.bidirectional { 0 } else { self.counted.accounts.total() };
+            frames = frames.max(reached + dropped);
+        }
+        if self.lost[to] {
+            // Its last report is old, too: whether later frames arrived is unknown.
+            let place = format!("{} not reported", names[to]);
+            self.counted.accounts.possible.push((place, frames.saturating_sub(reached)));
+        }
+        let intended = self.intended(offer, &sent, frames);
+        let sent = Sent { intended, frames, ..sent };
+        if let Some(replay) = &offer.replay {
+            let arrived = &mut received.arrived;
+            (arrived.received, arrived.duplicated) =
+                replay.classes.tally(&self.done[to].classes, sent.given, &sent.skipped);
+        }
+        Crossing { from, to, sent, received }
+    }
+
+    /// Frames that were due, of which `frames` were sent.
+    fn intended(&self, offer: &Offer, sent: &Sent, frames: u64) -> u64 {
+        match self.basis.due {
+            // Only the sender knows which frames were due at which moment.
+            _ if !sent.rate_changes.is_empty() => sent.intended.max(frames),
+            Some(all) if self.complete => all,
+            Some(all) => sent.intended.min(all).max(frames),
+            None if offer.load != Load::Max => sent.intended.max(frames),
+            None => frames,
+        }
+    }
+
+    /// The result of a direction, of which `either` frames may be damaged ones or other traffic. Its
+    /// receiving port may have dropped up to `dropped` frames.
+    fn direction(
+        &mut self,
+        offer: &Offer,
+        crossing: Crossing,
+        either: u64,
+        dropped: u64,
+    ) -> DirectionOutcome {
+        let overflow = self.done[crossing.to].missed.map(|_| dropped.min(crossing.missing()));
+        let Crossing { from, to, sent, received } = crossing;
+        let whole = Whole { begun: sent.begun, elapsed: sent.elapsed, intended: sent.intended, overflow };
+        let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
+        let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
+        let latency = self.latency(offer, to);
+        DirectionOutcome { from, sent, received, latency, either, overflow, series }
+    }
+
+    /// The latencies of the frames that a port received, corrected by the clocks.
+    fn latency(&mut self, offer: &Offer, to: usize) -> Latency {
+        let (clocks, margin_ns) = (&self.basis.clocks, self.basis.margin_ns);
+        let parts = take(&mut self.done[to].latency);
+        let mut latency = clocks.correct(to, parts, offer.duration, margin_ns);
+        latency.error_ns = clocks.document().map(|_| clocks.latency_error_ns(margin_ns));
+        latency
+    }
+}
+
+/// Settles frames with a damaged tag: they may be the missing frames that were not dropped.
+fn settle_nameless(crossings: &mut [Crossing], accounts: &Accounts) {
+    let mut room = missing(crossings).saturating_sub(accounts.total());
+    for crossing in crossings {
+        let nameless = crossing.received.arrived.nameless;
+        let own = room.min(crossing.missing()).min(nameless);
+        crossing.received.kept.settle(own, nameless);
+        crossing.received.arrived.settle(own);
+        room -= own;
+    }
+}
+
+/// Settles frames without anything like a tag: they may also be frames of others, so places come first.
+/// Returns for each direction how many may be the one or the other.
+fn settle_tagless(crossings: &mut [Crossing], accounts: &Accounts) -> Vec<u64> {
+    let all = missing(crossings);
+    let (dropped, in_flight) = accounts.explaining(all);
+    let explained: u64 = dropped.values().chain(in_flight.values()).sum();
+    let mut room = all.saturating_sub(explained);
+    let settled = crossings.iter_mut().map(|crossing| {
+        let own = room.min(crossing.missing());
+        let either = crossing.received.arrived.settle_tagless(own);
+        crossing.received.kept.settle_tagless(either);
+        room -= either;
+        either
+    });
+    settled.collect()
+}
