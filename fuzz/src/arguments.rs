@@ -1,6 +1,6 @@
 //! Values of command lines, and expressions of studies, from arbitrary text.
 
-use kpps_methods::units::{self, Loads, Rate};
+use kpps_methods::units::{self, Loads, RateSpec};
 use kpps_ports::{RoutedSpec, Spec};
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ pub fn run(text: &str) {
     if let Ok(loads) = text.parse::<Loads>() {
         let _ = loads.pps(1_488_095.2, 64.0);
     }
-    if let Ok(rate) = text.parse::<Rate>() {
+    if let Ok(rate) = text.parse::<RateSpec>() {
         assert!(rate.pps(1_488_095.2, 64.0) > 0.0, "{text}");
     }
     let _ =

@@ -8,10 +8,10 @@ use kpps_datasheet::Chip;
 use kpps_documents::audit::{Accesses, Audit, Row, Violation};
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
+use kpps_frames::rate::Rate;
 use kpps_host::bus::{self, What};
 use kpps_methods::Observer;
 use kpps_profiles::{Kind, Profile};
-use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{self, Backend, Driver, LOADED, OPEN, PAIR, Settings, Work};
 use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, mac, newer};
 use std::path::PathBuf;
@@ -249,7 +249,7 @@ impl Plan {
             bus: self.bus.clone(),
             load_pps: match self.rate {
                 Rate::Pps(pps) => Some(pps),
-                Rate::Flood => None,
+                Rate::Max => None,
             },
             settings: (self.driver_module.iter())
                 .map(|path| format!("driver module {}", path.display()))
@@ -329,7 +329,7 @@ impl Plan {
         if work.is_loaded() {
             let pps = match self.rate {
                 Rate::Pps(pps) => Some(pps),
-                Rate::Flood => None,
+                Rate::Max => None,
             };
             let (source, sink) = (numbered.clone(), numbered.clone());
             let fixed = workload::frame(work, Size::MIN)?;

@@ -3,8 +3,8 @@
 
 use kpps_audit::{Cable, Cards, Plan, Server};
 use kpps_documents::audit::{Audit, Row};
+use kpps_frames::rate::Rate;
 use kpps_profiles::{Kind, Profile};
-use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Driver, Settings, Work};
 use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Options, Userland, mac, newer};
 use kpps_rendering::audit::screen;
@@ -82,7 +82,7 @@ fn drivers_beside_each_other_on_our_model() {
 #[ignore = "a guest for a minute: `make lab`"]
 fn a_million_frames_of_all_sizes_pass_linux_whole_and_in_order() {
     let audit = audit(&[Driver::Linux], &[Work::Bridge], |plan| Plan {
-        rate: Rate::Flood,
+        rate: Rate::Max,
         count: Some(1_000_000),
         ..plan
     });
@@ -153,7 +153,7 @@ fn what_cannot_be_audited_is_told_before_anything_is_fetched() {
             bus: bus.into(),
             drivers: vec![Driver::Linux],
             works: vec![Work::Receive],
-            rate: Rate::Flood,
+            rate: Rate::Max,
             duration: Duration::from_secs(1),
             count: None,
             settings: Settings::default(),

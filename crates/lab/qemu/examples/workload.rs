@@ -1,7 +1,8 @@
 //! Boots a guest and runs workloads in it: `workload [--kernel NAME] MODEL (DRIVER BACKEND WORK)…`.
 
+use kpps_frames::rate::Rate;
 use kpps_qemu::lab::counters::Snapshot;
-use kpps_qemu::lab::load::{Load, Rate};
+use kpps_qemu::lab::load::Load;
 use kpps_qemu::lab::workload::{self, Settings};
 use kpps_qemu::lab::{Cache, Clock, Guest, Kernel, Userland};
 use std::time::Duration;
@@ -22,7 +23,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let kernel = Kernel::get(&cache, kernel.as_deref().unwrap_or("linux-6.1"))?;
     let userland = Userland::get(&cache)?;
     let kpps = std::env::var_os("KPPS_LAB_BINARY").map(std::path::PathBuf::from);
-    let options = workload::pc(backend.machine(), model, Clock::Wall, Rate::Flood);
+    let options = workload::pc(backend.machine(), model, Clock::Wall, Rate::Max);
     let mut guest = Guest::boot(&options, &kernel, &userland, true, kpps.as_deref())?;
     eprintln!("booted in {:.1?}", guest.boot_time);
     for job in words[1..].chunks(3) {
@@ -40,7 +41,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         let load = if workload::Work::is_loaded(work) {
             let frame = workload::frame(work, kpps_frames::Size::MIN)?;
             let wire = guest.take_wire(0).ok_or("no wire")?;
-            let rate = std::env::var("PPS").ok().and_then(|p| p.parse().ok()).map_or(Rate::Flood, Rate::Pps);
+            let rate = std::env::var("PPS").ok().and_then(|p| p.parse().ok()).map_or(Rate::Max, Rate::Pps);
             Some(Load::start(wire, rate, frame)?)
         } else {
             None

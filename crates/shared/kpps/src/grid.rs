@@ -11,7 +11,7 @@ use clap::Args;
 use kpps_documents::grid::{Axis, Grid};
 use kpps_frames::{Mix, rate};
 use kpps_methods::grid::{self, CellResults, Cells, Combinations, Job, Outcome, Shard, Shared};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_methods::{Observer, parameter};
 use kpps_rendering::live::{Progress, Source};
 use kpps_sim::{Cell, Choice};
@@ -43,7 +43,7 @@ pub struct Arguments {
     size: Option<Mix>,
     /// The offered load [default: 100%]
     #[arg(long, help_heading = heading::LOAD)]
-    load: Option<Rate>,
+    load: Option<RateSpec>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
@@ -68,7 +68,7 @@ pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
 struct Plan {
     axes: Vec<Axis>,
     sizes: Option<Mix>,
-    load: Rate,
+    load: RateSpec,
     duration: Option<Duration>,
     target: Target,
 }
@@ -131,7 +131,7 @@ impl Arguments {
     /// The plan, and the options that are of this run and not of its cells.
     fn resolve(self) -> Result<(Plan, Run), Failure> {
         let Self { vary: axes, size: sizes, load, duration, shard, on: _, resume, outputs, target } = self;
-        let load = load.unwrap_or(Rate::Percent(100.0));
+        let load = load.unwrap_or(RateSpec::Percent(100.0));
         Ok((Plan { axes, sizes, load, duration, target: target.resolve()? }, Run { shard, resume, outputs }))
     }
 }

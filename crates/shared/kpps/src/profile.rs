@@ -8,7 +8,7 @@ use crate::simulator::{Machine, OnTop};
 use clap::Args;
 use kpps_frames::Size;
 use kpps_methods::Load;
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_sim::documents;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Arguments {
     size: Option<Size>,
     /// The offered load
     #[arg(long, default_value = "100%", help_heading = heading::LOAD)]
-    load: Rate,
+    load: RateSpec,
     /// How long to measure, in virtual time
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,

@@ -9,7 +9,7 @@ use clap::Args;
 use kpps_frames::{Size, rate};
 use kpps_methods::Load;
 use kpps_methods::parameter::{self, Counts};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_sim::workload::rss::{Scaling, scale};
 use kpps_sim::{Activity, RateLimitedSetup, documents};
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct Arguments {
     size: Size,
     /// The offered load
     #[arg(long, default_value = "100%", help_heading = heading::LOAD)]
-    load: Rate,
+    load: RateSpec,
     /// How long each trial is measured, after a warm-up of the same length, in virtual time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,

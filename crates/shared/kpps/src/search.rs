@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::testbed::Target;
 use clap::Args;
 use kpps_methods::ndr::Range;
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_methods::{Error, Runner, Subject};
 use kpps_rendering::live::Progress;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use std::time::Duration;
 pub struct SearchArguments {
     /// The lowest load to try
     #[arg(long, value_name = "LOAD", default_value = "1kpps", help_heading = heading::SEARCH)]
-    min: Rate,
+    min: RateSpec,
     /// The highest load to try
     #[arg(long, value_name = "LOAD", default_value = "100%", help_heading = heading::SEARCH)]
-    max: Rate,
+    max: RateSpec,
     /// Distance of the two bounds at which the search ends, as a share of the upper bound
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share, help_heading = heading::SEARCH)]
     precision: f64,

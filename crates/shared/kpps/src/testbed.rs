@@ -189,7 +189,7 @@ impl TestbedArguments {
     fn known(self) -> Result<KnownRate, Failure> {
         let name = self.testbed.join(",");
         let rate = name.strip_prefix("known:").unwrap_or(&name).parse().map_err(Failure::Input)?;
-        let units::Rate::Pps(pps) = rate else {
+        let units::RateSpec::Pps(pps) = rate else {
             return Err(Failure::Input("give the known rate in frames per second: known:700kpps".into()));
         };
         let noise = self.noise.then_some(self.seed.unwrap_or(1));

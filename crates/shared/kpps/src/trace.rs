@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::simulator::Machine;
 use clap::{Args, value_parser};
 use kpps_frames::{Size, rate};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_rendering::{Rows, bus};
 use kpps_sim::workload::trace::{Groups, Tracing, trace};
 use kpps_sim::{Activity, Choice, documents};
@@ -37,7 +37,7 @@ pub struct Arguments {
     machine: Machine,
     /// Frames offered to each port, per second or as a share of the line rate
     #[arg(long, default_value = "1Mpps", help_heading = heading::LOAD)]
-    load: Rate,
+    load: RateSpec,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,

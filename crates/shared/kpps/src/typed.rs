@@ -4,8 +4,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Id};
 use std::ops::Deref;
 
-/// The options of `T`, and the names of those that the user typed: which options belong together is said once,
-/// by the fields of `T`.
+/// The options of `T`, and the names of those that the user typed. The fields of `T` alone determine which
+/// options belong together.
 pub struct Typed<T> {
     options: T,
     names: Vec<String>,

@@ -238,7 +238,7 @@ pub fn loss(text: &str) -> Result<f64, String> {
 /// The message shows the form of a rate.
 pub fn rate_pps(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(crate::units::Rate::Pps(pps)) if pps.is_finite() => Ok(pps),
+        Ok(crate::units::RateSpec::Pps(pps)) if pps.is_finite() => Ok(pps),
         _ => Err(format!("'{text}' is not a rate in frames per second: give 700kpps, 1.2Mpps or 50000")),
     }
 }

@@ -7,7 +7,7 @@ use crate::observer::{Observer, in_words};
 use crate::points::{Points, of_frames};
 use crate::resume::Resume;
 use crate::trial::{Load, Testbed, TrialError};
-use crate::units::Rate;
+use crate::units::RateSpec;
 use crate::workers::on_all_cpus;
 use kpps_documents::grid::{Axis, Cell, Setting};
 use kpps_documents::{Environment, Trial};
@@ -132,7 +132,7 @@ impl<'j> Job<'j> {
     /// `testbed` is the environment without the fields that frames and load determine, and `set` are changed
     /// constants. `measure` offers the load.
     pub fn new(
-        (offered, load): (Rate, Load),
+        (offered, load): (RateSpec, Load),
         line_pps: f64,
         testbed: Environment,
         set: &[String],
@@ -167,7 +167,7 @@ impl Shared {
     /// The testbed cannot send these sizes.
     pub fn job<'j>(
         &'j self,
-        offer: (Rate, Load),
+        offer: (RateSpec, Load),
         go_on: &'j dyn Fn() -> bool,
         observer: &'j dyn Observer,
     ) -> Result<Job<'j>, String> {
@@ -478,7 +478,7 @@ mod tests {
         if x == 3 {
             return Err("there is no such x".into());
         }
-        let offer = (Rate::Pps(load * x as f64), Load::of(0.0, kpps_frames::Size::MIN));
+        let offer = (RateSpec::Pps(load * x as f64), Load::of(0.0, kpps_frames::Size::MIN));
         let mut known = Points::new(Box::new(Known::quiet(250.0)));
         let measure = move |load: &Load| known.measure(load, &|| true);
         Ok(Job::new(offer, 1e6, Environment::default(), &[format!("x={x}")], measure))

@@ -5,7 +5,7 @@ use crate::points::mix;
 use crate::runner::{Pattern, Runner};
 use crate::search::{Bisection, Goal, Search};
 use crate::trial::AllowedLoad;
-use crate::units::{self, Rate};
+use crate::units::{self, RateSpec};
 use kpps_documents::ndr::{Ndr, PlainBisection, SearchGoal};
 use kpps_documents::rfc2544::Sizes;
 use kpps_documents::{Limit, Trial};
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// The lowest load to try.
-    pub min: Rate,
+    pub min: RateSpec,
     /// The highest load to try.
-    pub max: Rate,
+    pub max: RateSpec,
     /// Distance of the two bounds at which the search ends, as a share of the upper one.
     pub precision: f64,
     /// The longest time that a search may take, on the clock of this host.
@@ -319,8 +319,8 @@ mod tests {
     }
 
     const RANGE: Range = Range {
-        min: Rate::Pps(1e4),
-        max: Rate::Pps(1e6),
+        min: RateSpec::Pps(1e4),
+        max: RateSpec::Pps(1e6),
         precision: 0.01,
         max_time: Duration::from_secs(60),
     };
@@ -364,7 +364,7 @@ mod tests {
 
     fn found(min: f64) -> (Ndr, Result<(), Error>) {
         let max_time = Duration::from_secs(60);
-        let range = Range { min: Rate::Pps(min), max: Rate::Pps(1e6), precision: 0.01, max_time };
+        let range = Range { min: RateSpec::Pps(min), max: RateSpec::Pps(1e6), precision: 0.01, max_time };
         search(&mut runner(), &Mix::fixed(Size::MIN), &[("NDR", Goal::NDR)], &range).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! Parameters and their values as people type them: `driver.rx_ring=16..1024*2`.
 
-use crate::units::{Loads, Rate};
+use crate::units::{Loads, RateSpec};
 use kpps_documents::grid::{Axis, Setting};
 
 /// The most values that one parameter may have.
@@ -78,7 +78,7 @@ fn loads(text: &str) -> Result<Vec<Setting>, String> {
     let Loads::Range { from, to, step } = text.parse()? else {
         return Err(format!("'{text}' is not a range of loads"));
     };
-    let [(from, unit), (to, other), (step, third)] = [from, to, step].map(Rate::number_and_unit);
+    let [(from, unit), (to, other), (step, third)] = [from, to, step].map(RateSpec::number_and_unit);
     if unit != other || unit != third {
         return Err(format!(
             "the range '{text}' has two units: give all in kpps, all in %, or all in bits of one layer"

@@ -1,13 +1,14 @@
 //! Loads, sizes, times and shares as text with units.
 
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A load: absolute, or a share of the line rate.
+/// The rate of a load as it is typed: absolute, a share of the line rate, or as much as possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
+pub enum RateSpec {
     /// Frames per second.
     Pps(f64),
     /// Per cent of the line rate.
@@ -16,6 +17,8 @@ pub enum Rate {
     L2(f64),
     /// Bits per second of frames with FCS, preamble and gap (layer 1).
     L1(f64),
+    /// As many frames as the port takes. Only [`rate_or_max`] reads it.
+    Max,
 }
 
 /// Bytes between two frames on a wire: gap, preamble, start of frame.
@@ -31,19 +34,20 @@ const LEAST_SHARE: f64 = 1e-10;
 /// Why bits of two layers do not stand together.
 const TWO_LAYERS: &str = "counts bits on layer 1 and on layer 2: give all of them with L1 or all with L2";
 
-impl Rate {
+impl RateSpec {
     /// The layer on which bits are counted, if it is a rate of bits.
     pub fn layer(self) -> Option<u8> {
         match self {
             Self::L1(_) => Some(1),
             Self::L2(_) => Some(2),
-            Self::Pps(_) | Self::Percent(_) => None,
+            Self::Pps(_) | Self::Percent(_) | Self::Max => None,
         }
     }
 
     /// The number and its unit: frames per second, per cent, bits per second.
     pub(crate) fn number_and_unit(self) -> (f64, &'static str) {
         match self {
+            Self::Max => (f64::INFINITY, ""),
             Self::Pps(pps) => (pps, ""),
             Self::Percent(percent) => (percent, "%"),
             Self::L2(bps) => (bps, "bpsL2"),
@@ -51,10 +55,19 @@ impl Rate {
         }
     }
 
-    /// The load in frames per second, on a wire that carries `line_pps` frames per second of `bytes` bytes
-    /// with FCS (the mean of a mix).
+    /// The rate, on a wire that carries `line_pps` frames per second of `bytes` bytes with FCS (the mean of a
+    /// mix).
+    pub fn rate(self, line_pps: f64, bytes: f64) -> Rate {
+        match self {
+            Self::Max => Rate::Max,
+            other => Rate::Pps(other.pps(line_pps, bytes)),
+        }
+    }
+
+    /// The rate in frames per second on such a wire; the most that it carries for [`Max`](Self::Max).
     pub fn pps(self, line_pps: f64, bytes: f64) -> f64 {
         match self {
+            Self::Max => line_pps,
             Self::Pps(pps) => pps,
             Self::Percent(percent) => line_pps * percent / 100.0,
             Self::L2(bps) => bps / (bytes * 8.0),
@@ -64,15 +77,18 @@ impl Rate {
 }
 
 /// Whether bits are counted on one layer in all of these, those left out that are not in bits.
-fn same_layer(rates: &[Rate]) -> bool {
+fn same_layer(rates: &[RateSpec]) -> bool {
     let mut layers = rates.iter().filter_map(|rate| rate.layer());
     let first = layers.next();
     layers.all(|layer| Some(layer) == first)
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for RateSpec {
     /// As [`FromStr`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self == &Self::Max {
+            return f.write_str("max");
+        }
         let (number, unit) = self.number_and_unit();
         let (number, prefix) = match (self.layer(), number) {
             (Some(_), bps) if bps >= 1e9 => (bps / 1e9, "G"),
@@ -93,7 +109,7 @@ pub fn number(text: &str) -> Option<(f64, &str)> {
     Some((value, unit.trim()))
 }
 
-impl FromStr for Rate {
+impl FromStr for RateSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -133,12 +149,12 @@ impl FromStr for Rate {
     }
 }
 
-/// A load, or `max`: more than any port can send.
+/// A load, or `max`.
 ///
 /// # Errors
 /// The mistake in the text, in one line.
-pub fn rate_or_max(text: &str) -> Result<Rate, String> {
-    if text == "max" { Ok(Rate::Pps(f64::INFINITY)) } else { text.parse() }
+pub fn rate_or_max(text: &str) -> Result<RateSpec, String> {
+    if text == "max" { Ok(RateSpec::Max) } else { text.parse() }
 }
 
 /// Loads as a list or a range: `100kpps,50%,100%`, `100kpps..100%/100kpps`, `10MbpsL1..1GbpsL1/10MbpsL1`.
@@ -146,15 +162,15 @@ pub fn rate_or_max(text: &str) -> Result<Rate, String> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Loads {
     /// These.
-    List(Vec<Rate>),
+    List(Vec<RateSpec>),
     /// From the first to the last in steps.
     Range {
         /// The lowest.
-        from: Rate,
+        from: RateSpec,
         /// The highest, always included.
-        to: Rate,
+        to: RateSpec,
         /// The step.
-        step: Rate,
+        step: RateSpec,
     },
 }
 
@@ -173,7 +189,7 @@ impl Loads {
     /// # Errors
     /// A load above line rate, or a range that goes down or has more than 10,000 loads.
     pub fn pps(&self, line_pps: f64, bytes: f64) -> Result<Vec<f64>, String> {
-        let pps = |rate: &Rate| rate.pps(line_pps, bytes);
+        let pps = |rate: &RateSpec| rate.pps(line_pps, bytes);
         let mut loads = match self {
             Self::List(rates) => rates.iter().map(pps).collect(),
             Self::Range { from, to, step } => {
@@ -217,9 +233,9 @@ impl FromStr for Loads {
             let step = match (step, to) {
                 (Some(step), _) => step.parse()?,
                 // Ten steps: as many of 100 kpps as a gigabit has of small frames are no use for bits.
-                (None, Rate::L1(bps)) => Rate::L1(bps / 10.0),
-                (None, Rate::L2(bps)) => Rate::L2(bps / 10.0),
-                (None, _) => Rate::Pps(100e3),
+                (None, RateSpec::L1(bps)) => RateSpec::L1(bps / 10.0),
+                (None, RateSpec::L2(bps)) => RateSpec::L2(bps / 10.0),
+                (None, _) => RateSpec::Pps(100e3),
             };
             return match same_layer(&[from, to, step]) {
                 true => Ok(Self::Range { from, to, step }),
@@ -236,7 +252,7 @@ impl FromStr for Loads {
 ///
 /// # Errors
 /// An empty range, or bits of two layers; in one line.
-pub fn between(min: Rate, max: Rate, line_pps: f64, bytes: f64) -> Result<(f64, f64), String> {
+pub fn between(min: RateSpec, max: RateSpec, line_pps: f64, bytes: f64) -> Result<(f64, f64), String> {
     if !same_layer(&[min, max]) {
         return Err(format!("the range from {min} to {max} {TWO_LAYERS}"));
     }
@@ -411,11 +427,13 @@ mod tests {
         for text in
             [tiny.clone(), tiny.clone() + "%", tiny.clone() + "MbpsL1", "9".repeat(400), "9".repeat(20)]
         {
-            let error = text.parse::<Rate>().unwrap_err();
+            let error = text.parse::<RateSpec>().unwrap_err();
             assert!(error.contains("out of range"), "{text}: {error}");
         }
         assert!(
-            ["0.000001", "1_000_000Mpps", "0.001%", "400GbpsL1"].iter().all(|it| it.parse::<Rate>().is_ok())
+            ["0.000001", "1_000_000Mpps", "0.001%", "400GbpsL1"]
+                .iter()
+                .all(|it| it.parse::<RateSpec>().is_ok())
         );
         assert!(share(&tiny).is_err() && share("0.000000001%").is_err() && share("0.0000001%").is_ok());
         assert_eq!((seeds("1..100000"), seeds("7..7")), (Ok((1, 100_000)), Ok((7, 7))));
@@ -430,8 +448,8 @@ mod tests {
         assert!(["", "915", "0ns", "2ms", "1001us"].iter().all(|text| short_time_ps(text).is_err()));
         assert_eq!((range("101..200"), range("3..3")), (Ok((101, 200)), Ok((3, 3))));
         assert!(["", "5", "5..4", "-1..4", "a..b"].iter().all(|text| range(text).is_err()));
-        assert_eq!(rate_or_max("max"), Ok(Rate::Pps(f64::INFINITY)));
-        assert_eq!(rate_or_max("50%"), Ok(Rate::Percent(50.0)));
+        assert_eq!(rate_or_max("max"), Ok(RateSpec::Max));
+        assert_eq!(rate_or_max("50%"), Ok(RateSpec::Percent(50.0)));
     }
 
     #[test]
@@ -450,16 +468,16 @@ mod tests {
             ("100%", 1_488_095.0),
             ("12k", 12e3),
         ] {
-            assert_eq!(text.parse::<Rate>().unwrap().pps(1_488_095.0, 64.0), pps, "{text}");
+            assert_eq!(text.parse::<RateSpec>().unwrap().pps(1_488_095.0, 64.0), pps, "{text}");
         }
         // A gigabit on layer 1 is line rate.
         for (text, pps) in [("1GbpsL1", 1e9 / 672.0), ("512kbpsL2", 1000.0), ("67.2MbpsL1", 100_000.0)] {
-            let given = text.parse::<Rate>().unwrap().pps(1.0, 64.0);
+            let given = text.parse::<RateSpec>().unwrap().pps(1.0, 64.0);
             assert!((given / pps - 1.0).abs() < 1e-12, "{text}: {given}");
         }
-        assert!("100Mbps".parse::<Rate>().unwrap_err().contains("layer"));
+        assert!("100Mbps".parse::<RateSpec>().unwrap_err().contains("layer"));
         for text in ["", "fast", "-1", "0", "0%", "101%", "3 parsecs", "1e5", "..."] {
-            assert!(text.parse::<Rate>().is_err(), "{text}");
+            assert!(text.parse::<RateSpec>().is_err(), "{text}");
         }
     }
 
@@ -491,7 +509,7 @@ mod tests {
         for bad in ["10MbpsL1..1GbpsL2", "10MbpsL1..1GbpsL1/1MbpsL2", "10MbpsL1,10MbpsL2"] {
             assert!(bad.parse::<Loads>().unwrap_err().contains("layer 2"), "{bad}");
         }
-        let rate = |text: &str| text.parse::<Rate>().unwrap();
+        let rate = |text: &str| text.parse::<RateSpec>().unwrap();
         assert_eq!(between(rate("672kbpsL1"), rate("100%"), 1e6, 64.0), Ok((1000.0, 1e6)));
         assert!(between(rate("10MbpsL1"), rate("1GbpsL2"), 1e9, 64.0).unwrap_err().contains("layer 2"));
         assert!(between(rate("2kpps"), rate("1kpps"), 1e9, 64.0).unwrap_err().contains("empty"));
@@ -502,10 +520,10 @@ mod tests {
         fn rates_read_back_as_they_print(number in 1_u32.., unit in 0..4_usize) {
             let number = f64::from(number);
             let rate = [
-                Rate::Pps(number), Rate::L1(number * 1e3), Rate::L2(number), Rate::Percent(number % 100.0 + 0.5),
+                RateSpec::Pps(number), RateSpec::L1(number * 1e3), RateSpec::L2(number), RateSpec::Percent(number % 100.0 + 0.5),
             ][unit];
-            let rate = match rate { Rate::Percent(percent) => Rate::Percent(percent.min(100.0)), other => other };
-            let again = rate.to_string().parse::<Rate>().unwrap();
+            let rate = match rate { RateSpec::Percent(percent) => RateSpec::Percent(percent.min(100.0)), other => other };
+            let again = rate.to_string().parse::<RateSpec>().unwrap();
             let ((a, unit), (b, other)) = (rate.number_and_unit(), again.number_and_unit());
             proptest::prop_assert_eq!(unit, other);
             proptest::prop_assert!((a / b - 1.0).abs() < 1e-12);

@@ -3,7 +3,7 @@
 use crate::Choice;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::Mix;
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 
 /// The load of a cell, and its machine if that is simulated.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Cell {
     /// The sizes of frames; `None` for the testbed's default.
     pub sizes: Option<Mix>,
     /// The offered load.
-    pub offered: Rate,
+    pub offered: RateSpec,
 }
 
 /// Parameters of the load: the only ones of testbeds that are not simulated.

@@ -7,7 +7,7 @@ use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::{Size, rate};
 use kpps_methods::grid::{Combinations, Job};
-use kpps_methods::units::Rate;
+use kpps_methods::units::RateSpec;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
 use kpps_profiles::{Change, Error, Kind, To};
 use std::collections::BTreeMap;
@@ -277,7 +277,7 @@ impl Choice {
     /// A mix of sizes, and those of [`setup`](Self::setup).
     pub fn job<'j>(
         self,
-        (offered, load): (Rate, Load),
+        (offered, load): (RateSpec, Load),
         go_on: &'j dyn Fn() -> bool,
     ) -> Result<Job<'j>, String> {
         let size = load.sizes.only().ok_or_else(|| format!("{}: mixes are for two ports", load.sizes))?;

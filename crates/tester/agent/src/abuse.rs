@@ -13,8 +13,9 @@ use crate::proto::{self, Answer, Question};
 use crate::{Agent, Network, Rules, Security, TEST_NETWORKS, Token, convert, keys};
 use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Templates};
-use kpps_ports::port::run::{Load, Plan, Shape};
+use kpps_ports::port::run::{Plan, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Allowed, Task};
@@ -146,7 +147,7 @@ fn work(pps: f64) -> proto::Work {
             ips: Addresses::from(Ipv4Addr::LOCALHOST.into(), 1),
         },
         plan: Some(Plan {
-            load: Load::Pps(pps),
+            rate: Rate::Pps(pps),
             shape: Shape::Constant,
             times: None,
             as_they_are: false,

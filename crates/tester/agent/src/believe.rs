@@ -113,7 +113,7 @@ impl Limits {
         let came = (FASTEST_PPS * length.as_secs_f64()) as u64;
         let sent = task.plan.as_ref().map_or(0, |plan| {
             let peak_pps =
-                if changed { FASTEST_PPS } else { plan.load.peak_pps(plan.shape).min(FASTEST_PPS) };
+                if changed { FASTEST_PPS } else { plan.shape.peak_pps(plan.rate).min(FASTEST_PPS) };
             let due = (MORE * peak_pps * task.duration.as_secs_f64()) as u64;
             let most = if changed { u64::MAX } else { plan.count.unwrap_or(u64::MAX) };
             due.min(most).saturating_add(FEW)

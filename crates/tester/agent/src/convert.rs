@@ -4,11 +4,12 @@ use crate::proto;
 use kpps_documents::detail::{ArrivalBy, CpuTimes, RateChange};
 use kpps_documents::{Disturbance, Pause, PausedBy};
 use kpps_frames::encap::Tags;
+use kpps_frames::rate::Rate;
 use kpps_frames::tag::Place;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::Latency;
-use kpps_ports::port::run::{Got, Load, Plan, Shape};
+use kpps_ports::port::run::{Got, Plan, Shape};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
@@ -143,9 +144,9 @@ fn plan(plan: &Plan) -> proto::Plan {
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };
     proto::Plan {
-        pps: match plan.load {
-            Load::Pps(pps) => Some(pps),
-            Load::Max => None,
+        pps: match plan.rate {
+            Rate::Pps(pps) => Some(pps),
+            Rate::Max => None,
         },
         shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
         frames: Some(frames(&plan.frames)),
@@ -192,9 +193,9 @@ pub(crate) fn task(work: proto::Work) -> Result<(Task, usize), String> {
 }
 
 /// A load of `pps` frames per second.
-pub(crate) fn load(pps: f64) -> Result<Load, String> {
+pub(crate) fn load(pps: f64) -> Result<Rate, String> {
     match (SLOWEST_PPS..=FASTEST_PPS).contains(&pps) {
-        true => Ok(Load::Pps(pps)),
+        true => Ok(Rate::Pps(pps)),
         false => Err(not_a_rate(pps)),
     }
 }
@@ -207,10 +208,10 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
     use proto::shape::Shape as Kind;
     // A load may begin or end with nothing.
     let rate = |pps: f64| if pps == 0.0 { Ok(pps) } else { load(pps).map(|_| pps) };
-    let load = plan.pps.map_or(Ok(Load::Max), load)?;
+    let load = plan.pps.map_or(Ok(Rate::Max), load)?;
     let shape = match plan.shape.and_then(|shape| shape.shape) {
         None => Shape::Constant,
-        Some(Kind::PoissonSeed(_)) if load.peak_pps(Shape::Constant) > FASTEST_DRAWN_PPS => {
+        Some(Kind::PoissonSeed(_)) if Shape::Constant.peak_pps(load) > FASTEST_DRAWN_PPS => {
             return Err(format!("a Poisson process has at most {FASTEST_DRAWN_PPS} frames per second"));
         }
         Some(Kind::PoissonSeed(seed)) => Shape::Poisson { seed },
@@ -222,7 +223,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
         Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
     };
     Ok(Plan {
-        load,
+        rate: load,
         shape,
         times: None,
         as_they_are: false,
@@ -418,7 +419,7 @@ mod tests {
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
             plan: Some(Plan {
-                load: Load::Pps(50_000.0),
+                rate: Rate::Pps(50_000.0),
                 shape,
                 times: None,
                 as_they_are: false,

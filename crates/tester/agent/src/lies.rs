@@ -12,10 +12,11 @@ use crate::session::LEASE;
 use crate::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect};
 use kpps_documents::Doubt;
 use kpps_documents::detail::DetailedTrial;
+use kpps_frames::Size;
 use kpps_frames::flows::Addresses;
-use kpps_frames::{Mix, Size};
+use kpps_methods::Load;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::Shape;
 use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Offer, Site, TestPort, Tester, document};
 use std::net::{SocketAddr, UdpSocket};
@@ -138,11 +139,9 @@ fn one_line<T>(said: &str) -> Option<T> {
 
 fn offer() -> Offer {
     Offer {
-        load: Load::Pps(1000.0),
+        load: Load::of(1000.0, Size::MIN).lasting_ms(0, 200),
         shape: Shape::Constant,
         count: None,
-        sizes: Mix::fixed(Size::MIN),
-        duration: Duration::from_millis(200),
         drain: Duration::from_millis(300),
         bidirectional: false,
         keep: false,

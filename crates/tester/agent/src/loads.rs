@@ -1,6 +1,7 @@
 //! The ports in use, and their permitted load: the operator's highest load is that of all ports together.
 
-use kpps_ports::port::run::{Load, Shape};
+use kpps_frames::rate::Rate;
+use kpps_ports::port::run::Shape;
 use kpps_tester::Allowed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,15 +75,15 @@ impl InUse {
     ///
     /// # Errors
     /// The limit that is exceeded, in words.
-    pub fn sends(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
+    pub fn sends(&self, load: Rate, shape: Shape, duration: Duration) -> Result<(), String> {
         self.try_sends(load, shape, duration)
             .map_err(|what| format!("the operator of {} does not allow {what}", self.name))
     }
 
-    fn try_sends(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
+    fn try_sends(&self, load: Rate, shape: Shape, duration: Duration) -> Result<(), String> {
         let allowed = &self.loads.allowed;
         allowed.check(load, shape, duration)?;
-        let peak_pps = load.peak_pps(shape);
+        let peak_pps = shape.peak_pps(load);
         let mut state = self.loads.state();
         let others = state.ports.iter().filter(|(name, _)| **name != self.name).map(|(_, pps)| pps);
         let others: f64 = others.sum();
@@ -125,12 +126,12 @@ mod tests {
     fn the_highest_load_is_that_of_all_ports_together() {
         let loads = loads(5000.0);
         let [a, b] = ["a", "b"].map(|name| loads.take(name).unwrap());
-        let sends = |port: &InUse, pps| port.sends(Load::Pps(pps), Shape::Constant, SECOND);
+        let sends = |port: &InUse, pps| port.sends(Rate::Pps(pps), Shape::Constant, SECOND);
         sends(&a, 3000.0).unwrap();
         let said = sends(&b, 2001.0).unwrap_err();
         let said = said.strip_prefix("the operator of b does not allow ").unwrap();
         assert_eq!(said, "2.0 kpps beside the 3.0 kpps of other ports: at most 5.0 kpps are allowed in all");
-        assert!(b.sends(Load::Pps(10.0), Shape::Ramp(4000.0, SECOND), SECOND).is_err());
+        assert!(b.sends(Rate::Pps(10.0), Shape::Ramp(4000.0, SECOND), SECOND).is_err());
         sends(&b, 2000.0).unwrap();
         // A change replaces the previous load; a refused change changes nothing.
         assert!(sends(&a, 3001.0).is_err());
@@ -140,7 +141,7 @@ mod tests {
         sends(&a, 5000.0).unwrap();
         drop(a);
         sends(&b, 5000.0).unwrap();
-        assert!(sends(&b, f64::NAN).is_err() && b.sends(Load::Max, Shape::Constant, SECOND).is_err());
+        assert!(sends(&b, f64::NAN).is_err() && b.sends(Rate::Max, Shape::Constant, SECOND).is_err());
         assert!(loads.take("b").is_none() && loads.take("a").is_some());
     }
 
@@ -148,8 +149,8 @@ mod tests {
     fn without_a_limit_all_ports_may_flood() {
         let loads = loads(f64::INFINITY);
         let all = ["a", "b", "c"].map(|name| loads.take(name).unwrap());
-        assert!(all.iter().all(|port| port.sends(Load::Max, Shape::Constant, SECOND).is_ok()));
-        assert!(all[0].sends(Load::Pps(1.0), Shape::Constant, SECOND).is_ok());
+        assert!(all.iter().all(|port| port.sends(Rate::Max, Shape::Constant, SECOND).is_ok()));
+        assert!(all[0].sends(Rate::Pps(1.0), Shape::Constant, SECOND).is_ok());
     }
 
     #[test]

@@ -11,9 +11,10 @@ use crate::session::{LEASE, RELAYED};
 use crate::{Error, Security, believe, convert, pings};
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
+use kpps_frames::rate::Rate;
 use kpps_frames::tag::Place;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Timetable, prefer};
+use kpps_ports::port::run::{Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
@@ -414,9 +415,9 @@ impl TestPort for RemotePort {
         // It is a thread of this trial's own.
         prefer(true);
         let begin = Instant::now();
-        let mut timetable = task.plan.as_ref().and_then(|plan| match plan.load {
-            Load::Pps(pps) => Some(Timetable::new(pps, plan.shape)),
-            Load::Max => None,
+        let mut timetable = task.plan.as_ref().and_then(|plan| match plan.rate {
+            Rate::Pps(pps) => Some(Timetable::new(pps, plan.shape)),
+            Rate::Max => None,
         });
         let mut rate_changes: Vec<RateChange> = Vec::new();
         let (mut follower, mut seen) = (task.follower.clone(), 0);

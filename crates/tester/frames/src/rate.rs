@@ -1,5 +1,5 @@
-//! Rates of frames, and line-rate arithmetic (terms of RFC 2544 and RFC 1242): the time of a frame on the wire, frames per second,
-//! and bit rates.
+//! Rates of frames, and line-rate arithmetic (terms of RFC 2544 and RFC 1242): the time of a frame on the
+//! wire, frames per second, and bit rates.
 //!
 //! *L2* rates count frames with FCS. *L1* rates also count preamble and gap, so the L1 rate at line rate is
 //! the speed of the link.

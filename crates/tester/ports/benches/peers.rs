@@ -11,10 +11,11 @@
 #![allow(clippy::unwrap_used)]
 
 use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    BUDGET, BURST, Gaps, Glance, Load, Plan, Recorder, Shape, Streams, Watch, send, send_and_listen,
+    BUDGET, BURST, Gaps, Glance, Plan, Recorder, Shape, Streams, Watch, send, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -95,11 +96,11 @@ impl Bench {
 
     /// The rate of frames from the first arrival on, for each second of CPU time that `spent` returns; 0 if
     /// none arrives.
-    fn rate(&self, spent: impl Fn() -> Duration) -> Rate {
+    fn rate(&self, spent: impl Fn() -> Duration) -> Throughput {
         let (start, before) = (Instant::now(), self.arrived());
         while self.arrived() < before + 1000 {
             if start.elapsed() > PATIENCE {
-                return Rate::default();
+                return Throughput::default();
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -108,11 +109,11 @@ impl Bench {
         std::thread::sleep(MEASURED);
         let (elapsed, after, busy) = (start.elapsed(), self.arrived(), spent().saturating_sub(idle));
         let frames = (after - before) as f64 / 1e3;
-        Rate { kpps: frames / elapsed.as_secs_f64(), core_kpps: frames / busy.as_secs_f64().max(1e-3) }
+        Throughput { kpps: frames / elapsed.as_secs_f64(), core_kpps: frames / busy.as_secs_f64().max(1e-3) }
     }
 
     /// The rate at which a program sends.
-    fn program(&self, command: &str) -> Rate {
+    fn program(&self, command: &str) -> Throughput {
         self.while_program(command, |group| self.rate(|| time_of_group(group))).unwrap_or_default()
     }
 
@@ -139,12 +140,12 @@ impl Bench {
     }
 
     /// The rate at which our port sends.
-    fn ours(&self, port: &str) -> Rate {
-        self.while_ours(port, Load::Max, |thread| self.rate(|| time_of(thread)))
+    fn ours(&self, port: &str) -> Throughput {
+        self.while_ours(port, Rate::Max, |thread| self.rate(|| time_of(thread)))
     }
 
     /// Measures while our port sends.
-    fn while_ours<T>(&self, port: &str, load: Load, measure: impl FnOnce(&str) -> T) -> T {
+    fn while_ours<T>(&self, port: &str, load: Rate, measure: impl FnOnce(&str) -> T) -> T {
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -153,13 +154,13 @@ impl Bench {
             }
             let sender = scope.spawn(|| {
                 // A paced sender finds itself a core.
-                if load == Load::Max {
+                if load == Rate::Max {
                     pin();
                 }
                 tell.send(gettid().as_raw_nonzero()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
-                let plan = Plan { load, ..plan() };
+                let plan = Plan { rate: load, ..plan() };
                 let sent = match &mut ports[0] {
                     AnyPort::Packet(port) => send(&mut **port, &plan, &mut Until(&stop)),
                     AnyPort::Xdp(port) => send(&mut **port, &plan, &mut Until(&stop)),
@@ -223,7 +224,7 @@ impl Bench {
         );
         for kpps in [10, 100, 500] {
             let pps = f64::from(kpps) * 1e3;
-            let load = Load::Pps(pps);
+            let load = Rate::Pps(pps);
             let gap_ns = 1_000_000 / kpps;
             let trafgen = format!("{TRAFGEN} --gap {gap_ns}ns {TRAFGEN_FRAME}");
             let iperf3 = format!(
@@ -267,7 +268,7 @@ impl Bench {
     }
 
     /// The rate at which one core sends frames, receives and verifies them.
-    fn both(&self, near: &str, far: &str) -> Rate {
+    fn both(&self, near: &str, far: &str) -> Throughput {
         pin();
         let options = Options::default();
         let mut near = open(&[near.parse().unwrap()], &options).unwrap();
@@ -292,18 +293,18 @@ impl Bench {
             send_and_listen(near, &plan(), &mut For(MEASURED), &mut |_| far.receive(BUDGET, &mut take));
         let (elapsed, busy) = (sent.unwrap().elapsed, time_of(&thread).saturating_sub(idle));
         let all = streams.all();
-        let Some(stream) = all.get(&0) else { return Rate::default() };
+        let Some(stream) = all.get(&0) else { return Throughput::default() };
         if stream.lost() + stream.duplicated + stream.reordered + streams.corrupted > 0 {
             eprintln!("{} lost, {} corrupted", stream.lost(), streams.corrupted);
         }
         let frames = stream.received as f64 / 1e3;
-        Rate { kpps: frames / elapsed.as_secs_f64(), core_kpps: frames / busy.as_secs_f64().max(1e-3) }
+        Throughput { kpps: frames / elapsed.as_secs_f64(), core_kpps: frames / busy.as_secs_f64().max(1e-3) }
     }
 }
 
 /// How fast.
 #[derive(Clone, Copy, Default)]
-struct Rate {
+struct Throughput {
     /// Thousand frames a second.
     kpps: f64,
     /// Thousand frames for each second that a core was at it.
@@ -367,7 +368,7 @@ fn plan() -> Plan {
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
     let frames = Arc::new(Templates::one(&udp_test(&flow, Size::MIN).unwrap()));
     Plan {
-        load: Load::Max,
+        rate: Rate::Max,
         shape: Shape::Constant,
         times: None,
         as_they_are: false,
@@ -452,8 +453,8 @@ fn main() {
     let mut missed = false;
     for (port, peer, least, command) in peers.iter().filter(|(_, peer, ..)| wanted(peer)) {
         let turns: Vec<_> = (0..rounds).map(|_| (bench.ours(port), bench.program(command))).collect();
-        let ours = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.0)));
-        let theirs = |what: fn(&Rate) -> f64| median(turns.iter().map(|turn| what(&turn.1)));
+        let ours = |what: fn(&Throughput) -> f64| median(turns.iter().map(|turn| what(&turn.0)));
+        let theirs = |what: fn(&Throughput) -> f64| median(turns.iter().map(|turn| what(&turn.1)));
         let ratios = turns.iter().map(|turn| turn.0.core_kpps / turn.1.core_kpps);
         let short = median(ratios.clone()) < *least;
         missed |= short;

@@ -8,7 +8,9 @@
 //! them:
 //!
 //! ```no_run
-//! use kpps_ports::port::{Options, open, run::{Load, Shape}};
+//! use kpps_frames::Mix;
+//! use kpps_methods::Load;
+//! use kpps_ports::port::{Options, open, run::Shape};
 //! use kpps_tester::{Address, Offer, Tester};
 //! use std::time::Duration;
 //!
@@ -18,11 +20,9 @@
 //! let address = |ips: &str| ips.parse().map(|ips| Address { ips, gateway: None, to: None, encap });
 //! let mut tester = Tester::new(specs, ports, [address("198.18.0.1")?, address("198.19.0.1")?], &[])?;
 //! let offer = Offer {
-//!     load: Load::Pps(10_000.0),
+//!     load: Load::of(10_000.0, "64".parse::<Mix>()?),
 //!     shape: Shape::default(),
 //!     count: None,
-//!     sizes: "64".parse()?,
-//!     duration: Duration::from_secs(1),
 //!     drain: Duration::from_millis(200),
 //!     bidirectional: false,
 //!     keep: false,

@@ -1,9 +1,10 @@
 //! The frames that are offered to a card: by the host on a wire, or by a source within the guest's own time.
 
 use crate::Wire;
-use crate::lab::load::{Counts, Load, Rate};
+use crate::lab::load::{Counts, Load};
 use crate::lab::source::{Sent, Source};
 use crate::lab::{Clock, Error, Guest, Result};
+use kpps_frames::rate::Rate;
 use std::time::Duration;
 
 /// How long the last frame may take to be on the wire.

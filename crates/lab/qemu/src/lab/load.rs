@@ -5,9 +5,9 @@
 
 use crate::lab::{Error, Result};
 use crate::wire::{LENGTH_BYTES, Wire};
+use kpps_frames::rate::Rate;
 use kpps_frames::{Tag, tag};
-use kpps_methods::units;
-use std::str::FromStr;
+use kpps_methods::units::{self, RateSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -22,31 +22,17 @@ const BURST: usize = 256;
 /// How long the sender sleeps when nothing is due.
 const REST: Duration = Duration::from_micros(50);
 
-/// The rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// Frames per second.
-    Pps(f64),
-    /// As fast as the cable takes them.
-    Flood,
-}
-
-impl FromStr for Rate {
-    type Err = String;
-
-    /// `400kpps`, `max`.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        if text == "max" {
-            return Ok(Self::Flood);
-        }
-        match text.parse()? {
-            units::Rate::Pps(pps) => Ok(Self::Pps(pps)),
-            units::Rate::L1(_) | units::Rate::L2(_) => {
-                Err(format!("'{text}': give frames per second, or max"))
-            }
-            units::Rate::Percent(_) => {
-                Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
-            }
+/// The rate of a load on QEMU's wire: `400kpps`, `max`.
+///
+/// # Errors
+/// The mistake in the text, in one line.
+pub fn rate(text: &str) -> std::result::Result<Rate, String> {
+    match units::rate_or_max(text)? {
+        RateSpec::Max => Ok(Rate::Max),
+        RateSpec::Pps(pps) => Ok(Rate::Pps(pps)),
+        RateSpec::L1(_) | RateSpec::L2(_) => Err(format!("'{text}': give frames per second, or max")),
+        RateSpec::Percent(_) => {
+            Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
         }
     }
 }
@@ -184,7 +170,7 @@ impl Sender {
                 0
             } else {
                 match self.rate {
-                    Rate::Flood => BURST as u64,
+                    Rate::Max => BURST as u64,
                     Rate::Pps(pps) => {
                         let due = (since.elapsed().as_secs_f64() * pps) as u64;
                         let owed = due - (sent + shortfall);

@@ -2,7 +2,7 @@
 
 use crate::lab::counters::{Snapshot, accesses};
 use crate::lab::feed::Feed;
-use crate::lab::load::{Counts, Rate};
+use crate::lab::load::Counts;
 use crate::lab::profile::{self, Executed, Symbols};
 use crate::lab::source::{Cost, Sent, Source};
 use crate::lab::workload::{
@@ -11,6 +11,7 @@ use crate::lab::workload::{
 use crate::lab::{Clock, Error, Guest, Model, Result};
 use kpps_documents::lab::SourceCost;
 use kpps_frames::Size;
+use kpps_frames::rate::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -149,7 +150,7 @@ impl Job<'_> {
         }
         if let Some(paced) = guest.paced().filter(|_| is_fed_within) {
             let starved = fed.source.is_some_and(|source| source.starved > 0);
-            if starved && self.rate != Rate::Flood {
+            if starved && self.rate != Rate::Max {
                 return Err(Error::Input("the source of frames could not keep this rate".into()));
             }
             measured.samples.iter_mut().for_each(|sample| sample.sent_pps = Some(paced.pps()));

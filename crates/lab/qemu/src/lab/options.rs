@@ -1,7 +1,7 @@
 //! The PC that a guest runs on: CPUs, memory, cards and their cables.
 
-use crate::lab::load::Rate;
 use kpps_documents::lab::Clock;
+use kpps_frames::rate::Rate;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -146,7 +146,7 @@ impl Paced {
     /// Cards for one rate. With more cards, each queue is refilled less often.
     pub fn of(hub: u8, rate: Rate) -> Self {
         let pps = match rate {
-            Rate::Flood => FLOOD_PPS,
+            Rate::Max => FLOOD_PPS,
             Rate::Pps(pps) => pps,
         };
         let cards = ((pps * RESERVE_S / PLACES).ceil() as u32).clamp(1, MOST);
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_pc_of_one_rate_uses_all_its_cards() {
         for (rate, cards, period_ns) in
-            [(Rate::Flood, 24, 2000), (Rate::Pps(50e3), 4, 80_000), (Rate::Pps(7e6), 24, 3429)]
+            [(Rate::Max, 24, 2000), (Rate::Pps(50e3), 4, 80_000), (Rate::Pps(7e6), 24, 3429)]
         {
             let paced = Paced::of(2, rate);
             assert_eq!((paced.cards, paced.period_ns, paced.at(rate)), (cards, period_ns, paced));

@@ -4,7 +4,6 @@
 //! host affect all of them. A ratio is the median of the rounds' ratios.
 
 use crate::lab::initrd::Contents;
-use crate::lab::load::Rate;
 use crate::lab::measure::{Job, Measured, Sample};
 use crate::lab::profile::Executed;
 use crate::lab::workload::{self, Backend, Driver, Settings, Work};
@@ -13,6 +12,7 @@ use crate::lab::{
 };
 use kpps_documents::Registers;
 use kpps_documents::lab::{Lab, Profile, Ratio, Row, median};
+use kpps_frames::rate::Rate;
 use kpps_methods::Observer;
 use kpps_methods::finished::{self, Finished, digest};
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ impl Plan {
             window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
             load_pps: match self.rate {
                 Rate::Pps(pps) => Some(pps),
-                Rate::Flood => None,
+                Rate::Max => None,
             },
             kpps_ring: self.settings.kpps_ring(),
             dpdk_ring: self.settings.dpdk_ring(),
@@ -474,7 +474,7 @@ mod tests {
             rounds: 1,
             windows: 1,
             window: Duration::from_millis(1),
-            rate: Rate::Flood,
+            rate: Rate::Max,
             settings: Settings::default(),
             profile: false,
             at_most: None,

@@ -7,9 +7,9 @@
 //! process to the other. The cost is taken to be in the middle, and their difference is its error.
 
 use crate::lab::counters::Snapshot;
-use crate::lab::load::Rate;
 use crate::lab::options::{Paced, address_of};
 use crate::lab::{Error, Guest, Result};
+use kpps_frames::rate::Rate;
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -11,13 +11,13 @@
 //! allocations and idle polls cannot be observed: they are `None`.
 
 use crate::lab::feed::Feed;
-use crate::lab::load::Rate;
 use crate::lab::measure::{DEAF, Observation, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{
     Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer, program,
 };
 use kpps_documents::{Environment, Ledger, Registers, Trial};
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, rate};
 use kpps_methods::{Load, Testbed, TrialError, only_size};
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::session::Session;
 use clap::{Args, Subcommand};
 use kpps_agent::{Agent, Kind, Network, Rules, Security, TEST_NETWORKS, exposed, keys};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_ports::port::run::{CpuList, use_cpus, use_priority};
 use kpps_tester::Allowed;
 use kpps_tester::clock::Clock;
@@ -90,7 +90,7 @@ pub struct Arguments {
     allow_to: Vec<Network>,
     /// Highest load of all ports together, in frames per second (50kpps) [default: no limit]
     #[arg(long, value_name = "LOAD")]
-    max_load: Option<Rate>,
+    max_load: Option<RateSpec>,
     /// Longest time that a load may last [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     max_duration: Option<Duration>,
@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     }
     let load_pps = match arguments.max_load {
         None => f64::INFINITY,
-        Some(Rate::Pps(pps)) => pps,
+        Some(RateSpec::Pps(pps)) => pps,
         Some(_) => return Err(Failure::Input("give --max-load in frames per second: 50kpps".into())),
     };
     let allowed = Allowed { load_pps, duration: arguments.max_duration.unwrap_or(Duration::MAX) };

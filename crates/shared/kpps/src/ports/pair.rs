@@ -9,7 +9,7 @@ use crate::live::OpenTestbed;
 use crate::session::Session;
 use clap::Args;
 use kpps_frames::{Mac, Mix, Size};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
@@ -196,8 +196,15 @@ impl Ports {
     }
 
     /// The load as an offer.
-    pub fn offer(&self, tester: &Tester, load: Rate, shape: Shape, sizes: &Mix, duration: Duration) -> Offer {
+    pub fn offer(
+        &self,
+        tester: &Tester,
+        rate: RateSpec,
+        shape: Shape,
+        sizes: Mix,
+        duration: Duration,
+    ) -> Offer {
         let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
-        Offer { drain, bidirectional, ..tester.offer(load, shape, sizes, duration) }
+        Offer { drain, bidirectional, ..tester.offer(rate, shape, sizes, duration) }
     }
 }

@@ -9,11 +9,12 @@ use crate::heading;
 use crate::session::Session;
 use clap::Args;
 use kpps_frames::build::Flow;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Mix, rate};
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{Load, Plan, Sent, Shape, send_any};
+use kpps_ports::port::run::{Plan, Sent, Shape, send_any};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub struct Arguments {
     /// (500MbpsL1), or max: as fast as the port takes them [default: max; with --replay: the times of the
     /// capture]
     #[arg(long, value_parser = units::rate_or_max, help_heading = heading::LOAD)]
-    load: Option<Rate>,
+    load: Option<RateSpec>,
     /// Distribution of the gaps: constant, poisson, bursts:FRAMES, or ramp:FROM/TIME from one rate to the
     /// load
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
@@ -108,14 +109,14 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     }
     let sizes = replay.as_ref().map_or(&sizes, |replay| &replay.sizes);
     let times = replay.as_ref().and_then(|replay| replay.times.clone());
-    let load = arguments.load.unwrap_or(Rate::Pps(f64::INFINITY));
-    let rate_pps = load.pps(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
-    let offered = times.as_ref().map_or(Some(rate_pps), |times| Some(times.mean_pps()));
-    let offered = offered.filter(|pps| pps.is_finite());
+    let load = arguments.load.unwrap_or(RateSpec::Max);
+    let rate = load.rate(sizes.line_rate_pps(speed), sizes.mean_bytes_with_fcs());
+    let rate = times.as_ref().map_or(rate, |times| Rate::Pps(times.mean_pps()));
+    let offered = rate.pps();
     let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
     let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
     let plan = Plan {
-        load: offered.map_or(Load::Max, Load::Pps),
+        rate,
         shape: arguments.shape,
         times,
         as_they_are: replay.is_some(),

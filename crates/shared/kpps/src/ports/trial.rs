@@ -11,9 +11,10 @@ use crate::testbed::{Target, Testbed, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::detail::DetailedTrial;
-use kpps_frames::{Mix, rate};
-use kpps_methods::units::{self, Rate};
-use kpps_methods::{Load, detailed, in_words};
+use kpps_frames::Mix;
+use kpps_frames::rate::Rate;
+use kpps_methods::units::{self, RateSpec};
+use kpps_methods::{detailed, in_words};
 use kpps_ports::port::run::Shape;
 use kpps_rendering::live::Progress;
 use kpps_tester::live::Trials;
@@ -59,7 +60,7 @@ pub struct Arguments {
     /// (500MbpsL1), or max: as fast as the port takes them [required without --replay, which has the times of
     /// the capture]
     #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
-    load: Option<Rate>,
+    load: Option<RateSpec>,
     /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
     /// virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
@@ -119,7 +120,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
 /// The arguments of trials on any testbed.
 struct Plan {
     size: Option<Mix>,
-    load: Option<Rate>,
+    load: Option<RateSpec>,
     duration: Option<Duration>,
     outputs: Outputs,
     bounds: BoundArguments,
@@ -148,16 +149,14 @@ fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) ->
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
     let view = plan.target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
     let sender = tester.sender(&offer, &on_ports.calibration)?;
-    let offered_pps = offer.load.pps();
+    let offered_pps = offer.load.rate.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
     if let Some(why) = too_slow.filter(|_| on_ports.strict) {
         return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
     }
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
     tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
-    let load = Load { duration: offer.duration, ..Load::of(0.0, offer.sizes.clone()) };
-    let load = Load { rate: offered_pps.map_or(rate::Rate::Max, rate::Rate::Pps), ..load };
-    progress.begins(in_words(&load), offered_pps);
+    progress.begins(in_words(&offer.load), offered_pps);
     let outcome = undisturbed(&mut tester, &offer, &|| session.goes_on())?;
     drop(view);
     let capture = capture.map(|file| {
@@ -186,12 +185,10 @@ fn without_ports(plan: &Plan, session: &Session) -> Result<(), Failure> {
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
     let sizes = target.sizes(plan.size.as_ref());
     let line_pps = testbed.line_rate_pps(&sizes)?;
-    let requested_pps =
-        plan.load.map_or(f64::INFINITY, |load| load.pps(line_pps, sizes.mean_bytes_with_fcs()));
-    let usual = if target.is_simulated() { target.trial_time() } else { REAL };
     // The highest load is the line rate.
-    let offered_pps = if requested_pps.is_finite() { requested_pps } else { line_pps };
-    let load = target.load(rate::Rate::Pps(offered_pps), sizes, Some(plan.duration.unwrap_or(usual)));
+    let offered_pps = plan.load.unwrap_or(RateSpec::Max).pps(line_pps, sizes.mean_bytes_with_fcs());
+    let usual = if target.is_simulated() { target.trial_time() } else { REAL };
+    let load = target.load(Rate::Pps(offered_pps), sizes, Some(plan.duration.unwrap_or(usual)));
     let files = plan.outputs.open(session, "trial")?;
     session.watch();
     let progress = Progress::of(format!("kpps trial: {name}"));
@@ -224,11 +221,11 @@ fn offer(
     let size = plan.target.sizes(plan.size.as_ref());
     let usual = ports.has_metrics().then_some(Duration::from_secs(1));
     let (keep, every) = (on_ports.capture.is_some(), on_ports.interval.or(usual));
-    let load = plan.load.unwrap_or(Rate::Pps(f64::INFINITY));
+    let load = plan.load.unwrap_or(RateSpec::Max);
     let Some(replay) = replay else {
         let duration = plan.duration.unwrap_or(REAL);
-        return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, &size, duration) });
+        return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, size, duration) });
     };
-    let offer = ports.offer(tester, load, on_ports.shape, &replay.sizes, Duration::ZERO);
+    let offer = ports.offer(tester, load, on_ports.shape, replay.sizes.clone(), Duration::ZERO);
     replay.offer(Offer { keep, every, ..offer }, plan.duration).map_err(Failure::Input)
 }

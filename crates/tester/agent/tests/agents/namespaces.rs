@@ -6,10 +6,12 @@ use kpps_agent::{Agent, Host, Rules, Security, Token, connect, keys};
 use kpps_documents::detail::{ArrivalBy, DetailedTrial};
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Addresses;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, tcp};
+use kpps_methods::Load;
 use kpps_namespaces::{Agents, Net, Process, in_six_tries};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, open};
 use kpps_tester::clock::Clock;
 use kpps_tester::observe::Place;
@@ -113,14 +115,11 @@ pub fn addresses() -> [Address; 2] {
 }
 
 pub fn offer(pps: f64, duration: Duration) -> Offer {
-    let (load, drain) = (Load::Pps(pps), Duration::from_secs(3));
     Offer {
-        load,
+        load: Load { duration, ..Load::of(pps, Size::MIN) },
         shape: Shape::Constant,
         count: None,
-        sizes: Mix::fixed(Size::MIN),
-        duration,
-        drain,
+        drain: Duration::from_secs(3),
         bidirectional: false,
         keep: false,
         replay: None,
@@ -251,7 +250,8 @@ fn all_kinds_of_traffic_pass_between_agents() {
         let mut tester = tester_of(&lab.security("token"), [at(0), at(1)]);
         tester.flows = traffic.plan();
         let sizes = Mix::fixed(traffic.size().unwrap_or(Size::with_fcs(128)));
-        let offer = Offer { sizes, bidirectional: true, ..offer(2000.0, Duration::from_millis(250)) };
+        let offer =
+            Offer { bidirectional: true, ..offer(2000.0, Duration::from_millis(250)) }.with_sizes(sizes);
         let outcome = tester.trial(&offer, &|| true);
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}: {:?}", tester.flows));
         let trial = document(&tester, &offer, &outcome).unwrap();
@@ -398,7 +398,7 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
     let paced = |pps| Offer { drain: Duration::from_millis(100), ..offer(pps, Duration::from_secs(3)) };
     // Messages of many frames, which the kernel cuts before the sender's interface. There are enough of them
     // that some are still to come when a busy machine has stopped the receiver.
-    let flood = Offer { load: Load::Max, count: Some(300_000), ..paced(0.0) };
+    let flood = Offer { count: Some(300_000), ..paced(0.0) }.at(Rate::Max);
     let receiver = &agents[1];
     let mut stalled = |offer: &Offer| {
         let before = lab.nets.agents[0].sent("a");

@@ -6,13 +6,15 @@ use kpps_documents::Limit;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, Templates};
+use kpps_methods::Load;
 use kpps_methods::ndr::{Range, search};
-use kpps_methods::units::Rate;
+use kpps_methods::units::RateSpec;
 use kpps_methods::{Runner, Subject, Testbed};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
-use kpps_ports::port::run::{Load, Shape};
+use kpps_ports::port::run::Shape;
 use kpps_tester::clock::Clock;
 use kpps_tester::{
     Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
@@ -67,15 +69,12 @@ fn tester(agents: [&Agent; 2]) -> Tester {
     Tester::with(ports, [address([198, 18, 0, 1]), address([198, 19, 0, 2])], sites)
 }
 
-fn offer(load: Load, duration: Duration) -> Offer {
-    let drain = Duration::from_secs(2);
+fn offer(rate: Rate, duration: Duration) -> Offer {
     Offer {
-        load,
+        load: Load { rate, duration, ..Load::of(0.0, Size::MIN) },
         shape: Shape::Constant,
         count: None,
-        sizes: Mix::fixed(Size::MIN),
-        duration,
-        drain,
+        drain: Duration::from_secs(2),
         bidirectional: false,
         keep: false,
         replay: None,
@@ -98,7 +97,7 @@ fn a_trial_across_two_agents_is_as_one_at_home() {
         [start(good(), Allowed::ALL, Clock::here().clone()), start(good(), Allowed::ALL, there.clone())];
     let mut tester = tester([&agents[0], &agents[1]]);
     for bidirectional in [false, true] {
-        let offer = Offer { bidirectional, ..offer(Load::Pps(2000.0), SHORT) };
+        let offer = Offer { bidirectional, ..offer(Rate::Pps(2000.0), SHORT) };
         let outcome = tester.trial(&offer, &|| true).unwrap();
         assert!(outcome.complete && outcome.learned, "{:?}", outcome.trouble);
         assert_eq!(outcome.directions.len(), if bidirectional { 2 } else { 1 });
@@ -137,7 +136,7 @@ fn a_rate_changes_at_both_agents() {
     let agents = [start(good(), Allowed::ALL, here()), start(good(), allowed, here())];
     let mut tester = tester([&agents[0], &agents[1]]);
     let gauges = tester.gauges();
-    let offer = Offer { bidirectional: true, ..offer(Load::Pps(1000.0), Duration::from_secs(2)) };
+    let offer = Offer { bidirectional: true, ..offer(Rate::Pps(1000.0), Duration::from_secs(2)) };
     let changed = std::cell::RefCell::new(None);
     let mut last = None;
     // A busy machine may let this thread look, or the senders take notice, too late.
@@ -145,7 +144,7 @@ fn a_rate_changes_at_both_agents() {
         let outcome = tester.trial(&offer, &|| {
             let mut changed = changed.borrow_mut();
             if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= SHORT {
-                *changed = Some(gauges.change_rate(Rate::Pps(9000.0)).unwrap().to_string());
+                *changed = Some(gauges.change_rate(RateSpec::Pps(9000.0)).unwrap().to_string());
             }
             true
         });
@@ -184,7 +183,7 @@ fn two_clocks_are_followed() {
     let mut tester = tester([&agents[0], &agents[1]]);
     let every = Some(Duration::from_secs(1));
     let length = Duration::from_secs(5);
-    let offer = Offer { bidirectional: true, every, ..offer(Load::Pps(500.0), length) };
+    let offer = Offer { bidirectional: true, every, ..offer(Rate::Pps(500.0), length) };
     // A busy machine asks and answers late now and then.
     let mut told = Vec::new();
     let mut is_followed = || {
@@ -221,7 +220,7 @@ fn a_clock_that_jumps_changes_no_count_and_no_time() {
         let (begun, jumped) = (Instant::now(), std::cell::Cell::new(false));
         let gauges = tester.gauges();
         let every = Some(length / 4);
-        let outcome = tester.trial(&Offer { every, ..offer(Load::Pps(1000.0), length) }, &|| {
+        let outcome = tester.trial(&Offer { every, ..offer(Rate::Pps(1000.0), length) }, &|| {
             let is_under_way = gauges.can_change_rate() && gauges.so_far().is_some_and(|it| it.1 > 0);
             if is_under_way && !jumped.replace(true) {
                 there.set_forward(by_ns);
@@ -238,7 +237,7 @@ fn a_clock_that_jumps_changes_no_count_and_no_time() {
         let (_, series) = way.series.as_ref().unwrap();
         assert!(series.iter().all(|interval| interval.latency_ns.p50.is_none()), "{series:?}");
 
-        let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
+        let outcome = tester.trial(&offer(Rate::Pps(1000.0), SHORT), &|| true).unwrap();
         let way = &outcome.directions[0];
         assert_eq!((way.lost(), way.latency.frames()), (0, way.received.arrived.received), "{by_ns}");
         assert!(way.latency.quantile_ns(0.5) < 500_000_000, "{by_ns}");
@@ -250,14 +249,14 @@ fn agents_with_one_clock_have_no_offset() {
     let here = || Clock::here().clone();
     let agents = [start(good(), Allowed::ALL, here()), start(good(), Allowed::ALL, here())];
     let mut tester = tester([&agents[0], &agents[1]]);
-    let outcome = tester.trial(&offer(Load::Pps(1000.0), SHORT), &|| true).unwrap();
+    let outcome = tester.trial(&offer(Rate::Pps(1000.0), SHORT), &|| true).unwrap();
     assert!(outcome.complete && outcome.clocks.is_none());
     assert_eq!(outcome.directions[0].latency.frames(), outcome.directions[0].received.arrived.received);
 
     let frames = Arc::new(Templates::one(&[7; 60]));
     let classes = Arc::new(Classes::new(&frames, 1));
     let replay = Some(Replay { frames, times: None, classes });
-    let said = refused(tester.trial(&Offer { replay, ..offer(Load::Pps(1000.0), SHORT) }, &|| true));
+    let said = refused(tester.trial(&Offer { replay, ..offer(Rate::Pps(1000.0), SHORT) }, &|| true));
     assert!(said.contains("only ports of this host"), "{said}");
 }
 
@@ -268,10 +267,10 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     let agents = [start(good(), allowed, here()), start(good(), Allowed::ALL, here())];
     let mut tester = tester([&agents[0], &agents[1]]);
     for (load, shape, duration, what) in [
-        (Load::Pps(5001.0), Shape::Constant, SHORT, "at most 5.0 kpps"),
-        (Load::Max, Shape::Constant, SHORT, "at most 5.0 kpps"),
-        (Load::Pps(100.0), Shape::Ramp(6000.0, SHORT), SHORT, "at most 5.0 kpps"),
-        (Load::Pps(100.0), Shape::Constant, Duration::from_secs(2), "at most 1 s"),
+        (Rate::Pps(5001.0), Shape::Constant, SHORT, "at most 5.0 kpps"),
+        (Rate::Max, Shape::Constant, SHORT, "at most 5.0 kpps"),
+        (Rate::Pps(100.0), Shape::Ramp(6000.0, SHORT), SHORT, "at most 5.0 kpps"),
+        (Rate::Pps(100.0), Shape::Constant, Duration::from_secs(2), "at most 1 s"),
     ] {
         let said = refused(tester.trial(&Offer { shape, ..offer(load, duration) }, &|| true));
         assert!(said.contains(what) && said.contains(&host(&agents[0]).to_string()), "{said}");
@@ -287,7 +286,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
         plan: Some(kpps_ports::port::run::Plan {
-            load: Load::Pps(50_000.0),
+            rate: Rate::Pps(50_000.0),
             shape: Shape::Constant,
             times: None,
             as_they_are: false,
@@ -312,7 +311,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
     );
     // Nor by a change.
     let mut task = task;
-    task.plan.iter_mut().for_each(|plan| plan.load = Load::Pps(100.0));
+    task.plan.iter_mut().for_each(|plan| plan.rate = Rate::Pps(100.0));
     let state = kpps_tester::TrialState::new(1);
     state.change_rate(50_000.0);
     let said = port.work(&task, &state).trouble.unwrap().to_string();
@@ -340,7 +339,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
         let name = host(agents[lost].as_ref().unwrap()).to_string();
         let agents = std::cell::RefCell::new(&mut agents);
         let (gauges, ended) = (tester.gauges(), std::cell::Cell::new(None));
-        let outcome = tester.trial(&offer(Load::Pps(2000.0), Duration::from_secs(60)), &|| {
+        let outcome = tester.trial(&offer(Rate::Pps(2000.0), Duration::from_secs(60)), &|| {
             // Both agents have reported frames.
             let goes_well = gauges.so_far().is_some_and(|(_, sent, received)| sent > 0 && received > 0);
             if goes_well && ended.get().is_none() {
@@ -361,7 +360,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
             way.received.arrived
         );
         // The lost agent gives no more results.
-        refused(tester.trial(&offer(Load::Pps(2000.0), SHORT), &|| true));
+        refused(tester.trial(&offer(Rate::Pps(2000.0), SHORT), &|| true));
     }
 }
 
@@ -423,7 +422,7 @@ fn a_search_goes_up_to_what_an_operator_allows() {
         assert_eq!(testbed.allowed().map(|allowed| allowed.pps), Some(pps));
         let subject = Subject { bidirectional, ..Subject::default() };
         let mut runner = Runner::new(testbed, subject, None, &|| true, &());
-        let (min, max) = (Rate::Pps(100.0), "100%".parse().unwrap());
+        let (min, max) = (RateSpec::Pps(100.0), "100%".parse().unwrap());
         let range = Range { min, max, precision: 0.2, max_time: Duration::from_secs(30) };
         let goals = range.goals(Duration::from_millis(50), 0.005);
         let (found, end) = search(&mut runner, &Mix::fixed(Size::MIN), &goals, &range).unwrap();

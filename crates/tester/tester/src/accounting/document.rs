@@ -8,8 +8,9 @@ use kpps_documents::detail::{
     BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
 };
 use kpps_documents::{Cpu, Doubt, Ledger, Trial};
+use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
-use kpps_ports::port::run::{self, Load, Shape};
+use kpps_ports::port::run::{self, Shape};
 
 /// The result of a load; `None` if no frame was due. Damaged frames count as lost in the result and as
 /// delivered in the ledger. Driver and bus are not observed.
@@ -25,19 +26,19 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
         outcome.directions.iter().map(|direction| direction.sent.elapsed.as_secs_f64()).fold(0.0, f64::max);
     // A trial that went on to its end has offered its frames in its time. The frames of a replay may be due
     // in less.
-    let whole_s = offer.duration.as_secs_f64();
-    let seconds = match (outcome.complete, &offer.replay, offer.load) {
-        (false, ..) | (true, Some(_), Load::Max) => elapsed,
+    let whole_s = offer.load.duration.as_secs_f64();
+    let seconds = match (outcome.complete, &offer.replay, offer.load.rate) {
+        (false, ..) | (true, Some(_), Rate::Max) => elapsed,
         (true, None, _) => whole_s,
-        (true, Some(_), Load::Pps(pps)) => {
+        (true, Some(_), Rate::Pps(pps)) => {
             let due = sum(|direction| direction.sent.intended) as f64;
             whole_s.min(due / pps / outcome.directions.len() as f64)
         }
     };
     let is_changed = outcome.directions.iter().any(|direction| !direction.sent.rate_changes.is_empty());
     let is_steady = !is_changed && !matches!(offer.shape, Shape::Ramp(..) | Shape::Then(..));
-    let offered_pps = match offer.load {
-        Load::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
+    let offered_pps = match offer.load.rate {
+        Rate::Pps(pps) if is_steady => pps * outcome.directions.len() as f64,
         _ => sum(|direction| direction.sent.intended) as f64 / seconds,
     };
     let (dropped, in_flight_at) = outcome.counted.accounts.explaining(sent.saturating_sub(received));
@@ -50,7 +51,7 @@ pub fn result(offer: &Offer, outcome: &Outcome) -> Option<Trial> {
     let trial = trial.with_overflow(outcome.directions.iter().map(|direction| direction.overflow).sum());
     let trial = Trial { latency_ns: latency.quantiles(), ..trial };
     // For a load that changes, or for as many frames as the port takes, the growth of queues says nothing.
-    let is_sustained = is_steady && outcome.complete && offer.load != Load::Max;
+    let is_sustained = is_steady && outcome.complete && offer.load.rate != Rate::Max;
     let growth = outcome.directions.iter().map(|direction| direction.received.queue_growth).sum();
     let trial = trial
         .with_disturbance(outcome.disturbance(), outcome.max_shortfall)
@@ -113,12 +114,12 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
     let document = DetailedTrial {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         testbed: tester.names().map(ToOwned::to_owned).to_vec(),
-        frame_bytes_with_fcs: offer.sizes.mean_bytes_with_fcs().round() as u32,
-        mix: kpps_methods::mix(&offer.sizes),
-        load_pps: offer.load.pps(),
+        frame_bytes_with_fcs: offer.load.sizes.mean_bytes_with_fcs().round() as u32,
+        mix: kpps_methods::mix(&offer.load.sizes),
+        load_pps: offer.load.rate.pps(),
         shape: offer.shape.unusual(),
-        line_rate_pps: tester.line_rate_pps(&offer.sizes),
-        duration_s: offer.duration.as_secs_f64(),
+        line_rate_pps: tester.line_rate_pps(&offer.load.sizes),
+        duration_s: offer.load.duration.as_secs_f64(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
         doubts: doubts(&result, outcome),
@@ -133,8 +134,8 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         other_traffic: Some(sum(|direction| direction.received.arrived.other_traffic)),
         received_pps: received as f64 / result.seconds,
         sent_bps: BitRates {
-            l1: offer.sizes.l1_bits_per_s(result.sent_pps),
-            l2: offer.sizes.l2_bits_per_s(result.sent_pps),
+            l1: offer.load.sizes.l1_bits_per_s(result.sent_pps),
+            l2: offer.load.sizes.l2_bits_per_s(result.sent_pps),
         },
         clocks: outcome.clocks.clone(),
         environment: tester.environment(),
@@ -226,7 +227,7 @@ fn sizes(offer: &Offer, counts: &[(u64, u64)]) -> Vec<SizeCount> {
         received,
         lost: sent - received,
     };
-    offer.sizes.parts().iter().zip(counts).map(published).collect()
+    offer.load.sizes.parts().iter().zip(counts).map(published).collect()
 }
 
 /// Gaps as they are published.

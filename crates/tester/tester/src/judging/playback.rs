@@ -6,9 +6,10 @@ use kpps_frames::build::Flow;
 use kpps_frames::capture::{Capture, CaptureError, Captured};
 use kpps_frames::flows::Mapping;
 use kpps_frames::headers::{self, Fields};
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, Templates};
 use kpps_methods::units;
-use kpps_ports::port::run::{Load, Times};
+use kpps_ports::port::run::Times;
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -241,16 +242,16 @@ impl Playback {
     /// Nothing says when it ends; in one line.
     pub fn offer(&self, offer: Offer, duration: Option<Duration>) -> Result<Offer, String> {
         let (count, whole) = self.extent(duration, None)?;
-        let load = self.times.as_ref().map_or(offer.load, |times| Load::Pps(times.mean_pps()));
+        let load = self.times.as_ref().map_or(offer.load.rate, |times| Rate::Pps(times.mean_pps()));
         let rated = match (load, count) {
-            (Load::Pps(pps), Some(count)) => Some(units::seconds(count as f64 / pps)),
+            (Rate::Pps(pps), Some(count)) => Some(units::seconds(count as f64 / pps)),
             _ => None,
         };
         let rated = rated.transpose()?;
         let duration = duration.or(whole).or(rated).ok_or("a replay as fast as possible needs a duration")?;
         let classes = Arc::new(Classes::new(&self.frames, self.count));
         let replay = Replay { frames: self.frames.clone(), times: self.times.clone(), classes };
-        Ok(Offer { load, duration, count, replay: Some(replay), ..offer })
+        Ok(Offer { count, replay: Some(replay), ..offer }.at(load).lasting(duration))
     }
 
     /// How many frames are sent, and how long that takes at most; `None` if this duration or count ends it.

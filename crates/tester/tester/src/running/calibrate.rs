@@ -3,8 +3,9 @@
 use crate::accounting::document::gaps;
 use kpps_documents::calibration::{Calibration, Paced};
 use kpps_frames::Templates;
+use kpps_frames::rate::Rate;
 use kpps_methods::ndr::tenths;
-use kpps_ports::port::run::{Load, Plan, Sent, Shape, Watch, send};
+use kpps_ports::port::run::{Plan, Sent, Shape, Watch, send};
 use kpps_ports::port::{AnyPort, Trouble};
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub fn calibrate<W: Watch>(
     let frames = Arc::new(Templates::one(frame));
     let mut measure = |load| -> Result<(Sent, f64), Trouble> {
         let plan = Plan {
-            load,
+            rate: load,
             shape: Shape::Constant,
             times: None,
             as_they_are: false,
@@ -48,12 +49,12 @@ pub fn calibrate<W: Watch>(
     };
     let mut rounds_pps = Vec::new();
     for _ in 0..ROUNDS {
-        rounds_pps.push(tenths(measure(Load::Max)?.1));
+        rounds_pps.push(tenths(measure(Rate::Max)?.1));
     }
     let ceiling_pps = rounds_pps.iter().copied().fold(f64::INFINITY, f64::min);
     let mut paced = Vec::new();
     for share in SHARES {
-        let (sent, sent_pps) = measure(Load::Pps(ceiling_pps * share))?;
+        let (sent, sent_pps) = measure(Rate::Pps(ceiling_pps * share))?;
         paced.push(Paced {
             offered_pps: tenths(ceiling_pps * share),
             sent_pps: tenths(sent_pps),

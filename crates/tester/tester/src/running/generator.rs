@@ -5,9 +5,9 @@ use crate::error::Error;
 use crate::running::trial::{Offer, Tester};
 use kpps_documents::calibration::{Calibration, Sender};
 use kpps_documents::provenance::Published;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size};
 use kpps_methods::ndr::tenths;
-use kpps_ports::port::run::Load;
 use std::path::{Path, PathBuf};
 
 impl Tester {
@@ -17,13 +17,15 @@ impl Tester {
     /// # Errors
     /// [`Error::Calibration`].
     pub fn sender(&self, offer: &Offer, calibrations: &[PathBuf]) -> Result<Option<Sender>, Error> {
-        let Load::Pps(offered_pps) = offer.load else { return Ok(None) };
+        let Rate::Pps(offered_pps) = offer.load.rate else { return Ok(None) };
         let directions = if offer.bidirectional { 2 } else { 1 };
         let (ceilings_pps, source): (Vec<f64>, _) = match calibrations {
             [] => return Ok(None),
             files if files.len() == directions => {
-                let read =
-                    files.iter().zip(self.names()).map(|(file, port)| calibrated(file, port, &offer.sizes));
+                let read = files
+                    .iter()
+                    .zip(self.names())
+                    .map(|(file, port)| calibrated(file, port, &offer.load.sizes));
                 let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
                 (read.collect::<Result<_, _>>().map_err(Error::Calibration)?, names.join(", "))
             }

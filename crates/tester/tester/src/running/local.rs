@@ -13,11 +13,12 @@ use crate::running::test_port::{Done, Expect, Host, LiveCounts, Sent, Task, Test
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
+use kpps_frames::rate::Rate;
 use kpps_frames::tag::Place as TagPlace;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Glance, Load, Near, Plan, Steady, Timetable, Watch, send_and_listen,
+    self, Aside, BUDGET, Glance, Near, Plan, Steady, Timetable, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
@@ -232,10 +233,10 @@ struct Until<'s> {
 
 impl<'s> Until<'s> {
     fn new(state: &'s TrialState, task: &Task, plan: &Plan, before: u64) -> Self {
-        let timetable = match (&plan.times, plan.load) {
+        let timetable = match (&plan.times, plan.rate) {
             (Some(times), _) => Some(Timetable::of(times.clone())),
-            (None, Load::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
-            (None, Load::Max) => None,
+            (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
+            (None, Rate::Max) => None,
         };
         Self {
             state,

@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// # Errors
 /// Errors of [`Tester::trial`].
 pub fn undisturbed(tester: &mut Tester, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
-    let usual = if offer.duration > LONG { 0 } else { RETRIES };
+    let usual = if offer.load.duration > LONG { 0 } else { RETRIES };
     let most = tester.retries.unwrap_or(usual);
     let shortfall = |outcome: &Outcome| result(offer, outcome).map_or(0.0, |trial| trial.tester_ratio());
     let mut best = tester.trial(offer, go_on)?;

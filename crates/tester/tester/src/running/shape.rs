@@ -1,6 +1,6 @@
 //! The shape of a load as people type it.
 
-use kpps_methods::units::{self, Rate};
+use kpps_methods::units::{self, RateSpec};
 use kpps_ports::port::run::Shape;
 
 /// The distribution of the gaps: `constant`, `poisson`, `bursts:32`, `ramp:10kpps/2s`.
@@ -25,7 +25,7 @@ pub fn shape(text: &str) -> Result<Shape, String> {
         ("ramp", rest) => {
             let (from, over) = rest.split_once('/').ok_or_else(help)?;
             match from.parse()? {
-                Rate::Pps(from) => Ok(Shape::Ramp(from, units::duration(over)?)),
+                RateSpec::Pps(from) => Ok(Shape::Ramp(from, units::duration(over)?)),
                 _ => Err(help()),
             }
         }
@@ -37,9 +37,9 @@ pub fn shape(text: &str) -> Result<Shape, String> {
 ///
 /// # Errors
 /// The message says which value to give instead.
-pub fn check(shape: Shape, load: Option<Rate>) -> Result<(), String> {
+pub fn check(shape: Shape, load: Option<RateSpec>) -> Result<(), String> {
     match load {
-        Some(load) if shape != Shape::Constant && load.pps(1.0, 1.0).is_infinite() => {
+        Some(RateSpec::Max) if shape != Shape::Constant => {
             Err("a shape takes a rate, and a load of max has none: give one, as 100kpps".into())
         }
         _ => Ok(()),
@@ -57,7 +57,7 @@ mod tests {
         assert!(check(bursts, Some(kpps_methods::units::rate_or_max("max").unwrap())).is_err());
         assert_eq!(check(bursts, Some("50%".parse().unwrap())), Ok(()));
         assert_eq!(check(bursts, None), Ok(()));
-        assert_eq!(check(Shape::Constant, Some(Rate::Pps(f64::INFINITY))), Ok(()));
+        assert_eq!(check(Shape::Constant, Some(RateSpec::Max)), Ok(()));
     }
     use std::time::Duration;
 

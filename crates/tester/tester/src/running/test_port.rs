@@ -15,11 +15,12 @@ use crate::running::neighbours::Station;
 use crate::watching::state::TrialState;
 use kpps_documents::Disturbance;
 use kpps_documents::detail::RateChange;
+use kpps_frames::rate::Rate;
 use kpps_frames::tag::Place;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Load, Near, Plan, Shape};
+use kpps_ports::port::run::{Gaps, Near, Plan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl Allowed {
     ///
     /// # Errors
     /// The limit that is exceeded, in words.
-    pub fn check(&self, load: Load, shape: Shape, duration: Duration) -> Result<(), String> {
-        let peak = load.peak_pps(shape);
+    pub fn check(&self, load: Rate, shape: Shape, duration: Duration) -> Result<(), String> {
+        let peak = shape.peak_pps(load);
         // NaN is not allowed.
         if peak > self.load_pps || peak.is_nan() {
             let offered = match peak.is_finite() {

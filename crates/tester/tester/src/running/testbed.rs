@@ -7,7 +7,7 @@ use crate::running::trial::{DirectionOutcome, Offer, Tester};
 use kpps_documents::Trial;
 use kpps_frames::{Mix, rate};
 use kpps_methods::{AllowedLoad, Load, Testbed, TrialError, units};
-use kpps_ports::port::run::{self, Shape};
+use kpps_ports::port::run::Shape;
 use std::time::Duration;
 
 /// A tester, and what its offers have in common.
@@ -23,11 +23,9 @@ pub struct PortsTestbed {
 impl PortsTestbed {
     fn offer(&self, load: &Load) -> Offer {
         Offer {
-            load: load.rate.pps().map_or(run::Load::Max, run::Load::Pps),
+            load: load.clone(),
             shape: Shape::Constant,
             count: None,
-            sizes: load.sizes.clone(),
-            duration: load.duration,
             drain: self.drain,
             bidirectional: self.bidirectional,
             keep: false,
@@ -73,7 +71,7 @@ impl PortsTestbed {
         let trial = result(offer, &outcome).ok_or_else(|| {
             TrialError::Load(format!(
                 "no frame is due in {} s: give a longer duration or a higher load",
-                offer.duration.as_secs_f64()
+                offer.load.duration.as_secs_f64()
             ))
         })?;
         Ok((trial, outcome.directions))
@@ -120,7 +118,7 @@ impl Testbed for PortsTestbed {
         let whole = units::seconds(frames as f64 / load.rate.pps_of(self.line_rate_pps(&load.sizes)?))
             .map_err(TrialError::Load)?;
         let duration = whole + Duration::from_millis(2);
-        let offer = Offer { count: Some(frames), duration, ..self.offer(load) };
+        let offer = Offer { count: Some(frames), ..self.offer(load) }.lasting(duration);
         self.measure(&offer, go_on).map(|(trial, _)| trial)
     }
 
@@ -131,8 +129,8 @@ impl Testbed for PortsTestbed {
         go_on: &dyn Fn() -> bool,
     ) -> Result<(Trial, f64), TrialError> {
         let offer = self.offer(load);
-        let (half, whole) = (offer.duration, 2 * offer.duration);
-        let offer = Offer { shape: Shape::Then(half, then_pps), duration: whole, ..offer };
+        let (half, whole) = (offer.load.duration, 2 * offer.load.duration);
+        let offer = Offer { shape: Shape::Then(half, then_pps), ..offer }.lasting(whole);
         let (trial, directions) = self.measure(&offer, go_on)?;
         let last = directions
             .iter()

@@ -4,7 +4,7 @@ use crate::accounting::counted::Counted;
 use crate::accounting::ledger::PortCount;
 use crate::running::test_port::LiveCounts;
 use crate::watching::state::{MOST_CHANGES, Reported, TrialState};
-use kpps_methods::units::Rate;
+use kpps_methods::units::RateSpec;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,7 +126,7 @@ impl Gauges {
     ///
     /// # Errors
     /// The reason in a few words: the trial has no such rate, or already sends at its maximum.
-    pub fn change_rate(&self, to: Rate) -> Result<NewRate, String> {
+    pub fn change_rate(&self, to: RateSpec) -> Result<NewRate, String> {
         self.change(|rate, _| to.pps(rate.line_pps, rate.mean_bytes))
     }
 

@@ -12,12 +12,13 @@ use kpps_documents::Doubt;
 use kpps_documents::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_frames::build::{self, Flow};
 use kpps_frames::flows::Ports;
+use kpps_frames::rate::Rate;
 use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_methods::Testbed;
-use kpps_methods::units::Rate;
+use kpps_methods::units::RateSpec;
 use kpps_namespaces::{Net, in_six_tries, skip};
 use kpps_ports::Spec;
-use kpps_ports::port::run::{BURST, Load, Shape};
+use kpps_ports::port::run::{BURST, Shape};
 use kpps_ports::port::{Options, Port, open};
 use kpps_tester::observe::Place;
 use kpps_tester::{Address, FlowPlan, Metrics, NewRate, Offer, Playback, PortsTestbed, Tester, document};
@@ -60,11 +61,9 @@ fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2]
 
 fn offer(pps: f64, bytes: u16, bidirectional: bool) -> Offer {
     Offer {
-        load: Load::Pps(pps),
+        load: kpps_methods::Load::of(pps, Size::with_fcs(bytes)).lasting_ms(0, 250),
         shape: Shape::Constant,
         count: None,
-        sizes: Mix::fixed(Size::with_fcs(bytes)),
-        duration: Duration::from_millis(250),
         drain: Duration::from_secs(3),
         bidirectional,
         keep: false,
@@ -125,10 +124,10 @@ fn a_series_has_every_frame_in_its_interval() {
     let mut tester = tester([None, None], &[]);
     let every = Some(Duration::from_millis(200));
     let shape = Shape::Then(Duration::from_millis(500), 4000.0);
-    let offer = Offer { every, shape, duration: Duration::from_secs(1), ..offer(2000.0, 64, true) };
+    let offer = Offer { every, shape, ..offer(2000.0, 64, true) }.lasting(Duration::from_secs(1));
     let whole = trial(&mut tester, &offer);
     let begun = std::time::Instant::now();
-    let days = Offer { duration: Duration::from_secs(72 * 3600), ..offer.clone() };
+    let days = offer.clone().lasting(Duration::from_secs(72 * 3600));
     let outcome = tester.trial(&days, &|| begun.elapsed() < Duration::from_millis(900)).unwrap();
     let interrupted = document(&tester, &days, &outcome).unwrap();
     assert!(!interrupted.complete);
@@ -173,12 +172,12 @@ fn a_rate_may_change_while_frames_are_sent() {
         [Shape::Constant, Shape::Bursts(4), Shape::Poisson { seed: 1 }, Shape::Ramp(1000.0, second / 4)]
     {
         let every = Some(second / 4);
-        let offer = Offer { shape, every, duration: 2 * second, ..offer(2000.0, 64, true) };
+        let offer = Offer { shape, every, ..offer(2000.0, 64, true) }.lasting(2 * second);
         let changed = RefCell::new(None);
         let go_on = || {
             let mut changed = changed.borrow_mut();
             if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= half {
-                *changed = Some(gauges.change_rate(Rate::Pps(6000.0)).unwrap());
+                *changed = Some(gauges.change_rate(RateSpec::Pps(6000.0)).unwrap());
             }
             true
         };
@@ -191,7 +190,7 @@ fn a_rate_may_change_while_frames_are_sent() {
             noticed && said.is_some()
         });
         let outcome = outcome.unwrap();
-        assert!(!gauges.can_change_rate() && gauges.change_rate(Rate::Pps(1.0)).is_err(), "it is over");
+        assert!(!gauges.can_change_rate() && gauges.change_rate(RateSpec::Pps(1.0)).is_err(), "it is over");
         assert_eq!(gauges.offered_pps(), Some(12_000.0), "both directions");
         let trial = document(&tester, &offer, &outcome).unwrap();
         is_clean(&trial);
@@ -231,7 +230,7 @@ fn a_ramp_offers_its_mean() {
     let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     let half = Duration::from_millis(500);
-    let offer = Offer { shape: Shape::Ramp(2000.0, half), duration: half, ..offer(4000.0, 64, false) };
+    let offer = Offer { shape: Shape::Ramp(2000.0, half), ..offer(4000.0, 64, false) }.lasting(half);
     let trial = trial(&mut tester, &offer);
     assert_eq!(trial.load_pps, Some(4000.0));
     assert!((trial.result.offered_pps - 3000.0).abs() < 10.0, "{trial:?}");
@@ -245,7 +244,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     let gauges = tester.gauges();
     let (shape, duration) = (Shape::Poisson { seed: 5 }, Duration::from_secs(72 * 3600));
     let every = Some(Duration::from_millis(100));
-    let offer = Offer { shape, duration, every, ..offer(50_000.0, 64, false) };
+    let offer = Offer { shape, every, ..offer(50_000.0, 64, false) }.lasting(duration);
     let begun = std::time::Instant::now();
     let goes_on = || !gauges.can_change_rate() || gauges.so_far().unwrap().1 < 5000;
     let outcome = tester.trial(&offer, &goes_on).unwrap();
@@ -257,7 +256,7 @@ fn a_drawn_load_of_days_begins_at_once() {
     let (_, series) = way.series.as_ref().unwrap();
     assert_eq!(series.iter().map(|it| it.intended).sum::<u64>(), way.sent.intended);
     // The sender reports a whole trial, too.
-    let offer = Offer { duration: Duration::from_millis(500), ..offer };
+    let offer = offer.lasting(Duration::from_millis(500));
     let whole = tester.trial(&offer, &|| true).unwrap();
     let [way] = &whole.directions[..] else { panic!("one direction") };
     assert!((way.sent.intended as f64 - 25_000.0).abs() < 1000.0 && whole.complete, "{}", way.sent.intended);
@@ -274,7 +273,12 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     let (said, enough) = (RefCell::new(Vec::new()), RefCell::new(None));
     let go_on = || {
         if said.borrow().is_empty() && gauges.can_change_rate() {
-            let rates = [Rate::Pps(2999.0), Rate::Pps(1e5), Rate::Percent(99.0), Rate::L1(672.0 * 100.0)];
+            let rates = [
+                RateSpec::Pps(2999.0),
+                RateSpec::Pps(1e5),
+                RateSpec::Percent(99.0),
+                RateSpec::L1(672.0 * 100.0),
+            ];
             let all =
                 rates.map(|rate| gauges.change_rate(rate).map_or_else(|why| why, |new| new.to_string()));
             said.borrow_mut().extend(all);
@@ -286,7 +290,7 @@ fn a_rate_changes_only_as_far_as_is_possible() {
         let mut enough = enough.borrow_mut();
         said.borrow().is_empty() || sent < *enough.get_or_insert(sent + 2 * BURST as u64)
     };
-    let endless = Offer { duration: Duration::from_secs(600), ..offer(2000.0, 64, false) };
+    let endless = offer(2000.0, 64, false).lasting(Duration::from_secs(600));
     let outcome = tester.trial(&endless, &go_on).unwrap();
     let limit = "what the sender can send";
     let expected = [
@@ -304,7 +308,7 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     let can = RefCell::new(false);
     for fixed in [
         Offer { count: Some(100), ..offer(2000.0, 64, false) },
-        Offer { load: Load::Max, count: Some(2000), ..offer(1.0, 64, false) },
+        Offer { count: Some(2000), ..offer(1.0, 64, false) }.at(Rate::Max),
     ] {
         let look = || {
             *can.borrow_mut() |= gauges.can_change_rate();
@@ -324,7 +328,7 @@ fn a_running_trial_tells_its_counters_over_http() {
     let metrics = Metrics::serve("127.0.0.1:0", tester.gauges()).unwrap();
     let address = metrics.address();
     let every = Some(Duration::from_millis(100));
-    let offer = Offer { every, duration: Duration::from_secs(60), ..offer(2000.0, 64, true) };
+    let offer = Offer { every, ..offer(2000.0, 64, true) }.lasting(Duration::from_secs(60));
     let value = |text: &str, name: &str| -> Option<f64> {
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.rsplit(' ').next()?.parse().ok()
@@ -406,8 +410,7 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
     net.run("for link in $(ls /sys/class/net); do ip link set dev $link mtu 9000; done");
     for sizes in ["1519", "9018", "64:3,1518:1,9018:1"] {
         for both in [false, true] {
-            let trial =
-                trial(&mut tester, &Offer { sizes: sizes.parse().unwrap(), ..offer(500.0, 64, both) });
+            let trial = trial(&mut tester, &offer(500.0, 64, both).with_sizes(sizes.parse().unwrap()));
             came_through(&trial);
             is_clean(&trial);
         }
@@ -416,7 +419,7 @@ fn jumbo_frames_pass_a_bridge_and_are_refused_where_they_do_not_fit() {
     is_clean(&trial(&mut tester, &offer(4000.0, 64, true)));
     net.run("ethtool -K a tx off > /dev/null");
     let mut tester = self::tester([None, None], &[]);
-    is_clean(&trial(&mut tester, &Offer { load: Load::Max, count: Some(3000), ..offer(0.0, 9018, false) }));
+    is_clean(&trial(&mut tester, &Offer { count: Some(3000), ..offer(0.0, 9018, false) }.at(Rate::Max)));
     // AF_XDP holds a frame in one chunk of memory.
     let specs = ["xdp:a", "packet:b"].map(|name| name.parse::<Spec>().unwrap());
     let xdp = open(&specs[..1], &Options::default()).map(|ports| ports[0].check(&specs[0], 9014));
@@ -587,7 +590,7 @@ fn a_packet_of_ones_own_passes_a_router() {
         tester.flows = traffic.plan();
         let sizes = Mix::fixed(traffic.size().unwrap());
         let before = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
-        let trial = trial(&mut tester, &Offer { sizes, ..offer(2000.0, 64, true) });
+        let trial = trial(&mut tester, &offer(2000.0, 64, true).with_sizes(sizes));
         came_through(&trial);
         is_clean(&trial);
         let after = router.output("cat /proc/net/snmp | grep ^Ip: | tail -1 | cut -d' ' -f5");
@@ -632,7 +635,7 @@ fn a_capture_is_replayed_through_a_router() {
 fn an_interface_that_vanishes_is_a_doubt() {
     let Some(net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
-    let offer = Offer { duration: Duration::from_secs(60), ..offer(4000.0, 64, false) };
+    let offer = offer(4000.0, 64, false).lasting(Duration::from_secs(60));
     let (begun, deleted) = (net.sent("a"), AtomicBool::new(false));
     let go_on = || {
         if !deleted.load(Ordering::Relaxed) && net.sent("a") > begun + 500 {
@@ -656,7 +659,7 @@ fn a_flood_where_the_kernel_cuts_is_one_of_frames() {
     net.run("ethtool -K a tx off > /dev/null");
     let mut tester = tester([None, None], &[]);
     for bytes in [64, 300] {
-        let flood = Offer { load: Load::Max, count: Some(30_000), ..offer(0.0, bytes, false) };
+        let flood = Offer { count: Some(30_000), ..offer(0.0, bytes, false) }.at(Rate::Max);
         let before = net.sent("a");
         let trial = trial(&mut tester, &flood);
         is_clean(&trial);
@@ -678,7 +681,7 @@ fn a_port_that_overflows_counts_frames_where_the_kernel_cuts() {
     let before = came();
     // All are sent, however long that takes: more than the ring has room for.
     let duration = Duration::from_secs(60);
-    let flood = Offer { load: Load::Max, count: Some(30_000), duration, ..offer(0.0, 300, false) };
+    let flood = Offer { count: Some(30_000), ..offer(0.0, 300, false) }.at(Rate::Max).lasting(duration);
     trial(&mut tester, &flood);
     let came = came() - before;
     let mut held = 0;
@@ -729,7 +732,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
     tester.flows = FlowPlan { sports: Ports::from(49152, 2), ..FlowPlan::default() };
     let mix: Mix = "68:2,570:1,1518:1".parse().unwrap();
     for both in [false, true] {
-        let trial = trial(&mut tester, &Offer { sizes: mix.clone(), ..offer(4000.0, 68, both) });
+        let trial = trial(&mut tester, &offer(4000.0, 68, both).with_sizes(mix.clone()));
         is_clean(&trial);
         assert_eq!(trial.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
         for direction in &trial.directions {
@@ -862,7 +865,7 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
     let Some(_net) = with_bridge() else { return };
     let mut tester = tester([None, None], &[]);
     let gauges = tester.gauges();
-    let offer = Offer { duration: Duration::from_secs(60), ..offer(2000.0, 64, false) };
+    let offer = offer(2000.0, 64, false).lasting(Duration::from_secs(60));
     let too_little = || gauges.so_far().is_none_or(|(_, _, received)| received < 500);
     let outcome = tester.trial(&offer, &too_little).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
@@ -895,7 +898,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
     }
     let mut tester = tester([None, None], &[]);
     let gauges = tester.gauges();
-    let offer = Offer { duration: Duration::from_millis(500), ..offer(8000.0, 64, false) };
+    let offer = offer(8000.0, 64, false).lasting(Duration::from_millis(500));
     in_six_tries("sending, receiving and losing are seen under way", || {
         let seen = RefCell::new(Vec::new());
         let look = || {
@@ -913,7 +916,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
         // At the end it equals the trial's value.
         let (elapsed, at_last, came) = gauges.so_far().unwrap();
         assert_eq!((at_last, came), (sent, received));
-        assert!(elapsed >= offer.duration, "{elapsed:?}");
+        assert!(elapsed >= offer.load.duration, "{elapsed:?}");
         let seen = seen.into_inner();
         for ((_, so_far, came), dropped) in &seen {
             assert!(*so_far <= sent && *came <= received && lost(dropped) <= all, "{seen:?}");

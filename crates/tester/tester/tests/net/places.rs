@@ -194,7 +194,7 @@ fn a_throttled_exit_with_other_traffic() {
         }
         let mut tester = set_up.tester(watched);
         // 5 Mb/s carry 10,400 frames of 60 B a second, 20 Mb/s 9,900 of 252 B.
-        let offered = Offer { duration: Duration::from_millis(500), ..offer(20_000.0, bytes, false) };
+        let offered = offer(20_000.0, bytes, false).lasting(Duration::from_millis(500));
         in_six_tries("more is sent than the exit carries", || {
             let mut others = set_up.router.command("bash");
             others.args([
@@ -320,7 +320,7 @@ fn a_nat_that_translates_each_flow_in_both_directions() {
         tester.flows = FlowPlan { sports: Ports::from(2000, 50), ..FlowPlan::default() };
         let trial = replied(&set_up, &mut tester, &offer(2000.0, 64, true));
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200);
-        let mix = Offer { sizes: Mix::imix_csit(), ..offer(1000.0, 64, true) };
+        let mix = offer(1000.0, 64, true).with_sizes(Mix::imix_csit());
         replied(&set_up, &mut tester, &mix);
     }
 }

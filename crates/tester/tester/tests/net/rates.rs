@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(2);
 
 /// Such a trial. Behind it no queue holds frames for long.
 fn long(pps: f64, bytes: u16) -> Offer {
-    Offer { duration: LONG, drain: Duration::from_millis(300), ..offer(pps, bytes, false) }
+    Offer { drain: Duration::from_millis(300), ..offer(pps, bytes, false) }.lasting(LONG)
 }
 
 /// Throttles the router's exit; `false` if the kernel cannot. Sizes are in bytes.
@@ -358,7 +358,7 @@ fn what_had_the_senders_cpu_is_named() {
         return skip::lacks("real-time priority (chrt)");
     }
     let mut tester = super::tester([None, None], &[]);
-    let offer = Offer { duration: Duration::from_secs(1), ..offer(20e3, 64, false) };
+    let offer = offer(20e3, 64, false).lasting(Duration::from_secs(1));
     let Some(hog) = Hog::begin() else { return skip::lacks("setsid") };
     in_six_tries("a pause of the sender is named", || {
         let trial = super::trial(&mut tester, &offer);

@@ -10,10 +10,10 @@ pub(crate) use card::{PBA, Register};
 pub use settings::{Setting, Settings};
 
 use crate::lab::counters::Snapshot;
-use crate::lab::load::Rate;
 use crate::lab::options::{self, Cable, Card, Paced, address};
 use crate::lab::{Clock, Error, Guest, Machine, Model, Options, Result};
 use kpps_frames::build::{Flow, udp_test};
+use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size};
 use std::collections::BTreeMap;
 use std::str::FromStr;

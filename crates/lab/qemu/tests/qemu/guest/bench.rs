@@ -2,9 +2,9 @@
 
 use super::{HOST, is_wanted, kpps};
 use kpps_frames::Size;
+use kpps_frames::rate::Rate;
 use kpps_methods::journal::Journal;
 use kpps_methods::{Finished, Load, Observer, Testbed};
-use kpps_qemu::lab::load::Rate;
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
 use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn plan() -> Plan {
         rounds: 1,
         windows: 1,
         window: Duration::from_millis(50),
-        rate: Rate::Flood,
+        rate: Rate::Max,
         profile: false,
         settings: Settings::default(),
         at_most: None,
@@ -174,7 +174,7 @@ fn a_flood_takes_nothing_from_what_gets_through() {
     }
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let loads = [1e6, 1.5e6, 2e6].map(|pps| delivered(Rate::Pps(pps)));
-    for (index, (what, flood)) in delivered(Rate::Flood).into_iter().enumerate() {
+    for (index, (what, flood)) in delivered(Rate::Max).into_iter().enumerate() {
         let peak = loads.iter().map(|rows| rows[index].1).fold(0.0, f64::max);
         println!("{what}: {flood:.0} of {peak:.0} pps under flood");
         assert!(flood > 0.85 * peak, "{what}: {flood:.0} of {peak:.0} pps under flood");

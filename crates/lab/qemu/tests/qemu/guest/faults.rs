@@ -5,7 +5,8 @@ use super::ours::Ours;
 use super::{BACKENDS, PATIENCE, Shared, bind, boot, is_wanted, until};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_qemu::lab::load::{Load, Rate};
+use kpps_frames::rate::Rate;
+use kpps_qemu::lab::load::Load;
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Guest, Model};
 use std::time::Duration;
@@ -231,7 +232,7 @@ fn a_peer_goes_and_comes_back() {
 fn under_flood_frames_are_taken_and_the_console_answers() {
     each_backend(|guest, _, port| {
         let ours = Ours::start(guest, &format!("count {port} --duration 1h"));
-        let load = load(guest, Rate::Flood);
+        let load = load(guest, Rate::Max);
         ours.moves(guest);
         for _ in 0..3 {
             guest.console_answers(PATIENCE).unwrap();

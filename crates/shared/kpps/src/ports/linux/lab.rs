@@ -7,6 +7,7 @@ use crate::output::{Outputs, Resume};
 use crate::session::Session;
 use clap::Args;
 use kpps_audit::Bound;
+use kpps_frames::rate::Rate;
 use kpps_methods::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
 use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
@@ -76,8 +77,8 @@ struct Guests {
     #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
     driver_module: Option<PathBuf>,
     /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
-    #[arg(long, value_name = "LOAD", default_value = "max", help_heading = heading::LOAD)]
-    load: load::Rate,
+    #[arg(long, value_name = "LOAD", default_value = "max", value_parser = load::rate, help_heading = heading::LOAD)]
+    load: Rate,
     /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]

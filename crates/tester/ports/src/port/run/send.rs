@@ -7,6 +7,7 @@ use super::steady::{self, Near, Steady};
 use super::{BUDGET, BURST, Shift, Watch};
 use crate::port::{Frame, Port, Trouble};
 use kpps_documents::Disturbance;
+use kpps_frames::rate::Rate;
 use kpps_frames::templates::Template;
 use kpps_frames::{Tag, Templates};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
@@ -14,44 +15,14 @@ use kpps_platform::{Buffer, BufferSource};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// This many frames a second, each at its time, whatever happened to earlier ones (an open loop).
-    Pps(f64),
-    /// As many as the port takes.
-    Max,
-}
-
-impl Load {
-    /// Frames per second; `None` of as many as possible.
-    pub const fn pps(self) -> Option<f64> {
-        match self {
-            Self::Pps(pps) => Some(pps),
-            Self::Max => None,
-        }
-    }
-
-    /// The highest rate in frames per second that it reaches with these gaps between bursts; infinite if it
-    /// is not paced.
-    pub fn peak_pps(self, shape: Shape) -> f64 {
-        match (self, shape) {
-            (Self::Max, _) => f64::INFINITY,
-            // A NaN must not be ignored here.
-            (Self::Pps(pps), Shape::Ramp(other, _) | Shape::Then(_, other)) if other > pps => other,
-            (Self::Pps(pps), _) => pps,
-        }
-    }
-}
-
 /// The frames to send.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The rate.
-    pub load: Load,
+    pub rate: Rate,
     /// The distribution of the gaps of a paced load.
     pub shape: Shape,
-    /// The time of each frame. It replaces load and shape.
+    /// The time of each frame. It replaces rate and shape.
     pub times: Option<Arc<Times>>,
     /// Whether frames are sent as they are, without tags.
     pub as_they_are: bool,
@@ -258,7 +229,7 @@ pub fn send_and_listen<P: Port>(
     };
     let pool = port.pool().clone();
     let before = port.frames().1;
-    let steady = (plan.times.is_some() || plan.load != Load::Max).then(|| Steady::now(&Near::default()));
+    let steady = (plan.times.is_some() || plan.rate != Rate::Max).then(|| Steady::now(&Near::default()));
     let waited = steady::waited();
     let mut pauses = steady.as_ref().and_then(|steady| Pauses::begin(steady.got().cpu));
     let mut disturbance = None;
@@ -281,10 +252,10 @@ pub fn send_and_listen<P: Port>(
     };
     let most = plan.count.unwrap_or(u64::MAX);
     let mut gaps = None;
-    let timetable = match (&plan.times, plan.load) {
+    let timetable = match (&plan.times, plan.rate) {
         (Some(times), _) => Some(Timetable::of(times.clone())),
-        (None, Load::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
-        (None, Load::Max) => None,
+        (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
+        (None, Rate::Max) => None,
     };
     let (intended, elapsed) = match timetable {
         None => {

@@ -1,5 +1,6 @@
 //! When the frames of a paced load are due.
 
+use kpps_frames::rate::Rate;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,17 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// The highest rate in frames per second that a load of this rate reaches with these gaps between bursts;
+    /// infinite if it is not paced.
+    pub fn peak_pps(self, rate: Rate) -> f64 {
+        match (rate, self) {
+            (Rate::Max, _) => f64::INFINITY,
+            // A NaN must not be ignored here.
+            (Rate::Pps(pps), Self::Ramp(other, _) | Self::Then(_, other)) if other > pps => other,
+            (Rate::Pps(pps), _) => pps,
+        }
+    }
+
     /// Its name on the command line, if it is not the default.
     pub fn unusual(self) -> Option<String> {
         match self {

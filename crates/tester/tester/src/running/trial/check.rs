@@ -5,7 +5,7 @@ use super::offer::Offer;
 use crate::error::Error;
 use crate::running::learn::FlowPlan;
 use kpps_frames::Mac;
-use kpps_ports::port::run::Load;
+use kpps_frames::rate::Rate;
 
 impl Tester {
     /// Refuses an offer that the links, the operators or the ports do not allow.
@@ -18,11 +18,16 @@ impl Tester {
 
     /// Refuses a load above line rate.
     fn check_line_rate(&self, offer: &Offer) -> Result<(), Error> {
-        if let (Load::Pps(offered_pps), Some(mbps)) = (offer.load, self.speed_mbps()) {
-            let most = offer.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
+        if let (Rate::Pps(offered_pps), Some(mbps)) = (offer.load.rate, self.speed_mbps()) {
+            let most = offer.load.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
             // A load typed as the rounded-up line rate is the line rate.
             if offered_pps > most.ceil() {
-                return Err(Error::AboveLineRate { offered_pps, size: offer.sizes.to_string(), mbps, most });
+                return Err(Error::AboveLineRate {
+                    offered_pps,
+                    size: offer.load.sizes.to_string(),
+                    mbps,
+                    most,
+                });
             }
         }
         Ok(())
@@ -31,7 +36,7 @@ impl Tester {
     /// Refuses a load that the operator of a sending port does not allow.
     fn check_allowed(&self, offer: &Offer) -> Result<(), Error> {
         for &(from, _) in offer.directions() {
-            let allowed = self.ports[from].allowed().check(offer.load, offer.shape, offer.duration);
+            let allowed = self.ports[from].allowed().check(offer.load.rate, offer.shape, offer.load.duration);
             allowed.map_err(|what| Error::NotAllowed { port: self.ports[from].name().to_owned(), what })?;
         }
         Ok(())
@@ -67,7 +72,7 @@ impl Tester {
             }
             let flows = self.flows_from(from, Mac::default())?;
             for at in [from, to] {
-                let frames = self.frames(&flows, from, at, &offer.sizes)?;
+                let frames = self.frames(&flows, from, at, &offer.load.sizes)?;
                 let port = &self.ports[at];
                 kpps_ports::Error::check_longest(&port.name(), port.longest(), frames.longest())?;
             }

@@ -6,7 +6,7 @@ use crate::accounting::ledger::PortCount;
 use crate::watching::gauges::{LiveRate, LiveSystem, Running};
 use crate::watching::state::TrialState;
 use kpps_frames::rate;
-use kpps_ports::port::run::Load;
+use kpps_frames::rate::Rate;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,9 +38,9 @@ impl Tester {
 
     /// The load of an offer, and the permitted new loads.
     fn rate(&self, offer: &Offer) -> Option<LiveRate> {
-        let Load::Pps(pps) = offer.load else { return None };
+        let Rate::Pps(pps) = offer.load.rate else { return None };
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
-        let line_pps = self.line_rate_pps(&offer.sizes);
+        let line_pps = self.line_rate_pps(&offer.load.sizes);
         let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
         limits.extend(self.ceiling_pps.map(|pps| (pps, "what the sender can send".to_owned())));
         let senders = if offer.bidirectional { &self.ports[..] } else { &self.ports[..1] };
@@ -53,8 +53,8 @@ impl Tester {
         Some(LiveRate {
             pps,
             can_change: !has_times && offer.count.is_none(),
-            line_pps: line_pps.unwrap_or_else(|| offer.sizes.line_rate_pps(rate::GIGABIT)),
-            mean_bytes: offer.sizes.mean_bytes_with_fcs(),
+            line_pps: line_pps.unwrap_or_else(|| offer.load.sizes.line_rate_pps(rate::GIGABIT)),
+            mean_bytes: offer.load.sizes.mean_bytes_with_fcs(),
             limit,
         })
     }

@@ -57,7 +57,7 @@ impl Tester {
             let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
             let stream = if from == 0 { 0 } else { tag::BACK };
             parts[from].plan = Some(Plan {
-                load: offer.load,
+                rate: offer.load.rate,
                 shape: offer.shape,
                 times: offer.times(),
                 as_they_are: offer.replay.is_some(),
@@ -102,12 +102,12 @@ impl Tester {
             return Ok([leaving, replay.frames.clone()]);
         }
         let [leave, arrive] = self.flows_of(from, paths)?;
-        let leaving = Arc::new(self.frames(&leave, from, from, &offer.sizes)?.of_trial(trial));
+        let leaving = Arc::new(self.frames(&leave, from, from, &offer.load.sizes)?.of_trial(trial));
         let are_unchanged = self.ends[from].encap == self.ends[to].encap.reversed() && paths.flows.is_none();
         let arriving = match are_unchanged {
             true => leaving.clone(),
             // The device under test adds layers to each frame, removes some, or translates addresses.
-            false => Arc::new(self.frames(&arrive, from, to, &offer.sizes)?.of_trial(trial)),
+            false => Arc::new(self.frames(&arrive, from, to, &offer.load.sizes)?.of_trial(trial)),
         };
         Ok([leaving, arriving])
     }

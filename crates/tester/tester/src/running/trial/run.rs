@@ -72,7 +72,7 @@ impl Tester {
             station: self.ends[at].station,
             plan: part.plan,
             expect: part.expect,
-            duration: offer.duration,
+            duration: offer.load.duration,
             drain: offer.drain,
             epoch_ns: basis.clocks.epoch_ns(at),
             every: offer.every,

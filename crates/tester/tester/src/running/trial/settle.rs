@@ -8,8 +8,8 @@ use crate::accounting::ledger::{Accounts, missed};
 use crate::judging::received::Received;
 use crate::judging::timeline::{self, Timeline, Whole};
 use crate::running::test_port::Sent;
+use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
-use kpps_ports::port::run::Load;
 use std::mem::take;
 
 /// The frames of one direction, of which some are missing.
@@ -95,7 +95,7 @@ impl Ended {
             _ if !sent.rate_changes.is_empty() => sent.intended.max(frames),
             Some(all) if self.complete => all,
             Some(all) => sent.intended.min(all).max(frames),
-            None if offer.load != Load::Max => sent.intended.max(frames),
+            None if offer.load.rate != Rate::Max => sent.intended.max(frames),
             None => frames,
         }
     }
@@ -122,7 +122,7 @@ impl Ended {
     fn latency(&mut self, offer: &Offer, to: usize) -> Latency {
         let (clocks, margin_ns) = (&self.basis.clocks, self.basis.margin_ns);
         let parts = take(&mut self.done[to].latency);
-        let mut latency = clocks.correct(to, parts, offer.duration, margin_ns);
+        let mut latency = clocks.correct(to, parts, offer.load.duration, margin_ns);
         latency.error_ns = clocks.document().map(|_| clocks.latency_error_ns(margin_ns));
         latency
     }

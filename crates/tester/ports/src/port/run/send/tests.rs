@@ -195,7 +195,7 @@ fn mirror(pause: Duration) -> Mirror {
 
 fn flood(frames: u64) -> Plan {
     Plan {
-        load: Load::Max,
+        rate: Rate::Max,
         shape: Shape::Constant,
         times: None,
         as_they_are: false,
@@ -269,7 +269,7 @@ fn a_pause_at_the_end_hides_nothing_that_was_due() {
 
 /// A load of `pps` frames a second.
 fn paced(pps: f64) -> Plan {
-    Plan { load: Load::Pps(pps), count: None, ..flood(0) }
+    Plan { rate: Rate::Pps(pps), count: None, ..flood(0) }
 }
 
 /// While the link is down, frames count as generator shortfall, and so do frames that would be late.
@@ -306,13 +306,13 @@ fn no_burst_follows_a_pause() {
 
 /// A plan of different frames without tags, each with its number in front; every `long`-th is as long as
 /// that.
-fn replay(load: Load, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> Plan {
+fn replay(load: Rate, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> Plan {
     let frame = |n: u16| {
         let bytes = if n % long == 1 { bytes } else { 60 };
         [&n.to_be_bytes()[..], &vec![7; bytes - 2]].concat()
     };
     Plan {
-        load,
+        rate: load,
         as_they_are: true,
         frames: Arc::new(Templates::each((0..frames).map(frame))),
         count,
@@ -332,7 +332,7 @@ fn frames_of_a_capture_are_sent_once_or_skipped() {
             }
             Ok(0)
         };
-        let plan = replay(Load::Pps(5000.0), 1000, Some(1000 * rounds), (1000, 60));
+        let plan = replay(Rate::Pps(5000.0), 1000, Some(1000 * rounds), (1000, 60));
         let sent = send_and_listen(&mut port, &plan, &mut Always, &mut listen).unwrap();
         let skipped = sent.skipped.iter().map(|(_, frames)| frames).sum::<u64>();
         assert_eq!((sent.intended, sent.sent + sent.shortfall), (1000 * rounds, 1000 * rounds), "{sent:?}");
@@ -348,11 +348,11 @@ fn frames_of_a_capture_are_sent_once_or_skipped() {
 #[test]
 fn frames_that_are_too_long_hold_up_no_others() {
     for bytes in [1600, 3000] {
-        for load in [Load::Max, Load::Pps(20_000.0)] {
+        for load in [Rate::Max, Rate::Pps(20_000.0)] {
             let mut port = mirror(Duration::ZERO);
             let sent = send(&mut port, &replay(load, 300, Some(300), (3, bytes)), &mut Always).unwrap();
             assert_eq!((sent.intended, sent.sent + sent.shortfall), (300, 300), "{bytes} {load:?}: {sent:?}");
-            assert!(sent.shortfall >= 100 && (load != Load::Max || sent.shortfall == 100), "{sent:?}");
+            assert!(sent.shortfall >= 100 && (load != Rate::Max || sent.shortfall == 100), "{sent:?}");
             let numbers = port.leading.iter().map(|bytes| u16::from_be_bytes(*bytes));
             assert!(numbers.clone().is_sorted() && numbers.clone().all(|n| n % 3 != 1));
         }
