@@ -20,45 +20,13 @@ quick:
 # Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
 export KPPS_SKIPPED = $(TARGET)/skipped
 
-# Each of our crates is checked by clippy before it is compiled.
-WITH_CLIPPY = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/with-clippy.sh
-
-# Benchmarks are only compiled. Guests mostly wait, so their tests run beside the others, two at a time. The
-# tests of `test-built` only compute, and run beside them at a lower priority. The other tests run with two
-# threads for each processor, because tests on ports and agents wait, too.
+# All tests.
 test: install-build-tools install-test-tools install-lab install-python formatting
-	@mkdir -p $(TARGET) && rm -f $(KPPS_SKIPPED)
-	$(WITH_CLIPPY) cargo test --workspace --no-run
-	$(WITH_CLIPPY) cargo test --workspace --benches --no-run
-	@failed=; $(call run-tests,$$(nproc),--doc) || failed=1; \
-		nice -n 5 $(MAKE) --no-print-directory test-built > $(TARGET)/test-built.log 2>&1 & built=$$!; \
-		$(call run-tests,2,--test qemu) > $(TARGET)/test-guests.log 2>&1 & guests=$$!; \
-		$(call run-tests,$$((2 * $$(nproc))),--lib --bins --test '[!q]*' --bench instructions) || failed=1; \
-		wait $$guests || failed=1; cat $(TARGET)/test-guests.log; \
-		wait $$built || failed=1; cat $(TARGET)/test-built.log; \
-		test -z "$$failed"
-	@tests/skipped.sh
+	tests/all.sh
 
-# Runs tests of all crates. Arguments: the number of threads, and the choice of tests. All tests run, also
-# after a failure.
-run-tests = RUST_TEST_THREADS=$(1) $(WITH_CLIPPY) cargo test --workspace --no-fail-fast $(2)
-
-# The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
-# writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
-# were not tried before, the packages can be installed and used, and the command compiles for other systems.
+# The part of `test` that needs the built command, after `cargo test --workspace --no-run`.
 test-built:
-	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || \
-		{ echo "the simulator alone, without a warning: $$said"; exit 1; }
-	@nm $(TARGET)/release/kpps 2>&1 | grep -q 'no symbols' || { echo "the release build has symbols in it"; exit 1; }
-	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
-	tests/random-machines.sh $(TARGET)/debug/kpps 1..50
-	tests/faults.sh $(TARGET)/debug/kpps 60s
-	tests/lab2026.py check lab/lab2026/predicted-2026-11-26.csv --kpps $(TARGET)/debug/kpps
-	tests/planted.sh --lines
-	tests/packages.sh $(TARGET)/debug/kpps
-	@$(MAKE) --no-print-directory package
-	tests/packaged.sh $(TARGET)/package
-	@$(MAKE) --no-print-directory other-systems
+	tests/built.sh $(TARGET)
 
 # Our driver on all hundred machines: for changes to it. `test` takes the first fifty, and four others that
 # were the worst of the hundred in something.

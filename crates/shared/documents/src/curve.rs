@@ -2,6 +2,7 @@
 
 use crate::json::to_json;
 use crate::round::{TENTHS, rounded_to};
+use crate::summary::two_sentences;
 use crate::{Environment, Schema, Series};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// A document without a summary: sorts each series by offered load and rounds every value (see
+    /// A document with its summary: sorts each series by offered load and rounds every value (see
     /// [`Trial::rounded`](crate::Trial::rounded)).
     pub fn new(environment: Environment, series: Vec<Series>, complete: bool) -> Self {
         let mut curve = Self {
@@ -53,6 +54,7 @@ impl Curve {
             }
             series.points.sort_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps));
         }
+        curve.summary = two_sentences(&curve.environment, &curve.series, curve.complete);
         curve
     }
 

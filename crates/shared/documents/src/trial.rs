@@ -330,6 +330,13 @@ fn share(loss_ratio: f64) -> f64 {
     }
 }
 
+/// The points in which the tester itself was the limit, by load, and which part of it.
+pub fn limited<'p>(points: impl Iterator<Item = &'p Trial>) -> Vec<(&'p Trial, Limit)> {
+    let mut limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
+    limited.sort_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps));
+    limited
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -13,7 +13,6 @@ use kpps_frames::rate::Rate;
 use kpps_methods::units::{self, Loads};
 use kpps_methods::{Error, Kind, NamedTestbed, Points, Sweep, default_loads, of_frames, real_loads, sweep};
 use kpps_rendering::live::{Progress, Source};
-use kpps_rendering::summarised;
 use std::time::{Duration, Instant};
 
 /// Arguments of `kpps curve`.
@@ -110,7 +109,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
     drop(view);
     let points: usize = series.iter().map(|s| s.points.len()).sum();
-    let results = summarised(Curve::new(environment, series, end.is_ok()));
+    let results = Curve::new(environment, series, end.is_ok());
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
     let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), journal.kept());
     end.map_err(|error| match error {

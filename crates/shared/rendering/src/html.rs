@@ -1,8 +1,9 @@
 //! A curve as a page with plots.
 
 use crate::environment::{frames, is_usual};
-use crate::format::in_kpps;
-use crate::{page, places, remarks};
+use crate::{page, remarks};
+use kpps_documents::places;
+use kpps_documents::words::in_kpps;
 use kpps_documents::{Curve, Environment, Series, Trial};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;

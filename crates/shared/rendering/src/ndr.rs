@@ -1,10 +1,10 @@
 //! A search as a page and on the screen.
 
 use crate::drawing::{self, Axis};
-use crate::format::{in_kpps, rate};
 use crate::{page, remarks};
 use kpps_documents::ndr::{Ndr, SearchGoal};
 use kpps_documents::study::{Figure, Line};
+use kpps_documents::words::{in_kpps, rate};
 use kpps_documents::{Cpu, Limit, Trial, UNEXPLAINED};
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};

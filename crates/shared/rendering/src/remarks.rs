@@ -1,7 +1,7 @@
 //! Remarks that come before the results, in sentences.
 
-use crate::format::rate;
-use kpps_documents::{Disturbance, Latency, Limit, Trial};
+use kpps_documents::words::rate;
+use kpps_documents::{Disturbance, Latency, Trial, limited};
 
 /// The remarks on points: points that are no measurement of the device under test, results of an earlier run,
 /// clocks that differ.
@@ -39,13 +39,6 @@ fn age(s: u64) -> String {
         7200..172_800 => format!("{} h ago", s / 3600),
         _ => format!("{} days ago", s / 86400),
     }
-}
-
-/// The points in which the tester itself was the limit, by load, and which part of it.
-pub fn limited<'p>(points: impl Iterator<Item = &'p Trial>) -> Vec<(&'p Trial, Limit)> {
-    let mut limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
-    limited.sort_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps));
-    limited
 }
 
 /// A remark on the points in which the tester itself was the limit.

@@ -1,8 +1,8 @@
 //! Runs of ports on the screen: received, sent and lost frames of each port.
 
-use crate::format::{bits, in_kpps, rate};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::run::{Offered, PortRun, ProcessCpu, Run};
+use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
 /// The text for the screen; `notes` are lines of the command, between the counters and the CPU time.

@@ -7,12 +7,12 @@ pub(crate) mod series;
 pub use screen::screen;
 
 use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
-use crate::format::{in_kpps as kpps, rate};
 use crate::ndr::environment;
 use crate::page;
 use kpps_documents::Cpu;
 use kpps_documents::detail::{DetailedTrial, Direction};
 use kpps_documents::study::{Figure, Line};
+use kpps_documents::words::{in_kpps as kpps, rate};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! A grid's cells in rows and columns.
 
-use crate::format::{kpps, list};
 use kpps_documents::Trial;
 use kpps_documents::grid::{Cell, Grid};
+use kpps_documents::words::{kpps, list};
 
 /// The mark of a rate or loss of the long run, where queues grew during the measurement.
 pub(super) const GREW: &str = "*";

@@ -2,11 +2,11 @@
 
 use super::maps::{Map, delivered, extremes, grew, idle, loss, maps as cells_in_maps, mark, name};
 use crate::environment::{frames, parts};
-use crate::format::{kpps, percent};
 use crate::ndr::environment;
 use crate::{page, remarks};
 use kpps_documents::Trial;
 use kpps_documents::grid::{Axis, Cell, Grid};
+use kpps_documents::words::{kpps, percent};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");

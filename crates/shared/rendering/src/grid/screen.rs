@@ -1,9 +1,9 @@
 //! A grid on a terminal.
 
 use super::maps::{delivered, extremes, grew, idle, maps, name};
-use crate::format::kpps;
 use crate::remarks;
 use kpps_documents::grid::{Grid, Setting};
+use kpps_documents::words::kpps;
 use std::fmt::Write;
 
 /// The most columns of a map on a terminal; a wider one leaves some out.

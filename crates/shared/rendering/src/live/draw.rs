@@ -5,7 +5,7 @@
 use super::cpu::LiveCpu;
 use super::line::{done, duration, share};
 use super::sample::{Footer, Lost, MINUTE, Rates, Snapshot};
-use crate::format::{in_kpps, rate};
+use kpps_documents::words::{in_kpps, rate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

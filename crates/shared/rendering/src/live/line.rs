@@ -1,7 +1,7 @@
 //! A snapshot in one line.
 
 use super::sample::Snapshot;
-use crate::format::rate;
+use kpps_documents::words::rate;
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -113,7 +113,7 @@ fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
         match search.limited_by() {
             Some(limit) => format!("{size} B: no loss, {}.", at_least(*pps, Some(limit))),
             None => {
-                let share = crate::format::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
+                let share = kpps_documents::words::percent(pps / search.max_pps.max(f64::MIN_POSITIVE));
                 format!(
                     "{size} B: {} kpps without loss, {share} of the highest load that was tried.",
                     kpps(*pps)

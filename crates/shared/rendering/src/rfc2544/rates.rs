@@ -1,6 +1,6 @@
 //! Rates in the units of these tests.
 
-use crate::format::in_kpps;
+use kpps_documents::words::in_kpps;
 
 /// Frames per second in thousands.
 pub(super) fn kpps(pps: Option<f64>) -> String {

@@ -1,7 +1,7 @@
 //! Delivered against offered load, drawn in characters.
 
 use super::Look;
-use crate::format::kpps;
+use kpps_documents::words::kpps;
 use kpps_documents::{Curve, Series};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

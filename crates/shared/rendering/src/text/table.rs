@@ -1,9 +1,9 @@
 //! A table for each series.
 
 use super::Look;
-use crate::format::in_kpps as kpps;
-use crate::places;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+use kpps_documents::places;
+use kpps_documents::words::in_kpps as kpps;
 use kpps_documents::{Curve, Series, Trial};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,9 +1,9 @@
 //! A trial on the screen: its frames, and where the missing ones ended.
 
 use super::sentences;
-use crate::format::{bits, in_kpps, rate};
 use crate::run::{sender, waited};
 use kpps_documents::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
 

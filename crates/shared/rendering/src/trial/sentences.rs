@@ -1,8 +1,8 @@
 //! Sentences about a trial, for page and screen.
 
-use crate::format::rate;
 use kpps_documents::Doubt;
 use kpps_documents::detail::{ArrivalBy, Capture, Clocks, DetailedTrial, Direction, RateChange};
+use kpps_documents::words::rate;
 
 /// Changes of the load that are shown in a sentence: the first ones.
 const CHANGES: usize = 8;

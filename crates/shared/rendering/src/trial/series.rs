@@ -2,9 +2,9 @@
 
 use crate::Rows;
 use crate::drawing::{self, Axis};
-use crate::format::in_kpps;
 use kpps_documents::detail::{DetailedTrial, Direction, Interval};
 use kpps_documents::study::{Figure, Line};
+use kpps_documents::words::in_kpps;
 use maud::{Markup, html as markup};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use kpps_documents::{Cpu, Curve, Environment, Ledger, Series, Trial, schema};
 use kpps_rendering::text::{Look, plot, table};
-use kpps_rendering::{csv, html, summarised};
+use kpps_rendering::{csv, html};
 use std::path::{Path, PathBuf};
 
 fn fixture() -> Curve {
@@ -31,7 +31,7 @@ fn the_committed_schema_is_current() {
 #[test]
 fn the_fixture_is_as_this_version_writes_it() {
     let read = fixture();
-    let again = summarised(Curve::new(read.environment, read.series, read.complete));
+    let again = Curve::new(read.environment, read.series, read.complete);
     current(&here().join("tests/report/fixtures/livelock.json"), &again.to_json().unwrap());
 }
 
@@ -74,7 +74,7 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
 
 #[test]
 fn sentences() {
-    insta::assert_snapshot!(summarised(fixture()).summary.join("\n"));
+    insta::assert_snapshot!(fixture().summary.join("\n"));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn unobserved() -> Curve {
     };
     let series = Series { name: "known".into(), points: [100, 1000].map(point).into() };
     let environment = Environment { line_rate_pps: 1000.0, ..Environment::default() };
-    summarised(Curve::new(environment, vec![series], true))
+    Curve::new(environment, vec![series], true)
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn names_cannot_break_out_of_the_page() {
 
 #[test]
 fn nothing_measured_is_presented_too() {
-    let curve = summarised(Curve::new(Environment::default(), vec![Series::default()], false));
+    let curve = Curve::new(Environment::default(), vec![Series::default()], false);
     assert!(html(&curve).contains("Nothing was measured."));
     assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
     assert!(table(&curve, Look::default()).contains("Not finished"));
@@ -276,5 +276,5 @@ fn no_width_and_no_number_makes_presenting_fail() {
             assert!(!plot(&curve, look).is_empty() && !table(&curve, look).is_empty());
         }
     }
-    assert!(!html(&curve).is_empty() && !summarised(curve).summary[1].is_empty());
+    assert!(!html(&curve).is_empty() && !curve.summary[1].is_empty());
 }

@@ -1,6 +1,6 @@
 //! The places of ledgers in plain words.
 
-use kpps_documents::{SHORTFALL, Series, UNEXPLAINED};
+use crate::{SHORTFALL, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
 /// A place in which packets end, in words.

@@ -1,9 +1,8 @@
 //! The summary of a curve in two sentences.
 
-use crate::format::{list, percent};
-use crate::places;
-use crate::remarks::limited;
-use kpps_documents::{Curve, Environment, KEEPS_UP_LOSS, SHORTFALL, Series, Trial};
+use crate::trial::limited;
+use crate::words::{list, percent};
+use crate::{Environment, KEEPS_UP_LOSS, SHORTFALL, Series, Trial, places};
 use std::collections::BTreeMap;
 
 /// Below this share of its peak, a series does not hold its rate: it falls.
@@ -75,14 +74,9 @@ fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
     dips.min_by(|a, b| a.sustained_pps().total_cmp(&b.sustained_pps()))
 }
 
-/// The curve with its summary: which series keep up with the load, hold a rate or fall; and where frames are
+/// The summary of a curve: which series keep up with the load, hold a rate or fall; and where frames are
 /// lost, and why. Both sentences are derived from the points only.
-#[must_use]
-pub fn summarised(curve: Curve) -> Curve {
-    Curve { summary: two_sentences(&curve.environment, &curve.series, curve.complete), ..curve }
-}
-
-fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
+pub(crate) fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
     // Between two ports, the series has the ports' names, and the CPUs are those of the tester's host.
     let on_ports = environment.testbed == "ports";
     let name = |series: &Series| match on_ports {
@@ -137,7 +131,7 @@ fn kpps(pps: f64) -> String {
     match pps / 1e3 {
         k if k >= 9.95 || k <= 0.0 => format!("{k:.0}"),
         k if k >= 0.05 => format!("{k:.1}"),
-        _ => crate::format::kpps(pps),
+        _ => crate::words::kpps(pps),
     }
 }
 
@@ -362,7 +356,7 @@ fn everyone(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kpps_documents::{Cpu, Ledger};
+    use crate::{Cpu, Ledger};
 
     /// A series of (offered kpps, delivered kpps), losing the rest at `place`.
     fn series(name: &str, place: &str, cpu_busy: f64, points: &[(u64, u64)]) -> Series {

@@ -1,4 +1,4 @@
-//! Numbers as text.
+//! Numbers and lists in words, for the sentences of documents and for those who show them.
 
 /// A packet rate with its unit: "86.4 kpps", and below 1 kpps "20 pps".
 pub fn rate(pps: f64) -> String {

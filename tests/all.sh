@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# All tests, after `make test` has installed what they need. Each group runs to its end, also after a failure;
+# the exit code is 1 if any test failed.
+#
+# Three groups run at the same time on the processors of this machine:
+#   guests   tests that boot guests in QEMU, which mostly wait: two at a time
+#   built    tests of the built command and of packages, which only compute: at a lower priority
+#   others   all other tests: two threads for each processor, because tests of ports and agents wait, too
+set -uo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+# Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
+export KPPS_SKIPPED=$target/skipped
+mkdir -p "$target"
+rm -f "$KPPS_SKIPPED"
+# Each of our crates is checked by clippy before it is compiled.
+export RUSTC_WORKSPACE_WRAPPER=$PWD/tests/with-clippy.sh
+
+# run THREADS CHOICE…: tests of all crates.
+run() {
+    local threads=$1
+    shift
+    RUST_TEST_THREADS=$threads cargo test --workspace --no-fail-fast "$@"
+}
+
+cargo test --workspace --no-run || exit 1
+# Benchmarks are only compiled.
+cargo test --workspace --benches --no-run || exit 1
+
+failed=()
+run "$(nproc)" --doc || failed+=("examples in the documentation")
+nice -n 5 tests/built.sh "$target" > "$target/test-built.log" 2>&1 & built=$!
+run 2 --test qemu > "$target/test-guests.log" 2>&1 & guests=$!
+run $((2 * $(nproc))) --lib --bins --test '[!q]*' --bench instructions || failed+=("tests above")
+wait $guests || failed+=("guests")
+cat "$target/test-guests.log"
+wait $built || failed+=("built command and packages")
+cat "$target/test-built.log"
+tests/skipped.sh
+for group in "${failed[@]}"; do echo "failed: $group"; done
+[ ${#failed[@]} = 0 ]

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""The tests that run in real time: those that sleep, wait with a limit or read a clock, themselves or through
+functions of their file. Load must not make them fail.
+
+    tests/real-time.py [WORD…]              lists them, or those with one of these words in their name
+    tests/real-time.py --times 20 [WORD…]   runs each 20 times beside two busy loops, and names those that failed
+
+A test that is listed waits for an event, repeats what was disturbed, or measures only itself. A new one that
+compares a time with a clock's belongs into a benchmark. The list is read from the sources.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# The calls by which Rust's tests wait or read a clock.
+CLOCK = re.compile(r"\bsleep\(|Instant::now|\.elapsed\(\)|SystemTime::now|recv_timeout\(|wait_timeout\(|set_read_timeout\(")
+FUNCTION = re.compile(r"^( *)(?:pub(?:\([a-z]+\))? )?(?:async )?(?:unsafe )?fn (\w+)", re.M)
+
+
+def functions(text: str):
+    """The functions of a file: name, body, whether it is a test, whether it is ignored."""
+    for found in FUNCTION.finditer(text):
+        indent, name = found.groups()
+        end = text.find(f"\n{indent}}}", found.end())
+        above = text[: found.start()].rstrip().split("\n")
+        marks = []
+        while above and above[-1].strip().startswith(("#[", "///", "//")):
+            marks.append(above.pop().strip())
+        is_test = any(mark.startswith("#[test]") for mark in marks)
+        yield name, text[found.end() : end], is_test, any(mark.startswith("#[ignore") for mark in marks)
+
+
+def module(path: pathlib.Path, source: pathlib.Path) -> str:
+    """The path of a file's module within its crate or its test program."""
+    parts = list(path.relative_to(source).with_suffix("").parts)
+    if parts[-1] in ("mod", "main", "lib"):
+        parts.pop()
+    return "::".join(parts)
+
+
+def programs():
+    """The test programs: package, the arguments of cargo, folder of sources, whether all of it is tests."""
+    for manifest in sorted([*ROOT.glob("crates/*/*/Cargo.toml"), ROOT / "fuzz/Cargo.toml"]):
+        package, folder = tomllib.loads(manifest.read_text())["package"]["name"], manifest.parent
+        if (folder / "src/lib.rs").exists():
+            yield package, "--lib", folder / "src", [*folder.glob("src/**/*.rs")], False
+        for program in sorted(folder.glob("tests/*")):
+            if program.is_dir() and (program / "main.rs").exists():
+                yield package, f"--test={program.name}", program, [*program.glob("**/*.rs")], True
+            elif program.suffix == ".rs":
+                yield package, f"--test={program.stem}", folder / "tests", [program], True
+
+
+def real_time():
+    """Each test in real time: package, cargo's argument, name."""
+    for package, argument, source, files, is_all_tests in programs():
+        for path in files:
+            text = path.read_text()
+            begin = 0 if is_all_tests or path.stem == "tests" else text.find("#[cfg(test)]\nmod tests")
+            if begin < 0:
+                continue
+            at = "" if argument == f"--test={path.stem}" else module(path, source)
+            at = [at, *(["tests"] if begin > 0 else [])]
+            found = list(functions(text[begin:]))
+            slow = {name for name, body, *_ in found if CLOCK.search(body)}
+            while True:
+                calls = re.compile(rf"(?<![.\w])(?:{'|'.join(sorted(slow))})\(") if slow else re.compile("$^")
+                more = {name for name, body, *_ in found if calls.search(body)} - slow
+                slow |= more
+                if not more:
+                    break
+            for name, _, is_test, is_ignored in found:
+                if is_test and not is_ignored and name in slow:
+                    yield package, argument, "::".join(part for part in [*at, name] if part)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, metavar="N", help="run each N times beside two busy loops")
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    arguments = parser.parse_args()
+    chosen = [it for it in real_time() if not arguments.words or any(word in " ".join(it) for word in arguments.words)]
+    if not arguments.times:
+        for package, argument, name in chosen:
+            print(package, argument, name)
+        print(f"{len(chosen)} tests run in real time")
+        return 0
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+    failed = 0
+    try:
+        for package, argument, name in chosen:
+            command = ["cargo", "test", "--quiet", "--package", package, argument, "--", "--exact", name]
+            bad = sum(subprocess.run(command, cwd=ROOT, capture_output=True).returncode != 0 for _ in range(arguments.times))
+            print(f"{arguments.times - bad} of {arguments.times}: {package} {name}", flush=True)
+            failed += bad > 0
+    finally:
+        for loop in loops:
+            loop.kill()
+    print(f"{failed} of {len(chosen)} tests failed at least once")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
