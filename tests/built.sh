@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The command, after the tests were compiled: the simulator of `make run` compiles without a warning and writes
-# the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that were not
-# tried before, the packages can be installed and used, and the command compiles for other systems.
+# The command, after the tests were compiled: the simulator of `make run` compiles without a warning and
+# writes the same bytes, our driver keeps its promises on fifty machines and under a minute of faults that
+# were not tried before, the packages can be installed and used, and the command compiles for other systems.
 # usage: tests/built.sh TARGET, cargo's folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."

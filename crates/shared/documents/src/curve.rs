@@ -89,8 +89,8 @@ mod tests {
             delivered_pps: -0.0,
             cpu: Some(Cpu { idle_polls: Some(1.0 / 3.0), ..Cpu::default() }),
             bus_busy: Some(2.0 / 3.0),
-            allocations_per_packet: Some(1.0 / 3.0),
-            registers_per_packet: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
+            allocations_per_frame: Some(1.0 / 3.0),
+            registers_per_frame: Some(Registers { read: 1.0 / 3.0, write: 2.0 / 3.0 }),
             ..Trial::default()
         };
         let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
@@ -102,8 +102,8 @@ mod tests {
         assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, None), "no number is unknown, not 0");
         assert_eq!(first.cpu.and_then(|cpu| cpu.idle_polls), Some(0.333_333));
         assert_eq!(first.bus_busy, Some(0.666_667));
-        assert_eq!(first.registers_per_packet, Some(Registers { read: 0.3333, write: 0.6667 }));
-        assert_eq!(first.allocations_per_packet, Some(0.3333));
+        assert_eq!(first.registers_per_frame, Some(Registers { read: 0.3333, write: 0.6667 }));
+        assert_eq!(first.allocations_per_frame, Some(0.3333));
         assert!(first.delivered_pps.is_sign_positive());
     }
 

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Pauses of a generator: times in which it was ready to send and something else had its CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
-    /// Packets that became due in pauses and were not sent: a part of the generator's shortfall.
-    pub packets: u64,
-    /// Pauses that cost packets.
+    /// Frames that became due in pauses and were not sent: a part of the generator's shortfall.
+    pub frames: u64,
+    /// Pauses that cost frames.
     pub pauses: u64,
     /// The longest of them; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ impl Disturbance {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            packets: self.packets + other.packets,
+            frames: self.frames + other.frames,
             pauses: self.pauses + other.pauses,
             longest: self.longest.into_iter().chain(other.longest).max_by_key(|pause| pause.lasted_ns),
         }
@@ -89,12 +89,12 @@ mod tests {
     #[test]
     fn a_disturbance_says_who_had_the_cpu_when_and_for_how_long() {
         let pause = Pause { at_ns: 612_000_000, lasted_ns: 4_310_000, cpu: Some(0), by: PausedBy::Programs };
-        let one = Disturbance { packets: 80, pauses: 1, longest: Some(pause.clone()) };
+        let one = Disturbance { frames: 80, pauses: 1, longest: Some(pause.clone()) };
         assert_eq!(one.words(), "other programs had CPU 0 for 4.3 ms at 0.61 s");
         let quota = PausedBy::Quota { group: "/build".into() };
         let longer = Pause { at_ns: 0, lasted_ns: 80_000_000, cpu: None, by: quota };
-        let both = one.clone().and(Disturbance { packets: 7, pauses: 2, longest: Some(longer) });
-        assert_eq!((both.packets, both.pauses), (87, 3));
+        let both = one.clone().and(Disturbance { frames: 7, pauses: 2, longest: Some(longer) });
+        assert_eq!((both.frames, both.pauses), (87, 3));
         assert_eq!(
             both.words(),
             "the CPU quota of the control group /build was used up for 80.0 ms at 0.00 s, and 2 times more"

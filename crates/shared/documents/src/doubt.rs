@@ -187,9 +187,9 @@ mod tests {
         assert_eq!(about(0, 990, 7, &[]), [Doubt::Unexplained { frames: 3 }]);
         assert_eq!(about(0, 990, 12, &[]), [Doubt::TooMany { frames: 2 }]);
         assert_eq!(about(0, 1001, 0, &[]), [Doubt::TooMany { frames: 1 }]);
-        let disturbed = |packets| {
+        let disturbed = |frames| {
             let pause = Pause { at_ns: 610_000_000, lasted_ns: 4_300_000, cpu: Some(0), ..Pause::default() };
-            let disturbance = Disturbance { packets, pauses: 1, longest: Some(pause) };
+            let disturbance = Disturbance { frames, pauses: 1, longest: Some(pause) };
             let trial = Trial::new(1000.0, 1.0, [1000, 20, 1000], Ledger::default()).unwrap_or_default();
             let trial = trial.with_disturbance(Some(disturbance), None).with_queue_growth(Some(9));
             let doubts = Doubt::about(&trial, []);

@@ -135,7 +135,7 @@ pub struct Row {
     /// idle.
     pub cpu_busy: Option<f64>,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
-    pub registers_per_packet: Option<Registers>,
+    pub registers_per_frame: Option<Registers>,
     /// Frames that were offered in all.
     pub sent: u64,
     /// Frames that were due and that could not be sent.

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// Time from sending to delivery, in ns, by percentile; each null when nothing was delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Half of the packets took no longer, in ns.
+    /// Half of the frames took no longer, in ns.
     pub p50: Option<u64>,
     /// 99 % took no longer, in ns.
     pub p99: Option<u64>,
     /// 99.9 % took no longer, in ns.
     pub p999: Option<u64>,
-    /// The slowest packet, in ns.
+    /// The slowest frame, in ns.
     pub max: Option<u64>,
     /// How wrong they may be, up or down, in ns, where sender and receiver have clocks of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

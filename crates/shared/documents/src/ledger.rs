@@ -1,37 +1,37 @@
-//! Where each packet of a trial ended.
+//! Where each frame of a trial ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name under which [`Ledger::losses`] lists packets that the generator could not send.
+/// The name under which [`Ledger::losses`] lists frames that the generator could not send.
 pub const SHORTFALL: &str = "shortfall";
-/// The name under which [`Ledger::losses`] lists packets that no place has counted.
+/// The name under which [`Ledger::losses`] lists frames that no place has counted.
 pub const UNEXPLAINED: &str = "unexplained";
 
-/// Where each packet of a trial ended. Every packet is in exactly one place, so that
+/// Where each frame of a trial ended. Every frame is in exactly one place, so that
 /// `sent = delivered + dropped + in flight + unexplained`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
-    /// Packets put on the wire.
+    /// Frames put on the wire.
     pub sent: u64,
-    /// Packets that were due and that the generator could not send in time: no loss of the device under test.
+    /// Frames that were due and that the generator could not send in time: no loss of the device under test.
     pub shortfall: u64,
-    /// Packets that arrived at the consumer.
+    /// Frames that arrived at the consumer.
     pub delivered: u64,
-    /// Packets lost, by the place that lost them.
+    /// Frames lost, by the place that lost them.
     pub dropped: BTreeMap<String, u64>,
-    /// Packets that were still under way when the trial ended. They do not count as loss.
+    /// Frames that were still under way when the trial ended. They do not count as loss.
     pub in_flight: u64,
-    /// The same packets by place.
+    /// The same frames by place.
     pub in_flight_at: BTreeMap<String, u64>,
-    /// Packets that no place has counted; below 0 if places have counted more, as other traffic.
+    /// Frames that no place has counted; below 0 if places have counted more, as other traffic.
     #[serde(default)]
     pub unexplained: i64,
 }
 
 impl Ledger {
-    /// Packets dropped in all places together.
+    /// Frames dropped in all places together.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -45,7 +45,7 @@ impl Ledger {
         dropped.chain(others).filter(|&(_, n)| n > 0).collect()
     }
 
-    /// The ledger with its derived sums: packets in flight, and unexplained ones.
+    /// The ledger with its derived sums: frames in flight, and unexplained ones.
     #[must_use]
     pub fn closed(self) -> Self {
         let closed = Self { in_flight: self.in_flight_at.values().sum(), ..self };
@@ -53,13 +53,13 @@ impl Ledger {
         Self { unexplained, ..closed }
     }
 
-    /// Packets that were sent and ended nowhere; below 0 if more ended than were sent.
+    /// Frames that were sent and ended nowhere; below 0 if more ended than were sent.
     fn missing(&self) -> i128 {
         let dropped: i128 = self.dropped.values().map(|&n| i128::from(n)).sum();
         i128::from(self.sent) - i128::from(self.delivered) - dropped - i128::from(self.in_flight)
     }
 
-    /// Whether every packet is accounted for, and those in flight also by place.
+    /// Whether every frame is accounted for, and those in flight also by place.
     pub fn closes(&self) -> bool {
         let places: i128 = self.in_flight_at.values().map(|&n| i128::from(n)).sum();
         self.missing() == 0 && places == i128::from(self.in_flight)

@@ -3,20 +3,20 @@
 use crate::{SHORTFALL, Series, UNEXPLAINED};
 use std::collections::BTreeSet;
 
-/// A place in which packets end, in words.
+/// A place in which frames end, in words.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its name in a ledger.
     pub name: &'static str,
     /// The place.
     pub place: &'static str,
-    /// The reason why packets end there.
+    /// The reason why frames end there.
     pub why: &'static str,
     /// Both in few words, to follow "loses frames". Places with equal words are merged in sentences.
     pub phrase: &'static str,
 }
 
-/// The reason for packets dropped after reception: the CPU time spent on them is wasted, too.
+/// The reason for frames dropped after reception: the CPU time spent on them is wasted, too.
 const WASTED: &str = "received, then thrown away (wasted work)";
 const WASTED_SENTENCE: &str = "after receiving them (wasted work)";
 
@@ -55,7 +55,7 @@ pub fn explained(name: &str) -> Option<String> {
     known(name).map(|it| format!("{}: {}", it.place, it.why))
 }
 
-/// The names of all places that lost packets, in the order of their names.
+/// The names of all places that lost frames, in the order of their names.
 pub fn all(series: &[Series]) -> BTreeSet<&str> {
     let points = series.iter().flat_map(|s| &s.points);
     points.flat_map(|p| p.ledger.losses()).map(|(name, _)| name).collect()

@@ -4,7 +4,7 @@ use crate::round::{TEN_THOUSANDTHS, finite};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Register accesses for each packet.
+/// Register accesses for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Registers {
     /// Reads, which the CPU waits for.

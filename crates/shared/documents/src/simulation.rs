@@ -92,11 +92,11 @@ pub struct TransmitRow {
     /// Share of the time in which the bus was occupied, 0 to 1.
     pub bus_busy: f64,
     /// Bursts in which the card read data, for each frame; null if none was sent.
-    pub data_bursts_per_packet: Option<f64>,
+    pub data_bursts_per_frame: Option<f64>,
     /// Interrupts in a second.
     pub interrupts_per_s: f64,
     /// Register accesses for each frame; null if none was sent.
-    pub registers_per_packet: Option<Registers>,
+    pub registers_per_frame: Option<Registers>,
 }
 
 /// The kind of a [`Profile`].
@@ -149,12 +149,12 @@ pub struct ProfileRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScaleKind {
-    /// Packets against CPUs.
+    /// Frames against CPUs.
     #[default]
     Scale,
 }
 
-/// Packets per second against CPUs, and their limit.
+/// Frames per second against CPUs, and their limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scale {
     /// The version of this document.
@@ -191,11 +191,11 @@ pub struct ScaleRow {
     /// Share of the CPUs' time that they waited for each other, 0 to 1.
     pub cpus_waiting: f64,
     /// Cache misses on headers for each frame that the driver took; null if it took none.
-    pub header_misses_per_packet: Option<f64>,
+    pub header_misses_per_frame: Option<f64>,
     /// Cache misses for each frame, likewise.
-    pub cache_misses_per_packet: Option<f64>,
+    pub cache_misses_per_frame: Option<f64>,
     /// Bursts on the bus for each frame, likewise.
-    pub bus_transactions_per_packet: Option<f64>,
+    pub bus_transactions_per_frame: Option<f64>,
     /// Where each frame ended.
     pub ledger: Ledger,
 }
@@ -267,7 +267,7 @@ pub struct TracedCard {
     pub sent: u64,
     /// Frames that reached the kernel's protocol demultiplexer.
     pub delivered: u64,
-    /// The card's register of missed packets.
+    /// The card's register of missed frames.
     pub missed: u64,
     /// Descriptor fetches that a tail update cut short.
     pub fetches_cut: u64,

@@ -282,8 +282,8 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
     };
     if losing.is_empty() {
         let who = if let [one] = seen { one.name } else { "none" };
-        let packet = if seen.len() == 1 { "no packet" } else { "a packet" };
-        return format!("{at}, {who} loses {packet}{}.", grew(&without));
+        let frame = if seen.len() == 1 { "no frame" } else { "a frame" };
+        return format!("{at}, {who} loses {frame}{}.", grew(&without));
     }
     let mut named: Vec<&str> = vec![];
     let mut clauses = vec![];
@@ -403,7 +403,7 @@ mod tests {
     fn one_that_keeps_up() {
         let [first, second] = sentences(vec![series("a", "ring", 1.0, &[(100, 100), (1488, 1488)])], true);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "a keeps up.");
-        assert_eq!(second, "At the highest load, a loses no packet.");
+        assert_eq!(second, "At the highest load, a loses no frame.");
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
         let up = [(100, 100), (744, 744)];
         let [first, second] = sentences(vec![series("a", "x", 1.0, &up), series("b", "x", 1.0, &up)], true);
         assert_eq!(first, "Offered up to 744 kpps (50 % of line rate, 64-byte frames), a and b keep up.");
-        assert_eq!(second, "At the highest load, none loses a packet.");
+        assert_eq!(second, "At the highest load, none loses a frame.");
     }
 
     #[test]
@@ -435,12 +435,12 @@ mod tests {
         let [first, second] = sentences(vec![grows("a")], true);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "a holds 1129 kpps.");
         let later =
-            "At the highest load, a loses no packet yet, but queues grew: a loses some in a longer time.";
+            "At the highest load, a loses no frame yet, but queues grew: a loses some in a longer time.";
         assert_eq!(second, later);
         let up = series("b", "ring", 1.0, &[(100, 100), (1488, 1488)]);
         let [first, second] = sentences(vec![grows("a"), up], true);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "b keeps up; a holds 1129 kpps.");
-        let later = "none loses a packet; but the queues of a grew: it loses some in a longer time.";
+        let later = "none loses a frame; but the queues of a grew: it loses some in a longer time.";
         assert_eq!(second, "At the highest load, ".to_owned() + later);
     }
 
@@ -498,7 +498,7 @@ mod tests {
             first,
             "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 800 and 1488 kpps, the generator's limit."
         );
-        assert_eq!(second, "At the highest load, the device between a and b loses no packet.");
+        assert_eq!(second, "At the highest load, the device between a and b loses no frame.");
         limited.points.drain(..2);
         let [first, _] = sentences_on("ports", &[limited], true);
         assert_eq!(

@@ -5,52 +5,52 @@ use crate::{Cpu, Disturbance, Latency, Ledger, Registers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The result of one trial: a load and the places where its packets ended.
+/// The result of one trial: a load and the places where its frames ended.
 ///
 /// Testbeds make it; curves, grids, searches, journals and documents carry it. Loads and rates are those of
 /// all directions together. A quantity that the testbed cannot observe is `None`: null in JSON, never 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// The requested load in packets per second.
+    /// The requested load in frames per second.
     pub offered_pps: f64,
-    /// The load that the generator sent, in packets per second.
+    /// The load that the generator sent, in frames per second.
     pub sent_pps: f64,
-    /// Packets per second that arrived at the consumer undamaged.
+    /// Frames per second that arrived at the consumer undamaged.
     pub delivered_pps: f64,
-    /// The loss of the device under test, 0 to 1: packets that were sent and not delivered, over packets that
+    /// The loss of the device under test, 0 to 1: frames that were sent and not delivered, over frames that
     /// were sent. Neither the generator's shortfall nor the tester's receive overflow is in it, if the
     /// overflow is known.
     pub loss_ratio: f64,
     /// Length of the measured time, in s.
     pub seconds: f64,
-    /// Packets that were sent in the measured time.
+    /// Frames that were sent in the measured time.
     pub sent: u64,
-    /// Packets that were due in the measured time and that the generator could not send.
+    /// Frames that were due in the measured time and that the generator could not send.
     pub shortfall: u64,
     /// The reasons that kept the generator from its CPU, and the part of the shortfall that they explain;
     /// absent where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// The largest permitted share of the tester's own losses in the due packets, if another than the usual
+    /// The largest permitted share of the tester's own losses in the due frames, if another than the usual
     /// one was asked for: 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_shortfall: Option<f64>,
-    /// Packets that came through and that the tester could not take in: its receive overflow. Absent where
+    /// Frames that came through and that the tester could not take in: its receive overflow. Absent where
     /// no tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
     /// Whether the tester's port did not count its receive overflow, as a UDP port on other systems than
-    /// Linux, or the port of an agent that was lost. Then each lost packet may have been delivered by the
+    /// Linux, or the port of an agent that was lost. Then each lost frame may have been delivered by the
     /// device under test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
-    /// Packets of those sent that were delivered undamaged, whenever they arrived.
+    /// Frames of those sent that were delivered undamaged, whenever they arrived.
     pub delivered: u64,
-    /// Packets by which queues on the path grew in the measured time: the load is above the sustained rate,
+    /// Frames by which queues on the path grew in the measured time: the load is above the sustained rate,
     /// and in a longer time they are lost. 0 if the queues were steady; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_growth: Option<u64>,
-    /// Packets that the driver took from its device in the measured time, delivered or not.
+    /// Frames that the driver took from its device in the measured time, delivered or not.
     pub taken: Option<u64>,
     /// Share of time that the CPU was not idle, 0 to 1: the sum of `cpu`, to rounding.
     pub cpu_busy: Option<f64>,
@@ -62,23 +62,23 @@ pub struct Trial {
     pub interrupts_per_s: Option<f64>,
     /// Time from sending to delivery.
     pub latency_ns: Latency,
-    /// Register accesses of the driver for each packet that it took from the device.
-    pub registers_per_packet: Option<Registers>,
-    /// Packet buffers allocated for each packet that the driver took from the device.
-    pub allocations_per_packet: Option<f64>,
-    /// Time from the end of an overload until the last packet was lost, in s, if it was requested.
+    /// Register accesses of the driver for each frame that it took from the device.
+    pub registers_per_frame: Option<Registers>,
+    /// Buffers allocated for each frame that the driver took from the device.
+    pub allocations_per_frame: Option<f64>,
+    /// Time from the end of an overload until the last frame was lost, in s, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_s: Option<f64>,
     /// The age of a result that was not measured now but resumed from a file, in s. Absent in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
-    /// Where each packet of the whole trial ended, those of a warm-up among them.
+    /// Where each frame of the whole trial ended, those of a warm-up among them.
     pub ledger: Ledger,
 }
 
 impl Trial {
-    /// A trial with counts of packets only: `sent`, `shortfall` and `delivered` ones in `seconds`.
-    /// `None` if no packet was due in that time, for then there is neither a rate nor a loss.
+    /// A trial with counts of frames only: `sent`, `shortfall` and `delivered` ones in `seconds`.
+    /// `None` if no frame was due in that time, for then there is neither a rate nor a loss.
     pub fn new(
         offered_pps: f64,
         seconds: f64,
@@ -103,22 +103,22 @@ impl Trial {
     /// The same with the receive overflow of the tester, which is no loss of the device under test; `None` if
     /// its port cannot count it.
     #[must_use]
-    pub fn with_overflow(self, packets: Option<u64>) -> Self {
-        let trial = Self { overflow: packets, overflow_unknown: packets.is_none(), ..self };
+    pub fn with_overflow(self, frames: Option<u64>) -> Self {
+        let trial = Self { overflow: frames, overflow_unknown: frames.is_none(), ..self };
         Self { loss_ratio: trial.exact_loss_ratio(), ..trial }
     }
 
     /// The same with the disturbance of the generator, if it was observed, and with the largest permitted
-    /// share of the tester's own losses in the due packets; `None` for the usual one.
+    /// share of the tester's own losses in the due frames; `None` for the usual one.
     #[must_use]
     pub fn with_disturbance(self, disturbance: Option<Disturbance>, max_shortfall: Option<f64>) -> Self {
         Self { disturbance, max_shortfall, ..self }
     }
 
-    /// The same with the growth of queues in the measured time, in packets, if it is known.
+    /// The same with the growth of queues in the measured time, in frames, if it is known.
     #[must_use]
-    pub fn with_queue_growth(self, packets: Option<u64>) -> Self {
-        Self { queue_growth: packets, ..self }
+    pub fn with_queue_growth(self, frames: Option<u64>) -> Self {
+        Self { queue_growth: frames, ..self }
     }
 
     /// The same with shares of the CPU's time.
@@ -127,66 +127,66 @@ impl Trial {
         Self { cpu_busy: Some(cpu.busy()), cpu: Some(cpu), ..self }
     }
 
-    /// The same with the work of a driver for `taken` packets: interrupts, register reads and writes, and
-    /// allocations of packet buffers, each `None` if it was not counted.
+    /// The same with the work of a driver for `taken` frames: interrupts, register reads and writes, and
+    /// allocations of buffers, each `None` if it was not counted.
     #[must_use]
     pub fn with_driver(self, taken: u64, interrupts: Option<u64>, registers: Option<[u64; 2]>) -> Self {
         Self {
             taken: Some(taken),
             interrupts_per_s: interrupts.map(|times| times as f64 / self.seconds),
-            registers_per_packet: registers.and_then(|[reads, writes]| {
+            registers_per_frame: registers.and_then(|[reads, writes]| {
                 Some(Registers { read: per(reads, taken)?, write: per(writes, taken)? })
             }),
             ..self
         }
     }
 
-    /// The same with allocations of packet buffers while the driver took its packets.
+    /// The same with allocations of buffers while the driver took its frames.
     #[must_use]
     pub fn with_allocations(self, allocations: u64) -> Self {
         let each = self.taken.and_then(|taken| per(allocations, taken));
-        Self { allocations_per_packet: each, ..self }
+        Self { allocations_per_frame: each, ..self }
     }
 
-    /// Packets that were due in the measured time.
+    /// Frames that were due in the measured time.
     pub fn due(&self) -> u64 {
         self.sent + self.shortfall
     }
 
-    /// [`loss_ratio`](Self::loss_ratio) as exactly as packets were counted, also of a trial that was rounded.
+    /// [`loss_ratio`](Self::loss_ratio) as exactly as frames were counted, also of a trial that was rounded.
     pub fn exact_loss_ratio(&self) -> f64 {
         ratio(self.sent.saturating_sub(self.came_through()), self.sent)
     }
 
     /// Whether queues did not grow in the measured time, as far as is known.
     pub fn is_steady(&self) -> bool {
-        self.queue_growth.is_none_or(|packets| packets == 0)
+        self.queue_growth.is_none_or(|frames| frames == 0)
     }
 
-    /// The loss ratio that the load has in the long run: packets by which queues grew are lost when these are
+    /// The loss ratio that the load has in the long run: frames by which queues grew are lost when these are
     /// full. That of the trial itself if it was steady.
     pub fn sustained_loss_ratio(&self) -> f64 {
         let carried = self.came_through().saturating_sub(self.queue_growth.unwrap_or(0));
         ratio(self.sent.saturating_sub(carried), self.sent)
     }
 
-    /// The rate at which packets are delivered in the long run, in packets per second:
+    /// The rate at which frames are delivered in the long run, in frames per second:
     /// [`delivered_pps`](Self::delivered_pps) without those by which queues grew.
     pub fn sustained_pps(&self) -> f64 {
         match self.queue_growth {
             None | Some(0) => self.delivered_pps,
-            Some(packets) => (self.delivered_pps - packets as f64 / self.seconds).max(0.0),
+            Some(frames) => (self.delivered_pps - frames as f64 / self.seconds).max(0.0),
         }
     }
 
-    /// Packets that came through the device under test: delivered ones, and the receive overflow of the
+    /// Frames that came through the device under test: delivered ones, and the receive overflow of the
     /// tester as far as it is known.
     pub fn came_through(&self) -> u64 {
         self.delivered + self.overflow.unwrap_or(0)
     }
 
-    /// The tester's own losses over packets that were due: 0 to 1. They are the generator shortfall and the
-    /// tester's receive overflow; if the overflow is not known, the lost packets take its place.
+    /// The tester's own losses over frames that were due: 0 to 1. They are the generator shortfall and the
+    /// tester's receive overflow; if the overflow is not known, the lost frames take its place.
     pub fn tester_ratio(&self) -> f64 {
         ratio(self.shortfall + self.most_overflow(), self.due())
     }
@@ -210,9 +210,9 @@ impl Trial {
         ratio(shortfall + self.most_overflow(), self.due()) <= self.max_shortfall.unwrap_or(TESTER_RATIO)
     }
 
-    /// Packets of the shortfall that are the generator's own: nothing disturbed it when they were due.
+    /// Frames of the shortfall that are the generator's own: nothing disturbed it when they were due.
     fn own_shortfall(&self) -> u64 {
-        self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.packets.min(self.shortfall))
+        self.shortfall - self.disturbance.as_ref().map_or(0, |it| it.frames.min(self.shortfall))
     }
 
     /// The limit of a trial that is no measurement of the device under test; `None` also for a trial that was
@@ -250,7 +250,7 @@ impl Trial {
 
     /// Register reads and writes of the driver in the measured time, if they were observed.
     pub fn register_accesses(&self) -> Option<[u64; 2]> {
-        let (each, taken) = (self.registers_per_packet?, self.taken? as f64);
+        let (each, taken) = (self.registers_per_frame?, self.taken? as f64);
         Some([each.read, each.write].map(|accesses| (accesses * taken).round() as u64))
     }
 
@@ -261,7 +261,7 @@ impl Trial {
     }
 
     /// The trial with every value rounded as it is published: rates to 0.1 per second, ratios to 6 decimals,
-    /// accesses for each packet to 4. A quantity that is not a finite number becomes `None`.
+    /// accesses for each frame to 4. A quantity that is not a finite number becomes `None`.
     #[must_use]
     pub fn rounded(self) -> Self {
         let optional = |value: Option<f64>, scale| value.and_then(|value| finite(value, scale));
@@ -275,17 +275,17 @@ impl Trial {
             cpu: self.cpu.and_then(Cpu::rounded),
             bus_busy: optional(self.bus_busy, MILLIONTHS),
             interrupts_per_s: optional(self.interrupts_per_s, TENTHS),
-            registers_per_packet: self.registers_per_packet.and_then(Registers::rounded),
-            allocations_per_packet: optional(self.allocations_per_packet, TEN_THOUSANDTHS),
+            registers_per_frame: self.registers_per_frame.and_then(Registers::rounded),
+            allocations_per_frame: optional(self.allocations_per_frame, TEN_THOUSANDTHS),
             recovery_s: optional(self.recovery_s, MILLIONTHS),
             ..self
         }
     }
 }
 
-/// With at most this loss ratio a system keeps up with its load: a last packet may be late.
+/// With at most this loss ratio a system keeps up with its load: a last frame may be late.
 pub const KEEPS_UP_LOSS: f64 = 0.001;
-/// The largest permitted share of the tester's own losses in the due packets of a measurement of the device
+/// The largest permitted share of the tester's own losses in the due frames of a measurement of the device
 /// under test, if no other was asked for.
 pub const TESTER_RATIO: f64 = 0.001;
 
@@ -317,9 +317,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// Times for each packet; `None` without packets.
-fn per(times: u64, packets: u64) -> Option<f64> {
-    (packets > 0).then(|| times as f64 / packets as f64)
+/// Times for each frame; `None` without frames.
+fn per(times: u64, frames: u64) -> Option<f64> {
+    (frames > 0).then(|| times as f64 / frames as f64)
 }
 
 /// A loss ratio to 6 decimals; to 12 if it would be rounded to 0.
@@ -348,10 +348,10 @@ mod tests {
         assert_eq!((trial.sent_pps, trial.delivered_pps, trial.loss_ratio), (800.0, 600.0, 0.25));
         assert_eq!((trial.due(), trial.interrupts(), trial.cpu_left()), (500, None, None));
         let json = serde_json::to_value(trial.clone().rounded()).unwrap();
-        for field in ["cpu", "cpu_busy", "bus_busy", "interrupts_per_s", "registers_per_packet", "taken"] {
+        for field in ["cpu", "cpu_busy", "bus_busy", "interrupts_per_s", "registers_per_frame", "taken"] {
             assert!(json[field].is_null() && json.as_object().unwrap().contains_key(field), "{field}");
         }
-        assert!(json["allocations_per_packet"].is_null() && json["latency_ns"]["p50"].is_null());
+        assert!(json["allocations_per_frame"].is_null() && json["latency_ns"]["p50"].is_null());
         assert_eq!(serde_json::from_value::<Trial>(json).unwrap(), trial);
     }
 
@@ -374,22 +374,22 @@ mod tests {
     /// 100 of 10,000 were not sent: as far as something else had the CPU, that is no limit of the generator.
     #[test]
     fn a_disturbance_is_no_limit_of_the_generator() {
-        let of = |packets: Option<u64>| {
+        let of = |frames: Option<u64>| {
             let trial = Trial::new(1e4, 1.0, [9900, 100, 9000], Ledger::default()).unwrap();
             let disturbance =
-                packets.map(|packets| Disturbance { packets, pauses: 1, ..Disturbance::default() });
+                frames.map(|frames| Disturbance { frames, pauses: 1, ..Disturbance::default() });
             trial.with_disturbance(disturbance, None)
         };
-        for (packets, limit, is_disturbed, running_share) in [
+        for (frames, limit, is_disturbed, running_share) in [
             (None, Some(Limit::Generator), false, 1.0),
             (Some(0), Some(Limit::Generator), false, 0.99),
             (Some(89), Some(Limit::Generator), false, 0.9989),
             (Some(90), None, true, 0.999),
             (Some(1000), None, true, 1.0),
         ] {
-            let trial = of(packets);
-            assert_eq!((trial.limit(), trial.is_disturbed()), (limit, is_disturbed), "{packets:?}");
-            assert_eq!((trial.sent_share(), trial.running_share()), (0.99, running_share), "{packets:?}");
+            let trial = of(frames);
+            assert_eq!((trial.limit(), trial.is_disturbed()), (limit, is_disturbed), "{frames:?}");
+            assert_eq!((trial.sent_share(), trial.running_share()), (0.99, running_share), "{frames:?}");
         }
         // With a lower precision the same trial is a measurement.
         let allowed = Trial { max_shortfall: Some(0.01), ..of(None) };
@@ -397,7 +397,7 @@ mod tests {
         assert!(!Trial { max_shortfall: Some(0.0), ..of(Some(100)) }.is_of_the_device());
     }
 
-    /// 50 of 1000 packets that arrived had waited in a queue that grew: in the long run these are lost.
+    /// 50 of 1000 frames that arrived had waited in a queue that grew: in the long run these are lost.
     #[test]
     fn what_queues_took_up_is_lost_in_the_long_run() {
         let trial = Trial::new(1000.0, 1.0, [1000, 0, 990], Ledger::default()).unwrap();
@@ -432,8 +432,8 @@ mod tests {
         assert_eq!(Trial::new(1000.0, f64::NAN, [1, 0, 0], Ledger::default()), None);
         let nothing_taken = Trial::new(10.0, 1.0, [10, 0, 0], Ledger::default()).unwrap();
         let nothing_taken = nothing_taken.with_driver(0, Some(3), Some([4, 5])).with_allocations(6);
-        assert_eq!(nothing_taken.registers_per_packet, None);
-        assert_eq!((nothing_taken.allocations_per_packet, nothing_taken.interrupts()), (None, Some(3)));
+        assert_eq!(nothing_taken.registers_per_frame, None);
+        assert_eq!((nothing_taken.allocations_per_frame, nothing_taken.interrupts()), (None, Some(3)));
     }
 
     #[test]
@@ -442,14 +442,14 @@ mod tests {
         let trial = Trial {
             bus_busy: Some(f64::NAN),
             interrupts_per_s: Some(f64::INFINITY),
-            registers_per_packet: Some(Registers { read: f64::NAN, write: 1.0 }),
-            allocations_per_packet: Some(f64::NAN),
+            registers_per_frame: Some(Registers { read: f64::NAN, write: 1.0 }),
+            allocations_per_frame: Some(f64::NAN),
             ..Trial::default().with_cpu(cpu)
         };
         let rounded = trial.rounded();
         assert_eq!((rounded.cpu, rounded.cpu_busy, rounded.bus_busy), (None, None, None));
-        assert_eq!((rounded.interrupts_per_s, rounded.registers_per_packet), (None, None));
-        assert_eq!(rounded.allocations_per_packet, None);
+        assert_eq!((rounded.interrupts_per_s, rounded.registers_per_frame), (None, None));
+        assert_eq!(rounded.allocations_per_frame, None);
         let rate = Trial { sent_pps: f64::NAN, ..Trial::default() }.rounded();
         assert!(rate.sent_pps.is_nan() && crate::to_json(&rate).is_err());
     }

@@ -1,6 +1,6 @@
 //! Numbers and lists in words, for the sentences of documents and for those who show them.
 
-/// A packet rate with its unit: "86.4 kpps", and below 1 kpps "20 pps".
+/// A frame rate with its unit: "86.4 kpps", and below 1 kpps "20 pps".
 pub fn rate(pps: f64) -> String {
     if pps >= 999.95 || pps == 0.0 {
         return format!("{:.1} kpps", pps / 1e3);
@@ -17,7 +17,7 @@ pub fn bits(bps: f64) -> String {
     }
 }
 
-/// A packet rate in kpps for a table: with one decimal, or more of them below 1 kpps.
+/// A frame rate in kpps for a table: with one decimal, or more of them below 1 kpps.
 pub fn in_kpps(pps: f64) -> String {
     match pps / 1e3 {
         k if k != 0.0 && k.abs() < 0.0995 => brief(k, 3),
@@ -32,7 +32,7 @@ fn brief(number: f64, decimals: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A packet rate in kpps, with three significant digits: "1488", "86.4", "9.40".
+/// A frame rate in kpps, with three significant digits: "1488", "86.4", "9.40".
 pub fn kpps(pps: f64) -> String {
     let kpps = pps / 1000.0;
     match kpps {

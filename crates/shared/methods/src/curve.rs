@@ -136,10 +136,10 @@ mod tests {
         assert!(end.is_ok());
         let shown: Vec<_> = points.iter().map(|p| (p.delivered_pps, p.loss_ratio)).collect();
         assert_eq!(shown, [(50.0, 0.0), (100.0, 0.0), (100.0, 0.5)]);
-        assert_eq!(points[2].registers_per_packet, Some(Registers { read: 1.0, write: 2.0 }));
+        assert_eq!(points[2].registers_per_frame, Some(Registers { read: 1.0, write: 2.0 }));
         assert_eq!(points[2].interrupts_per_s, Some(50.0));
         assert_eq!((points[2].cpu, points[2].cpu_busy, points[2].bus_busy), (None, None, None));
-        assert_eq!(points[2].allocations_per_packet, Some(3.0));
+        assert_eq!(points[2].allocations_per_frame, Some(3.0));
         assert_eq!(points[2].latency_ns, Latency::default());
         assert!(points[2].ledger.closes());
     }
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_delivered_has_nothing_per_packet() {
+    fn nothing_delivered_has_nothing_per_frame() {
         let (Series { points, .. }, _) = of(Limit(0.0, 0), &[50.0], &|| true, &Cell::default());
         assert_eq!((points[0].delivered_pps, points[0].loss_ratio), (0.0, 1.0));
-        assert_eq!((points[0].registers_per_packet, points[0].allocations_per_packet), (None, None));
+        assert_eq!((points[0].registers_per_frame, points[0].allocations_per_frame), (None, None));
     }
 
     #[test]

@@ -224,7 +224,7 @@
     ctx.restore();
   };
 
-  // Where the packets of one series end, stacked up to what was offered.
+  // Where the frames of one series end, stacked up to what was offered.
   const losses = (l) => {
     const sum = (o) => Object.values(o).reduce((a, b) => a + b, 0);
     const missing = l.sent - l.delivered - sum(l.dropped) - l.in_flight;
@@ -304,9 +304,9 @@
     lines("bus", (p) => times(p.bus_busy, 100), " %", { scale: { range: [0, 104] } });
     lines("interrupts", (p) => times(p.interrupts_per_s, 1e-3), " k/s", { scale: fromZero });
     lines("latency", (p) => (p.latency_ns[percentile] > 0 ? p.latency_ns[percentile] / 1e3 : null), " µs", log);
-    lines("reads", (p) => p.registers_per_packet?.read, "", zeroAndLog);
-    lines("writes", (p) => p.registers_per_packet?.write, "", zeroAndLog);
-    lines("allocations", (p) => p.allocations_per_packet, "", zeroAndLog);
+    lines("reads", (p) => p.registers_per_frame?.read, "", zeroAndLog);
+    lines("writes", (p) => p.registers_per_frame?.write, "", zeroAndLog);
+    lines("allocations", (p) => p.allocations_per_frame, "", zeroAndLog);
   };
 
   chips.forEach((chip, i) => chip.addEventListener("click", () => {

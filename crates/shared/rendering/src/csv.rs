@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// One line for each point of each series, under a header. Columns have the names that their values have in
 /// the JSON, as `latency_ns.p50` and `ledger.dropped.ring`. An empty field means that there is no such value:
-/// the testbed does not observe it, no packet was delivered, or no packet ended at that place.
+/// the testbed does not observe it, no frame was delivered, or no frame ended at that place.
 pub fn csv(curve: &Curve) -> String {
     rows(curve).csv()
 }
@@ -57,8 +57,8 @@ pub(crate) fn observed() -> Trial {
         bus_busy: Some(0.0),
         interrupts_per_s: Some(0.0),
         latency_ns,
-        registers_per_packet: Some(Registers { read: 0.0, write: 0.0 }),
-        allocations_per_packet: Some(0.0),
+        registers_per_frame: Some(Registers { read: 0.0, write: 0.0 }),
+        allocations_per_frame: Some(0.0),
         ..Trial::default().with_cpu(Cpu { idle_polls: Some(0.0), ..Cpu::default() })
     }
 }
@@ -73,7 +73,7 @@ mod tests {
         let without: Vec<_> = rows.columns.iter().filter(|column| column.kind.is_none()).collect();
         assert!(without.is_empty(), "{without:?}");
         let names: Vec<_> = rows.columns.iter().map(|column| column.name.as_str()).collect();
-        for name in ["cpu.idle_polls", "latency_ns.p999", "registers_per_packet.write", "ledger.sent"] {
+        for name in ["cpu.idle_polls", "latency_ns.p999", "registers_per_frame.write", "ledger.sent"] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
         assert!(!names.contains(&"overflow"), "where there is none: {names:?}");

@@ -377,7 +377,7 @@ impl Forms for Scale {
         Rows::of(&self.rows)
     }
     fn page(&self, _: usize) -> Option<String> {
-        Some(plain(&format!("Packets per second against CPUs on {}", self.environment.machine), self))
+        Some(plain(&format!("Frames per second against CPUs on {}", self.environment.machine), self))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()

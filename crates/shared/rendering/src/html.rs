@@ -77,7 +77,7 @@ fn in_script(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned()).replace('<', "\\u003c")
 }
 
-/// The places that lost packets with their explanations, as JSON for the script.
+/// The places that lost frames with their explanations, as JSON for the script.
 fn words(curve: &Curve) -> String {
     let words: BTreeMap<&str, String> = places::all(&curve.series)
         .into_iter()
@@ -164,7 +164,7 @@ fn plots(curve: &Curve) -> Markup {
             h2 { "One preset in detail" }
             (choice("preset", "Preset", presets))
             div.halves {
-                (layers("ledger", "Where packets end", "All offered packets, by the place where they ended.",
+                (layers("ledger", "Where frames end", "All offered frames, by the place where they ended.",
                     choice("unit", "Unit", units.map(owned))))
                 @if cpu {
                     (layers("kinds", "CPU time", "In % of the time; the rest is idle.", markup! {}))
@@ -182,16 +182,16 @@ fn plots(curve: &Curve) -> Markup {
                 (choice("percentile", "Percentile", percentiles.map(owned)))
             }))
         }
-        @if observed(curve, |point| point.registers_per_packet) { div.pair {
-            (plot("reads", false, "Register reads per packet", "For each packet that the driver took; the CPU waits for each read.", markup! {}))
-            (plot("writes", false, "Register writes per packet", "Writes are posted: they cost bus time, not CPU time.", markup! {}))
+        @if observed(curve, |point| point.registers_per_frame) { div.pair {
+            (plot("reads", false, "Register reads per frame", "For each frame that the driver took; the CPU waits for each read.", markup! {}))
+            (plot("writes", false, "Register writes per frame", "Writes are posted: they cost bus time, not CPU time.", markup! {}))
         } }
         div.pair {
             @if observed(curve, |point| point.bus_busy) {
                 (plot("bus", false, "Bus, % busy", "Data, descriptors and register accesses.", markup! {}))
             }
-            @if observed(curve, |point| point.allocations_per_packet) {
-                (plot("allocations", false, "Allocations per packet", "Packet buffers, per packet that the driver took; 0 where they are recycled.", markup! {}))
+            @if observed(curve, |point| point.allocations_per_frame) {
+                (plot("allocations", false, "Allocations per frame", "Buffers, per frame that the driver took; 0 where they are recycled.", markup! {}))
             }
         }
     }
@@ -209,7 +209,7 @@ fn points(curve: &Curve) -> Markup {
         section {
             h2 { "Every point" }
             @if open == 0 {
-                p.hint { "Every packet of all " (trials) " trials is accounted for." }
+                p.hint { "Every frame of all " (trials) " trials is accounted for." }
             } @else {
                 p.notice { "In " (open) " of " (trials) " trials the ledger does not close." }
             }
@@ -238,11 +238,11 @@ fn grid(series: &Series) -> Markup {
             thead {
                 tr {
                     th.group colspan="3" scope="colgroup" { "load, kpps" }
-                    th.group colspan=(losses.len() + 4) scope="colgroup" { "packets" }
+                    th.group colspan=(losses.len() + 4) scope="colgroup" { "frames" }
                     th.group colspan="3" scope="colgroup" { "CPU" }
                     th.group scope="colgroup" { "bus" }
                     th.group colspan="4" scope="colgroup" { "latency, µs" }
-                    th.group colspan="3" scope="colgroup" { "per packet taken" }
+                    th.group colspan="3" scope="colgroup" { "per frame taken" }
                 }
                 tr {
                     @for name in ["offered", "sent", "delivered", "sent", "delivered"] { th scope="col" { (name) } }
@@ -265,7 +265,7 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let percent = |share: Option<f64>| or_dash(share.map(|share| format!("{:.1}", share * 100.0)));
     let micros = |ns: Option<u64>| or_dash(ns.map(|ns| format!("{:.1}", ns as f64 / 1e3)));
-    let registers = point.registers_per_packet;
+    let registers = point.registers_per_frame;
     markup! {
         tr {
             th scope="row" { (kpps(point.offered_pps)) }
@@ -283,7 +283,7 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
             td { (or_dash(point.interrupts_per_s.map(|each| format!("{each:.0}")))) }
             td { (percent(point.bus_busy)) }
             @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }
-            @for times in [registers.map(|it| it.read), registers.map(|it| it.write), point.allocations_per_packet] {
+            @for times in [registers.map(|it| it.read), registers.map(|it| it.write), point.allocations_per_frame] {
                 td { (or_dash(times.map(|times| times.to_string()))) }
             }
         }
@@ -308,7 +308,7 @@ fn setup(e: &Environment) -> Markup {
                 false => frames(e),
             },
         ),
-        ("Line rate", format!("{:.1} packets per second", e.line_rate_pps)),
+        ("Line rate", format!("{:.1} frames per second", e.line_rate_pps)),
         ("Each point", format!("{} ms{warmup}", e.duration_ms)),
         ("Seed", e.seed.map(|seed| seed.to_string()).unwrap_or_default()),
         ("Profiles", e.profiles_hash.clone()),

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_disturbance_and_queues_that_grew_are_told() {
         let pause = Pause { at_ns: 610_000_000, lasted_ns: 4_300_000, cpu: Some(0), ..Pause::default() };
-        let disturbance = Disturbance { packets: 80, pauses: 1, longest: Some(pause) };
+        let disturbance = Disturbance { frames: 80, pauses: 1, longest: Some(pause) };
         let point = |shortfall, queue_growth| Trial {
             offered_pps: 2e4,
             sent: 20_000,

@@ -46,9 +46,9 @@ pub fn transmit(document: &Transmit) -> String {
             "bus busy",
         ]),
     );
-    line("", words(["kpps", "%", "%", "%", "rupts/s", "packet", "reads", "packet", "%"]));
+    line("", words(["kpps", "%", "%", "%", "rupts/s", "frame", "reads", "frame", "%"]));
     for row in &document.rows {
-        let registers = row.registers_per_packet;
+        let registers = row.registers_per_frame;
         line(
             &row.name,
             [
@@ -59,7 +59,7 @@ pub fn transmit(document: &Transmit) -> String {
                 format!("{:.0}", row.interrupts_per_s),
                 shown(registers.map(|each| each.read + each.write), 3),
                 shown(registers.map(|each| each.read), 3),
-                shown(row.data_bursts_per_packet, 3),
+                shown(row.data_bursts_per_frame, 3),
                 format!("{:.1}", row.bus_busy * 100.0),
             ],
         );
@@ -107,7 +107,7 @@ pub fn profile(document: &Profile) -> String {
     text
 }
 
-/// Packets per second against CPUs, and what limits them.
+/// Frames per second against CPUs, and what limits them.
 pub fn scale(document: &Scale) -> String {
     let on = &document.environment;
     let mut text = format!(
@@ -142,7 +142,7 @@ pub fn scale(document: &Scale) -> String {
             least * 100.0,
             most * 100.0,
             row.cpus_waiting * 100.0,
-            shown(row.header_misses_per_packet, 3),
+            shown(row.header_misses_per_frame, 3),
             row.stopped_by
         );
     }

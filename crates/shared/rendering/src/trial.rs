@@ -303,7 +303,7 @@ mod tests {
         assert!(page(&trial).contains("20 pps; lost"), "{text}");
         let pause = kpps_documents::Pause { lasted_ns: 4_300_000, cpu: Some(0), ..Default::default() };
         trial.result.disturbance =
-            Some(kpps_documents::Disturbance { packets: 1, pauses: 1, longest: Some(pause) });
+            Some(kpps_documents::Disturbance { frames: 1, pauses: 1, longest: Some(pause) });
         let shown = "before; in the trial that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
         assert!(screen(&trial).contains(shown), "{}", screen(&trial));
     }

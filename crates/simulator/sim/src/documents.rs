@@ -33,10 +33,10 @@ pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u6
         cpu_busy: rounded(sent.cpu.busy()),
         cpu_used: rounded(sent.cpu.used()),
         bus_busy: rounded(sent.bus_busy),
-        data_bursts_per_packet: sent.data_bursts_per_packet.and_then(known),
+        data_bursts_per_frame: sent.data_bursts_per_frame.and_then(known),
         interrupts_per_s: rounded(sent.interrupts_per_s),
-        registers_per_packet: sent
-            .registers_per_packet
+        registers_per_frame: sent
+            .registers_per_frame
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
     };
     report::Transmit {
@@ -106,9 +106,9 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report
                 cpus: busy.cpus.iter().copied().map(rounded).collect(),
             },
             cpus_waiting: rounded(busy.shared),
-            header_misses_per_packet: row.header_misses.and_then(known),
-            cache_misses_per_packet: row.per_frame.and_then(|each| known(each.cache_misses)),
-            bus_transactions_per_packet: row.per_frame.and_then(|each| known(each.bus_transactions)),
+            header_misses_per_frame: row.header_misses.and_then(known),
+            cache_misses_per_frame: row.per_frame.and_then(|each| known(each.cache_misses)),
+            bus_transactions_per_frame: row.per_frame.and_then(|each| known(each.bus_transactions)),
             ledger: row.ledger.clone(),
         }
     };

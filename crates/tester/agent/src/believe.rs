@@ -304,8 +304,8 @@ fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> 
 }
 
 fn disturbance_of(said: proto::Disturbance) -> Disturbance {
-    let proto::Disturbance { packets, pauses, longest } = said;
-    Disturbance { packets, pauses, longest: longest.map(pause) }
+    let proto::Disturbance { packets: frames, pauses, longest } = said;
+    Disturbance { frames, pauses, longest: longest.map(pause) }
 }
 
 fn pause(said: proto::Pause) -> Pause {

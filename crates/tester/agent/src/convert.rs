@@ -301,7 +301,7 @@ fn findings(found: &Findings) -> proto::Findings {
     }
 }
 
-fn disturbance(Disturbance { packets, pauses, longest }: Disturbance) -> proto::Disturbance {
+fn disturbance(Disturbance { frames, pauses, longest }: Disturbance) -> proto::Disturbance {
     let pause = |Pause { at_ns, lasted_ns, cpu, by }: Pause| {
         let hypervisor = by == PausedBy::Hypervisor;
         let group = match by {
@@ -310,7 +310,7 @@ fn disturbance(Disturbance { packets, pauses, longest }: Disturbance) -> proto::
         };
         proto::Pause { at_ns, lasted_ns, cpu, hypervisor, group }
     };
-    proto::Disturbance { packets, pauses, longest: longest.map(pause) }
+    proto::Disturbance { packets: frames, pauses, longest: longest.map(pause) }
 }
 
 fn rate_change(&RateChange { at_s, offered_pps }: &RateChange) -> proto::RateChange {
@@ -544,7 +544,7 @@ mod tests {
             Point { due: 9, given: 8, refused: 1, received: 6, missed: 2, latency: latency_of };
         let by = PausedBy::Quota { group: "/ci".into() };
         let pause = Pause { at_ns: 5, lasted_ns: 6_000_000, cpu: Some(1), by };
-        let disturbance = Disturbance { packets: 1, pauses: 1, longest: Some(pause) };
+        let disturbance = Disturbance { frames: 1, pauses: 1, longest: Some(pause) };
         let sent = Done {
             sent: Sent {
                 intended: 12,

@@ -445,7 +445,7 @@ fn row(model: Model, iommu: bool, task: Task, rounds: &BTreeMap<u32, Measured>) 
         sent_pps: rounded(|sample| sample.sent_pps).filter(|_| work.is_loaded()),
         interrupts_per_s: rounded(|sample| sample.interrupts_per_s),
         cpu_busy: middle(|sample| sample.busy),
-        registers_per_packet: rounds
+        registers_per_frame: rounds
             .values()
             .find_map(|measured| measured.registers)
             .map(|(read, write)| Registers { read, write }),

@@ -351,8 +351,8 @@ impl GuestTestbed {
         let trial = Trial::new(offered_pps, seconds, counts, ledger)
             .ok_or_else(|| Error::Input(TrialError::nothing_due(load).to_string()))?
             .with_driver(taken, Some(to.snapshot.interrupts - from.snapshot.interrupts), None);
-        let registers_per_packet = registers.map(|(read, write)| Registers { read, write });
-        let trial = Trial { registers_per_packet, ..trial };
+        let registers_per_frame = registers.map(|(read, write)| Registers { read, write });
+        let trial = Trial { registers_per_frame, ..trial };
         Ok(match cpu {
             Some(cpu) => trial.with_cpu(cpu),
             None => trial,

@@ -277,8 +277,8 @@ fn what_a_testbed_cannot_observe_is_not_invented() {
             "cpu_busy",
             "bus_busy",
             "interrupts_per_s",
-            "registers_per_packet",
-            "allocations_per_packet",
+            "registers_per_frame",
+            "allocations_per_frame",
             "taken",
         ] {
             assert_eq!(point.get(field), Some(&serde_json::Value::Null), "{field}: {point}");

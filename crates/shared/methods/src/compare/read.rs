@@ -261,7 +261,7 @@ impl Results {
                 let quantity = ("instructions", "a frame", Better::Lower);
                 self.add_value(of, quantity, Some(FEW_INSTRUCTIONS), *instructions);
             }
-            let registers = row.registers_per_packet;
+            let registers = row.registers_per_frame;
             let interrupts = row.interrupts_per_s.zip(row.median_pps.filter(|pps| *pps > 0.0));
             let counts = [
                 ("register reads", registers.map(|each| each.read)),

@@ -322,7 +322,7 @@ mod tests {
         let of = |shortfall, disturbed: Option<u64>, lost, queue_growth| {
             let sent = 20_000 - shortfall;
             let trial = Trial { seconds: 1.0, sent, shortfall, delivered: sent - lost, ..Trial::default() };
-            let disturbance = disturbed.map(|packets| Disturbance { packets, ..Disturbance::default() });
+            let disturbance = disturbed.map(|frames| Disturbance { frames, ..Disturbance::default() });
             trial.with_disturbance(disturbance, None).with_queue_growth(Some(queue_growth))
         };
         for (trial, ndr, pdr) in [
@@ -388,7 +388,7 @@ mod tests {
         let long = |shortfall, disturbed| {
             let sent = 11_000 - shortfall;
             let trial = Trial { seconds: 11.0, sent, shortfall, delivered: sent, ..Trial::default() };
-            trial.with_disturbance(Some(Disturbance { packets: disturbed, ..Disturbance::default() }), None)
+            trial.with_disturbance(Some(Disturbance { frames: disturbed, ..Disturbance::default() }), None)
         };
         let disturbed = [long(110, 110), long(220, 220), long(330, 330)];
         assert_eq!(goal.confirmed_by(&disturbed[..2]), Confirmation::Open);

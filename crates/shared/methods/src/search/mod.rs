@@ -626,7 +626,7 @@ mod tests {
                 let sent = due - not_sent;
                 let carried = sent.min((pps * seconds) as u64 + bucket);
                 let trial = Trial::new(load, seconds, [sent, not_sent, carried], kpps_documents::Ledger::default());
-                let disturbance = kpps_documents::Disturbance { packets: not_sent, pauses: 1, longest: None };
+                let disturbance = kpps_documents::Disturbance { frames: not_sent, pauses: 1, longest: None };
                 search.add(load, trial.unwrap().with_disturbance(Some(disturbance), None));
                 proptest::prop_assert!(search.trials().len() < 300, "it ends");
             }
@@ -724,7 +724,7 @@ mod tests {
                 let carried = sent.min((pps * (1.0 - paused)) as u64);
                 let disturbed = ((due - sent) as f64 * if load > 300e3 { 0.1 } else { 1.0 }) as u64;
                 let trial = Trial::new(load, 1.0, [sent, due - sent, carried], kpps_documents::Ledger::default());
-                let disturbance = kpps_documents::Disturbance { packets: disturbed, pauses: 1, longest: None };
+                let disturbance = kpps_documents::Disturbance { frames: disturbed, pauses: 1, longest: None };
                 search.add(load, trial.unwrap().with_disturbance(Some(disturbance), None));
                 most = most.max(paused);
                 proptest::prop_assert!(search.trials().len() < 300, "it ends");

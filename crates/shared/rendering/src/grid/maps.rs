@@ -134,7 +134,7 @@ pub(super) mod tests {
         assert_eq!(back, grid);
     }
 
-    /// The grid, where queues grew in these cells, by 100 of 200 packets a second.
+    /// The grid, where queues grew in these cells, by 100 of 200 frames a second.
     pub(in super::super) fn growing(cells: &[usize]) -> Grid {
         let mut grid = grid();
         for &cell in cells {

@@ -103,7 +103,7 @@ fn rows(lab: &Lab) -> Markup {
         "offered, kpps",
         "interrupts/s",
         "CPU, %",
-        "registers per packet",
+        "registers per frame",
         "lost",
     ];
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
@@ -118,7 +118,7 @@ fn rows(lab: &Lab) -> Markup {
                 td { (or_dash(row.sent_pps.map(kpps))) }
                 td { (or_dash(row.interrupts_per_s.map(|each| format!("{each:.0}")))) }
                 td { (or_dash(row.cpu_busy.map(|busy| format!("{:.0}", busy * 100.0)))) }
-                td { (or_dash(row.registers_per_packet.map(|each| format!("{:.3}", each.read + each.write)))) }
+                td { (or_dash(row.registers_per_frame.map(|each| format!("{:.3}", each.read + each.write)))) }
                 td { (losses(row)) }
             } } }
         }

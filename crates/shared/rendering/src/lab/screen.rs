@@ -134,7 +134,7 @@ fn line(row: &Row) -> String {
         or_dash(row.sent_pps.map(kpps)),
         or_dash(row.interrupts_per_s.map(|each| format!("{each:.0}"))),
         or_dash(row.cpu_busy.map(|busy| format!("{:.0}", busy * 100.0))),
-        or_dash(row.registers_per_packet.map(|each| format!("{:.3}", each.read + each.write))),
+        or_dash(row.registers_per_frame.map(|each| format!("{:.3}", each.read + each.write))),
         losses(row),
     )
 }
@@ -187,7 +187,7 @@ mod tests {
             sent_pps: Some(1e6),
             interrupts_per_s: Some(5.0),
             cpu_busy: Some(0.5),
-            registers_per_packet: Some(Registers { read: 0.25, write: 0.5 }),
+            registers_per_frame: Some(Registers { read: 0.25, write: 0.5 }),
             sent: 1000,
             shortfall: 0,
             drops: [("ring".to_owned(), 800)].into(),
@@ -201,7 +201,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&lab.to_json().unwrap()).unwrap();
         assert_eq!((&json["schema"], &json["kind"]), (&"kpps/3".into(), &"lab".into()));
         assert_eq!(json["rows"][0]["median_pps"], 200.0);
-        assert_eq!(json["rows"][0]["registers_per_packet"]["read"], 0.25);
+        assert_eq!(json["rows"][0]["registers_per_frame"]["read"], 0.25);
         assert_eq!(json["ratios"][0]["ratio"], 3.0);
         let table = table(&lab);
         assert!(

@@ -41,7 +41,7 @@ pub fn plot(curve: &Curve, look: Look) -> String {
     text
 }
 
-/// From packet rates to cells.
+/// From frame rates to cells.
 struct Scale {
     area: Rect,
     /// Offered load at the right edge.

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Each series as a table: its mark, its name, its description, and a line for each offered load. Loss is
-/// given in per cent of the packets that were due, by place.
+/// given in per cent of the frames that were due, by place.
 pub fn table(curve: &Curve, look: Look) -> String {
     let mut text = String::new();
     for (index, series) in curve.series.iter().enumerate() {
@@ -49,7 +49,7 @@ fn footnote(curve: &Curve) -> String {
     text
 }
 
-/// The table of one series, with a column for each place that lost packets; on a terminal too
+/// The table of one series, with a column for each place that lost frames; on a terminal too
 /// narrow for that, with the one place that lost most, and without the median latency.
 fn one(series: &Series, look: Look) -> String {
     let places: BTreeSet<&str> =

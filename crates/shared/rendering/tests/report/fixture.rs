@@ -64,7 +64,7 @@ fn the_fixture_is_valid_and_its_ledgers_close() {
         *document.pointer_mut(pointer).unwrap() = good;
     }
     // Values that were not observed are null.
-    for field in ["bus_busy", "cpu", "cpu_busy", "interrupts_per_s", "registers_per_packet"] {
+    for field in ["bus_busy", "cpu", "cpu_busy", "interrupts_per_s", "registers_per_frame"] {
         *document.pointer_mut(&format!("/series/0/points/0/{field}")).unwrap() = serde_json::json!(null);
         assert!(validator.is_valid(&document), "{field}");
     }
@@ -214,7 +214,7 @@ fn csv_has_empty_fields_for_what_nobody_observed() {
     for name in ["cpu_busy", "cpu.hardirq", "cpu.idle_polls", "bus_busy", "interrupts_per_s"] {
         assert_eq!(value(name), "", "{name}");
     }
-    for name in ["registers_per_packet.read", "registers_per_packet.write", "allocations_per_packet"] {
+    for name in ["registers_per_frame.read", "registers_per_frame.write", "allocations_per_frame"] {
         assert_eq!(value(name), "", "{name}");
     }
     assert_eq!((value("sent_pps"), value("loss_ratio"), value("latency_ns.p50")), ("100", "0", ""));

@@ -81,8 +81,8 @@ impl Of {
 /// - of the whole trial `ledger_sent`, `ledger_delivered`, `ledger_dropped`, `ledger_in_flight`,
 ///   `unexplained`;
 /// - `cpu_busy` of the first CPU and `cpu_busy_last` of the last; `bus_busy`;
-/// - for each frame taken `interrupts_per_packet`, `reads_per_packet`, `writes_per_packet`,
-///   `transactions_per_packet`, `allocations_per_packet`, `line_transfers_per_packet`;
+/// - for each frame taken `interrupts_per_frame`, `reads_per_frame`, `writes_per_frame`,
+///   `transactions_per_frame`, `allocations_per_frame`, `line_transfers_per_frame`;
 /// - `mask_writes` in the measured time.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
@@ -115,12 +115,12 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("cpu_busy", Some(first.busy())),
             ("cpu_busy_last", Some(last.busy())),
             ("bus_busy", Some(bus_busy)),
-            ("interrupts_per_packet", each(|frame| frame.interrupts)),
-            ("reads_per_packet", each(|frame| frame.register_reads)),
-            ("writes_per_packet", each(|frame| frame.register_writes)),
-            ("transactions_per_packet", each(|frame| frame.bus_transactions)),
-            ("allocations_per_packet", each(|frame| frame.allocations)),
-            ("line_transfers_per_packet", each(|frame| frame.line_transfers)),
+            ("interrupts_per_frame", each(|frame| frame.interrupts)),
+            ("reads_per_frame", each(|frame| frame.register_reads)),
+            ("writes_per_frame", each(|frame| frame.register_writes)),
+            ("transactions_per_frame", each(|frame| frame.bus_transactions)),
+            ("allocations_per_frame", each(|frame| frame.allocations)),
+            ("line_transfers_per_frame", each(|frame| frame.line_transfers)),
             ("mask_writes", Some(bridged.mask_writes as f64)),
         ])
     };

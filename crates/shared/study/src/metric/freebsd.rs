@@ -195,7 +195,7 @@ struct OfSender {
 /// run, and waits until it is woken in a second.
 ///
 /// The machine's `seed`, and each number that was drawn, by its constant's name (`hz`). The first run's
-/// `most_pps`. The second run's `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_packet`,
+/// `most_pps`. The second run's `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_frame`,
 /// `queue`, `unreclaimed`, and `of_rule`: `queue` over an eighth of FreeBSD's rule, or 64 if that is more.
 pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSender = configuration(of)?;
@@ -226,7 +226,7 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
         ("of_most", per(sent.pps, most.pps)),
         ("wasted", Some(sent.wasted)),
         ("idle", Some(sent.idle)),
-        ("interrupts_per_packet", per(sent.interrupts_per_s, sent.pps)),
+        ("interrupts_per_frame", per(sent.interrupts_per_s, sent.pps)),
     ];
     let mut values: Values = row.into_iter().map(|(name, number)| (name, number.into())).collect();
     values.extend(found.map(|(name, number)| (name.to_owned(), number.into())));

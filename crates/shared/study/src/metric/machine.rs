@@ -50,7 +50,7 @@ struct Taken {
     p99_ns: Option<u64>,
     cpu: Cpu,
     /// `None` without frames, as `tail_writes`.
-    interrupts_per_packet: Option<f64>,
+    interrupts_per_frame: Option<f64>,
     process: f64,
     accounted: Accounted,
     tail_writes: Option<f64>,
@@ -141,7 +141,7 @@ impl Trials<'_> {
             pps: consumed as f64 / trial.seconds,
             p99_ns: trial.latency_ns.p99,
             cpu,
-            interrupts_per_packet: (consumed > 0).then(|| interrupts as f64 / consumed as f64),
+            interrupts_per_frame: (consumed > 0).then(|| interrupts as f64 / consumed as f64),
             process,
             accounted,
             tail_writes: tail_writes_per_frame,
@@ -181,8 +181,8 @@ fn most(numbers: impl Iterator<Item = f64>) -> f64 {
 /// CPU that it gets; `process_of_reserve`, that share over the driver's reserve.
 ///
 /// Without overload (at most 0.8 of the capacity): `latency_us`, the highest 99th percentile;
-/// `latency_of_bound`, that over 20 us and the time of 32 frames. `interrupts_per_packet`, the most at 50,000
-/// frames/s and more; `interrupts_per_packet_idle`, the most at any load; `interrupt_load`, the most of the
+/// `latency_of_bound`, that over 20 us and the time of 32 frames. `interrupts_per_frame`, the most at 50,000
+/// frames/s and more; `interrupts_per_frame_idle`, the most at any load; `interrupt_load`, the most of the
 /// CPU that they take.
 ///
 /// The driver's report of its CPU time: `misstated`, the largest difference from the machine's account, at
@@ -227,8 +227,8 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let [burst_spread, tail_writes_spread] = trials.bursts(&own, last_pps)?;
 
     let perhaps = [
-        ("interrupts_per_packet", most_of(polled(), |taken| taken.interrupts_per_packet)),
-        ("interrupts_per_packet_idle", most_of(taken.iter(), |taken| taken.interrupts_per_packet)),
+        ("interrupts_per_frame", most_of(polled(), |taken| taken.interrupts_per_frame)),
+        ("interrupts_per_frame_idle", most_of(taken.iter(), |taken| taken.interrupts_per_frame)),
         ("burst_spread", burst_spread),
         ("tail_writes_spread", tail_writes_spread),
         ("latency_us", latency_us),

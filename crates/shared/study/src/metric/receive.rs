@@ -70,9 +70,9 @@ fn column(trials: &[Profiled], of: impl Fn(&Profiled) -> Option<f64>) -> Value {
 }
 
 /// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`,
-/// `idle_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_packet` (of those delivered),
-/// `reads_per_packet`, `writes_per_packet`, `allocations_per_packet`, `cache_misses_per_packet` (lines
-/// fetched from memory), `bursts_per_packet` (of the bus; these five of packets taken), `dropped` and
+/// `idle_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_frame` (of those delivered),
+/// `reads_per_frame`, `writes_per_frame`, `allocations_per_frame`, `cache_misses_per_frame` (lines
+/// fetched from memory), `bursts_per_frame` (of the bus; these five of packets taken), `dropped` and
 /// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
 /// `peak_pps` and `peak_at_pps`. Values for each packet are absent where there was none.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
@@ -90,10 +90,10 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
         ("idle_polls", |trial| trial.cpu?.idle_polls),
         ("bus_busy", |trial| trial.bus_busy),
         ("interrupts_per_s", |trial| trial.interrupts_per_s),
-        ("interrupts_per_packet", |trial| per(trial.interrupts()? as f64, trial.delivered)),
-        ("reads_per_packet", |trial| Some(trial.registers_per_packet?.read)),
-        ("writes_per_packet", |trial| Some(trial.registers_per_packet?.write)),
-        ("allocations_per_packet", |trial| trial.allocations_per_packet),
+        ("interrupts_per_frame", |trial| per(trial.interrupts()? as f64, trial.delivered)),
+        ("reads_per_frame", |trial| Some(trial.registers_per_frame?.read)),
+        ("writes_per_frame", |trial| Some(trial.registers_per_frame?.write)),
+        ("allocations_per_frame", |trial| trial.allocations_per_frame),
         ("dropped", |trial| per(trial.ledger.dropped.values().sum::<u64>() as f64, trial.ledger.sent)),
         ("latency_p50_ns", |trial| Some(trial.latency_ns.p50? as f64)),
         ("latency_p99_ns", |trial| Some(trial.latency_ns.p99? as f64)),
@@ -102,7 +102,7 @@ pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, Stri
         columns.map(|(name, of)| (name.to_owned(), column(&profiled, |at| of(&at.trial)))).into();
     type OfFrame = fn(&PerFrame) -> f64;
     let counts: [(&str, OfFrame); 2] =
-        [("cache_misses_per_packet", |of| of.cache_misses), ("bursts_per_packet", |of| of.bus_transactions)];
+        [("cache_misses_per_frame", |of| of.cache_misses), ("bursts_per_frame", |of| of.bus_transactions)];
     for (name, of) in counts {
         values.insert(name.to_owned(), column(&profiled, |at| at.per_frame.as_ref().map(of)));
     }

@@ -66,7 +66,7 @@ fn host_delay_ns() -> u64 {
 ///   `dropped_socket`,
 ///   `dropped_queue` (frames for which the transmit queue was full), `out_again`; `received_pps`,
 ///   `interrupts_per_s`;
-/// - `round_trip_us`, `tail_writes_per_packet`, `tail_writes_per_s`;
+/// - `round_trip_us`, `tail_writes_per_frame`, `tail_writes_per_s`;
 /// - `dry_longest_us` and `dry`: the longest time, and the share of the time, without a free descriptor;
 /// - `cpu_busy`, `hardirq`, `softirq`, `thread` of the CPU that serves the card; `cpu_busy_last` of the last
 ///   CPU.
@@ -101,7 +101,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
             ("round_trip_us", t.round_trip_ns * 1e-3),
             ("acks", per_second(t.acks)),
             ("reads", per_second(t.reads)),
-            ("tail_writes_per_packet", t.tail_writes as f64 / t.received.max(1) as f64),
+            ("tail_writes_per_frame", t.tail_writes as f64 / t.received.max(1) as f64),
             ("tail_writes_per_s", per_second(t.tail_writes)),
             ("dry_longest_us", t.dry_longest_ns * 1e-3),
             ("dry", t.dry),

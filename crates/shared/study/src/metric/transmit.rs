@@ -28,8 +28,8 @@ fn one() -> usize {
     1
 }
 
-/// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_packet`,
-/// `writes_per_packet`, `data_bursts_per_packet`, `cpu_busy`, `cpu_used` (without idle polls).
+/// `pps`, `card_idle`, `wire_idle` (shares of the time), `interrupts_per_s`, `reads_per_frame`,
+/// `writes_per_frame`, `data_bursts_per_frame`, `cpu_busy`, `cpu_used` (without idle polls).
 pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let setup = of.setting.setup(context)?;
@@ -42,15 +42,15 @@ pub(super) fn transmit(of: toml::Table, context: &Context) -> Result<Values, Str
     let sent =
         transmit_with(&setup, of.setting.size(), &features, (of.warmup_ms, of.duration_ms), context.go_on)
             .map_err(|error| error.to_string())?;
-    let registers = sent.registers_per_packet;
+    let registers = sent.registers_per_frame;
     let values: [(&str, Option<f64>); 9] = [
         ("pps", sent.pps.into()),
         ("card_idle", sent.card_idle.into()),
         ("wire_idle", sent.wire_idle.into()),
         ("interrupts_per_s", sent.interrupts_per_s.into()),
-        ("reads_per_packet", registers.map(|(reads, _)| reads)),
-        ("writes_per_packet", registers.map(|(_, writes)| writes)),
-        ("data_bursts_per_packet", sent.data_bursts_per_packet),
+        ("reads_per_frame", registers.map(|(reads, _)| reads)),
+        ("writes_per_frame", registers.map(|(_, writes)| writes)),
+        ("data_bursts_per_frame", sent.data_bursts_per_frame),
         ("cpu_busy", sent.cpu.busy().into()),
         ("cpu_used", sent.cpu.used().into()),
     ];

@@ -61,10 +61,10 @@ pub fn values(trace: &Trace, size: Size) -> Vec<(&'static str, Option<f64>)> {
     let bursts = |ps: u64, of: u64| (background.bursts > 0).then(|| ps as f64 / 1e3 / of as f64);
     let perhaps = [
         ("bus_overhead", (log_ps > 0.0).then(|| 1.0 - data_ps / log_ps)),
-        ("cuts_per_packet", per_frame(after.rx_fetches_cut - before.rx_fetches_cut)),
-        ("allocations_per_packet", per_frame(trace.counters.allocations)),
-        ("misses_per_packet", per_frame(trace.counters.cache_misses)),
-        ("uncached_per_packet", per_frame(trace.counters.uncached)),
+        ("cuts_per_frame", per_frame(after.rx_fetches_cut - before.rx_fetches_cut)),
+        ("allocations_per_frame", per_frame(trace.counters.allocations)),
+        ("misses_per_frame", per_frame(trace.counters.cache_misses)),
+        ("uncached_per_frame", per_frame(trace.counters.uncached)),
         ("allocate_share", of(Function::Allocate)),
         ("free_share", of(Function::Free)),
         ("allocate_rank", rank(Function::Allocate)),

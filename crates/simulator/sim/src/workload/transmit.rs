@@ -31,11 +31,11 @@ pub struct Transmit {
     /// Interrupts per second.
     pub interrupts_per_s: f64,
     /// Device registers read and written by the CPU, for each frame; `None` if none was sent.
-    pub registers_per_packet: Option<(f64, f64)>,
+    pub registers_per_frame: Option<(f64, f64)>,
     /// Share of the time in which the bus was occupied.
     pub bus_busy: f64,
     /// Bursts in which the card read data, for each frame; `None` if none was sent.
-    pub data_bursts_per_packet: Option<f64>,
+    pub data_bursts_per_frame: Option<f64>,
     /// How the CPU's time went.
     pub cpu: Cpu,
 }
@@ -197,11 +197,9 @@ pub fn transmit_with(
         card_idle: without_work,
         wire_idle: without_work + with_work,
         interrupts_per_s: interval.per_second(|s| s.counters.interrupts),
-        registers_per_packet: interval
-            .per_frame(sent)
-            .map(|each| (each.register_reads, each.register_writes)),
+        registers_per_frame: interval.per_frame(sent).map(|each| (each.register_reads, each.register_writes)),
         bus_busy: interval.share(|s| s.bus_busy_ps),
-        data_bursts_per_packet: interval.per(sent, card(|card| card.tx_data_bursts)),
+        data_bursts_per_frame: interval.per(sent, card(|card| card.tx_data_bursts)),
         cpu: interval.cpu(),
     })
 }

@@ -97,7 +97,7 @@ fn segments_that_the_card_cuts_up_cost_the_cpu_one_frames_work() {
         cpu_ns(&four),
         cpu_ns(&ten)
     );
-    let registers = |sent: &Transmit| sent.registers_per_packet.unwrap().1;
+    let registers = |sent: &Transmit| sent.registers_per_frame.unwrap().1;
     assert!(registers(&ten) < 0.3 * registers(&one), "{} {}", registers(&ten), registers(&one));
 }
 
@@ -105,7 +105,7 @@ fn segments_that_the_card_cuts_up_cost_the_cpu_one_frames_work() {
 fn fragments_cost_bursts_and_coalescing_them_cpu_time() {
     let of = |pieces| sent(256, Features { pieces, ..PLAIN });
     let (one, many, copied) = (of(Pieces::One), of(Pieces::Many(4)), of(Pieces::Coalesced));
-    let bursts = [&one, &many, &copied].map(|sent| sent.data_bursts_per_packet.unwrap());
+    let bursts = [&one, &many, &copied].map(|sent| sent.data_bursts_per_frame.unwrap());
     assert_near(bursts[0], 1.0, 0.01);
     assert_near(bursts[1], 4.0, 0.01);
     assert_near(bursts[2], 1.0, 0.01);

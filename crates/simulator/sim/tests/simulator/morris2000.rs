@@ -55,7 +55,7 @@ fn our_preset_needs_no_tuning() {
             if offered <= 500e3 {
                 assert!(trial.latency_ns.p999.unwrap() < 20_000, "{chip} at {offered}: latency");
             }
-            assert_eq!(trial.allocations_per_packet, Some(0.0), "{chip} at {offered}: buffers are recycled");
+            assert_eq!(trial.allocations_per_frame, Some(0.0), "{chip} at {offered}: buffers are recycled");
             // Registers are read in interrupts and on the way to sleep, never for a frame.
             let (interrupts, taken) = (trial.interrupts().unwrap(), trial.taken.unwrap());
             let [reads, _] = trial.register_accesses().unwrap();
@@ -68,7 +68,7 @@ fn our_preset_needs_no_tuning() {
 #[test]
 fn polling_reads_no_register_and_never_interrupts() {
     let trial = receive(&setup("82543gc", "click-polling"), LINE_PPS);
-    let registers = trial.registers_per_packet.unwrap();
+    let registers = trial.registers_per_frame.unwrap();
     assert_eq!(registers.read, 0.0);
     // Write-backs come in pairs on a host with 32-byte cache lines, so a burst has two frames and one tail
     // write.
@@ -81,7 +81,7 @@ fn equal_seeds_give_equal_trials_and_other_seeds_shift_the_frames() {
     let run = |seed| {
         let load = Load::of(123_456.0, Size::MIN).lasting_ms(1, 5).with_seed(seed);
         let trial = Receiving::new(setup("82543gc", "kpps")).trial(&load).unwrap();
-        (trial.ledger, trial.latency_ns.p50, trial.registers_per_packet)
+        (trial.ledger, trial.latency_ns.p50, trial.registers_per_frame)
     };
     assert_eq!(run(1), run(1));
     assert!((2..12).any(|seed| run(seed) != run(1)));

@@ -70,7 +70,7 @@ fn transmit_on_each_chip() {
         for driver in DRIVERS {
             let setup = Setup::named("morris2000", Some(chip), driver).unwrap();
             let t = transmit(&setup, Size::MIN, 5, 20).unwrap();
-            let (reads, writes) = t.registers_per_packet.unwrap();
+            let (reads, writes) = t.registers_per_frame.unwrap();
             writeln!(
                 table,
                 "{chip:8} {driver:18} {:>11.0} {:>10.4} {:>8.0} {reads:>7.4} {writes:>7.4}",

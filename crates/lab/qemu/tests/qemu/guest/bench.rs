@@ -64,7 +64,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
     });
     assert_eq!(lab.rows.len(), possible.count());
     assert!(lab.rows.iter().all(|row| row.median_pps > Some(0.0)));
-    assert!(lab.rows.iter().all(|row| row.registers_per_packet.is_some()));
+    assert!(lab.rows.iter().all(|row| row.registers_per_frame.is_some()));
     assert_eq!(lab.ratios.len(), 8, "{:?}", lab.ratios);
 }
 
@@ -196,8 +196,8 @@ fn a_guest_is_a_testbed_whose_ledger_closes() {
     assert_eq!(light.ledger.delivered, light.ledger.sent, "{:?}", light.ledger);
     let pps = light.sent as f64 / light.seconds;
     assert!((1900.0..2100.0).contains(&pps), "{} in {} s", light.sent, light.seconds);
-    assert!(light.interrupts() > Some(0) && light.registers_per_packet.unwrap().write > 0.0);
-    assert_eq!((light.bus_busy, light.allocations_per_packet, light.latency_ns.p50), (None, None, None));
+    assert!(light.interrupts() > Some(0) && light.registers_per_frame.unwrap().write > 0.0);
+    assert_eq!((light.bus_busy, light.allocations_per_frame, light.latency_ns.p50), (None, None, None));
     assert_eq!(light.cpu.unwrap().idle_polls, None);
     // More than an emulated processor can take.
     let flood = testbed.trial(&load(1_000_000.0)).unwrap();

@@ -83,7 +83,7 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
     // Values that two ports cannot observe are null.
     for point in points {
         for unobserved in
-            ["interrupts_per_s", "bus_busy", "registers_per_packet", "allocations_per_packet", "taken"]
+            ["interrupts_per_s", "bus_busy", "registers_per_frame", "allocations_per_frame", "taken"]
         {
             assert_eq!(point[unobserved], Value::Null, "{unobserved}: {point}");
         }

@@ -181,7 +181,7 @@ impl Pauses {
         if given_up == 0 || lasted < EVERY {
             return;
         }
-        self.found.packets += given_up;
+        self.found.frames += given_up;
         self.found.pauses += 1;
         let pause = Pause {
             at_ns: now.saturating_sub(lasted).as_nanos() as u64,
@@ -238,7 +238,7 @@ mod tests {
         // A wait that the sender made up for.
         pauses.note(900 * MS, 2 * MS, PausedBy::Programs);
         let found = pauses.end(1000 * MS, 54 + 100 * 10);
-        assert_eq!((found.packets, found.pauses), (54, 1));
+        assert_eq!((found.frames, found.pauses), (54, 1));
         assert_eq!(found.words(), "other programs had CPU 0 for 4.3 ms at 0.61 s");
     }
 
