@@ -29,10 +29,10 @@ const DOMAIN_BYTES: usize = 24 << 20;
 const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a device with [`departure::DEAF_AFTER_RCTL`] receives nothing: one second of QEMU, and a margin
-/// between its clock and the guest's.
-const DEAF: Duration = Duration::from_millis(1020);
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a device with [`departure::RECEIVE_PAUSE_AFTER_RCTL`] receives nothing: one second of QEMU, and a
+/// margin between its clock and the guest's.
+const RECEIVE_PAUSE: Duration = Duration::from_millis(1020);
 /// How late a busy host may be, in ns.
 const SLACK_NS: u64 = 40_000_000;
 
@@ -135,7 +135,7 @@ impl RealFixture {
             if self.peer.link().up {
                 return Ok(());
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > PEER_TIMEOUT {
                 return Err("the peer has no link: is the interface up?".into());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -270,10 +270,10 @@ impl Fixture for RealFixture {
         Ok(self.card.domain().memory().pool(count, bytes, Some(1 << 16))?)
     }
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        if self.departs(&departure::DEAF_AFTER_RCTL)
+        if self.departs(&departure::RECEIVE_PAUSE_AFTER_RCTL)
             && let Some(written) = self.place.written.take()
         {
-            std::thread::sleep(DEAF.saturating_sub(written.elapsed()));
+            std::thread::sleep(RECEIVE_PAUSE.saturating_sub(written.elapsed()));
         }
         self.inject_at_once(frame)
     }
@@ -284,7 +284,7 @@ impl Fixture for RealFixture {
         let mut frame = Frame { buffer, bytes: frame.len() as u16 };
         let since = Instant::now();
         while let Err(back) = self.peer.send(frame) {
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > PEER_TIMEOUT {
                 return Err("the peer takes no frames".into());
             }
             frame = back;

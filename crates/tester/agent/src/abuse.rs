@@ -30,7 +30,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 /// How long tests wait for an event that must come.
-const PATIENCE: Duration = Duration::from_secs(90);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(90);
 /// A trial that goes on for longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -86,7 +86,7 @@ impl Session {
     /// The answer; `None` if no more answers follow.
     async fn asks(&mut self, asks: Asks) -> Option<Says> {
         self.says(asks).await;
-        let answer = tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("no answer");
+        let answer = tokio::time::timeout(EVENT_TIMEOUT, self.answers.message()).await.expect("no answer");
         answer.ok()??.answer
     }
 
@@ -172,8 +172,8 @@ const UPDATE: proto::TrialUpdate =
 
 /// Waits until the socket has received nothing for a second. It must have received something.
 fn falls_silent(socket: &UdpSocket) {
-    let end = Instant::now() + PATIENCE;
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let end = Instant::now() + EVENT_TIMEOUT;
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     socket.recv(&mut [0; 2000]).expect("nothing is sent");
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     while socket.recv(&mut [0; 2000]).is_ok() {
@@ -316,7 +316,7 @@ mod alone {
             // As many sessions as there may be, from as many connections.
             while all.len() < MAX_PER_ADDRESS {
                 let session = Session::over(agent.channel().await, &security);
-                let Ok(Ok(mut session)) = tokio::time::timeout(PATIENCE, session).await else { break };
+                let Ok(Ok(mut session)) = tokio::time::timeout(EVENT_TIMEOUT, session).await else { break };
                 let (socket, port) = target();
                 assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
                 sockets.push(socket);
@@ -339,7 +339,7 @@ mod alone {
             // The remaining bytes hold numbers that are not numbers of frames.
             let swollen = swollen(LONGEST - 1000);
             for session in &mut all {
-                let _ = tokio::time::timeout(PATIENCE, session.works(swollen.clone())).await;
+                let _ = tokio::time::timeout(EVENT_TIMEOUT, session.works(swollen.clone())).await;
             }
             println!(
                 "{} sessions, {begun} trials: {} MB, {} threads",
@@ -406,7 +406,7 @@ mod alone {
             let taken = agent.takes_in(window);
             println!("a slow trial: {taken:?} in {window:?}");
             let begun = Instant::now();
-            while agent.threads() > 6 && begun.elapsed() < PATIENCE {
+            while agent.threads() > 6 && begun.elapsed() < EVENT_TIMEOUT {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             tokio::time::sleep(LEASE).await;
@@ -439,7 +439,7 @@ mod alone {
         assert!(agent.memory() < IDLE && agent.threads() < 10, "{} {}", agent.memory(), agent.threads());
         let begun = Instant::now();
         runtime.block_on(async {
-            while begun.elapsed() < PATIENCE {
+            while begun.elapsed() < EVENT_TIMEOUT {
                 let endpoint = Endpoint::from_shared(format!("http://{}", agent.address)).unwrap();
                 if let Ok(channel) = endpoint.connect().await
                     && Session::over(channel, &good()).await.is_ok()
@@ -479,7 +479,7 @@ mod alone {
         stream.write_all(&frame(1, 4, 1, &fields)).unwrap();
         stream.write_all(&frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])).unwrap();
         // The end of the stream: headers with END_STREAM, or a reset. Earlier frames are ignored.
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         let ends = || {
             let mut head = [0; 9];
             stream.read_exact(&mut head).ok()?;
@@ -540,7 +540,7 @@ fn questions_do_not_pile_up() {
         // The tester has to wait then, or has been left.
         let floods =
             async { while let Ok(true) = tokio::time::timeout(Duration::from_secs(2), ask()).await {} };
-        tokio::time::timeout(PATIENCE, floods)
+        tokio::time::timeout(EVENT_TIMEOUT, floods)
             .await
             .expect("the agent accepts an unlimited number of requests");
     });
@@ -556,7 +556,7 @@ fn floods(agent: &Agent, from: [u8; 4], frame: &[u8]) -> std::io::Result<usize> 
         socket.connect(agent.address()).await?.into_std()
     })?;
     socket.set_nonblocking(false)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(EVENT_TIMEOUT))?;
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
     let frames = frame.repeat(100);
     let mut bytes = 0;
@@ -642,7 +642,7 @@ fn silent_ones_are_closed(agent: &Agent) {
         .collect();
     for stream in &mut silent {
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         let mut rest = Vec::new();
         let closed = stream.read_to_end(&mut rest);
         let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
@@ -686,7 +686,7 @@ fn guesses_are_few() {
         assert!(first.iter().all(|said| said.contains("wrong token")), "{first:?}");
         assert!(last.contains("too many failed log-ins"), "{last}");
         // The right one has to wait, too, and then is let in.
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         let mut refused = 0;
         while Session::over(channel(&agent).await, &good()).await.is_err() {
             refused += 1;

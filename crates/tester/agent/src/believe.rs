@@ -373,7 +373,7 @@ fn is_line(line: &proto::Timeline, task: &Task, limits: &Limits) -> bool {
         let sum = line.points.iter().try_fold(0_u64, |sum, point| sum.checked_add(count(point)));
         sum.is_some_and(|sum| sum <= most)
     };
-    line.points.len() <= timeline::MOST
+    line.points.len() <= timeline::MOST_INTERVALS
         && line.interval_ns.is_multiple_of(every_ns)
         && (line.interval_ns / every_ns).is_power_of_two()
         && all(|it| it.due, limits.sent)

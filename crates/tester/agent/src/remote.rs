@@ -328,7 +328,7 @@ impl RemotePort {
     fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
         let begin = Instant::now();
         let mut pings = Vec::with_capacity(PINGS);
-        while pings.len() < PINGS && (pings.is_empty() || begin.elapsed() < pings::AT_MOST) {
+        while pings.len() < PINGS && (pings.is_empty() || begin.elapsed() < pings::READING_TIMEOUT) {
             let sent_ns = Clock::here().now_ns();
             match self.ask(Asks::ReadClock(proto::ReadClock {}))? {
                 Says::Clock(proto::Clock { came_ns, left_ns }) => {

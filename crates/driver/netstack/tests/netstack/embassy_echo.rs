@@ -22,7 +22,7 @@ use std::task::Wake;
 
 /// Virtual time of the peer, and the fixture's, in one step.
 const STEP_US: i64 = 30;
-const PATIENCE: usize = 400_000;
+const MOST_STEPS: usize = 400_000;
 
 /// Remembers that it was woken.
 struct Flag(AtomicBool);
@@ -91,13 +91,13 @@ impl<B: Fixture> World<'_, B> {
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_STEPS {
             if done(self) {
                 return;
             }
             self.step();
         }
-        panic!("{what}: not within {PATIENCE} steps");
+        panic!("{what}: not within {MOST_STEPS} steps");
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 /// Frames that are kept of each anomaly: a flood of one kind leaves room for the others.
-const MOST: u32 = 1000;
+const MOST_PER_ANOMALY: u32 = 1000;
 /// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
 /// The reasons of frames with headers of the stream and a damaged tag, or nothing like its tag, until they
@@ -110,7 +110,7 @@ impl Keeper {
     pub fn new() -> Self {
         Self {
             bytes: Vec::with_capacity(ROOM),
-            suspects: Vec::with_capacity(MOST as usize),
+            suspects: Vec::with_capacity(MOST_PER_ANOMALY as usize),
             kept: [0; 6],
             not_kept: 0,
             counts: HashMap::new(),
@@ -127,7 +127,7 @@ impl Keeper {
         change: Option<Change>,
     ) {
         let each = anomalies.each();
-        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
+        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST_PER_ANOMALY);
         let undecided =
             Anomalies { corrupted: true, ..Anomalies::default() } == anomalies && change.is_some();
         if !room && undecided {

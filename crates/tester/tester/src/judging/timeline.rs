@@ -5,7 +5,7 @@
 //! belong to the interval in which they were read, some moments after they counted; `series` allows for
 //! that.
 //!
-//! Memory is limited however long a trial is: where there would be more than [`MOST`] intervals, each two
+//! Memory is limited however long a trial is: where there would be more than [`MOST_INTERVALS`], each two
 //! neighbours become one, and intervals are twice as long from then on.
 
 use kpps_documents::Latency;
@@ -13,8 +13,8 @@ use kpps_documents::detail::Interval;
 use kpps_ports::port::run::{bucket, longest};
 use std::time::Duration;
 
-/// Intervals at most.
-pub const MOST: usize = 3600;
+/// The most intervals of a timeline.
+pub const MOST_INTERVALS: usize = 3600;
 /// The longest latency that is distinguished from longer ones, in ns.
 const LONGEST_NS: u64 = 100_000_000_000;
 
@@ -137,7 +137,7 @@ impl Timeline {
     /// Of intervals that were kept elsewhere, with their length in ns.
     pub fn of(interval_ns: u64, points: Vec<Point>) -> Self {
         let mut line = Self { interval_ns: interval_ns.max(1), points };
-        while line.points.len() > MOST {
+        while line.points.len() > MOST_INTERVALS {
             line.fold();
         }
         line
@@ -155,7 +155,7 @@ impl Timeline {
 
     /// The interval at a time, in ns since the epoch.
     pub fn at(&mut self, ns: u64) -> &mut Point {
-        while ns / self.interval_ns >= MOST as u64 {
+        while ns / self.interval_ns >= MOST_INTERVALS as u64 {
             self.fold();
         }
         let index = (ns / self.interval_ns) as usize;
@@ -416,7 +416,7 @@ mod tests {
             }
         }
         let receiver = receiver.finish();
-        assert!(sender.points().len() <= MOST && receiver.points().len() <= MOST);
+        assert!(sender.points().len() <= MOST_INTERVALS && receiver.points().len() <= MOST_INTERVALS);
         let elapsed = Duration::from_secs(all);
         let whole = Whole { begun: Duration::ZERO, elapsed, intended: 3 * all, overflow: None };
         let (interval_s, series) = series(&sender, &receiver, &whole);

@@ -20,7 +20,7 @@ pub use peer::{OURS, PEERS, PORT};
 const BUSY_US: i64 = 30;
 const IDLE_US: i64 = 1_000;
 /// Steps after which a test gives up: 200 s of virtual time when idle.
-const PATIENCE: usize = 200_000;
+const MOST_STEPS: usize = 200_000;
 
 /// The frames that the cable loses: about one in `n`, the same in each run.
 pub struct Loss {
@@ -157,13 +157,13 @@ impl<B: Fixture> World<B> {
 
     /// Steps until `done` returns true.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_STEPS {
             if done(self) {
                 return;
             }
             self.step();
         }
-        panic!("{what}: not within {PATIENCE} steps");
+        panic!("{what}: not within {MOST_STEPS} steps");
     }
 
     /// The peer pings us with `bytes` bytes of payload and compares every byte of the answer.
