@@ -1,6 +1,6 @@
 //! Many worlds on all cores, and their document.
 
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Site};
 use crate::plan::{Plan, Use};
 use crate::port::Reached;
 use crate::smaller::smallest;
@@ -99,12 +99,12 @@ pub fn traced(seed: u64) -> Faults {
 fn empty() -> Faults {
     let rows = Fault::ALL.iter().map(|fault| FaultCount {
         fault: fault.name().to_owned(),
-        place: match fault.place() {
-            Place::Device => "device",
-            Place::Bus => "bus",
-            Place::Host => "host",
-            Place::Wire => "wire",
-            Place::Operator => "operator",
+        place: match fault.site() {
+            Site::Device => "device",
+            Site::Bus => "bus",
+            Site::Host => "host",
+            Site::Wire => "wire",
+            Site::Operator => "operator",
         }
         .to_owned(),
         ..FaultCount::default()

@@ -34,7 +34,7 @@ mod world;
 
 pub use campaign::{campaign, traced};
 pub use check::Breach;
-pub use fault::{Fault, Harm, Place};
+pub use fault::{Fault, Harm, Site};
 pub use host::Layout;
 pub use plan::{Plan, Sending, Use};
 pub use port::Reached;

@@ -5,7 +5,7 @@ use kpps_documents::detail::{ArrivalBy, CpuTimes, RateChange};
 use kpps_documents::{Disturbance, Pause, PausedBy};
 use kpps_frames::encap::Tags;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::Latency;
@@ -47,9 +47,9 @@ pub(crate) fn frame(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 /// Where test frames have their tags.
-pub(crate) fn place(balanced_at: Option<u32>, trial: u32) -> Result<Place, String> {
+pub(crate) fn tag_format(balanced_at: Option<u32>, trial: u32) -> Result<TagFormat, String> {
     let balanced_at = balanced_at.map(|at| number("place", at)).transpose()?;
-    Ok(balanced_at.map_or_else(Place::default, Place::balanced).of_trial(trial))
+    Ok(balanced_at.map_or_else(TagFormat::default, TagFormat::balanced).of_trial(trial))
 }
 
 fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {

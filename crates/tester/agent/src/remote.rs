@@ -12,7 +12,7 @@ use crate::{Error, Security, believe, convert, pings};
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
@@ -394,9 +394,9 @@ impl TestPort for RemotePort {
         Ok(sent)
     }
 
-    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
-        let balanced_at = place.balanced_at().map(Into::into);
-        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at, trial: place.trial() })?;
+    fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        let balanced_at = format.balanced_at().map(Into::into);
+        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at, trial: format.trial() })?;
         relayed.received.iter().for_each(|frame| sink(frame));
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::proto::answer::Answer as Says;
 use crate::proto::question::Question as Asks;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Shape, prefer};
 use kpps_ports::port::{AnyPort, Options, ready};
@@ -57,9 +57,9 @@ struct OpenPort {
     around: Vec<String>,
     known: Known,
     parts: Parts,
-    /// While its tester learns: the time of its last request for frames, the place of their tags, and the
+    /// While its tester learns: the time of its last request for frames, the format of their tags, and the
     /// frames received since.
-    learns: Option<(Instant, Place)>,
+    learns: Option<(Instant, TagFormat)>,
     heard: Vec<Vec<u8>>,
 }
 
@@ -146,7 +146,7 @@ impl OpenPort {
     fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
         if relay.send.is_empty() {
-            self.learns = Some((Instant::now(), convert::place(relay.balanced_at, relay.trial)?));
+            self.learns = Some((Instant::now(), convert::tag_format(relay.balanced_at, relay.trial)?));
             self.hear()?;
             if relay.trial == 0 {
                 // The other port may send in the trial before its tester asks this port to begin.
@@ -162,14 +162,14 @@ impl OpenPort {
 
     /// Receives what its tester may learn from.
     fn hear(&mut self) -> Result<(), String> {
-        let Some((_, place)) = self.learns else { return Ok(()) };
+        let Some((_, format)) = self.learns else { return Ok(()) };
         let heard = &mut self.heard;
         let mut sink = |frame: &[u8]| {
             if heard.len() < RELAYED {
                 heard.push(frame.to_vec());
             }
         };
-        self.port.receive(place, &mut sink).map_err(|e| e.to_string())
+        self.port.receive(format, &mut sink).map_err(|e| e.to_string())
     }
 
     /// The tester's next question; `None` if it has gone. Between trials it may be silent for as long as it

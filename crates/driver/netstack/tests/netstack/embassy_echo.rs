@@ -1,7 +1,7 @@
 //! embassy-net on modelled cards and on a card of QEMU, with smoltcp at the other end of the cable. The stack
 //! is polled only when it was woken.
 
-use crate::common::allocations::{ALLOCATIONS, COUNTS, Place, Window};
+use crate::common::allocations::{ALLOCATIONS, AllocatingPlatform, COUNTS, Window};
 use crate::common::peer::{EchoClient, PORT, Peer, Ping};
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -131,7 +131,8 @@ fn with_card<B: Fixture + 'static>(mut fixture: B, config: Config, test: impl Fn
     let counts: &'static Counts = Box::leak(Box::new(Counts::new()));
     let signal: &'static Signal = Box::leak(Box::new(Signal::new()));
     let pool = fixture.buffers(buffers_needed(&config), 2048).unwrap();
-    let device = probe(Place::new(fixture.platform(), counts), fixture.chip(), config, pool).unwrap();
+    let device =
+        probe(AllocatingPlatform::new(fixture.platform(), counts), fixture.chip(), config, pool).unwrap();
     let (nic, interrupt) = Nic::new(device, Offload::ALL, signal);
     let net_config = NetConfig::ipv4_static(StaticConfigV4 {
         address: Ipv4Cidr::new(Ipv4Address::new(10, 0, 0, 1), 24),

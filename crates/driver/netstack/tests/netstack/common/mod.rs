@@ -12,7 +12,7 @@ use smoltcp::time::Instant;
 
 pub mod allocations;
 pub mod peer;
-pub use allocations::{ALLOCATIONS, COUNTS, Place};
+pub use allocations::{ALLOCATIONS, AllocatingPlatform, COUNTS};
 use peer::{EchoClient, Peer, Ping, Stack};
 pub use peer::{OURS, PEERS, PORT};
 
@@ -41,7 +41,7 @@ impl Loss {
 
 /// Both stacks and the cable between them.
 pub struct World<B: Fixture> {
-    pub nic: Nic<Place<B::Platform>, B::Source>,
+    pub nic: Nic<AllocatingPlatform<B::Platform>, B::Source>,
     pub fixture: B,
     pub ours: Stack,
     pub peer: Peer,
@@ -75,8 +75,8 @@ impl<B: Fixture> World<B> {
     pub fn new(mut fixture: B, setup: Setup) -> Self {
         let counts = Box::leak(Box::new(Counts::new()));
         let pool = fixture.buffers(setup.buffers, setup.buffer_bytes).unwrap();
-        let place = Place::new(fixture.platform(), counts);
-        let device = probe(place, fixture.chip(), setup.config, pool).unwrap();
+        let platform = AllocatingPlatform::new(fixture.platform(), counts);
+        let device = probe(platform, fixture.chip(), setup.config, pool).unwrap();
         let mut nic = Nic::new(device, setup.offload);
         for _ in 0..100_000 {
             nic.endpoint.control_mut().update_link().unwrap();

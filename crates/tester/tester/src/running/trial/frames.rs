@@ -68,8 +68,8 @@ impl Tester {
     }
 
     /// Where the frames that arrive at each port have their tags.
-    pub(super) fn places(&self) -> Result<learn::Places, Error> {
-        let mut places = learn::Places::default();
+    pub(super) fn formats(&self) -> Result<learn::TagFormats, Error> {
+        let mut formats = learn::TagFormats::default();
         for (from, at) in BOTH {
             let flows = self.flows_from(from, Mac::default())?;
             let least = flows.first().map_or(Size::MIN, |flow| self.look(from, from).least(flow));
@@ -77,8 +77,8 @@ impl Tester {
             // A device that takes layers away may leave less than the smallest frame.
             let size = if self.flows.packet.is_some() { least } else { least.max(Size::with_fcs(256)) };
             let frames = self.frames(some, from, at, &Mix::fixed(size))?;
-            places[at] = (frames.tag(), frames.inner());
+            formats[at] = (frames.tag(), frames.inner());
         }
-        Ok(places)
+        Ok(formats)
     }
 }
