@@ -21,9 +21,9 @@
 //! headers, so a routed or translated frame keeps its tag.
 //!
 //! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
-//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`TagFormat::read_any`]). Random
-//! or damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the frame.
-//! Zeros are no tag.
+//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`TagFormat::read_any`]).
+//! Random or damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the
+//! frame. Zeros are no tag.
 //!
 //! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.

@@ -41,9 +41,9 @@ pub struct Templates {
     inner: u16,
 }
 
-/// How test frames look beside their flow and size.
+/// The options of test frames beside their flow and size.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look<'r> {
+pub struct TemplateOptions<'r> {
     /// The encapsulation.
     pub encap: Encap,
     /// The stations inside of a tunnel.
@@ -94,7 +94,7 @@ pub struct Template<'t> {
 /// The most bytes of all frames together.
 const MOST_BYTES: usize = 1 << 30;
 
-impl Look<'_> {
+impl TemplateOptions<'_> {
     /// Whether frames are those of [`udp_test`], with a VLAN tag or without.
     pub fn is_plain(&self) -> bool {
         self.encap.is_plain() && self.packet.is_none() && !self.balanced
@@ -225,7 +225,7 @@ impl Templates {
     /// # Errors
     /// As [`udp_test`].
     pub fn of_flows(flows: impl ExactSizeIterator<Item = Flow<IpAddr>>, mix: &Mix) -> Result<Self, Error> {
-        Look::default().templates(flows, mix, 0)
+        TemplateOptions::default().templates(flows, mix, 0)
     }
 
     /// One repeated frame.

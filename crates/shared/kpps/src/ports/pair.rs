@@ -157,8 +157,8 @@ impl Ports {
     }
 
     /// How frames differ from the default ones, in words.
-    pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic.unusual(&self.pair.vlan)).filter(|text| !text.is_empty())
+    pub fn traffic_differences(&self) -> Option<String> {
+        Some(self.traffic.differences(&self.pair.vlan)).filter(|text| !text.is_empty())
     }
 
     /// The first option about headers that was typed. Addresses and VLANs do not count: stations have both.

@@ -173,7 +173,7 @@ fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) ->
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let traffic = ports.unusual().filter(|_| replay.is_none());
+    let traffic = ports.traffic_differences().filter(|_| replay.is_none());
     let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
     publish(plan, &trial, files, session)
 }

@@ -809,8 +809,8 @@ mod tests {
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, Ports};
-    use kpps_frames::{Look, RawPacket, ipv4, tag, tcp, udp};
     use kpps_frames::{Mac, Mix, Size, Tag};
+    use kpps_frames::{RawPacket, TemplateOptions, ipv4, tag, tcp, udp};
     use std::net::IpAddr;
 
     fn template() -> Vec<u8> {
@@ -887,19 +887,20 @@ mod tests {
             (None, "vxlan:5/10.0.0.1/10.0.0.2", "230:2,200:1"),
             (Some(&packet), "mpls:16+mpls:17", ""),
         ] {
-            let look = Look { packet, encap: encap.parse().unwrap(), ..Look::default() };
+            let options =
+                TemplateOptions { packet, encap: encap.parse().unwrap(), ..TemplateOptions::default() };
             let mix = packet.map_or_else(
                 || mix.parse().unwrap(),
-                |packet| Mix::fixed(Size::with_fcs((packet.bytes.len() + 4 + look.encap.bytes()) as u16)),
+                |packet| Mix::fixed(Size::with_fcs((packet.bytes.len() + 4 + options.encap.bytes()) as u16)),
             );
-            let templates = Arc::new(look.templates(flows.iter().copied(), &mix, 0).unwrap());
+            let templates = Arc::new(options.templates(flows.iter().copied(), &mix, 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
             let frame = |sequence: u64| {
                 let template = templates.at(sequence).unwrap();
                 let mut frame = vec![0; template.bytes.into()];
                 template.write(&mut frame).unwrap();
                 templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
-                let inner = look.encap.outer_bytes();
+                let inner = options.encap.outer_bytes();
                 // As by a NAT with several addresses.
                 kpps_frames::headers::Fields {
                     hops: Some(63),
@@ -916,7 +917,7 @@ mod tests {
             }
             assert_eq!(all.arrived(), Arrived { received: 40, ..Arrived::default() }, "{encap}");
             // A bit of the payload before the tag or behind it, or of the headers.
-            let at = |place: usize| look.encap.outer_bytes() + place;
+            let at = |place: usize| options.encap.outer_bytes() + place;
             for (sequence, bit) in [(40, at(20)), (41, at(9)), (42, frame(42).len() - 30)] {
                 let mut frame = frame(sequence);
                 frame[bit] ^= 1;
@@ -1280,8 +1281,9 @@ mod tests {
                 Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
             let flows = (0..100).map(|n| flows.nth(n, MACS, None));
             let encap = encap.parse().unwrap();
-            let look = Look { hops: Some("2-64".parse().unwrap()), encap, ..Look::default() };
-            let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
+            let options =
+                TemplateOptions { hops: Some("2-64".parse().unwrap()), encap, ..TemplateOptions::default() };
+            let templates = Arc::new(options.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
             let rewritten = |sequence: u64| {
                 let mut frame = vec![0; 106];

@@ -40,7 +40,7 @@ impl Anomalies {
 
 /// A frame with anomalies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offender {
+pub struct AnomalousFrame {
     /// When it arrived, in ns since 1970.
     pub at_ns: u64,
     /// Its bytes, without FCS.
@@ -53,7 +53,7 @@ pub struct Offender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// In the order of their arrival.
-    pub frames: Vec<Offender>,
+    pub frames: Vec<AnomalousFrame>,
     /// The number of frames that were not kept: the first thousand of each anomaly are.
     pub not_kept: u64,
 }
@@ -167,7 +167,7 @@ impl Keeper {
             let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
             let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
-            (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
+            (anomalies != Anomalies::default()).then(|| AnomalousFrame { at_ns, frame, why: number + &names })
         };
         let counts = |change| self.counts.get(change).copied().unwrap_or(0);
         let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));

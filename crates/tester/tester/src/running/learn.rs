@@ -5,7 +5,7 @@ use crate::running::test_port::TestPort;
 use kpps_frames::build::Flow;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
 use kpps_frames::tag::TagFormat;
-use kpps_frames::{Encap, Look, Mac, RawPacket, Tag, headers};
+use kpps_frames::{Encap, Mac, RawPacket, Tag, TemplateOptions, headers};
 use kpps_ports::port::Trouble;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ pub(crate) fn learn(
 pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    (flows, look, formats): (&[Flow<IpAddr>], &Look<'_>, &TagFormats),
+    (flows, options, formats): (&[Flow<IpAddr>], &TemplateOptions<'_>, &TagFormats),
     trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
@@ -213,7 +213,7 @@ pub(crate) fn learn_flows(
         for some in unknown.chunks(AT_ONCE).take_while(|_| go_on()) {
             let frame = |&n: &usize| {
                 let tag = (trial, Tag { stream: FLOWS, sequence: n as u64, sent_ps: 0 });
-                look.frame(&flows[n], n as u32, tag)
+                options.frame(&flows[n], n as u32, tag)
             };
             ports[0].send_now(&some.iter().filter_map(frame).collect::<Vec<_>>())?;
             let mut note = |at: usize, bytes: &[u8], tag: Tag| {

@@ -62,12 +62,12 @@ impl Tester {
         let trial = new_trial();
         formats.iter_mut().for_each(|(format, _)| *format = format.of_trial(trial));
         let packet = plan.packet.as_deref();
-        let looks = [0, 1].map(|from| self.look_at(from, from, packet));
+        let options = [0, 1].map(|from| self.template_options_at(from, from, packet));
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let macs = [ends[from].station.mac, to_mac];
             let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, macs, None);
             flow.to.0 = ends[1 - from].ips.nth(destination);
-            looks[from].frame(&flow, 0, tag)
+            options[from].frame(&flow, 0, tag)
         };
         let known = (&ends, &formats);
         let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), trial, go_on)?;
@@ -75,7 +75,8 @@ impl Tester {
             return Ok(Paths { to, open: open && !replies, flows: None });
         };
         let sent = self.flows_from(0, mac)?;
-        let learned = learn::learn_flows(&mut self.ports, &ends, (&sent, &looks[0], &formats), trial, go_on)?;
+        let learned =
+            learn::learn_flows(&mut self.ports, &ends, (&sent, &options[0], &formats), trial, go_on)?;
         let arrived: Vec<_> = learned.iter().flatten().copied().collect();
         let missing = sent.len() - arrived.len();
         if let (Some(first), 0) = (arrived.first(), missing) {
@@ -95,7 +96,7 @@ impl Tester {
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let (_, arrived) = firsts.get(destination as usize)?;
             let from_mac = ends[from].station.mac;
-            looks[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
+            options[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
         };
         let known = (&ends, &formats);
         let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), trial, go_on)?;
