@@ -131,7 +131,7 @@ pub struct Paced {
 /// The rate of a flood in frames per second: one for 83 instructions, more than any driver takes.
 const FLOOD_PPS: f64 = 12e6;
 
-/// Places of a virtio card's queue, and the most cards: three slots with eight functions each.
+/// Slots of a virtio card's queue, and the most cards: three PCI slots with eight functions each.
 const QUEUE_SLOTS: f64 = 256.0;
 const MOST_CARDS: u32 = 24;
 /// How long all queues together are to last.
