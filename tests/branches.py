@@ -31,7 +31,7 @@ pub(crate) fn branch(number: usize) {
     extern crate std;
     use std::io::Write;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    static TAKEN: [AtomicBool; MOST] = [const { AtomicBool::new(false) }; MOST];
+    static TAKEN: [AtomicBool; BRANCH_COUNT] = [const { AtomicBool::new(false) }; BRANCH_COUNT];
     if !TAKEN[number].swap(true, Relaxed) {
         if let Ok(path) = std::env::var("KPPS_BRANCHES") {
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
@@ -148,7 +148,7 @@ def write_tree(files, left_out):
         (TREE / path).write_text("".join(result) + text[done:])
     for library in {pathlib.Path(*pathlib.Path(path).parts[:3]) / "src/lib.rs" for path in files}:
         text = (TREE / library if str(library) in files else ROOT / library).read_text()
-        (TREE / library).write_text(text + TELL.replace("MOST", str(len(known) + 1)))
+        (TREE / library).write_text(text + TELL.replace("BRANCH_COUNT", str(len(known) + 1)))
     return known
 
 

@@ -15,7 +15,7 @@ pub fn run(text: &str) {
     let _ =
         (units::size(text), units::sizes(text), units::range(text), units::factor(text), units::share(text));
     let _ = (units::duration(text), units::short_time_ps(text), kpps_methods::bounds::loss(text));
-    let _ = (kpps_tester::shape(text), text.parse::<kpps_tester::observe::Place>());
+    let _ = (kpps_tester::shape(text), text.parse::<kpps_tester::observe::Scope>());
     if let Ok(spec) = text.parse::<Spec>() {
         let again = spec.to_string().parse::<Spec>().map(|again| again.to_string());
         assert_eq!(again.ok(), Some(spec.to_string()));

@@ -2,7 +2,7 @@
 //! whole counts once, and nothing takes it away.
 
 use kpps_frames::build::Flow;
-use kpps_frames::{Look, Mix, Size, Tag};
+use kpps_frames::{Mix, Size, Tag, TemplateOptions};
 use kpps_tester::Arrivals;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub fn run(bytes: &[u8]) {
     let ends = [flow.from, flow.to].map(|(address, port)| (IpAddr::from(address), port));
     let flow = Flow { from: ends[0], to: ends[1], from_mac: flow.from_mac, to_mac: flow.to_mac, vlan: None };
     let mix = Mix::fixed(Size::with_fcs(80));
-    let Ok(templates) = Look::default().templates(std::iter::once(flow), &mix, 0) else { return };
+    let Ok(templates) = TemplateOptions::default().templates(std::iter::once(flow), &mix, 0) else { return };
     let templates = Arc::new(templates.of_trial(TRIAL));
     let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 16);
     let frame = |sequence| {

@@ -24,7 +24,7 @@ pub fn run(document: &str) {
     let _ = serde_json::from_str::<Published<Calibration>>(document);
     if let Ok(curve) = Curve::from_json(document) {
         let _ = (csv(&curve), html(&curve));
-        let _ = text::table(&curve, text::Look::default());
-        let _ = text::plot(&curve, text::Look::default());
+        let _ = text::table(&curve, text::TextStyle::default());
+        let _ = text::plot(&curve, text::TextStyle::default());
     }
 }

@@ -20,8 +20,8 @@ pub fn run(bytes: &[u8]) {
     if let Ok(packet) = RawPacket::of(bytes) {
         let tag = Tag { stream: 1, sequence: 2, sent_ps: 3 };
         let mut frame = packet.bytes.clone();
-        tag::Place::balanced(packet.tag).write(&mut frame, tag).expect("room for the tag");
-        assert_eq!(tag::Place::balanced(packet.tag).read(&frame), Some((tag, packet.tag.into())));
+        tag::TagFormat::balanced(packet.tag).write(&mut frame, tag).expect("room for the tag");
+        assert_eq!(tag::TagFormat::balanced(packet.tag).read(&frame), Some((tag, packet.tag.into())));
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = from_hex(text);

@@ -76,12 +76,12 @@ pub(crate) type Entry<B> = (&'static str, fn(&mut B) -> CaseResult);
 
 /// A value for a message: numbers also in hexadecimal, long values cut off.
 pub(crate) fn short(value: &impl fmt::Debug) -> String {
-    const MOST: usize = 200;
+    const MOST_CHARACTERS: usize = 200;
     let mut text = format!("{value:?}");
     if text.parse::<u64>().is_ok_and(|number| number > 9) {
         text = format!("{text} ({value:#x?})");
     }
-    if let Some((end, _)) = text.char_indices().nth(MOST) {
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
         text.truncate(end);
         text.push('…');
     }

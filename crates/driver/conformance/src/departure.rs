@@ -35,7 +35,7 @@ departures! {
         "SDM 13.4.46, 13.4.41, 13.4.47, 13.4.34, 13.4.23, 13.4.12, 13.4.32"
     }
     /// The card receives nothing for a while after a write of RCTL.
-    DEAF_AFTER_RCTL {
+    RECEIVE_PAUSE_AFTER_RCTL {
         "nothing is received for 1 s after a write of RCTL",
         "QEMU waits so that guests with interrupts still masked are not flooded",
         "SDM 13.4.22"
@@ -202,7 +202,7 @@ departures! {
 pub static QEMU: &[&Departure] = &[
     &RESET_IGNORED,
     &REGISTERS_READ_ZERO,
-    &DEAF_AFTER_RCTL,
+    &RECEIVE_PAUSE_AFTER_RCTL,
     &NO_RECEIVE_DELAY,
     &NO_TRANSMIT_DELAY,
     &TXQE_ALWAYS,

@@ -41,9 +41,9 @@ pub use case::Failure;
 pub use departure::Departure;
 pub use fixture::Fixture;
 pub use model::{ModelFixture, ModelPlace, ModelRegisters};
-pub use place::Place;
+pub use place::TestedCard;
 pub use qemu::QemuFixture;
-pub use real::{RealFixture, RealOptions, RealPlace, RealRegisters};
+pub use real::{RealFixture, RealOptions, RealPlatform, RealRegisters};
 pub use report::{Case, Counts, Outcome, Report};
 pub use suite::{run_on, run_timed_on};
 
@@ -135,27 +135,27 @@ pub fn run_real(options: &RealOptions, progress: &mut dyn FnMut(&Case)) -> Resul
     Ok(report)
 }
 
-/// Runs the whole suite on `place`; `progress` gets each case as it ends. `beside` is for a real card: the
+/// Runs the whole suite on `tested`; `progress` gets each case as it ends. `beside` is for a real card: the
 /// interface at the other end of its cable, and the file that controls the cable.
 ///
 /// # Errors
 /// As [`run`] and [`run_real`]; and if a card lacks its interface, or something else has one.
 pub fn run_at(
-    place: &Place,
+    tested: &TestedCard,
     chip: Chip,
     beside: (Option<&str>, Option<PathBuf>),
     progress: &mut dyn FnMut(&Case),
 ) -> Result<Report, Error> {
     let only_real =
         |what: &str| Err(Error::Real(format!("{what} is for a real card: vfio:ADDRESS or uio:ADDRESS")));
-    match (place, beside) {
-        (Place::Emulated(_), (Some(_), _)) => only_real("an interface at the other end of the cable"),
-        (Place::Emulated(_), (_, Some(_))) => only_real("control of the link"),
-        (Place::Emulated(on), _) => run(*on, chip, progress),
-        (Place::Real(card), (Some(peer), link_control)) => {
+    match (tested, beside) {
+        (TestedCard::Emulated(_), (Some(_), _)) => only_real("an interface at the other end of the cable"),
+        (TestedCard::Emulated(_), (_, Some(_))) => only_real("control of the link"),
+        (TestedCard::Emulated(on), _) => run(*on, chip, progress),
+        (TestedCard::Real(card), (Some(peer), link_control)) => {
             run_real(&RealOptions { card: card.clone(), peer: peer.to_owned(), link_control }, progress)
         }
-        (Place::Real(card), (None, _)) => Err(Error::Real(format!(
+        (TestedCard::Real(card), (None, _)) => Err(Error::Real(format!(
             "{card} needs an interface at the other end of its cable: name its peer"
         ))),
     }

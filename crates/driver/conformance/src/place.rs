@@ -4,16 +4,16 @@ use crate::On;
 use kpps_ports::Spec;
 use std::str::FromStr;
 
-/// Where the suite runs.
+/// The card on which the suite runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TestedCard {
     /// On a card that needs no hardware.
     Emulated(On),
     /// On a card of this machine, by the name of its port.
     Real(Spec),
 }
 
-impl FromStr for Place {
+impl FromStr for TestedCard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn places_as_people_type_them() {
-        assert_eq!("qemu".parse(), Ok(Place::Emulated(On::Qemu)));
-        assert!(matches!("uio:0000:00:10.0".parse().unwrap(), Place::Real(Spec::Card(..))));
+        assert_eq!("qemu".parse(), Ok(TestedCard::Emulated(On::Qemu)));
+        assert!(matches!("uio:0000:00:10.0".parse().unwrap(), TestedCard::Real(Spec::Card(..))));
         for bad in ["", "silicon", "packet:eth0", "uio:"] {
-            assert!(bad.parse::<Place>().is_err(), "{bad}");
+            assert!(bad.parse::<TestedCard>().is_err(), "{bad}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::Chip;
-use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Timers};
+use kpps_qemu::qtest::{BufferPool, Model, Options, Qemu, QtestPlatform, Timers};
 
 /// A fixture with a card of QEMU.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl QemuFixture {
 }
 
 impl Fixture for QemuFixture {
-    type Platform = Place;
+    type Platform = QtestPlatform;
     type Source = BufferPool;
 
     fn device(&self) -> String {
@@ -53,7 +53,7 @@ impl Fixture for QemuFixture {
     fn departures(&self) -> &'static [&'static Departure] {
         departure::of_qemu(self.chip)
     }
-    fn platform(&self) -> Place {
+    fn platform(&self) -> QtestPlatform {
         self.qemu.platform()
     }
     fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {

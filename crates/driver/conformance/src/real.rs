@@ -9,7 +9,7 @@ use crate::oracle::PEER;
 use crate::{Departure, Failure, Fixture, departure};
 use kpps_datasheet::{Chip, reg};
 use kpps_driver::{Config, probe};
-use kpps_linux::{Card, Domain, Interrupts, Place, Window};
+use kpps_linux::{Card, CardPlatform, Domain, Interrupts, Window};
 use kpps_platform::memory::RingMemory;
 use kpps_platform::memory::{BufferPool, Memory};
 use kpps_platform::{Buffer, BufferSource, DmaSpec, OutOfMemory, Platform, Registers};
@@ -29,10 +29,10 @@ const DOMAIN_BYTES: usize = 24 << 20;
 const WIRE_FRAMES: usize = 256;
 const WIRE_BYTES: usize = 16384;
 /// How long the peer may take to see its link, or to take a frame.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a device with [`departure::DEAF_AFTER_RCTL`] receives nothing: one second of QEMU, and a margin
-/// between its clock and the guest's.
-const DEAF: Duration = Duration::from_millis(1020);
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a device with [`departure::RECEIVE_PAUSE_AFTER_RCTL`] receives nothing: one second of QEMU, and a
+/// margin between its clock and the guest's.
+const RECEIVE_PAUSE: Duration = Duration::from_millis(1020);
 /// How late a busy host may be, in ns.
 const SLACK_NS: u64 = 40_000_000;
 
@@ -53,7 +53,7 @@ pub struct RealOptions {
 pub struct RealFixture {
     name: String,
     card: Card,
-    place: RealPlace,
+    platform: RealPlatform,
     /// MSI-X vectors that are on.
     vectors: Vec<Interrupts>,
     address: [u8; 6],
@@ -80,11 +80,11 @@ impl RealFixture {
     /// # Errors
     /// If either cannot be opened; the message has the reason and a remedy.
     pub fn open(options: &RealOptions) -> Result<Self, Failure> {
-        let Spec::Card(backend, place) = &options.card else {
+        let Spec::Card(backend, address) = &options.card else {
             return Err(format!("{} is no card; expected vfio:ADDRESS or uio:ADDRESS", options.card).into());
         };
         let domain = Domain::new(*backend, DOMAIN_BYTES)?;
-        let card = Card::open(&domain, *place)?;
+        let card = Card::open(&domain, *address)?;
         let io = |what: &str| {
             let what = what.to_owned();
             move |error: std::io::Error| Failure(format!("{what}: {error}"))
@@ -104,13 +104,13 @@ impl RealFixture {
         let mut fixture = Self {
             name: options.card.to_string(),
             address: station_address(&card)?,
-            place: RealPlace {
-                place: card.platform(),
+            platform: RealPlatform {
+                platform: card.platform(),
                 rctl: card.chip().offset(reg::RCTL),
                 written: Rc::default(),
             },
             vectors: Vec::new(),
-            departures: if is_qemu(&place.to_string()) {
+            departures: if is_qemu(&address.to_string()) {
                 departure::of_qemu_on_a_hub(card.chip())
             } else {
                 &[]
@@ -135,7 +135,7 @@ impl RealFixture {
             if self.peer.link().up {
                 return Ok(());
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > PEER_TIMEOUT {
                 return Err("the peer has no link: is the interface up?".into());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -167,14 +167,14 @@ impl RealFixture {
 /// The platform of the driver. It remembers the last write of RCTL, after which some devices receive nothing
 /// for a while.
 #[derive(Clone, Debug)]
-pub struct RealPlace {
-    place: Place,
+pub struct RealPlatform {
+    platform: CardPlatform,
     /// RCTL's offset.
     rctl: u32,
     written: Rc<Cell<Option<Instant>>>,
 }
 
-/// Registers of a [`RealPlace`].
+/// Registers of a [`RealPlatform`].
 #[derive(Clone, Debug)]
 pub struct RealRegisters {
     window: Window,
@@ -196,25 +196,25 @@ impl Registers for RealRegisters {
     }
 }
 
-impl Platform for RealPlace {
+impl Platform for RealPlatform {
     type Regs = RealRegisters;
     type Mem = RingMemory;
 
     fn registers(&self) -> RealRegisters {
-        let Self { place, rctl, written } = self;
-        RealRegisters { window: place.registers(), rctl: *rctl, written: written.clone() }
+        let Self { platform, rctl, written } = self;
+        RealRegisters { window: platform.registers(), rctl: *rctl, written: written.clone() }
     }
     fn allocate(&self, spec: DmaSpec) -> Result<RingMemory, OutOfMemory> {
-        self.place.allocate(spec)
+        self.platform.allocate(spec)
     }
     fn now_ns(&self) -> u64 {
-        self.place.now_ns()
+        self.platform.now_ns()
     }
     fn vectors(&self) -> u8 {
-        self.place.vectors()
+        self.platform.vectors()
     }
     fn wait_ns(&self, ns: u64) {
-        self.place.wait_ns(ns);
+        self.platform.wait_ns(ns);
     }
 }
 
@@ -247,7 +247,7 @@ fn is_qemu(address: &str) -> bool {
 }
 
 impl Fixture for RealFixture {
-    type Platform = RealPlace;
+    type Platform = RealPlatform;
     type Source = BufferPool;
 
     fn device(&self) -> String {
@@ -262,29 +262,29 @@ impl Fixture for RealFixture {
     fn departures(&self) -> &'static [&'static Departure] {
         self.departures
     }
-    fn platform(&self) -> RealPlace {
+    fn platform(&self) -> RealPlatform {
         // The same for all: they have one clock.
-        self.place.clone()
+        self.platform.clone()
     }
     fn buffers(&mut self, count: usize, bytes: usize) -> Result<BufferPool, Failure> {
         Ok(self.card.domain().memory().pool(count, bytes, Some(1 << 16))?)
     }
     fn inject(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        if self.departs(&departure::DEAF_AFTER_RCTL)
-            && let Some(written) = self.place.written.take()
+        if self.departs(&departure::RECEIVE_PAUSE_AFTER_RCTL)
+            && let Some(written) = self.platform.written.take()
         {
-            std::thread::sleep(DEAF.saturating_sub(written.elapsed()));
+            std::thread::sleep(RECEIVE_PAUSE.saturating_sub(written.elapsed()));
         }
         self.inject_at_once(frame)
     }
     fn inject_at_once(&mut self, frame: &[u8]) -> Result<(), Failure> {
         let mut buffer = self.wire.take().ok_or("no buffer for a frame to the card")?;
-        let place = buffer.bytes_mut().get_mut(..frame.len());
-        place.ok_or("a frame that is longer than a buffer")?.copy_from_slice(frame);
+        let bytes = buffer.bytes_mut().get_mut(..frame.len());
+        bytes.ok_or("a frame that is longer than a buffer")?.copy_from_slice(frame);
         let mut frame = Frame { buffer, bytes: frame.len() as u16 };
         let since = Instant::now();
         while let Err(back) = self.peer.send(frame) {
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > PEER_TIMEOUT {
                 return Err("the peer takes no frames".into());
             }
             frame = back;
@@ -304,7 +304,7 @@ impl Fixture for RealFixture {
     fn advance(&mut self, ns: u64) -> Result<(), Failure> {
         self.peer.flush()?;
         self.pump()?;
-        self.place.wait_ns(ns);
+        self.platform.wait_ns(ns);
         self.pump()
     }
     fn set_link(&mut self, up: bool) -> Result<(), Failure> {

@@ -302,8 +302,8 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
         let Some(buffer) = self.buffers.get_mut(slot).and_then(Option::take) else {
             return; // Not reached: `filled` counts it.
         };
-        let refill = match F::whole_length(written.second, self.checker.whole_limits()) {
-            Some(length) => self.feed.pass_whole(written, length, buffer, sink),
+        let refill = match F::single_buffer_length(written.second, self.checker.single_buffer_limits()) {
+            Some(length) => self.feed.pass_single_buffer(written, length, buffer, sink),
             None => self.feed.pass_unusual(&mut self.checker, written, buffer, sink),
         };
         if let Some(buffer) = refill {
@@ -333,17 +333,17 @@ impl<P: Platform, S: BufferSource> RxQueue<P, S> {
             let (mut count, mut bytes, mut kept, mut unusual) = (0, 0, false, None);
             let pairs = ring.pairs().get(run.clone()).unwrap_or_default();
             let shadows = buffers.get_mut(run.clone()).unwrap_or_default();
-            let limits = checker.whole_limits();
+            let limits = checker.single_buffer_limits();
             for (pair, shadow) in pairs.iter().zip(shadows) {
                 let slot = run.start + count;
                 ring.sync_for_cpu(slot);
-                let Some((written, length)) = F::whole(pair, limits) else {
+                let Some((written, length)) = F::single_buffer(pair, limits) else {
                     unusual = F::written(pair);
                     break;
                 };
                 let Some(buffer) = shadow.take() else { break };
                 bytes += u64::from(length.without_fcs);
-                let Some(buffer) = sink(Received::whole(written, length, buffer)) else {
+                let Some(buffer) = sink(Received::single_buffer(written, length, buffer)) else {
                     kept = true;
                     break;
                 };

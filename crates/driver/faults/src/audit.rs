@@ -3,7 +3,7 @@
 
 use crate::buffers::Rights;
 use crate::check::{Breach, Check};
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use kpps_datasheet::desc::{self, tx_cmd};
 use kpps_datasheet::{Chip, Erratum};
 use kpps_driver::config::{Delay, Service};
@@ -45,7 +45,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn new(plan: &Plan, rights: Rc<Rights>, check: &Rc<Check>) -> Self {
+    pub(crate) fn new(plan: &WorldPlan, rights: Rc<Rights>, check: &Rc<Check>) -> Self {
         let config = &plan.config;
         Self {
             chip: plan.chip,

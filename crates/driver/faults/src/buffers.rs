@@ -4,7 +4,7 @@
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::host::{HEADROOM_BYTES, Layout};
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use fastrand::Rng;
 use kpps_host::MS;
 use kpps_platform::memory::{BufferPool, Memory, PoolBuffer};
@@ -229,7 +229,7 @@ impl Pool {
     /// any of them may come back to any.
     pub(crate) fn new(
         memory: &Memory,
-        plan: &Plan,
+        plan: &WorldPlan,
         dice: &Rc<Dice>,
         check: &Rc<Check>,
         now_ps: &Rc<Cell<u64>>,

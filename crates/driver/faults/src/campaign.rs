@@ -1,7 +1,7 @@
 //! Many worlds on all cores, and their document.
 
-use crate::fault::{Fault, Place};
-use crate::plan::{Plan, Use};
+use crate::fault::{Fault, Site};
+use crate::plan::{Use, WorldPlan};
 use crate::port::Reached;
 use crate::smaller::smallest;
 use crate::world::{Outcome, live};
@@ -43,7 +43,7 @@ pub fn campaign(
                 break;
             }
             let seed = first.wrapping_add(number);
-            let plan = Plan::random(seed);
+            let plan = WorldPlan::random(seed);
             let outcome = live(&plan, false);
             // A panic in `live` is part of its outcome; one here would be a defect of this file.
             let Ok(mut sum) = sum.lock() else { break };
@@ -72,7 +72,7 @@ pub fn campaign(
         .iter()
         .enumerate()
         .filter_map(|(at, (number, outcome))| {
-            let plan = Plan::random(first.wrapping_add(*number));
+            let plan = WorldPlan::random(first.wrapping_add(*number));
             let small = (at < MADE_SMALL && shrinks()).then(|| smallest(&plan));
             failure(&plan, outcome, small.map(|small| (small.to_string(), Vec::new())))
         })
@@ -83,7 +83,7 @@ pub fn campaign(
 /// Lives through one world and keeps its last events: those of the smallest world with the same failure, or
 /// its own if it does not fail.
 pub fn traced(seed: u64) -> Faults {
-    let plan = Plan::random(seed);
+    let plan = WorldPlan::random(seed);
     let outcome = live(&plan, false);
     let small = smallest(&plan);
     let events = live(&small, true).events;
@@ -99,12 +99,12 @@ pub fn traced(seed: u64) -> Faults {
 fn empty() -> Faults {
     let rows = Fault::ALL.iter().map(|fault| FaultCount {
         fault: fault.name().to_owned(),
-        place: match fault.place() {
-            Place::Device => "device",
-            Place::Bus => "bus",
-            Place::Host => "host",
-            Place::Wire => "wire",
-            Place::Operator => "operator",
+        place: match fault.site() {
+            Site::Device => "device",
+            Site::Bus => "bus",
+            Site::Host => "host",
+            Site::Wire => "wire",
+            Site::Operator => "operator",
         }
         .to_owned(),
         ..FaultCount::default()
@@ -112,7 +112,11 @@ fn empty() -> Faults {
     Faults { kpps_version: env!("CARGO_PKG_VERSION").to_owned(), faults: rows.collect(), ..Faults::default() }
 }
 
-fn failure(plan: &Plan, outcome: &Outcome, small: Option<(String, Vec<String>)>) -> Option<FaultFailure> {
+fn failure(
+    plan: &WorldPlan,
+    outcome: &Outcome,
+    small: Option<(String, Vec<String>)>,
+) -> Option<FaultFailure> {
     let (at_ps, breach) = outcome.breach.as_ref()?;
     let (smallest, events) = small.unzip();
     Some(FaultFailure {
@@ -126,7 +130,7 @@ fn failure(plan: &Plan, outcome: &Outcome, small: Option<(String, Vec<String>)>)
 }
 
 /// Adds the outcome of a world.
-fn add(document: &mut Faults, plan: &Plan, outcome: &Outcome) {
+fn add(document: &mut Faults, plan: &WorldPlan, outcome: &Outcome) {
     document.frames += outcome.offered;
     document.arrived += outcome.arrived;
     document.harmed += outcome.harmed;

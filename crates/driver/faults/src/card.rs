@@ -5,7 +5,7 @@ use crate::buffers::Rights;
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::host::Costs;
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use crate::traffic::{self, Arrival, Cable, Looks};
 use fastrand::Rng;
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
@@ -50,7 +50,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of(plan: &Plan) -> Self {
+    fn of(plan: &WorldPlan) -> Self {
         let config = &plan.config;
         let strips = config.strip_fcs && plan.chip.has_fcs_strip();
         // A frame in several buffers may end with a part of its FCS.
@@ -281,7 +281,7 @@ pub(crate) struct Card {
 
 /// The parts of a card.
 pub(crate) struct Parts<'p> {
-    pub(crate) plan: &'p Plan,
+    pub(crate) plan: &'p WorldPlan,
     pub(crate) audit: Audit,
     pub(crate) address: [u8; 6],
     pub(crate) memory: Memory,

@@ -2,7 +2,7 @@
 
 use crate::buffers::Buf;
 use crate::check::Breach;
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use crate::port::Port;
 use crate::traffic::{PAUSE_TYPE, Pace};
 use kpps_datasheet::desc::rx_status;
@@ -26,7 +26,7 @@ const LONGEST_BYTES: u16 = 16_288;
 const LINK_NS: u64 = 3_000_000_000;
 
 /// Examines a port without traffic; it may have received frames just before.
-pub(crate) fn exam(port: &mut Port, hears: bool, plan: &Plan) {
+pub(crate) fn exam(port: &mut Port, hears: bool, plan: &WorldPlan) {
     if port.device.is_none() {
         return;
     }
@@ -95,7 +95,7 @@ fn sending(port: &mut Port) {
 }
 
 /// A polled queue asks for a report only on request, or in the second poll without a frame.
-fn asking(port: &mut Port, plan: &Plan) {
+fn asking(port: &mut Port, plan: &WorldPlan) {
     // An interrupt loop does not poll, and the audit demands that it asks with each tail write.
     if matches!(plan.config.service, Service::InterruptLoop { .. }) {
         return;
@@ -134,7 +134,7 @@ fn asking(port: &mut Port, plan: &Plan) {
 
 /// A sent buffer can be sent again, by chips that send each buffer with one descriptor, and any number of
 /// them. A frame may fill its buffer, but not be longer.
-fn again(port: &mut Port, plan: &Plan) {
+fn again(port: &mut Port, plan: &WorldPlan) {
     let (Some((first, bytes)), Some((second, _))) = (frame(port), frame(port)) else { return };
     let longest = second.capacity().min(LONGEST_BYTES.into()) as u16;
     let Some(Device { tx, .. }) = &mut port.device else { return };
@@ -164,7 +164,7 @@ fn burst(port: &mut Port) {
 }
 
 /// A chip without checksums is asked for one.
-fn unsupported(port: &mut Port, plan: &Plan) {
+fn unsupported(port: &mut Port, plan: &WorldPlan) {
     if plan.chip.has_checksum_offload() {
         return;
     }

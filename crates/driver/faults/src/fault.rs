@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 /// Where a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Site {
     /// In the card.
     Device,
     /// On the bus or in memory.
@@ -35,7 +35,7 @@ pub enum Harm {
 }
 
 macro_rules! faults {
-    ($($(#[doc = $doc:literal])+ $name:ident $text:literal $place:ident $harm:ident,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $text:literal $site:ident $harm:ident,)+) => {
         /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault {
@@ -52,8 +52,8 @@ macro_rules! faults {
             }
 
             /// Where it happens.
-            pub const fn place(self) -> Place {
-                match self { $(Self::$name => Place::$place,)+ }
+            pub const fn site(self) -> Site {
+                match self { $(Self::$name => Site::$site,)+ }
             }
 
             /// The harm that it may do to frames.
@@ -176,8 +176,8 @@ impl Fault {
 
     /// How many opportunities there are, about, for each fault of this kind.
     pub(crate) const fn rarity(self) -> u32 {
-        match self.place() {
-            Place::Operator => 300,
+        match self.site() {
+            Site::Operator => 300,
             _ => match self {
                 // In each interrupt, poll, read of a register.
                 Self::InterruptLost | Self::InterruptLate | Self::HandlerLate => 100,

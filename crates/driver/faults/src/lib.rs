@@ -1,14 +1,14 @@
 //! Driver, card model and applications under faults that a seed decides, and the invariants that must hold
 //! whatever happens.
 //!
-//! A [`Plan`] is a world drawn from a seed: chip, driver, use, traffic, and how often each kind of
+//! A [`WorldPlan`] is a world drawn from a seed: chip, driver, use, traffic, and how often each kind of
 //! [`Fault`] happens. [`live`] runs it in virtual time: the driver on the model of the card, the model behind
 //! a bus, a memory, an interrupt and a cable that fail. Equal plans give equal outcomes.
 //!
 //! [`hostile`] goes further with the device alone: it may do anything at any time.
 //!
 //! ```
-//! let outcome = kpps_faults::live(&kpps_faults::Plan::random(7), false);
+//! let outcome = kpps_faults::live(&kpps_faults::WorldPlan::random(7), false);
 //! assert!(outcome.breach.is_none());
 //! ```
 #![forbid(unsafe_code)]
@@ -34,9 +34,9 @@ mod world;
 
 pub use campaign::{campaign, traced};
 pub use check::Breach;
-pub use fault::{Fault, Harm, Place};
+pub use fault::{Fault, Harm, Site};
 pub use host::Layout;
-pub use plan::{Plan, Sending, Use};
+pub use plan::{Sending, Use, WorldPlan};
 pub use port::Reached;
 pub use smaller::smallest;
 pub use world::{Outcome, RECOVERY_PS, SLOW_RECOVERY_PS, live};

@@ -92,7 +92,7 @@ impl Sending {
 
 /// A world: card, driver, use, traffic, faults.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct WorldPlan {
     /// The seed from which all this was drawn.
     pub seed: u64,
     /// The chip of all ports.
@@ -152,7 +152,7 @@ pub struct Plan {
     pub(crate) interrupt_ps: u64,
 }
 
-impl Plan {
+impl WorldPlan {
     /// The world of this seed. Of the kinds of faults, some are left out, others are more or less frequent.
     pub fn random(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
@@ -438,7 +438,7 @@ fn config(random: &mut Rng, usage: Use) -> Config {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for WorldPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, chip, config, usage, sending, frames, episodes, .. } = self;
         let Config { rx_ring, tx_ring, rx_buffer_bytes, service, .. } = config;
@@ -462,7 +462,7 @@ mod tests {
         // In a ring of 8 descriptors that are reported by fours, three waited for a fourth one, one asked for
         // a report, and four frames came (82544, and 82545EM).
         for seed in [700_061_453, 700_093_899] {
-            let mut plan = Plan::random(seed);
+            let mut plan = WorldPlan::random(seed);
             plan.config.completion.report_every = 4;
             let [_, least] = plan.least_rings();
             assert!(least > 3 + 1 + 4, "{plan}: {least}");
@@ -474,7 +474,7 @@ mod tests {
     fn a_transmit_ring_has_room_for_what_comes_in_a_pause() {
         // In the last two nine frames came in 0.9 ms, for a ring of 8 descriptors.
         for seed in [900_006_766, 900_027_333, 900_035_438, 4_000_019_376] {
-            let mut plan = Plan::random(seed);
+            let mut plan = WorldPlan::random(seed);
             let [_, least] = plan.least_rings();
             assert!(least > 20 && plan.config.tx_ring >= least, "{plan}: {least}");
             plan.usage = Use::Receive;

@@ -5,7 +5,7 @@ use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::host_faults::{Disturbed, change_moderation};
-use crate::plan::{Plan, SMALL_RING, Use};
+use crate::plan::{SMALL_RING, Use, WorldPlan};
 use crate::send::{Sender, Sent};
 use crate::traffic::{self, Looks};
 use fastrand::Rng;
@@ -192,7 +192,7 @@ pub(crate) struct Port {
 
 /// The surroundings of all ports.
 pub(crate) struct Around<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a WorldPlan,
     pub(crate) pool: &'a Pool,
     pub(crate) dice: &'a Rc<Dice>,
     pub(crate) check: &'a Rc<Check>,

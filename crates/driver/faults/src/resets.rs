@@ -4,7 +4,7 @@
 use crate::buffers::{Buf, Pool};
 use crate::card::{Leaving, Slot};
 use crate::check::Breach;
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use crate::port::Port;
 use kpps_driver::{Checksums, Device, Fragment, Offload, Sum, TxMeta, TxQueue};
 use kpps_frames::build::{Flow, udp_test};
@@ -32,7 +32,7 @@ const IP: usize = ethernet::HEADER_BYTES;
 const IP_SUM: Sum = Sum { start: IP as u8, field: IP as u8 + 10, end: (IP + ipv4::HEADER_BYTES) as u16 - 1 };
 
 /// Resets a quiet device at every fill of its receive ring, then of its transmit ring.
-pub(crate) fn resets(port: &mut Port, plan: &Plan) {
+pub(crate) fn resets(port: &mut Port, plan: &WorldPlan) {
     receiving(port);
     sending(port, plan);
 }
@@ -153,7 +153,7 @@ fn queue(tx: &mut TxQueue<Slot, Pool>, pool: &mut Pool, frame: &[u8], inserts: b
 
 /// Buffers of a transmit ring come back at each reset, and the first frame after it is as right as the last
 /// one before: the card gets its lost state again.
-fn sending(port: &mut Port, plan: &Plan) {
+fn sending(port: &mut Port, plan: &WorldPlan) {
     let frame = leaving();
     let letters: Rc<RefCell<VecDeque<Vec<u8>>>> = Rc::default();
     port.card.borrow_mut().set_leaving(Leaving::Stack(letters.clone()));

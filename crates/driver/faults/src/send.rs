@@ -3,7 +3,7 @@
 use crate::buffers::{Buf, Pool};
 use crate::card::Slot;
 use crate::check::{Breach, Check};
-use crate::plan::{Plan, Sending, Use};
+use crate::plan::{Sending, Use, WorldPlan};
 use crate::traffic::{self, PAYLOAD};
 use fastrand::Rng;
 use kpps_datasheet::{Chip, Erratum, desc};
@@ -57,7 +57,7 @@ pub(crate) struct Sender {
 type Queue = TxQueue<Slot, Pool>;
 
 impl Sender {
-    pub(crate) fn new(plan: &Plan, seed: u64, pool: &Pool, check: &Rc<Check>) -> Self {
+    pub(crate) fn new(plan: &WorldPlan, seed: u64, pool: &Pool, check: &Rc<Check>) -> Self {
         let headers = matches!(plan.usage, Use::Send | Use::Route | Use::Nat);
         Self {
             sending: plan.sending,

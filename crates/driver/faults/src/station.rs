@@ -8,7 +8,7 @@ use crate::card::{Card, Slot};
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
 use crate::host_faults::{Disturbed, change_moderation};
-use crate::plan::{Plan, SMALL_RING};
+use crate::plan::{SMALL_RING, WorldPlan};
 use crate::port::{LONGEST_CALL_PS, LONGEST_START_PS, RETRY_PS, Reached, got};
 use crate::traffic;
 use kpps_driver::{Config, Error, probe};
@@ -221,7 +221,7 @@ pub(crate) struct Station {
     discard: SocketHandle,
     far: FarEnd,
     config: Config,
-    plan: Plan,
+    plan: WorldPlan,
     /// The stack runs then.
     poll_at: u64,
     interrupt_at: u64,
@@ -243,7 +243,7 @@ pub(crate) struct Station {
 
 impl Station {
     pub(crate) fn new(
-        plan: &Plan,
+        plan: &WorldPlan,
         card: Card,
         slot: impl FnOnce(&Rc<RefCell<Card>>) -> Slot,
         pool: &Pool,

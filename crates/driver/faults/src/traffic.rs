@@ -5,7 +5,7 @@
 
 use crate::check::{Breach, Check};
 use crate::fault::{Dice, Fault};
-use crate::plan::Plan;
+use crate::plan::WorldPlan;
 use fastrand::Rng;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::ethernet::VLAN_BYTES;
@@ -278,7 +278,7 @@ impl Cable {
     pub(crate) fn new(
         stream: usize,
         flows: &[Flow],
-        plan: &Plan,
+        plan: &WorldPlan,
         seed: u64,
         dice: &Rc<Dice>,
         check: &Rc<Check>,

@@ -6,7 +6,7 @@ use crate::card::{Card, Leaving, Parts, Slot};
 use crate::check::{Breach, Check};
 use crate::exam::exam;
 use crate::fault::{Dice, Fault};
-use crate::plan::{Plan, Sending, Use};
+use crate::plan::{Sending, Use, WorldPlan};
 use crate::port::{Around, GROUP, Port, Reached};
 use crate::resets::resets;
 use crate::station::{self, Letters, Station};
@@ -205,7 +205,7 @@ fn filled_slots(device: &Device<Slot, Pool>) -> usize {
 }
 
 /// The flows of the frames that come to a port.
-fn flows(plan: &Plan, port: usize) -> Vec<Flow> {
+fn flows(plan: &WorldPlan, port: usize) -> Vec<Flow> {
     let other = 1 - port.min(1);
     let to_group = |host: u16| plan.groups && host == 0;
     let flow = |host: u16| match plan.usage {
@@ -229,7 +229,7 @@ fn flows(plan: &Plan, port: usize) -> Vec<Flow> {
 }
 
 struct World<'p> {
-    plan: &'p Plan,
+    plan: &'p WorldPlan,
     /// Ports with an application, or an end station.
     ports: Vec<Port>,
     station: Option<Station>,
@@ -252,7 +252,7 @@ struct World<'p> {
 
 impl<'p> World<'p> {
     /// `None` if the machine has no memory for it.
-    fn new(plan: &'p Plan, trace: bool) -> Option<Self> {
+    fn new(plan: &'p WorldPlan, trace: bool) -> Option<Self> {
         let now_ps = Rc::new(Cell::new(0));
         let check = Rc::new(Check::new(plan.usage.ports(), trace, now_ps.clone()));
         let dice = Rc::new(Dice::new(plan.seed, plan.rarity, plan.most_faults, &check));
@@ -780,7 +780,7 @@ impl<'p> World<'p> {
 ///
 /// # Panics
 /// Without memory for a world.
-pub fn live(plan: &Plan, trace: bool) -> Outcome {
+pub fn live(plan: &WorldPlan, trace: bool) -> Outcome {
     let Some(mut world) = World::new(plan, trace) else {
         panic!("no memory for a world of {MEMORY_BYTES} bytes")
     };
@@ -816,7 +816,7 @@ mod tests {
     #[test]
     fn no_frame_of_a_station_is_under_way_when_accounts_are_compared() {
         // 82545EM at 10 Mb/s with RDTR.
-        let plan = Plan::random(700_057_638);
+        let plan = WorldPlan::random(700_057_638);
         assert_eq!(plan.usage, Use::Station);
         let mut world = World::new(&plan, false).expect("memory");
         let agree = |world: &World<'_>| {
@@ -839,14 +839,14 @@ mod tests {
 
     #[test]
     fn a_port_that_carries_less_than_after_a_fresh_start_is_found() {
-        let fits = |plan: &Plan| {
+        let fits = |plan: &WorldPlan| {
             plan.usage == Use::Receive
                 && plan.speed_mbps == 1000
                 && plan.config.rx_ring < 100
                 && plan.chip.has_radv_tadv_itr()
                 && matches!(plan.config.service, Service::Napi { .. })
         };
-        let plan = (1..).map(Plan::random).find(fits).expect("one of the first worlds");
+        let plan = (1..).map(WorldPlan::random).find(fits).expect("one of the first worlds");
         let mut world = World::new(&plan, false).expect("memory");
         world.run_quietly(START_PS);
         world.prove_rate();

@@ -1,6 +1,6 @@
 //! Worlds of faults without a breach, and the places that a run reaches.
 
-use kpps_faults::{Fault, Plan, campaign, live, smallest};
+use kpps_faults::{Fault, WorldPlan, campaign, live, smallest};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Seeds of worlds that failed once. A world that its seed draws may have changed since: the text says what
@@ -54,7 +54,7 @@ const FAILED_ONCE: &[u64] = &[
 #[test]
 fn what_must_hold_does_in_worlds_that_failed_once() {
     for &seed in FAILED_ONCE {
-        let plan = Plan::random(seed);
+        let plan = WorldPlan::random(seed);
         let outcome = live(&plan, false);
         assert_eq!(outcome.breach, None, "{plan}");
     }
@@ -63,7 +63,7 @@ fn what_must_hold_does_in_worlds_that_failed_once() {
 #[test]
 fn equal_plans_have_equal_outcomes() {
     for seed in [3, 11] {
-        let plan = Plan::random(seed);
+        let plan = WorldPlan::random(seed);
         let [first, second] = [live(&plan, false), live(&plan, true)];
         assert_eq!(second, kpps_faults::Outcome { events: second.events.clone(), ..first });
         assert!(!second.events.is_empty());
@@ -91,7 +91,7 @@ fn every_kind_of_fault_happens_under_every_policy_and_frames_arrive() {
 
 #[test]
 fn a_world_without_a_failure_is_not_made_smaller() {
-    let plan = Plan::random(5);
+    let plan = WorldPlan::random(5);
     assert_eq!(smallest(&plan).to_string(), plan.to_string());
 }
 
@@ -103,7 +103,7 @@ fn no_world_fails() {
     let worlds = std::env::var("KPPS_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(150);
     let mut frames = 0;
     for seed in 1..=worlds {
-        let plan = Plan::random(seed);
+        let plan = WorldPlan::random(seed);
         let outcome = live(&plan, false);
         frames += outcome.offered;
         assert_eq!(outcome.breach, None, "after {frames} frames: {plan}");

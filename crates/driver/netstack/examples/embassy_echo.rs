@@ -10,7 +10,7 @@ use embassy_time::Timer;
 use kpps_driver::{Chip, probe};
 use kpps_netstack::embassy::{Interrupt, Nic, Signal, config};
 use kpps_netstack::{Offload, buffers_needed};
-use kpps_qemu::qtest::{BufferPool, Model, Options, Place, Qemu, Window};
+use kpps_qemu::qtest::{BufferPool, Model, Options, Qemu, QtestPlatform, Window};
 use peer::{EchoClient, PORT, Peer, Ping};
 use smoltcp::time::Instant;
 use static_cell::StaticCell;
@@ -54,7 +54,7 @@ fn start(spawner: Spawner) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[embassy_executor::task]
-async fn network(mut runner: embassy_net::Runner<'static, Nic<'static, Place, BufferPool>>) -> ! {
+async fn network(mut runner: embassy_net::Runner<'static, Nic<'static, QtestPlatform, BufferPool>>) -> ! {
     runner.run().await
 }
 

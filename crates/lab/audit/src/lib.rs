@@ -8,7 +8,7 @@
 //!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the prohibitions for
 //!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
-//! - [`Plan`]: drivers and workloads in turns; the document [`kpps_documents::audit::Audit`].
+//! - [`AuditPlan`]: drivers and workloads in turns; the document [`kpps_documents::audit::Audit`].
 //!
 //! **Time is not synchronised.** The cards live by the host's clock, and the guest runs as fast as the host
 //! emulates it. Counts for each frame are valid at the load that is reported beside them. Rates, losses and
@@ -38,7 +38,7 @@ mod serve;
 mod traffic;
 
 pub use cards::{Access, Cable, Cards, Counts, Next, Offer, Sink};
-pub use plan::{Bound, Plan};
+pub use plan::{AuditPlan, Bound};
 pub use rules::{Breach, Rule};
 pub use serve::Server;
 pub use traffic::Numbered;

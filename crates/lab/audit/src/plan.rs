@@ -36,7 +36,7 @@ const MODULE: Model = Model::E1000;
 
 /// The plan of an audit.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct AuditPlan {
     /// The kernel's name, or the folder that it is in.
     pub kernel: String,
     /// A module to load in place of the kernel's own.
@@ -139,7 +139,7 @@ impl Task {
 
 /// The kernel, the programs and the QEMU of a guest, and the model of its cards.
 struct Bench<'p> {
-    plan: &'p Plan,
+    plan: &'p AuditPlan,
     card: kpps_card::Params,
     bus: bus::Params,
     kernel: Kernel,
@@ -151,7 +151,7 @@ struct Bench<'p> {
 impl<'p> Bench<'p> {
     /// Fetches kernel, programs and QEMU.
     fn fetch(
-        plan: &'p Plan,
+        plan: &'p AuditPlan,
         card: kpps_card::Params,
         bus: bus::Params,
         go_on: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -186,7 +186,7 @@ impl<'p> Bench<'p> {
     }
 }
 
-impl Plan {
+impl AuditPlan {
     /// Runs all drivers with all workloads. In any case the result has the measurements so far.
     ///
     /// # Errors

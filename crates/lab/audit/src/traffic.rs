@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The shortest and the longest frame in bytes, without FCS.
-const LEAST: u64 = 60;
-const MOST: u64 = 1514;
+const SHORTEST_BYTES: u64 = 60;
+const LONGEST_BYTES: u64 = 1514;
 /// The most frames under way. More would be a test of how much a driver queues.
 const UNDER_WAY: u64 = 128;
 /// Source and destination address, and an unused type (local experimental, IEEE 802).
@@ -55,7 +55,7 @@ impl Numbered {
     }
 
     fn build(&self, number: u64, frame: &mut Vec<u8>) {
-        let bytes = LEAST + number % (MOST - LEAST + 1);
+        let bytes = SHORTEST_BYTES + number % (LONGEST_BYTES - SHORTEST_BYTES + 1);
         frame.clear();
         frame.extend(self.to.0.into_iter().chain(self.from.0).chain(TYPE));
         frame.extend(number.to_le_bytes());

@@ -1,7 +1,7 @@
 //! Unmodified drivers on our model, in guests. They need Debian's mirror once, and are part of `make lab`.
 #![allow(clippy::unwrap_used)]
 
-use kpps_audit::{Cable, Cards, Plan, Server};
+use kpps_audit::{AuditPlan, Cable, Cards, Server};
 use kpps_documents::audit::{Audit, Row};
 use kpps_frames::rate::Rate;
 use kpps_profiles::{Kind, Profile};
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything is to be counted; the document is printed.
-fn audit(drivers: &[Driver], works: &[Work], plan: impl FnOnce(Plan) -> Plan) -> Audit {
-    let plan = plan(Plan {
+fn audit(drivers: &[Driver], works: &[Work], plan: impl FnOnce(AuditPlan) -> AuditPlan) -> Audit {
+    let plan = plan(AuditPlan {
         kernel: "linux-6.1".into(),
         driver_module: None,
         chip: "82540em".into(),
@@ -81,7 +81,7 @@ fn drivers_beside_each_other_on_our_model() {
 #[test]
 #[ignore = "a guest for a minute: `make lab`"]
 fn a_million_frames_of_all_sizes_pass_linux_whole_and_in_order() {
-    let audit = audit(&[Driver::Linux], &[Work::Bridge], |plan| Plan {
+    let audit = audit(&[Driver::Linux], &[Work::Bridge], |plan| AuditPlan {
         rate: Rate::Max,
         count: Some(1_000_000),
         ..plan
@@ -146,7 +146,7 @@ fn ping_and_tcp_between_two_of_our_cards() {
 #[test]
 fn what_cannot_be_audited_is_told_before_anything_is_fetched() {
     let plan = |chip: &str, bus: &str| {
-        let plan = Plan {
+        let plan = AuditPlan {
             kernel: "linux-6.1".into(),
             driver_module: None,
             chip: chip.into(),

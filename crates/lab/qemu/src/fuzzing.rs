@@ -23,12 +23,12 @@ fn heard(bytes: &[u8]) -> Option<(UnixStream, UnixStream)> {
 /// a module for a guest.
 pub fn read(bytes: &[u8]) {
     let mut dead = || Err(crate::Error::Io(std::io::ErrorKind::UnexpectedEof.into()).into());
-    let patience = Duration::ZERO;
+    let timeout = Duration::ZERO;
     if let Some((stream, _theirs)) = heard(bytes)
         && let Ok(mut console) = Console::new(stream)
     {
-        let _ = console.expect("login:", patience, &mut dead);
-        let _ = console.run("true", false, patience, &mut dead);
+        let _ = console.expect("login:", timeout, &mut dead);
+        let _ = console.run("true", false, timeout, &mut dead);
         let _ = (console.lines(), console.tail());
     }
     if let Some((stream, _theirs)) = heard(bytes)

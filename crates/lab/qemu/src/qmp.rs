@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// How long the monitor may take for one answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const QMP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to the monitor.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     pub(crate) fn new(stream: UnixStream) -> Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(QMP_TIMEOUT))?;
+        stream.set_write_timeout(Some(QMP_TIMEOUT))?;
         let mut monitor = Self { stream: BufReader::new(stream) };
         monitor.next("greeting")?;
         monitor.execute("qmp_capabilities", json!({}))?;
@@ -59,7 +59,7 @@ impl Monitor {
     /// in another thread, and drops frames that the card sends before.
     pub(crate) fn await_cable(&mut self) -> Result<()> {
         let since = Instant::now();
-        while since.elapsed() < PATIENCE {
+        while since.elapsed() < QMP_TIMEOUT {
             let query = json!({ "command-line": "info network" });
             let answer = self.execute("human-monitor-command", query)?;
             // The peer's address appears when the connection stands.
@@ -99,7 +99,7 @@ impl Monitor {
 }
 
 fn silent(waiting_for: &str) -> Error {
-    Error::Silent { seconds: PATIENCE.as_secs(), waiting_for: waiting_for.to_owned() }
+    Error::Silent { seconds: QMP_TIMEOUT.as_secs(), waiting_for: waiting_for.to_owned() }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub fn with_values(arg: Arg) -> Arg {
         "name" => || Kind::ALL.into_iter().flat_map(kpps_profiles::names).collect(),
         "ports" | "port" | "from_port" | "to_port" => ports,
         "watch" => interfaces,
-        "app" => || kpps_sim::Forwarder::ALL.map(|app| app.name().to_owned()).to_vec(),
+        "app" => || kpps_sim::AppKind::ALL.map(|app| app.name().to_owned()).to_vec(),
         "service" => || ["kpps", "napi", "polling"].map(str::to_owned).to_vec(),
         "testbed" => || {
             let machines = kpps_profiles::names(Kind::Machine).into_iter();

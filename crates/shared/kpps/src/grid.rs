@@ -65,7 +65,7 @@ pub struct Arguments {
 pub type Outcomes = (Vec<Axis>, Vec<Outcome>);
 
 /// The common settings of all cells, and their axes.
-struct Plan {
+struct GridPlan {
     axes: Vec<Axis>,
     sizes: Option<Mix>,
     load: RateSpec,
@@ -87,7 +87,7 @@ fn check_options(arguments: &Typed<Arguments>) -> Result<(), Failure> {
     }
 }
 
-impl Plan {
+impl GridPlan {
     /// The settings that all cells have.
     fn base(&self) -> Result<Cell, Failure> {
         let choice = match &self.target.testbed {
@@ -129,10 +129,13 @@ impl Plan {
 
 impl Arguments {
     /// The plan, and the options that are of this run and not of its cells.
-    fn resolve(self) -> Result<(Plan, Run), Failure> {
+    fn resolve(self) -> Result<(GridPlan, Run), Failure> {
         let Self { vary: axes, size: sizes, load, duration, shard, on: _, resume, outputs, target } = self;
         let load = load.unwrap_or(RateSpec::Percent(100.0));
-        Ok((Plan { axes, sizes, load, duration, target: target.resolve()? }, Run { shard, resume, outputs }))
+        Ok((
+            GridPlan { axes, sizes, load, duration, target: target.resolve()? },
+            Run { shard, resume, outputs },
+        ))
     }
 }
 

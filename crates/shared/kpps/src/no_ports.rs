@@ -41,7 +41,7 @@ impl Ports {
         match *self {}
     }
 
-    pub fn unusual(&self) -> Option<String> {
+    pub fn traffic_differences(&self) -> Option<String> {
         match *self {}
     }
 

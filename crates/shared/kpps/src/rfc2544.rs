@@ -9,7 +9,7 @@ use crate::testbed::{SIZES, TestbedArguments};
 use clap::Args;
 use kpps_frames::Mix;
 use kpps_methods::ndr::Range;
-use kpps_methods::rfc2544::{self, Plan, Test};
+use kpps_methods::rfc2544::{self, Rfc2544Plan, Test};
 use kpps_methods::units;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ struct Tests {
 
 impl Tests {
     /// The plan of the tests, with a search over this range.
-    fn plan(self, simulated: bool, range: Range) -> Plan {
+    fn plan(self, simulated: bool, range: Range) -> Rfc2544Plan {
         let by_default = match (simulated, self.quick) {
             (true, _) => 0.05,
             (false, true) => 1.0,
@@ -79,7 +79,7 @@ impl Tests {
         let trial_s = self.duration.map_or(by_default, |duration| duration.as_secs_f64());
         let whole = !self.quick && self.duration.is_none() && !simulated;
         let repeat = |by_default| self.repeat.unwrap_or(if self.quick { 3 } else { by_default });
-        Plan {
+        Rfc2544Plan {
             trial_s,
             latency_s: if whole { 120.0 } else { trial_s },
             repeat: repeat(20),

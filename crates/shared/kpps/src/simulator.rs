@@ -6,7 +6,7 @@ use clap::Args;
 use kpps_documents::grid::Setting;
 use kpps_methods::parameter;
 use kpps_profiles::Change;
-use kpps_sim::{Choice, Forwarder, choice};
+use kpps_sim::{AppKind, Choice, choice};
 
 /// The help of `--driver` where several are compared.
 pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those \
@@ -75,7 +75,7 @@ pub struct OnTop {
     /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
     /// both directions together [default: a receiver on one card]
     #[arg(long, help_heading = heading::MACHINE)]
-    pub app: Option<Forwarder>,
+    pub app: Option<AppKind>,
     /// With --app: offer the whole load to the first card, and nothing to the second
     #[arg(long, help_heading = heading::MACHINE)]
     pub one_way: bool,

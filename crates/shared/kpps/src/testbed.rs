@@ -295,7 +295,7 @@ impl Target {
 
     /// How frames differ from the default ones, in words.
     pub fn traffic(&self) -> Option<String> {
-        self.ports().and_then(Ports::unusual)
+        self.ports().and_then(Ports::traffic_differences)
     }
 
     /// The environment of curves and grids on it, without what their frames determine.

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[derive(Parser)]
-    struct Whole {
+    struct Program {
         #[arg(long)]
         other: Option<u32>,
         #[command(flatten)]
@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn only_what_was_typed_is_named() {
         let typed = |words: &[&str]| {
-            let whole = Whole::try_parse_from([&["x"], words].concat()).unwrap();
-            let names: Vec<_> = whole.group.names().map(str::to_owned).collect();
-            (whole.group.first(), names, whole.group.shape.clone(), whole.group.dry_run, whole.other)
+            let program = Program::try_parse_from([&["x"], words].concat()).unwrap();
+            let names: Vec<_> = program.group.names().map(str::to_owned).collect();
+            (program.group.first(), names, program.group.shape.clone(), program.group.dry_run, program.other)
         };
         assert_eq!(typed(&["--other", "3"]), (None, vec![], "constant".into(), false, Some(3)));
         let (first, names, shape, dry, _) = typed(&["--dry-run", "--shape", "constant"]);

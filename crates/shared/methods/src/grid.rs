@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most cells that a grid may have.
-const MOST: usize = 1_000_000;
+const MOST_CELLS: usize = 1_000_000;
 
 /// The search for a measurable cell ends after this number of cells.
 const MOST_TRIED: usize = 1000;
@@ -36,8 +36,8 @@ impl<'a> Combinations<'a> {
     pub fn of(axes: &'a [Axis]) -> Result<Self, String> {
         let mut lengths = axes.iter().map(|axis| axis.values.len());
         match lengths.try_fold(1_usize, |product, length| product.checked_mul(length)) {
-            Some(count) if count <= MOST => Ok(Self { axes, count }),
-            _ => Err(format!("the grid has more than {MOST} cells: give fewer values")),
+            Some(count) if count <= MOST_CELLS => Ok(Self { axes, count }),
+            _ => Err(format!("the grid has more than {MOST_CELLS} cells: give fewer values")),
         }
     }
 

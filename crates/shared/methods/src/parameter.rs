@@ -4,7 +4,7 @@ use crate::units::{Loads, RateSpec};
 use kpps_documents::grid::{Axis, Setting};
 
 /// The most values that one parameter may have.
-const MOST: usize = 100_000;
+const MOST_VALUES: usize = 100_000;
 
 /// Numbers of something, each above 0, in rising order and each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +123,12 @@ fn steps(from: f64, to: f64, at: impl Fn(u32) -> f64) -> Result<Vec<f64>, String
         return Err(format!("the range from {from} to {to} descends: give the lower value first"));
     }
     let within = |number: &f64| *number <= to * (1.0 + 1e-9);
-    let numbers: Vec<f64> = (0..).map(at).take_while(within).take(MOST + 1).collect();
-    if numbers.len() > MOST { Err(format!("a range has at most {MOST} values")) } else { Ok(numbers) }
+    let numbers: Vec<f64> = (0..).map(at).take_while(within).take(MOST_VALUES + 1).collect();
+    if numbers.len() > MOST_VALUES {
+        Err(format!("a range has at most {MOST_VALUES} values"))
+    } else {
+        Ok(numbers)
+    }
 }
 
 #[cfg(test)]

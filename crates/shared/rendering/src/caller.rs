@@ -1,7 +1,7 @@
 //! A program that called kpps in its own process, in place of standard output, standard error and Ctrl-C.
 
 use crate::live::Progress;
-use crate::text::Look;
+use crate::text::TextStyle;
 use crate::{Forms, Rows};
 use kpps_documents::to_json;
 
@@ -28,7 +28,7 @@ impl<D: Forms> Document for D {
         to_json(self).map_err(|error| format!("no JSON of the results: {error}"))
     }
     fn screen(&self) -> String {
-        Forms::screen(self, Look::default(), "")
+        Forms::screen(self, TextStyle::default(), "")
     }
     fn rows(&self) -> Rows {
         Forms::rows(self)

@@ -30,7 +30,7 @@ pub(crate) fn rows(curve: &Curve) -> Rows {
 
 /// The row of a trial that has no directions: its measurements, and the columns that a direction has, too.
 #[derive(Serialize)]
-struct Whole<'t> {
+struct TrialRow<'t> {
     #[serde(flatten)]
     result: &'t Trial,
     intended: u64,
@@ -43,7 +43,7 @@ struct Whole<'t> {
 pub(crate) fn row(trial: &DetailedTrial) -> Rows {
     let of = |result| {
         let DetailedTrial { intended, received, lost, received_pps, .. } = *trial;
-        Whole { result, intended, received, lost, received_pps }
+        TrialRow { result, intended, received, lost, received_pps }
     };
     Rows::like(&of(&observed()), &[of(&trial.result)])
 }

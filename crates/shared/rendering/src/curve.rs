@@ -2,11 +2,11 @@
 
 use crate::environment::{frames, parts};
 use crate::remarks::remarks;
-use crate::text::{Look, plot, table};
+use crate::text::{TextStyle, plot, table};
 use kpps_documents::Curve;
 
 /// The text for the screen: plot, table, summary and remarks.
-pub fn screen(results: &Curve, look: Look) -> String {
+pub fn screen(results: &Curve, style: TextStyle) -> String {
     let environment = &results.environment;
     let [first, second] = &results.summary;
     let parts = parts(environment);
@@ -19,8 +19,8 @@ pub fn screen(results: &Curve, look: Look) -> String {
         parts = if parts.is_empty() { parts } else { format!(": {parts}") },
         frames = frames(environment),
         line = environment.line_rate_pps.floor(),
-        plot = plot(results, look),
-        table = table(results, look),
+        plot = plot(results, style),
+        table = table(results, style),
         remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),
     )
 }

@@ -1,6 +1,6 @@
 //! Documents written to files and to standard output.
 
-use crate::text::Look;
+use crate::text::TextStyle;
 use crate::{Caller, Document, Forms};
 use kpps_documents::file::WholeFile;
 use kpps_documents::provenance::{Provenance, Published};
@@ -231,7 +231,7 @@ impl Files {
         }
         // In colour if standard output is a terminal and NO_COLOR is not set.
         let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        print(&Forms::screen(document, Look { colour, ..Look::default() }, notes))
+        print(&Forms::screen(document, TextStyle { colour, ..TextStyle::default() }, notes))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every document in the forms that people and programs read: text, rows, pages.
 
 use crate::page::{CSS, page, with_provenance};
-use crate::text::Look;
+use crate::text::TextStyle;
 use crate::{
     Rows, audit, calibration, comparison, csv, curve, faults, grid, host, inventory, lab, ndr, rfc2544,
 };
@@ -27,7 +27,7 @@ use serde::Serialize;
 
 /// The page of a document that has no plots: its text for the screen, and all its rows.
 fn plain(title: &str, document: &impl Forms) -> String {
-    let (screen, rows) = (document.screen(Look::default(), ""), document.rows());
+    let (screen, rows) = (document.screen(TextStyle::default(), ""), document.rows());
     let body = html! {
         header { div { h1 { (title) } } }
         main {
@@ -42,7 +42,7 @@ fn plain(title: &str, document: &impl Forms) -> String {
 /// A document in all its forms; JSON is that of [`kpps_documents::to_json`].
 pub trait Forms: Serialize {
     /// The text for the screen. `notes` are lines about the run that are not in the document, or nothing.
-    fn screen(&self, look: Look, notes: &str) -> String;
+    fn screen(&self, style: TextStyle, notes: &str) -> String;
 
     /// The rows, for comma-separated values.
     fn rows(&self) -> Rows;
@@ -57,8 +57,8 @@ pub trait Forms: Serialize {
 }
 
 impl<D: Forms> Forms for Published<&D> {
-    fn screen(&self, look: Look, notes: &str) -> String {
-        self.document.screen(look, notes)
+    fn screen(&self, style: TextStyle, notes: &str) -> String {
+        self.document.screen(style, notes)
     }
     fn rows(&self) -> Rows {
         self.document.rows()
@@ -73,8 +73,8 @@ impl<D: Forms> Forms for Published<&D> {
 }
 
 impl Forms for Curve {
-    fn screen(&self, look: Look, notes: &str) -> String {
-        curve::screen(self, look) + notes
+    fn screen(&self, style: TextStyle, notes: &str) -> String {
+        curve::screen(self, style) + notes
     }
     fn rows(&self) -> Rows {
         csv::rows(self)
@@ -88,7 +88,7 @@ impl Forms for Curve {
 }
 
 impl Forms for Grid {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         format!("{}\n{notes}", grid::screen(self))
     }
     fn rows(&self) -> Rows {
@@ -103,7 +103,7 @@ impl Forms for Grid {
 }
 
 impl Forms for DetailedTrial {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         trial::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -120,7 +120,7 @@ impl Forms for DetailedTrial {
 }
 
 impl Forms for Ndr {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         ndr::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -153,7 +153,7 @@ impl<'g> SizeGoal<'g> {
 }
 
 impl Forms for Sizes {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         rfc2544::sizes_screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -169,7 +169,7 @@ impl Forms for Sizes {
 }
 
 impl Forms for Rfc2544 {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         rfc2544::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -184,8 +184,8 @@ impl Forms for Rfc2544 {
 }
 
 impl Forms for Study {
-    fn screen(&self, look: Look, notes: &str) -> String {
-        study::screen(self, look) + notes
+    fn screen(&self, style: TextStyle, notes: &str) -> String {
+        study::screen(self, style) + notes
     }
     fn rows(&self) -> Rows {
         Rows::of(&self.claims)
@@ -203,7 +203,7 @@ impl Forms for Study {
 }
 
 impl Forms for Perturbation {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         study::perturbation(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -218,7 +218,7 @@ impl Forms for Perturbation {
 }
 
 impl Forms for Fit {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         study::fit(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -233,7 +233,7 @@ impl Forms for Fit {
 }
 
 impl Forms for CrossValidation {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         study::cross_validation(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -248,7 +248,7 @@ impl Forms for CrossValidation {
 }
 
 impl Forms for HostCalibration {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         host::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -263,7 +263,7 @@ impl Forms for HostCalibration {
 }
 
 impl Forms for Drawn {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         study::drawn(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -275,7 +275,7 @@ impl Forms for Drawn {
 }
 
 impl Forms for Comparison {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         comparison::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -287,7 +287,7 @@ impl Forms for Comparison {
 }
 
 impl Forms for Calibration {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         calibration::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -300,7 +300,7 @@ impl Forms for Calibration {
 
 impl Forms for Run {
     /// The notes stand before the costs of the run.
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         run::screen(self, notes)
     }
     fn rows(&self) -> Rows {
@@ -313,7 +313,7 @@ impl Forms for Run {
 }
 
 impl Forms for Lab {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         lab::table(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -328,7 +328,7 @@ impl Forms for Lab {
 }
 
 impl Forms for Audit {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         audit::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -343,7 +343,7 @@ impl Forms for Audit {
 }
 
 impl Forms for Transmit {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         simulation::transmit(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -358,7 +358,7 @@ impl Forms for Transmit {
 }
 
 impl Forms for Profile {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         simulation::profile(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -370,7 +370,7 @@ impl Forms for Profile {
 }
 
 impl Forms for Scale {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         simulation::scale(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -385,7 +385,7 @@ impl Forms for Scale {
 }
 
 impl Forms for BusTrace {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         simulation::trace(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -397,7 +397,7 @@ impl Forms for BusTrace {
 }
 
 impl Forms for Faults {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         faults::screen(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -409,7 +409,7 @@ impl Forms for Faults {
 }
 
 impl Forms for Profiles {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         inventory::profiles(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -426,7 +426,7 @@ impl Forms for Profiles {
 pub struct WithConstants<'p>(pub &'p Profiles);
 
 impl Forms for WithConstants<'_> {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         self.0.profiles.iter().map(inventory::constants).collect::<String>() + notes
     }
     fn rows(&self) -> Rows {
@@ -439,7 +439,7 @@ impl Forms for WithConstants<'_> {
 }
 
 impl Forms for Devices {
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         inventory::devices(self) + notes
     }
     fn rows(&self) -> Rows {
@@ -452,7 +452,7 @@ impl Forms for Devices {
 
 impl Forms for Conformance {
     /// Only the notes: each case was shown when it ended.
-    fn screen(&self, _: Look, notes: &str) -> String {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
         notes.to_owned()
     }
     fn rows(&self) -> Rows {

@@ -11,7 +11,7 @@ pub use table::table;
 
 /// The style of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextStyle {
     /// Columns of the terminal.
     pub width: usize,
     /// Use ASCII only, names aside.
@@ -20,14 +20,14 @@ pub struct Look {
     pub colour: bool,
 }
 
-impl Default for Look {
+impl Default for TextStyle {
     /// 100 columns, Unicode, no colour.
     fn default() -> Self {
         Self { width: 100, ascii: false, colour: false }
     }
 }
 
-impl Look {
+impl TextStyle {
     /// The mark of the `index`-th series.
     pub(crate) fn mark(self, index: usize) -> char {
         let marks = if self.ascii {

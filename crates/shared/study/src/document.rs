@@ -2,16 +2,16 @@
 
 use crate::{Outcomes, Study};
 use kpps_documents::Schema;
-use kpps_documents::study::{self as report, Verdict};
+use kpps_documents::study::{self as documents, Verdict};
 
 /// The results of the claims of these studies, with figures unless `claims_only`.
-pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> report::Study {
+pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> documents::Study {
     let claimed: usize = studies.iter().map(|study| study.claims.len()).sum();
     let claims: Vec<_> = studies
         .iter()
         .flat_map(|study| study.claims.iter().filter_map(|(id, claim)| outcomes.verdict(study, id, claim)))
         .collect();
-    let article = |study: &Study| report::Article {
+    let article = |study: &Study| documents::Article {
         name: study.name.clone(),
         title: study.title.clone(),
         question: study.question.clone(),
@@ -24,9 +24,9 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> re
         // asked for.
         maps: study.maps.iter().filter_map(|map| outcomes.map(map)).collect(),
     };
-    report::Study {
+    documents::Study {
         schema: Schema::default(),
-        kind: report::Kind::Study,
+        kind: documents::Kind::Study,
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         profiles_hash: kpps_profiles::hash([]),
         articles: studies.iter().map(article).collect(),
@@ -46,14 +46,14 @@ pub fn pages(studies: &[Study], others: &[(bool, &str)]) -> Vec<String> {
 }
 
 /// How many claims were judged, in words.
-pub fn judged(studies: &[Study], results: &report::Study) -> String {
+pub fn judged(studies: &[Study], results: &documents::Study) -> String {
     let requested: usize = studies.iter().map(|study| study.claims.len()).sum();
     format!("{} of {requested} claims judged", results.claims.len())
 }
 
 /// The claims that were missed although they are arithmetic or constants are fitted on them, and the claims
 /// that could not be judged; in words, if there are any.
-pub fn bad(study: &report::Study) -> Option<String> {
+pub fn bad(study: &documents::Study) -> Option<String> {
     let constants = crate::fit::free_constants().unwrap_or_default();
     let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));
     let bad = study.claims.iter().filter(|claim| match claim.verdict {

@@ -3,7 +3,7 @@
 use crate::metric::{self, Context, Value, Values};
 use crate::{Claim, Figure, Map, Measurement, Study};
 use indexmap::IndexMap;
-use kpps_documents::study as report;
+use kpps_documents::study as documents;
 use kpps_documents::study::Verdict;
 use kpps_methods::finished::{Finished, digest};
 use kpps_methods::workers::on_all_cpus;
@@ -162,7 +162,7 @@ impl Outcomes {
     }
 
     /// The verdict on a claim; `None` if a measurement that it needs is missing.
-    pub fn verdict(&self, study: &Study, id: &str, claim: &Claim) -> Option<report::Claim> {
+    pub fn verdict(&self, study: &Study, id: &str, claim: &Claim) -> Option<documents::Claim> {
         let mut measured = BTreeMap::new();
         let mut problem = None;
         for (name, measurement) in &claim.measure {
@@ -181,7 +181,7 @@ impl Outcomes {
             }
         }
         let figures = |of: &IndexMap<String, f64>| of.iter().map(|(name, v)| (name.clone(), *v)).collect();
-        Some(report::Claim {
+        Some(documents::Claim {
             study: study.name.clone(),
             id: id.to_owned(),
             says: claim.says.clone(),
@@ -197,7 +197,7 @@ impl Outcomes {
     }
 
     /// A map, if it was measured.
-    pub fn map(&self, map: &Map) -> Option<report::Map> {
+    pub fn map(&self, map: &Map) -> Option<documents::Map> {
         let Value::List(values) = self.0.get(&map.measure.key())?.as_ref().ok()?.get(&map.value)? else {
             return None;
         };
@@ -212,17 +212,17 @@ impl Outcomes {
             names = names.iter().flat_map(longer).collect();
         }
         let rows = names.into_iter().zip(values.chunks(columns.len().max(1)));
-        Some(report::Map {
+        Some(documents::Map {
             title: map.title.clone(),
             cell: map.cell.clone(),
             columns_of: "offered, frames/s".into(),
-            rows: rows.map(|(name, cells)| report::Row { name, cells: cells.to_vec() }).collect(),
+            rows: rows.map(|(name, cells)| documents::Row { name, cells: cells.to_vec() }).collect(),
             columns,
         })
     }
 
     /// A figure with the lines that were measured.
-    pub fn figure(&self, figure: &Figure) -> report::Figure {
+    pub fn figure(&self, figure: &Figure) -> documents::Figure {
         let line = |line: &crate::Line| {
             let values = self.0.get(&line.measure.key())?.as_ref().ok()?;
             let list = |name: &str, scale: f64| match values.get(name)? {
@@ -231,9 +231,9 @@ impl Outcomes {
             };
             let points = list(&line.x, figure.x_scale)?.into_iter().zip(list(&line.y, figure.y_scale)?);
             let points = points.filter_map(|(x, y)| x.zip(y));
-            Some(report::Line { name: line.name.clone(), points: points.collect() })
+            Some(documents::Line { name: line.name.clone(), points: points.collect() })
         };
-        report::Figure {
+        documents::Figure {
             title: figure.title.clone(),
             x: figure.x.clone(),
             y: figure.y.clone(),
@@ -243,7 +243,7 @@ impl Outcomes {
     }
 }
 
-type Judged = (Verdict, BTreeMap<String, f64>, Vec<report::Foretold>);
+type Judged = (Verdict, BTreeMap<String, f64>, Vec<documents::Foretold>);
 
 /// The figures of a claim, and the document's, as its conditions name them.
 fn scope(claim: &Claim, values: &BTreeMap<String, f64>) -> BTreeMap<String, Values> {
@@ -278,7 +278,7 @@ fn judged(claim: &Claim, measured: &BTreeMap<String, Values>) -> Result<Judged, 
         .results
         .iter()
         .zip(both)
-        .map(|((name, holds), (blind, revised))| report::Foretold {
+        .map(|((name, holds), (blind, revised))| documents::Foretold {
             name: name.clone(),
             holds: holds.clone(),
             blind,

@@ -17,10 +17,10 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// An app between two ports.
+/// The kind of an app between two ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Forwarder {
+pub enum AppKind {
     /// A learning bridge.
     #[default]
     Bridge,
@@ -32,7 +32,7 @@ pub enum Forwarder {
     Nat,
 }
 
-impl Forwarder {
+impl AppKind {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Bridge, Self::Route, Self::VlanRoute, Self::Nat];
 
@@ -62,13 +62,13 @@ impl Forwarder {
     }
 }
 
-impl fmt::Display for Forwarder {
+impl fmt::Display for AppKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl TryFrom<String> for Forwarder {
+impl TryFrom<String> for AppKind {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
@@ -76,7 +76,7 @@ impl TryFrom<String> for Forwarder {
     }
 }
 
-impl FromStr for Forwarder {
+impl FromStr for AppKind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
@@ -102,7 +102,7 @@ fn host(side: usize, flow: u16) -> (Ipv4Addr, u16) {
     (Ipv4Addr::new(10, side as u8, 0, 1 + flow as u8), [FIRST_PORT + flow, DISCARD][side])
 }
 
-impl Forwarder {
+impl AppKind {
     /// The flow that comes in by a port, and the flow that leaves by the other.
     fn flow(self, side: usize, flow: u16) -> (Flow, Flow) {
         let other = 1 - side;
@@ -174,7 +174,7 @@ impl Forwarder {
         Ok(Program::Router(Box::new(router)))
     }
 
-    /// The router for frames of `size`; for [`Forwarder::Bridge`] that of [`Forwarder::Route`].
+    /// The router for frames of `size`; for [`AppKind::Bridge`] that of [`AppKind::Route`].
     ///
     /// # Errors
     /// None for the networks that are used here.
@@ -293,7 +293,7 @@ impl Outputs<Frame> for Leaving<'_> {
 const TICK_PS: u64 = 100 * MS;
 
 /// The app as the handler of a stack.
-pub(crate) struct Forwards {
+pub(crate) struct AppHandler {
     work: Work,
     program: Program,
     released: Vec<Buf>,
@@ -301,17 +301,17 @@ pub(crate) struct Forwards {
     next_tick_ps: u64,
 }
 
-impl Forwards {
-    /// The app of a forwarder after `connections` have been made: each of these frames has come in by port 0
+impl AppHandler {
+    /// An app of this kind after `connections` have been made: each of these frames has come in by port 0
     /// once.
     pub fn new<'a>(
-        forwarder: Forwarder,
+        kind: AppKind,
         size: Size,
         device: &E1000,
         connections: impl Iterator<Item = &'a [u8]>,
         now_ps: u64,
     ) -> Result<Self, TrialError> {
-        let mut program = forwarder.program(size)?;
+        let mut program = kind.program(size)?;
         let (mut out, mut released, mut stock) = (Vec::new(), Vec::new(), device.set_aside(STOCK));
         for bytes in connections {
             let mut fill = |buffer: &mut [u8]| {
@@ -329,7 +329,7 @@ impl Forwards {
                 device.free(frame.into_buffer());
             }
         }
-        Ok(Self { work: forwarder.work(), program, released, stock, next_tick_ps: now_ps + TICK_PS })
+        Ok(Self { work: kind.work(), program, released, stock, next_tick_ps: now_ps + TICK_PS })
     }
 
     /// A router between the VLANs of one port, with a stock of empty frames.
@@ -352,7 +352,7 @@ impl Forwards {
     }
 }
 
-impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for Forwards {
+impl<N: Netdev<Frame = Frame, Buffer = Buf>> Handler<N> for AppHandler {
     fn work(&self) -> Work {
         self.work
     }

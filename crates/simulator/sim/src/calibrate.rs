@@ -9,7 +9,7 @@
 //! its time. A small weight holds each constant at its profile's value, so a constant that the points do not
 //! determine stays there. Nothing is random.
 
-use crate::{Choice, Forwarder, SetupError, StackParams};
+use crate::{AppKind, Choice, SetupError, StackParams};
 use kpps_documents::grid::Setting;
 use kpps_documents::host::{CalibratedConstant, CalibratedPoint, HostCalibration};
 use kpps_documents::{Curve, Trial};
@@ -199,9 +199,9 @@ fn free(measured: &[Measured]) -> Result<Vec<Free>, CalibrateError> {
         (Kind::Host, "interrupt_cycles", true),
         (Kind::Stack, "poll_cycles", true),
         (Kind::Stack, "receive_cycles", true),
-        (Kind::Stack, "forward_cycles", runs(Forwarder::Route) || runs(Forwarder::VlanRoute)),
-        (Kind::Stack, "bridge_cycles", runs(Forwarder::Bridge)),
-        (Kind::Stack, "nat_cycles", runs(Forwarder::Nat)),
+        (Kind::Stack, "forward_cycles", runs(AppKind::Route) || runs(AppKind::VlanRoute)),
+        (Kind::Stack, "bridge_cycles", runs(AppKind::Bridge)),
+        (Kind::Stack, "nat_cycles", runs(AppKind::Nat)),
     ];
     let mut all = Vec::new();
     for (kind, name, _) in names.into_iter().filter(|(.., used)| *used) {

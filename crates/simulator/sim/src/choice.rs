@@ -2,7 +2,7 @@
 
 use crate::documents::Profiling;
 use crate::workload::forward::line_pps;
-use crate::{Activity, Forwarder, Forwarding, Receiving, Setup, SetupError};
+use crate::{Activity, AppKind, ForwardingTestbed, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::{Size, rate};
@@ -28,7 +28,7 @@ pub struct Choice {
     /// The driver preset: a profile's name or file; by default that of this project.
     pub driver: Option<String>,
     /// The app between two cards; without one, frames end at a receiver on one card.
-    pub app: Option<Forwarder>,
+    pub app: Option<AppKind>,
     /// Whether the app gets its load on the first card only.
     pub one_way: bool,
     /// The machine's activity, if the app does not determine it.
@@ -187,7 +187,7 @@ impl Choice {
 
     /// The size of frames if none is given: the smallest test frame.
     pub fn default_size(&self) -> Size {
-        self.app.map_or(Size::MIN, Forwarder::least_size)
+        self.app.map_or(Size::MIN, AppKind::least_size)
     }
 
     /// The highest load in frames per second: the line rate of one wire, or of two with an app.
@@ -206,8 +206,8 @@ impl Choice {
         }
     }
 
-    fn forwarding(&self, setup: Setup, app: Forwarder) -> Forwarding {
-        let forwarding = Forwarding::new(setup, app);
+    fn forwarding(&self, setup: Setup, app: AppKind) -> ForwardingTestbed {
+        let forwarding = ForwardingTestbed::new(setup, app);
         if self.one_way { forwarding.one_way() } else { forwarding }
     }
 

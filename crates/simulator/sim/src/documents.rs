@@ -3,16 +3,16 @@
 use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
-use crate::{Forwarder, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
-use kpps_documents::{Registers, known, rounded, simulation as report};
+use crate::{AppKind, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
+use kpps_documents::{Registers, known, rounded, simulation};
 use kpps_frames::Size;
 use kpps_host::bus::{Event, EventKind, Master, Transaction};
 use kpps_methods::{Load, units};
 
 /// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
 /// drivers after an interruption.
-pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> report::Transmit {
-    let environment = setups.first().map(|setup| report::SimulatedEnvironment {
+pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> simulation::Transmit {
+    let environment = setups.first().map(|setup| simulation::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
@@ -23,9 +23,9 @@ pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u6
         frame_bytes_with_fcs: size.bytes_with_fcs(),
         duration_ms,
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::SimulatedEnvironment::default()
+        ..simulation::SimulatedEnvironment::default()
     });
-    let row = |(setup, sent): (&Setup, &Transmit)| report::TransmitRow {
+    let row = |(setup, sent): (&Setup, &Transmit)| simulation::TransmitRow {
         name: setup.driver.clone(),
         sent_pps: rounded(sent.pps),
         card_idle: rounded(sent.card_idle),
@@ -39,11 +39,11 @@ pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u6
             .registers_per_frame
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
     };
-    report::Transmit {
+    simulation::Transmit {
         environment: environment.unwrap_or_default(),
         rows: setups.iter().zip(sent).map(row).collect(),
         complete: sent.len() == setups.len(),
-        ..report::Transmit::default()
+        ..simulation::Transmit::default()
     }
 }
 
@@ -71,9 +71,9 @@ fn sentence(rows: &[Scaled]) -> String {
 
 /// Packets per second against CPUs. There is at least one trial, and there are fewer results than trials
 /// after an interruption.
-pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report::Scale {
-    let Some((setup, what)) = trials.first() else { return report::Scale::default() };
-    let environment = report::SimulatedEnvironment {
+pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> simulation::Scale {
+    let Some((setup, what)) = trials.first() else { return simulation::Scale::default() };
+    let environment = simulation::SimulatedEnvironment {
         kpps: env!("CARGO_PKG_VERSION").into(),
         testbed: "sim".into(),
         machine: setup.machine.clone(),
@@ -87,17 +87,17 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report
         seed: Some(what.load.seed),
         duration_ms: units::millis(what.load.duration).into(),
         profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..report::SimulatedEnvironment::default()
+        ..simulation::SimulatedEnvironment::default()
     };
     let each = |row: &Scaled| {
         let busy = &row.busy;
-        report::ScaleRow {
+        simulation::ScaleRow {
             cpus: row.cpus,
             offered_pps: rounded(row.offered_pps),
             delivered_pps: rounded(row.delivered_pps),
             stopped_by: row.limit.to_string(),
             latency_ns: row.latency_ns,
-            busy: report::ScaleBusy {
+            busy: simulation::ScaleBusy {
                 wire: rounded(busy.wire),
                 card: rounded(busy.card),
                 card_engine: rounded(busy.engine),
@@ -112,13 +112,13 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> report
             ledger: row.ledger.clone(),
         }
     };
-    report::Scale {
+    simulation::Scale {
         environment,
         rows: rows.iter().map(each).collect(),
         stops_at_cpus: stop(rows).map(|(cpus, _)| cpus),
         summary: sentence(rows),
         complete: rows.len() == trials.len(),
-        ..report::Scale::default()
+        ..simulation::Scale::default()
     }
 }
 
@@ -127,7 +127,7 @@ pub struct Profiling {
     /// The machine.
     pub setup: Setup,
     /// The app between two cards, if there is one.
-    pub app: Option<Forwarder>,
+    pub app: Option<AppKind>,
     /// The load.
     pub load: Load,
     /// Its rate in frames per second.
@@ -176,17 +176,17 @@ fn word(level: Level) -> &'static str {
 }
 
 /// Where CPU time goes.
-pub fn profile(outcome: &Profiling) -> report::Profile {
+pub fn profile(outcome: &Profiling) -> simulation::Profile {
     let Profiling { setup, profile, load, .. } = outcome;
     let total = profile.total_ps().max(1) as f64;
-    let row = |function: Function, level: Option<Level>, ps: u64| report::ProfileRow {
+    let row = |function: Function, level: Option<Level>, ps: u64| simulation::ProfileRow {
         function: function.name().into(),
         level: level.map(|level| word(level).into()),
         share: rounded(ps as f64 / total),
         ns_per_frame: outcome.ns_per_frame(ps).and_then(known),
     };
-    report::Profile {
-        environment: report::SimulatedEnvironment {
+    simulation::Profile {
+        environment: simulation::SimulatedEnvironment {
             kpps: env!("CARGO_PKG_VERSION").into(),
             testbed: "sim".into(),
             machine: setup.machine.clone(),
@@ -199,7 +199,7 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
             frame_bytes_with_fcs: load.sizes.mean_bytes_with_fcs() as u32,
             duration_ms: units::millis(load.duration).into(),
             profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            ..report::SimulatedEnvironment::default()
+            ..simulation::SimulatedEnvironment::default()
         },
         offered_pps: rounded(outcome.offered_pps),
         delivered_pps: rounded(outcome.delivered_pps),
@@ -207,15 +207,15 @@ pub fn profile(outcome: &Profiling) -> report::Profile {
         per_frame: outcome.counts().map(|(name, count)| (name.into(), count.and_then(known))).into(),
         functions: profile.functions().iter().map(|&(f, ps)| row(f, None, ps)).collect(),
         rows: profile.rows().iter().map(|&(l, f, ps)| row(f, Some(l), ps)).collect(),
-        ..report::Profile::default()
+        ..simulation::Profile::default()
     }
 }
 
 /// The document of a machine's bus.
-pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
+pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> simulation::BusTrace {
     let regimes = regimes(trace, 0);
-    report::BusTrace {
-        environment: report::SimulatedEnvironment {
+    simulation::BusTrace {
+        environment: simulation::SimulatedEnvironment {
             kpps: env!("CARGO_PKG_VERSION").into(),
             testbed: "sim".into(),
             machine: setup.machine.clone(),
@@ -227,7 +227,7 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
             frame_bytes_with_fcs: what.size.bytes_with_fcs(),
             duration_ms: what.duration_us / 1000,
             profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            ..report::SimulatedEnvironment::default()
+            ..simulation::SimulatedEnvironment::default()
         },
         offered_pps: rounded(what.offered_pps),
         seconds: rounded(trace.seconds()),
@@ -235,7 +235,7 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
         bus_busy: rounded(trace.bus_busy()),
         bus_bytes_per_s: rounded(trace.bus_mb_per_s() * 1e6).round(),
         cards: trace.ports.iter().map(traced_card).collect(),
-        enough_descriptors: report::EnoughDescriptors {
+        enough_descriptors: simulation::EnoughDescriptors {
             clocks: regimes.smooth_clocks.and_then(known),
             frames: regimes.smooth_frames as u64,
             frames_per_us: regimes.smooth_frames_per_us.and_then(known),
@@ -251,7 +251,7 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
             tail_updates: regimes.tail_updates.and_then(known),
             tail_descriptors: regimes.tail_descriptors.and_then(known),
         },
-        short_of_descriptors: regimes.stumbled.then(|| report::ShortOfDescriptors {
+        short_of_descriptors: regimes.stumbled.then(|| simulation::ShortOfDescriptors {
             frames_per_us: regimes.stumble_frames_per_us.and_then(known),
             longest_gap_clocks: regimes.stumble_gap_clocks.and_then(known),
             shortest_gap_clocks: regimes.stumble_least_clocks.and_then(known),
@@ -260,12 +260,12 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> report::BusTrace {
         transactions: trace.log.transactions().map(|it| transaction(trace, it)).collect(),
         events: trace.log.events().map(|it| event(trace, it)).collect(),
         not_kept: trace.log.lost(),
-        ..report::BusTrace::default()
+        ..simulation::BusTrace::default()
     }
 }
 
-fn traced_card(port: &Port) -> report::TracedCard {
-    report::TracedCard {
+fn traced_card(port: &Port) -> simulation::TracedCard {
+    simulation::TracedCard {
         sent: port.sent,
         delivered: port.delivered,
         missed: port.missed,
@@ -273,9 +273,9 @@ fn traced_card(port: &Port) -> report::TracedCard {
     }
 }
 
-fn transaction(trace: &Trace, it: &Transaction) -> report::BusTransaction {
+fn transaction(trace: &Trace, it: &Transaction) -> simulation::BusTransaction {
     let clock = (it.start_ps as f64 - trace.began_ps as f64) / trace.clock_ps as f64;
-    report::BusTransaction {
+    simulation::BusTransaction {
         clock: (clock * 100.0).round() / 100.0,
         clocks: (it.end_ps - it.start_ps).div_ceil(trace.clock_ps),
         master: match it.master {
@@ -290,14 +290,14 @@ fn transaction(trace: &Trace, it: &Transaction) -> report::BusTransaction {
     }
 }
 
-fn event(trace: &Trace, it: &Event) -> report::BusEvent {
+fn event(trace: &Trace, it: &Event) -> simulation::BusEvent {
     let since_ps = it.at_ps.saturating_sub(trace.began_ps);
     let (event, access) = match it.kind {
         EventKind::Interrupt => ("interrupt", None),
         EventKind::Read { offset, value } => ("read", Some((offset, value))),
         EventKind::Write { offset, value } => ("write", Some((offset, value))),
     };
-    report::BusEvent {
+    simulation::BusEvent {
         clock: since_ps / trace.clock_ps,
         ns: since_ps / 1000,
         card: it.slot,

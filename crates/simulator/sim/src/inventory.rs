@@ -1,14 +1,14 @@
 //! Profiles and their constants, as published.
 
 use crate::setup::{SetupError, check_profile};
-use kpps_documents::inventory as report;
+use kpps_documents::inventory;
 use kpps_profiles::{Constant, Error, Kind, Profile, names};
 
 /// The profiles of these kinds, or one of them by its name or file.
 ///
 /// # Errors
 /// A profile is missing or bad.
-pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<report::Profiles, SetupError> {
+pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<inventory::Profiles, SetupError> {
     let mut profiles = Vec::new();
     for &kind in kinds {
         let names = name.map_or_else(|| names(kind), |name| vec![name.to_owned()]);
@@ -22,24 +22,24 @@ pub fn profiles(kinds: &[Kind], name: Option<&str>) -> Result<report::Profiles, 
         }
     }
     let profiles_hash = kpps_profiles::hash(&[]);
-    Ok(report::Profiles { profiles_hash, profiles, ..report::Profiles::default() })
+    Ok(inventory::Profiles { profiles_hash, profiles, ..inventory::Profiles::default() })
 }
 
-fn entry(kind: Kind, profile: &Profile) -> Result<report::ProfileEntry, Error> {
+fn entry(kind: Kind, profile: &Profile) -> Result<inventory::ProfileEntry, Error> {
     let constant = |constant: &Constant| {
         let value = serde_json::to_value(&constant.value).map_err(|why| Error::Bad {
             kind,
             name: profile.name().into(),
             problem: format!("{} cannot be written as JSON: {why}", constant.name),
         })?;
-        Ok(report::Constant {
+        Ok(inventory::Constant {
             name: constant.name.clone(),
             value,
             source: constant.source.clone(),
             fitted: constant.fitted.clone(),
         })
     };
-    Ok(report::ProfileEntry {
+    Ok(inventory::ProfileEntry {
         kind: kind.to_string(),
         name: profile.name().into(),
         description: profile.description().into(),

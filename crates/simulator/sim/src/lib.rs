@@ -38,7 +38,7 @@ mod stack_params;
 pub mod trace;
 pub mod workload;
 
-pub use app::Forwarder;
+pub use app::AppKind;
 pub use cell::Cell;
 pub use choice::Choice;
 pub use device::e1000::{By, Features, Pieces};
@@ -49,6 +49,6 @@ pub use kpps_host::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;
 pub use setup::{RateLimitedSetup, Setup, SetupError};
 pub use stack_params::StackParams;
-pub use workload::forward::{Conversation, Forwarded, Forwarding};
+pub use workload::forward::{Conversation, Forwarded, ForwardingTestbed};
 pub use workload::receive::{Accounted, Profiled, Receiving};
 pub use workload::transmit::{Transmit, transmit, transmit_with};

@@ -7,8 +7,8 @@
 use crate::clients::{MAX_FAILURES, MAX_PER_ADDRESS};
 use crate::parts::{LONGEST, split};
 use crate::proto::agent_client::AgentClient;
-use crate::proto::answer::Answer as Says;
-use crate::proto::question::Question as Asks;
+use crate::proto::answer::Answer as AnswerKind;
+use crate::proto::question::Question as QuestionKind;
 use crate::proto::{self, Answer, Question};
 use crate::{Agent, Network, Rules, Security, TEST_NETWORKS, Token, convert, keys};
 use kpps_frames::encap::Tags;
@@ -30,7 +30,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 /// How long tests wait for an event that must come.
-const PATIENCE: Duration = Duration::from_secs(90);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(90);
 /// A trial that goes on for longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -79,19 +79,19 @@ impl Session {
         Self::over(channel(agent).await, &good()).await.unwrap()
     }
 
-    async fn says(&self, asks: Asks) -> bool {
+    async fn says(&self, asks: QuestionKind) -> bool {
         self.questions.send(Question { question: Some(asks) }).await.is_ok()
     }
 
     /// The answer; `None` if no more answers follow.
-    async fn asks(&mut self, asks: Asks) -> Option<Says> {
+    async fn asks(&mut self, asks: QuestionKind) -> Option<AnswerKind> {
         self.says(asks).await;
-        let answer = tokio::time::timeout(PATIENCE, self.answers.message()).await.expect("no answer");
+        let answer = tokio::time::timeout(EVENT_TIMEOUT, self.answers.message()).await.expect("no answer");
         answer.ok()??.answer
     }
 
     /// The answer to work.
-    async fn works(&mut self, work: proto::Work) -> Option<Says> {
+    async fn works(&mut self, work: proto::Work) -> Option<AnswerKind> {
         let mut all = split(&work);
         let begin = all.pop().unwrap();
         for part in all {
@@ -100,7 +100,7 @@ impl Session {
         self.asks(begin).await
     }
 
-    async fn refused(&mut self, asks: Asks) -> String {
+    async fn refused(&mut self, asks: QuestionKind) -> String {
         why(self.asks(asks).await)
     }
 
@@ -108,21 +108,21 @@ impl Session {
     async fn opens(agent: &Agent, port: &str) -> Self {
         let mut session = Self::with(agent).await;
         let says = session.asks(open(port, &[])).await;
-        assert!(matches!(says, Some(Says::Port(_))), "{says:?}");
+        assert!(matches!(says, Some(AnswerKind::Port(_))), "{says:?}");
         session
     }
 }
 
 /// Why something is refused.
-fn why(says: Option<Says>) -> String {
+fn why(says: Option<AnswerKind>) -> String {
     match says {
-        Some(Says::Refused(why)) if !why.contains('\n') && !why.contains("panicked") => why,
+        Some(AnswerKind::Refused(why)) if !why.contains('\n') && !why.contains("panicked") => why,
         other => panic!("{other:?}"),
     }
 }
 
-fn open(port: &str, others: &[&str]) -> Asks {
-    Asks::Open(proto::Open {
+fn open(port: &str, others: &[&str]) -> QuestionKind {
+    QuestionKind::Open(proto::Open {
         version: env!("CARGO_PKG_VERSION").into(),
         port: port.into(),
         others: others.iter().map(|&name| name.to_owned()).collect(),
@@ -172,8 +172,8 @@ const UPDATE: proto::TrialUpdate =
 
 /// Waits until the socket has received nothing for a second. It must have received something.
 fn falls_silent(socket: &UdpSocket) {
-    let end = Instant::now() + PATIENCE;
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let end = Instant::now() + EVENT_TIMEOUT;
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     socket.recv(&mut [0; 2000]).expect("nothing is sent");
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     while socket.recv(&mut [0; 2000]).is_ok() {
@@ -316,9 +316,9 @@ mod alone {
             // As many sessions as there may be, from as many connections.
             while all.len() < MAX_PER_ADDRESS {
                 let session = Session::over(agent.channel().await, &security);
-                let Ok(Ok(mut session)) = tokio::time::timeout(PATIENCE, session).await else { break };
+                let Ok(Ok(mut session)) = tokio::time::timeout(EVENT_TIMEOUT, session).await else { break };
                 let (socket, port) = target();
-                assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+                assert!(matches!(session.asks(open(&port, &[])).await, Some(AnswerKind::Port(_))));
                 sockets.push(socket);
                 all.push(session);
             }
@@ -329,8 +329,8 @@ mod alone {
                 let large = flows(count);
                 for session in &mut all {
                     match session.works(large.clone()).await {
-                        Some(Says::Progress(_)) => begun += 1,
-                        Some(Says::Refused(why)) => assert!(!why.contains("panicked"), "{why}"),
+                        Some(AnswerKind::Progress(_)) => begun += 1,
+                        Some(AnswerKind::Refused(why)) => assert!(!why.contains("panicked"), "{why}"),
                         _ => {}
                     }
                 }
@@ -339,7 +339,7 @@ mod alone {
             // The remaining bytes hold numbers that are not numbers of frames.
             let swollen = swollen(LONGEST - 1000);
             for session in &mut all {
-                let _ = tokio::time::timeout(PATIENCE, session.works(swollen.clone())).await;
+                let _ = tokio::time::timeout(EVENT_TIMEOUT, session.works(swollen.clone())).await;
             }
             println!(
                 "{} sessions, {begun} trials: {} MB, {} threads",
@@ -364,7 +364,7 @@ mod alone {
         runtime().block_on(async {
             let (_socket, port) = target();
             let mut session = Session::over(agent.channel().await, &good()).await.unwrap();
-            assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+            assert!(matches!(session.asks(open(&port, &[])).await, Some(AnswerKind::Port(_))));
             for _ in 0..2 {
                 why(session.works(swollen(LONGEST - 1000)).await);
             }
@@ -397,16 +397,16 @@ mod alone {
         runtime().block_on(async {
             let (_socket, port) = target();
             let mut session = Session::over(agent.channel().await, &good()).await.unwrap();
-            assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+            assert!(matches!(session.asks(open(&port, &[])).await, Some(AnswerKind::Port(_))));
             let taken = agent.takes_in(window);
             assert!(taken < most, "a session without a trial: {taken:?}");
             // A load of one frame a second, which is renewed, and then a load that is not.
-            assert!(matches!(session.works(work(1.0)).await, Some(Says::Progress(_))));
-            session.asks(Asks::Update(UPDATE)).await;
+            assert!(matches!(session.works(work(1.0)).await, Some(AnswerKind::Progress(_))));
+            session.asks(QuestionKind::Update(UPDATE)).await;
             let taken = agent.takes_in(window);
             println!("a slow trial: {taken:?} in {window:?}");
             let begun = Instant::now();
-            while agent.threads() > 6 && begun.elapsed() < PATIENCE {
+            while agent.threads() > 6 && begun.elapsed() < EVENT_TIMEOUT {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             tokio::time::sleep(LEASE).await;
@@ -439,7 +439,7 @@ mod alone {
         assert!(agent.memory() < IDLE && agent.threads() < 10, "{} {}", agent.memory(), agent.threads());
         let begun = Instant::now();
         runtime.block_on(async {
-            while begun.elapsed() < PATIENCE {
+            while begun.elapsed() < EVENT_TIMEOUT {
                 let endpoint = Endpoint::from_shared(format!("http://{}", agent.address)).unwrap();
                 if let Ok(channel) = endpoint.connect().await
                     && Session::over(channel, &good()).await.is_ok()
@@ -479,7 +479,7 @@ mod alone {
         stream.write_all(&frame(1, 4, 1, &fields)).unwrap();
         stream.write_all(&frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])).unwrap();
         // The end of the stream: headers with END_STREAM, or a reset. Earlier frames are ignored.
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         let ends = || {
             let mut head = [0; 9];
             stream.read_exact(&mut head).ok()?;
@@ -518,7 +518,7 @@ fn who_takes_no_answer_cannot_keep_an_agent_sending() {
         let questions = session.questions.clone();
         let telling = runtime.spawn(async move {
             for _ in 0..updates {
-                if questions.send(Question { question: Some(Asks::Update(UPDATE)) }).await.is_err() {
+                if questions.send(Question { question: Some(QuestionKind::Update(UPDATE)) }).await.is_err() {
                     break;
                 }
             }
@@ -536,11 +536,11 @@ fn questions_do_not_pile_up() {
     runtime().block_on(async {
         let (_socket, port) = target();
         let session = Session::opens(&agent, &port).await;
-        let ask = || session.says(Asks::ReadClock(proto::ReadClock {}));
+        let ask = || session.says(QuestionKind::ReadClock(proto::ReadClock {}));
         // The tester has to wait then, or has been left.
         let floods =
             async { while let Ok(true) = tokio::time::timeout(Duration::from_secs(2), ask()).await {} };
-        tokio::time::timeout(PATIENCE, floods)
+        tokio::time::timeout(EVENT_TIMEOUT, floods)
             .await
             .expect("the agent accepts an unlimited number of requests");
     });
@@ -556,7 +556,7 @@ fn floods(agent: &Agent, from: [u8; 4], frame: &[u8]) -> std::io::Result<usize> 
         socket.connect(agent.address()).await?.into_std()
     })?;
     socket.set_nonblocking(false)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(EVENT_TIMEOUT))?;
     socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")?;
     let frames = frame.repeat(100);
     let mut bytes = 0;
@@ -594,16 +594,19 @@ fn messages_beyond_the_limit_are_refused() {
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
         let send = vec![vec![0; crate::parts::QUESTION]];
-        assert_eq!(session.asks(Asks::Relay(proto::Relay { send, ..proto::Relay::default() })).await, None);
+        assert_eq!(
+            session.asks(QuestionKind::Relay(proto::Relay { send, ..proto::Relay::default() })).await,
+            None
+        );
         // Neither is more taken in parts. A trial that is none leaves nothing behind.
         let (_socket, port) = target();
         let mut session = Session::opens(&agent, &port).await;
         for _ in 0..=LONGEST / 60_000 {
-            assert!(session.says(Asks::Part(vec![0; 60_000])).await);
+            assert!(session.says(QuestionKind::Part(vec![0; 60_000])).await);
         }
-        let said = session.refused(Asks::Begin(proto::Begin {})).await;
+        let said = session.refused(QuestionKind::Begin(proto::Begin {})).await;
         assert!(said.contains("more frames than an agent takes"), "{said}");
-        assert!(matches!(session.works(work(100.0)).await, Some(Says::Progress(_))));
+        assert!(matches!(session.works(work(100.0)).await, Some(AnswerKind::Progress(_))));
     });
 }
 
@@ -619,7 +622,7 @@ fn one_connection_does_not_make_threads_without_end() {
             let Ok(session) = tokio::time::timeout(Duration::from_secs(1), session).await else { break };
             let mut session = session.unwrap();
             let port = format!("udp:127.0.0.1:{}", 1000 + all.len());
-            assert!(matches!(session.asks(open(&port, &[])).await, Some(Says::Port(_))));
+            assert!(matches!(session.asks(open(&port, &[])).await, Some(AnswerKind::Port(_))));
             all.push(session);
             assert!(all.len() < 10, "{} sessions", all.len());
         }
@@ -642,7 +645,7 @@ fn silent_ones_are_closed(agent: &Agent) {
         .collect();
     for stream in &mut silent {
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         let mut rest = Vec::new();
         let closed = stream.read_to_end(&mut rest);
         let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
@@ -666,8 +669,8 @@ fn silent_connections_are_closed_and_lock_nobody_out() {
             let (_socket, port) = target();
             let mut session = Session::opens(&agents[0], &port).await;
             tokio::time::sleep(crate::clients::LOGIN_TIMEOUT + Duration::from_secs(2)).await;
-            let says = session.asks(Asks::ReadClock(proto::ReadClock {})).await;
-            assert!(matches!(says, Some(Says::Clock(_))), "{says:?}");
+            let says = session.asks(QuestionKind::ReadClock(proto::ReadClock {})).await;
+            assert!(matches!(says, Some(AnswerKind::Clock(_))), "{says:?}");
         });
     });
 }
@@ -686,7 +689,7 @@ fn guesses_are_few() {
         assert!(first.iter().all(|said| said.contains("wrong token")), "{first:?}");
         assert!(last.contains("too many failed log-ins"), "{last}");
         // The right one has to wait, too, and then is let in.
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         let mut refused = 0;
         while Session::over(channel(&agent).await, &good()).await.is_err() {
             refused += 1;
@@ -704,17 +707,19 @@ fn the_highest_load_is_that_of_all_ports() {
         let targets = [target(), target()];
         let [mut a, mut b] =
             [Session::opens(&agent, &targets[0].1).await, Session::opens(&agent, &targets[1].1).await];
-        let goes_on = |says: Option<Says>| assert!(matches!(says, Some(Says::Progress(_))), "{says:?}");
+        let goes_on =
+            |says: Option<AnswerKind>| assert!(matches!(says, Some(AnswerKind::Progress(_))), "{says:?}");
         goes_on(a.works(work(600.0)).await);
         let said = why(b.works(work(600.0)).await);
         assert!(said.contains("0.6 kpps beside the 0.6 kpps of other ports: at most 1.0 kpps"), "{said}");
-        goes_on(a.asks(Asks::Update(UPDATE)).await);
+        goes_on(a.asks(QuestionKind::Update(UPDATE)).await);
         goes_on(b.works(work(300.0)).await);
-        goes_on(a.asks(Asks::Update(UPDATE)).await);
+        goes_on(a.asks(QuestionKind::Update(UPDATE)).await);
         // Nor by a change: it ends the trial, and others may send more.
-        let said = b.refused(Asks::Update(proto::TrialUpdate { rate_pps: Some(401.0), ..UPDATE })).await;
+        let said =
+            b.refused(QuestionKind::Update(proto::TrialUpdate { rate_pps: Some(401.0), ..UPDATE })).await;
         assert!(said.contains("does not allow 0.4 kpps beside the 0.6 kpps"), "{said}");
-        goes_on(a.asks(Asks::Update(proto::TrialUpdate { rate_pps: Some(1000.0), ..UPDATE })).await);
+        goes_on(a.asks(QuestionKind::Update(proto::TrialUpdate { rate_pps: Some(1000.0), ..UPDATE })).await);
     });
 }
 
@@ -728,11 +733,11 @@ fn a_load_is_not_changed_without_end() {
         let mut session = Session::opens(&agent, &port).await;
         let mut says = session.works(work(100.0)).await;
         let mut changes = 0;
-        while let Some(Says::Progress(_)) = says {
+        while let Some(AnswerKind::Progress(_)) = says {
             changes += 1;
             assert!(changes < 100_000);
             let rate_pps = Some(if changes % 2 == 0 { 100.0 } else { 50.0 });
-            says = session.asks(Asks::Update(proto::TrialUpdate { rate_pps, ..UPDATE })).await;
+            says = session.asks(QuestionKind::Update(proto::TrialUpdate { rate_pps, ..UPDATE })).await;
         }
         assert_eq!(why(says), "the load has been changed too often");
     });
@@ -803,7 +808,7 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
             change(&mut work);
             let mut says = session.works(work).await.unwrap();
             let mut round = 0;
-            while let Says::Progress(_) = says {
+            while let AnswerKind::Progress(_) = says {
                 round += 1;
                 let gain = proto::Gain { at_ns: f64::NAN, gained_ns: f64::INFINITY, pace: 1e300 };
                 let update = proto::TrialUpdate {
@@ -813,19 +818,19 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
                     rate_pps: (round == 5).then_some(1e9),
                 };
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                says = session.asks(Asks::Update(update)).await.unwrap();
+                says = session.asks(QuestionKind::Update(update)).await.unwrap();
                 // The drain may be as long as it wants while its tester lives; then the tester leaves.
                 if round > 100 {
                     break;
                 }
             }
-            assert!(!matches!(&says, Says::Refused(_)), "{says:?}");
-            if let Says::Progress(_) = says {
+            assert!(!matches!(&says, AnswerKind::Refused(_)), "{says:?}");
+            if let AnswerKind::Progress(_) = says {
                 drop(session);
                 session = loop {
                     let mut next = Session::with(&agent).await;
                     match next.asks(open(&port, &[])).await {
-                        Some(Says::Port(_)) => break next,
+                        Some(AnswerKind::Port(_)) => break next,
                         _ => tokio::time::sleep(Duration::from_millis(100)).await,
                     }
                 };
@@ -835,7 +840,7 @@ fn numbers_beyond_all_measure_are_refused_or_harmless() {
 }
 
 /// A question that a tester of this agent might ask, or not at this moment.
-fn any_question(random: &mut fastrand::Rng, port: &str) -> Asks {
+fn any_question(random: &mut fastrand::Rng, port: &str) -> QuestionKind {
     let bytes = |random: &mut fastrand::Rng| {
         let mut bytes = vec![0; random.usize(..200)];
         random.fill(&mut bytes);
@@ -843,20 +848,22 @@ fn any_question(random: &mut fastrand::Rng, port: &str) -> Asks {
     };
     match random.u8(..12) {
         0 => open(port, &[]),
-        1 => Asks::ReadClock(proto::ReadClock {}),
-        2 => Asks::Relay(proto::Relay {
+        1 => QuestionKind::ReadClock(proto::ReadClock {}),
+        2 => QuestionKind::Relay(proto::Relay {
             send: (0..random.usize(..4)).map(|_| bytes(random)).collect(),
             balanced_at: random.bool().then(|| random.u32(..)),
             trial: random.u32(..),
         }),
-        3 => Asks::Before(proto::Before { trial: random.bool().then(|| random.u32(..)) }),
-        4 => Asks::After(proto::After::default()),
-        5 => Asks::Describe(proto::Describe { interfaces: [(port.to_owned(), "lo".to_owned())].into() }),
-        6 => Asks::Part(bytes(random)),
+        3 => QuestionKind::Before(proto::Before { trial: random.bool().then(|| random.u32(..)) }),
+        4 => QuestionKind::After(proto::After::default()),
+        5 => QuestionKind::Describe(proto::Describe {
+            interfaces: [(port.to_owned(), "lo".to_owned())].into(),
+        }),
+        6 => QuestionKind::Part(bytes(random)),
         7 | 8 => split(&proto::Work { duration_ns: 20_000_000, ..work(1000.0) }).swap_remove(0),
-        9 => Asks::Begin(proto::Begin {}),
-        10 => Asks::Update(UPDATE),
-        _ => Asks::Update(proto::TrialUpdate { abandoned: true, ..UPDATE }),
+        9 => QuestionKind::Begin(proto::Begin {}),
+        10 => QuestionKind::Update(UPDATE),
+        _ => QuestionKind::Update(proto::TrialUpdate { abandoned: true, ..UPDATE }),
     }
 }
 
@@ -873,18 +880,18 @@ fn questions_in_any_order_are_answered_or_end_the_session() {
             let mut session = Session::with(&agent).await;
             let mut asks = open(&port, &[]);
             for _ in 0..random.usize(2..16) {
-                if let Asks::Part(_) = asks {
+                if let QuestionKind::Part(_) = asks {
                     session.says(asks).await;
                 } else {
                     let Some(says) = session.asks(asks).await else { break };
-                    if let Says::Refused(said) = &says {
+                    if let AnswerKind::Refused(said) = &says {
                         assert!(!said.contains('\n') && !said.contains("panicked"), "seed {seed}: {said}");
                     }
                     kinds.insert(std::mem::discriminant(&says));
                     // Until its trial is over.
-                    if matches!(says, Says::Progress(_)) && random.bool() {
+                    if matches!(says, AnswerKind::Progress(_)) && random.bool() {
                         tokio::time::sleep(Duration::from_millis(30)).await;
-                        asks = Asks::Update(UPDATE);
+                        asks = QuestionKind::Update(UPDATE);
                         continue;
                     }
                 }

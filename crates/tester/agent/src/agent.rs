@@ -21,10 +21,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// How often a silent connection is probed.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The most sessions at once: each has a port and some threads. The most sessions of one connection: a tester
-/// opens a connection for each session.
+/// The most sessions at once: each has a port and some threads.
 const SESSIONS: usize = 32;
-const OF_ONE: u32 = 2;
+/// The most sessions of one connection: a tester opens a connection for each session.
+const SESSIONS_PER_CONNECTION: u32 = 2;
 
 /// Lends this host's ports until it is dropped.
 pub struct Agent {
@@ -57,7 +57,7 @@ impl Agent {
             .tcp_nodelay(true)
             .http2_keepalive_interval(Some(KEEP_ALIVE))
             .http2_keepalive_timeout(Some(LEASE))
-            .max_concurrent_streams(OF_ONE);
+            .max_concurrent_streams(SESSIONS_PER_CONNECTION);
         if let Some(tls) = security.server() {
             server = server
                 .tls_config(tls)

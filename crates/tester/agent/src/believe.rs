@@ -13,7 +13,7 @@ use kpps_methods::Latency;
 use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
-use kpps_tester::{Arrived, Counted, Done, Findings, Kept, OfFlow, Offender, Received, Sent, Task};
+use kpps_tester::{AnomalousFrame, Arrived, Counted, Done, Findings, Kept, OfFlow, Received, Sent, Task};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -272,13 +272,13 @@ fn sizes(judge: &mut Judge, said: Vec<proto::OfSize>, task: &Task, limits: &Limi
 }
 
 /// Frames with anomalies.
-fn kept(judge: &mut Judge, said: Vec<proto::Offender>, task: &Task) -> Vec<Offender> {
+fn kept(judge: &mut Judge, said: Vec<proto::Offender>, task: &Task) -> Vec<AnomalousFrame> {
     let most = if task.expect.as_ref().is_some_and(|expect| expect.keep) { KEPT } else { 0 };
     let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
     let said = judge.list("frames with anomalies", said, |each| {
         each.len() <= most && each.iter().all(|it| it.frame.len() <= longest)
     });
-    said.into_iter().map(offender).collect()
+    said.into_iter().map(anomalous_frame).collect()
 }
 
 /// The changes of the load.
@@ -373,7 +373,7 @@ fn is_line(line: &proto::Timeline, task: &Task, limits: &Limits) -> bool {
         let sum = line.points.iter().try_fold(0_u64, |sum, point| sum.checked_add(count(point)));
         sum.is_some_and(|sum| sum <= most)
     };
-    line.points.len() <= timeline::MOST
+    line.points.len() <= timeline::MOST_INTERVALS
         && line.interval_ns.is_multiple_of(every_ns)
         && (line.interval_ns / every_ns).is_power_of_two()
         && all(|it| it.due, limits.sent)
@@ -399,8 +399,8 @@ fn point(said: proto::Point) -> Point {
     }
 }
 
-fn offender(said: proto::Offender) -> Offender {
-    Offender { at_ns: said.at_ns, frame: said.frame, why: text(&said.why) }
+fn anomalous_frame(said: proto::Offender) -> AnomalousFrame {
+    AnomalousFrame { at_ns: said.at_ns, frame: said.frame, why: text(&said.why) }
 }
 
 fn recorded(said: &proto::Latency) -> Latency {

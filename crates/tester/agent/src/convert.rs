@@ -5,7 +5,7 @@ use kpps_documents::detail::{ArrivalBy, CpuTimes, RateChange};
 use kpps_documents::{Disturbance, Pause, PausedBy};
 use kpps_frames::encap::Tags;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::Latency;
@@ -13,7 +13,7 @@ use kpps_ports::port::run::{Got, Plan, Shape};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
-use kpps_tester::{Arrived, Counted, Done, Expect, Findings, OfFlow, Offender, Task};
+use kpps_tester::{AnomalousFrame, Arrived, Counted, Done, Expect, Findings, OfFlow, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ pub(crate) fn frame(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 /// Where test frames have their tags.
-pub(crate) fn place(balanced_at: Option<u32>, trial: u32) -> Result<Place, String> {
+pub(crate) fn tag_format(balanced_at: Option<u32>, trial: u32) -> Result<TagFormat, String> {
     let balanced_at = balanced_at.map(|at| number("place", at)).transpose()?;
-    Ok(balanced_at.map_or_else(Place::default, Place::balanced).of_trial(trial))
+    Ok(balanced_at.map_or_else(TagFormat::default, TagFormat::balanced).of_trial(trial))
 }
 
 fn number<T: TryFrom<u32>>(what: &str, number: u32) -> Result<T, String> {
@@ -275,7 +275,7 @@ pub(crate) fn done(done: Done) -> proto::Done {
         trouble: done.trouble.map(|trouble| trouble.to_string()),
         flows: done.received.flows.iter().map(flow).collect(),
         sizes: done.received.sizes.iter().map(|&(sent, received)| proto::OfSize { sent, received }).collect(),
-        kept: done.received.kept.frames.into_iter().map(offender).collect(),
+        kept: done.received.kept.frames.into_iter().map(anomalous_frame).collect(),
         not_kept: done.received.kept.not_kept,
         by_kernel: done.received.arrival.by == ArrivalBy::Kernel,
         clock_set_ns: done.received.arrival.clock_set_ns,
@@ -333,7 +333,7 @@ fn flow(of: &OfFlow) -> proto::Flow {
     proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
 }
 
-fn offender(Offender { at_ns, frame, why }: Offender) -> proto::Offender {
+fn anomalous_frame(AnomalousFrame { at_ns, frame, why }: AnomalousFrame) -> proto::Offender {
     proto::Offender { at_ns, frame, why }
 }
 
@@ -526,8 +526,9 @@ mod tests {
         };
         let flows: Vec<_> =
             (0..2).map(|flow| OfFlow { flow, sent: 6, received: 5, reordered: flow.into() }).collect();
-        let offender = Offender { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
-        let kept = Kept { frames: vec![offender], not_kept: 5 };
+        let anomalous_frame =
+            AnomalousFrame { at_ns: 1 << 60, frame: vec![9; 60], why: "other_traffic".into() };
+        let kept = Kept { frames: vec![anomalous_frame], not_kept: 5 };
         let found = Findings { retagged: 3, came: vec![10], expected: vec![20, 4095], fragments: 2 };
         let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: Some(-7) };
         let mut task = a_duty(Shape::Constant);

@@ -2,8 +2,8 @@
 
 use crate::believe::{self, Limits};
 use crate::convert;
-use crate::proto::answer::Answer as Says;
-use crate::proto::question::Question as Asks;
+use crate::proto::answer::Answer as AnswerKind;
+use crate::proto::question::Question as QuestionKind;
 use crate::proto::{self, Answer, Question, Work};
 use kpps_tester::Counted;
 use prost::Message;
@@ -35,7 +35,7 @@ fn work() -> Work {
 
 /// Reads bytes as an agent reads a tester's message, and as a tester reads an agent's.
 pub fn read(bytes: &[u8]) {
-    if let Ok(Question { question: Some(Asks::After(after)) }) = Question::decode(bytes) {
+    if let Ok(Question { question: Some(QuestionKind::After(after)) }) = Question::decode(bytes) {
         after.ports.into_iter().for_each(|count| drop(convert::counted_port(count)));
     }
     if let Ok(work) = Work::decode(bytes)
@@ -51,11 +51,11 @@ pub fn read(bytes: &[u8]) {
 }
 
 /// Whatever an agent sends, the believed values are finite, and their sums are numbers.
-pub(crate) fn believed(says: Says) {
+pub(crate) fn believed(says: AnswerKind) {
     let Ok((task, _)) = convert::task(work()) else { unreachable!("it is a constant") };
     let limits = Limits::of(&task, false);
     match says {
-        Says::Done(said) => {
+        AnswerKind::Done(said) => {
             let (done, _) = believe::done(said, &task, &limits, (3, 2));
             let sums =
                 [done.sent.intended, done.sent.frames, done.received.arrived.received, done.sent.given];
@@ -68,7 +68,7 @@ pub(crate) fn believed(says: Says) {
             assert!(done.sent.rate_changes.iter().all(|it| it.at_s >= 0.0 && it.offered_pps.is_finite()));
             assert!(done.sent.elapsed <= task.duration * 100 && done.sent.begun <= task.duration * 100);
         }
-        Says::Counted(said) => {
+        AnswerKind::Counted(said) => {
             let mut all = Counted::default();
             for host in ["10.9.0.1", "10.9.0.2"] {
                 all.add(Some(host), believe::counted(said.clone()));
@@ -77,13 +77,13 @@ pub(crate) fn believed(says: Says) {
             assert!(all.accounts.total() < 1 << 63);
             assert!(all.cpus.iter().all(|cpu| (cpu.user_s + cpu.idle_s + cpu.steal_s).is_finite()));
         }
-        Says::Progress(said) => {
+        AnswerKind::Progress(said) => {
             let progress = believe::progress(said, &limits, (3, 2));
             assert!(progress.sent < 1 << 49 && progress.received < 1 << 49);
         }
-        Says::Port(said) => drop(believe::opened(said)),
-        Says::Described(said) => drop(believe::environment(said.environment)),
-        Says::Refused(why) => assert!(!believe::text(&why).contains('\n')),
-        Says::Clock(_) | Says::Relayed(_) | Says::Observed(_) => {}
+        AnswerKind::Port(said) => drop(believe::opened(said)),
+        AnswerKind::Described(said) => drop(believe::environment(said.environment)),
+        AnswerKind::Refused(why) => assert!(!believe::text(&why).contains('\n')),
+        AnswerKind::Clock(_) | AnswerKind::Relayed(_) | AnswerKind::Observed(_) => {}
     }
 }

@@ -6,7 +6,7 @@
 use crate::fuzzing::believed;
 use crate::proto::agent_client::AgentClient;
 use crate::proto::agent_server::{self, AgentServer};
-use crate::proto::answer::Answer as Says;
+use crate::proto::answer::Answer as AnswerKind;
 use crate::proto::{self, Answer, Question};
 use crate::session::LEASE;
 use crate::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect};
@@ -29,7 +29,7 @@ use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
 /// The change of an honest answer.
-type Lie = Arc<Mutex<dyn FnMut(&mut Says) + Send>>;
+type Lie = Arc<Mutex<dyn FnMut(&mut AnswerKind) + Send>>;
 
 struct Liar {
     honest: SocketAddr,
@@ -88,7 +88,7 @@ fn liar(runtime: &Runtime, honest: SocketAddr, lie: Lie) -> SocketAddr {
 }
 
 /// A trial in which the agent of port `at` lies; `None` if it comes to none.
-fn trial(at: usize, lie: impl FnMut(&mut Says) + Send + 'static) -> Option<DetailedTrial> {
+fn trial(at: usize, lie: impl FnMut(&mut AnswerKind) + Send + 'static) -> Option<DetailedTrial> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let agents = [honest(), honest()];
     let mut addresses = [0, 1].map(|at| agents[at].address());
@@ -150,17 +150,17 @@ fn offer() -> Offer {
     }
 }
 
-fn in_done(change: fn(&mut proto::Done)) -> impl FnMut(&mut Says) + Send + 'static {
+fn in_done(change: fn(&mut proto::Done)) -> impl FnMut(&mut AnswerKind) + Send + 'static {
     move |says| {
-        if let Says::Done(done) = says {
+        if let AnswerKind::Done(done) = says {
             change(done);
         }
     }
 }
 
-fn in_counted(change: fn(&mut proto::Counted)) -> impl FnMut(&mut Says) + Send + 'static {
+fn in_counted(change: fn(&mut proto::Counted)) -> impl FnMut(&mut AnswerKind) + Send + 'static {
     move |says| {
-        if let Says::Counted(counted) = says {
+        if let AnswerKind::Counted(counted) = says {
             change(counted);
         }
     }
@@ -221,7 +221,7 @@ fn what_cannot_be_is_left_out_and_the_rest_stays() {
     let nan = proto::RateChange { at_s: f64::NAN, offered_pps: -1.0 };
     trial_of(
         trial(0, move |says| {
-            if let Says::Done(done) = says {
+            if let AnswerKind::Done(done) = says {
                 done.rate_changes = vec![nan]
             }
         }),
@@ -265,9 +265,9 @@ fn a_trial_ends_whatever_is_reported() {
         for at in [0, 1] {
             let (to, ended) = mpsc::channel();
             std::thread::spawn(move || {
-                let endless = move |says: &mut Says| {
-                    if matches!(says, Says::Done(_) | Says::Progress(_)) {
-                        *says = Says::Progress(report);
+                let endless = move |says: &mut AnswerKind| {
+                    if matches!(says, AnswerKind::Done(_) | AnswerKind::Progress(_)) {
+                        *says = AnswerKind::Progress(report);
                     }
                 };
                 let _ = to.send(trial(at, endless));
@@ -284,37 +284,37 @@ fn a_trial_ends_whatever_is_reported() {
 /// Before the trial, too.
 #[test]
 fn ports_clocks_and_frames_that_cannot_be() {
-    let lies: [fn(&mut Says); 6] = [
+    let lies: [fn(&mut AnswerKind); 6] = [
         |says| {
-            if let Says::Port(port) = says {
+            if let AnswerKind::Port(port) = says {
                 port.max_load_pps = f64::NAN
             }
         },
         |says| {
-            if let Says::Port(port) = says {
+            if let AnswerKind::Port(port) = says {
                 (port.speed_mbps, port.longest_bytes) = (Some(0), Some(0))
             }
         },
         |says| {
-            if let Says::Port(port) = says {
+            if let AnswerKind::Port(port) = says {
                 (port.udp_port, port.clock_id) = (u32::MAX, "a\x1b[2J".into())
             }
         },
         |says| {
-            if let Says::Port(port) = says {
+            if let AnswerKind::Port(port) = says {
                 (port.udp_port, port.clock_id) = (0, "another".into());
             }
-            if let Says::Clock(clock) = says {
+            if let AnswerKind::Clock(clock) = says {
                 (clock.came_ns, clock.left_ns) = (u64::MAX, 0);
             }
         },
         |says| {
-            if let Says::Relayed(relayed) = says {
+            if let AnswerKind::Relayed(relayed) = says {
                 relayed.taken = u32::MAX
             }
         },
         |says| {
-            if let Says::Described(said) = says {
+            if let AnswerKind::Described(said) = says {
                 _ = said.environment.insert("a\nb".into(), "c\rd".into())
             }
         },
@@ -371,7 +371,7 @@ fn nothing_that_is_believed_is_nonsense() {
             missed: any(),
             latency: Some(latency(&mut any)),
         };
-        believed(Says::Counted(proto::Counted {
+        believed(AnswerKind::Counted(proto::Counted {
             dropped: names(),
             in_flight_at: names(),
             interfaces: [("e".to_owned(), counts.clone())].into(),
@@ -384,7 +384,7 @@ fn nothing_that_is_believed_is_nonsense() {
             excess: names(),
             copies: names(),
         }));
-        believed(Says::Done(proto::Done {
+        believed(AnswerKind::Done(proto::Done {
             intended: any(),
             sent: any(),
             elapsed_ns: any(),
@@ -435,7 +435,7 @@ fn nothing_that_is_believed_is_nonsense() {
                 fragments: any(),
             }),
         }));
-        believed(Says::Progress(proto::Progress {
+        believed(AnswerKind::Progress(proto::Progress {
             sent: any(),
             received: any(),
             sent_all: true,

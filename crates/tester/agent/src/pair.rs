@@ -3,13 +3,13 @@
 use crate::{Error, Host, Security, connect};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Options};
-use kpps_tester::observe::Place;
+use kpps_tester::observe::Scope;
 use kpps_tester::{LocalHost, LocalPort, Site, TestPort, interface};
 
 /// Two ports, and the hosts that they belong to.
 pub type Pair = ([Box<dyn TestPort>; 2], Vec<Site>);
 
-/// Opens the ports of other hosts, beside `here`, the open port of this host if one of them is. `places` are
+/// Opens the ports of other hosts, beside `here`, the open port of this host if one of them is. `scopes` are
 /// observed on this host.
 ///
 /// # Errors
@@ -20,14 +20,14 @@ pub fn pair(
     mut here: Option<AnyPort>,
     options: &Options,
     security: &Security,
-    places: &[Place],
+    scopes: &[Scope],
 ) -> Result<Pair, kpps_tester::Error> {
     let agent = |error: Error| kpps_tester::Error::Agent(error.to_string());
     let mut sites: Vec<Site> = Vec::new();
     let local: Vec<_> = [0, 1].into_iter().filter(|&at| hosts[at].is_none()).collect();
-    if !local.is_empty() || !places.is_empty() {
+    if !local.is_empty() || !scopes.is_empty() {
         let own: Vec<_> = local.iter().filter_map(|&at| interface(&specs[at])).collect();
-        let host = LocalHost::around(&own, places)?;
+        let host = LocalHost::around(&own, scopes)?;
         sites.push(Site { name: None, host: Box::new(host), ports: local });
     }
     let mut open = |at: usize| -> Result<Box<dyn TestPort>, kpps_tester::Error> {

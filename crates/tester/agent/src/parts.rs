@@ -3,7 +3,7 @@
 //! any.
 
 use crate::proto;
-use crate::proto::question::Question as Asks;
+use crate::proto::question::Question as QuestionKind;
 use prost::Message;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,10 +18,10 @@ pub(crate) const LONGEST: usize = 64 << 20;
 const ALL: usize = 2 * LONGEST;
 
 /// A task split into messages, followed by the message that starts it and gets the reply.
-pub(crate) fn split(work: &proto::Work) -> Vec<Asks> {
+pub(crate) fn split(work: &proto::Work) -> Vec<QuestionKind> {
     let bytes = work.encode_to_vec();
-    let parts = bytes.chunks(PART).map(|part| Asks::Part(part.to_vec()));
-    parts.chain([Asks::Begin(proto::Begin {})]).collect()
+    let parts = bytes.chunks(PART).map(|part| QuestionKind::Part(part.to_vec()));
+    parts.chain([QuestionKind::Begin(proto::Begin {})]).collect()
 }
 
 /// The memory that the work of all sessions may take.
@@ -112,8 +112,8 @@ mod tests {
     fn add(parts: &mut Parts, work: &proto::Work, memory: &Memory) {
         for asks in split(work) {
             match asks {
-                Asks::Part(part) => parts.add(&part, memory),
-                asks => assert!(matches!(asks, Asks::Begin(_))),
+                QuestionKind::Part(part) => parts.add(&part, memory),
+                asks => assert!(matches!(asks, QuestionKind::Begin(_))),
             }
         }
     }

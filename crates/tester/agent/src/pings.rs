@@ -16,9 +16,9 @@ pub(crate) type Cookie = [u8; 16];
 const BYTES: usize = 40;
 /// Questions for one reading before or after a trial, and how long a reading may take.
 pub(crate) const PINGS: u64 = 40;
-pub(crate) const AT_MOST: Duration = Duration::from_millis(500);
+pub(crate) const READING_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long an answer may take. Two questions without an answer mean that none will come.
-const PATIENCE: Duration = Duration::from_millis(150);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
 /// How often the answering thread checks whether it is still needed.
 const SLOW: Duration = Duration::from_millis(500);
 
@@ -93,7 +93,7 @@ pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Re
     let begin = Instant::now();
     let mut pings = Vec::new();
     let mut unanswered = 0;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     for number in 0..questions {
         let mut question = [0; BYTES];
         question[..16].copy_from_slice(cookie);
@@ -104,7 +104,7 @@ pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Re
             Some((came_ns, left_ns, back_ns)) => pings.push(Ping { sent_ns, back_ns, came_ns, left_ns }),
             None => unanswered += 1,
         }
-        if begin.elapsed() > AT_MOST || unanswered >= 2 && pings.is_empty() {
+        if begin.elapsed() > READING_TIMEOUT || unanswered >= 2 && pings.is_empty() {
             break;
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn ask(socket: &UdpSocket, cookie: &Cookie, questions: u64) -> io::Re
 fn answer(socket: &UdpSocket, question: &[u8]) -> Option<(u64, u64, u64)> {
     let begin = Instant::now();
     // Answers to earlier questions may come late.
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < ANSWER_TIMEOUT {
         let mut bytes = [0; BYTES + 1];
         let received = socket.recv(&mut bytes).ok()?;
         let back_ns = Clock::here().now_ns();

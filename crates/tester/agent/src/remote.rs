@@ -4,15 +4,15 @@ use crate::agent::KEEP_ALIVE;
 use crate::believe::Limits;
 use crate::parts::{LONGEST, QUESTION, split};
 use crate::proto::agent_client::AgentClient;
-use crate::proto::answer::Answer as Says;
-use crate::proto::question::Question as Asks;
+use crate::proto::answer::Answer as AnswerKind;
+use crate::proto::question::Question as QuestionKind;
 use crate::proto::{self, Answer, Question};
 use crate::session::{LEASE, RELAYED};
 use crate::{Error, Security, believe, convert, pings};
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
@@ -125,7 +125,7 @@ pub fn connect(
     let Some((address, (questions, answers))) = found else { return Err(last) };
     let mut conversation =
         Conversation { agent: host.to_string(), questions, answers, lost: None, runtime: Some(runtime) };
-    let open = Asks::Open(proto::Open {
+    let open = QuestionKind::Open(proto::Open {
         version: env!("CARGO_PKG_VERSION").into(),
         port: spec.to_string(),
         service: options.service.name().into(),
@@ -133,10 +133,10 @@ pub fn connect(
         others: others.to_vec(),
     });
     let opened = match conversation.ask(vec![open], OPEN) {
-        Ok(Says::Port(opened)) => {
+        Ok(AnswerKind::Port(opened)) => {
             believe::opened(opened).map_err(|why| Error(format!("agent {host}: {why}")))?
         }
-        Ok(Says::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
+        Ok(AnswerKind::Refused(why)) => return Err(Error(format!("agent {host}: {why}"))),
         Ok(_) => {
             return Err(Error(format!(
                 "agent {host} gave an unexpected answer: install the same version of kpps on both hosts"
@@ -246,7 +246,7 @@ impl Drop for Conversation {
 
 impl Conversation {
     /// Sends a question in parts. Only the last part is answered.
-    fn ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Trouble> {
+    fn ask(&mut self, asks: Vec<QuestionKind>, patience: Duration) -> Result<AnswerKind, Trouble> {
         if self.lost.is_none() {
             match self.try_ask(asks, patience) {
                 Ok(says) => return Ok(says),
@@ -256,7 +256,7 @@ impl Conversation {
         Err(trouble(self.lost.clone().unwrap_or_default()))
     }
 
-    fn try_ask(&mut self, asks: Vec<Asks>, patience: Duration) -> Result<Says, Error> {
+    fn try_ask(&mut self, asks: Vec<QuestionKind>, patience: Duration) -> Result<AnswerKind, Error> {
         let Self { agent, questions, answers, runtime, .. } = self;
         let gone = || Error(format!("{agent} is lost: it ended the session"));
         let exchange = async {
@@ -272,7 +272,7 @@ impl Conversation {
         });
         let silent = || Error(format!("{agent} is lost: no answer for {} s", patience.as_secs()));
         Ok(match answer.map_err(|_| silent())??.answer.ok_or_else(gone)? {
-            Says::Refused(why) => Says::Refused(believe::text(&why)),
+            AnswerKind::Refused(why) => AnswerKind::Refused(believe::text(&why)),
             says => says,
         })
     }
@@ -297,23 +297,25 @@ struct RemotePort {
 }
 
 impl RemotePort {
-    fn ask(&mut self, asks: Asks) -> Result<Says, Trouble> {
+    fn ask(&mut self, asks: QuestionKind) -> Result<AnswerKind, Trouble> {
         ask(&self.conversation, vec![asks])
     }
 
     fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, Trouble> {
         let sent = relay.send.len();
-        match self.ask(Asks::Relay(relay))? {
-            Says::Relayed(relayed) if relayed.taken as usize <= sent && relayed.received.len() <= RELAYED => {
+        match self.ask(QuestionKind::Relay(relay))? {
+            AnswerKind::Relayed(relayed)
+                if relayed.taken as usize <= sent && relayed.received.len() <= RELAYED =>
+            {
                 Ok(relayed)
             }
             other => Err(self.unexpected(other)),
         }
     }
 
-    fn unexpected(&self, says: Says) -> Trouble {
+    fn unexpected(&self, says: AnswerKind) -> Trouble {
         match says {
-            Says::Refused(why) => trouble(format!("{}: {why}", self.name)),
+            AnswerKind::Refused(why) => trouble(format!("{}: {why}", self.name)),
             _ => trouble(format!("{}: unexpected answer from the agent", self.name)),
         }
     }
@@ -328,10 +330,10 @@ impl RemotePort {
     fn ping(&mut self) -> Result<Vec<Ping>, Trouble> {
         let begin = Instant::now();
         let mut pings = Vec::with_capacity(PINGS);
-        while pings.len() < PINGS && (pings.is_empty() || begin.elapsed() < pings::AT_MOST) {
+        while pings.len() < PINGS && (pings.is_empty() || begin.elapsed() < pings::READING_TIMEOUT) {
             let sent_ns = Clock::here().now_ns();
-            match self.ask(Asks::ReadClock(proto::ReadClock {}))? {
-                Says::Clock(proto::Clock { came_ns, left_ns }) => {
+            match self.ask(QuestionKind::ReadClock(proto::ReadClock {}))? {
+                AnswerKind::Clock(proto::Clock { came_ns, left_ns }) => {
                     pings.push(Ping { sent_ns, back_ns: Clock::here().now_ns(), came_ns, left_ns });
                 }
                 other => return Err(self.unexpected(other)),
@@ -341,7 +343,7 @@ impl RemotePort {
     }
 }
 
-fn ask(conversation: &Mutex<Conversation>, asks: Vec<Asks>) -> Result<Says, Trouble> {
+fn ask(conversation: &Mutex<Conversation>, asks: Vec<QuestionKind>) -> Result<AnswerKind, Trouble> {
     conversation.lock().unwrap_or_else(PoisonError::into_inner).ask(asks, LEASE)
 }
 
@@ -394,9 +396,9 @@ impl TestPort for RemotePort {
         Ok(sent)
     }
 
-    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
-        let balanced_at = place.balanced_at().map(Into::into);
-        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at, trial: place.trial() })?;
+    fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        let balanced_at = format.balanced_at().map(Into::into);
+        let relayed = self.relay(proto::Relay { send: Vec::new(), balanced_at, trial: format.trial() })?;
         relayed.received.iter().for_each(|frame| sink(frame));
         Ok(())
     }
@@ -429,10 +431,10 @@ impl TestPort for RemotePort {
         let trouble = loop {
             let limits = Limits::of(task, !rate_changes.is_empty());
             match ask(&self.conversation, asks) {
-                Ok(Says::Progress(_)) if end.is_some_and(|end| Instant::now() > end) => {
+                Ok(AnswerKind::Progress(_)) if end.is_some_and(|end| Instant::now() > end) => {
                     break trouble(format!("{}: the agent does not end the trial", self.name));
                 }
-                Ok(Says::Progress(progress)) => {
+                Ok(AnswerKind::Progress(progress)) => {
                     let progress = believe::progress(progress, &limits, state.so_far(task.at));
                     state.sends(task.at, progress.sent);
                     state.receives(task.at, progress.received);
@@ -443,7 +445,7 @@ impl TestPort for RemotePort {
                         state.has_sent(task.at, progress.sent);
                     }
                 }
-                Ok(Says::Done(done)) => {
+                Ok(AnswerKind::Done(done)) => {
                     let (done, failed) = believe::done(done, task, &limits, state.so_far(task.at));
                     let failed = failed.map(|what| trouble(format!("{}: {what}", self.name)));
                     if failed.is_some() {
@@ -477,7 +479,7 @@ impl TestPort for RemotePort {
             if abandoned && let Some(soon) = Instant::now().checked_add(rest) {
                 end = Some(end.map_or(soon, |end| end.min(soon)));
             }
-            asks = vec![Asks::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
+            asks = vec![QuestionKind::Update(proto::TrialUpdate { abandoned, other_sent, rate_pps, gain })];
         };
         // Its last report is used.
         state.abandon();
@@ -504,9 +506,9 @@ struct RemoteHost {
 }
 
 impl RemoteHost {
-    fn ask(&self, asks: Asks) -> Result<Says, kpps_tester::Error> {
+    fn ask(&self, asks: QuestionKind) -> Result<AnswerKind, kpps_tester::Error> {
         match ask(&self.conversation, vec![asks])? {
-            Says::Refused(why) => Err(kpps_tester::Error::Agent(format!("{}: {why}", self.prefix))),
+            AnswerKind::Refused(why) => Err(kpps_tester::Error::Agent(format!("{}: {why}", self.prefix))),
             says => Ok(says),
         }
     }
@@ -514,7 +516,7 @@ impl RemoteHost {
 
 impl kpps_tester::Host for RemoteHost {
     fn before(&mut self, trial: Option<u32>) -> Result<(), kpps_tester::Error> {
-        self.ask(Asks::Before(proto::Before { trial })).map(drop)
+        self.ask(QuestionKind::Before(proto::Before { trial })).map(drop)
     }
 
     fn after(&mut self, ports: &[PortCount]) -> Result<Counted, kpps_tester::Error> {
@@ -522,8 +524,8 @@ impl kpps_tester::Host for RemoteHost {
             let port = count.port.strip_prefix(&self.prefix).unwrap_or(&count.port).to_owned();
             convert::port_count(&PortCount { port, ..count.clone() })
         };
-        match self.ask(Asks::After(proto::After { ports: ports.iter().map(own).collect() }))? {
-            Says::Counted(counted) => Ok(believe::counted(counted)),
+        match self.ask(QuestionKind::After(proto::After { ports: ports.iter().map(own).collect() }))? {
+            AnswerKind::Counted(counted) => Ok(believe::counted(counted)),
             _ => Err(kpps_tester::Error::Agent(format!("{}: unexpected answer from the agent", self.prefix))),
         }
     }
@@ -533,8 +535,8 @@ impl kpps_tester::Host for RemoteHost {
             Some((port.strip_prefix(&self.prefix).unwrap_or(port).to_owned(), interface?.to_owned()))
         };
         let interfaces = ports.iter().filter_map(own).collect();
-        match ask(&self.conversation, vec![Asks::Describe(proto::Describe { interfaces })]) {
-            Ok(Says::Described(described)) => believe::environment(described.environment),
+        match ask(&self.conversation, vec![QuestionKind::Describe(proto::Describe { interfaces })]) {
+            Ok(AnswerKind::Described(described)) => believe::environment(described.environment),
             // The trial reports what is lost.
             _ => BTreeMap::new(),
         }

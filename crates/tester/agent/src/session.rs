@@ -6,11 +6,11 @@ use crate::loads::{InUse, Loads};
 use crate::parts::{Memory, Parts};
 use crate::patience::within;
 use crate::pings::{Known, Responder};
-use crate::proto::answer::Answer as Says;
-use crate::proto::question::Question as Asks;
+use crate::proto::answer::Answer as AnswerKind;
+use crate::proto::question::Question as QuestionKind;
 use crate::proto::{self, Answer, Question};
 use crate::rules::Rules;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_ports::Spec;
 use kpps_ports::port::run::{Shape, prefer};
 use kpps_ports::port::{AnyPort, Options, ready};
@@ -57,9 +57,9 @@ struct OpenPort {
     around: Vec<String>,
     known: Known,
     parts: Parts,
-    /// While its tester learns: the time of its last request for frames, the place of their tags, and the
+    /// While its tester learns: the time of its last request for frames, the format of their tags, and the
     /// frames received since.
-    learns: Option<(Instant, Place)>,
+    learns: Option<(Instant, TagFormat)>,
     heard: Vec<Vec<u8>>,
 }
 
@@ -115,38 +115,40 @@ impl OpenPort {
     }
 
     /// Executes a call outside a trial.
-    fn answer(&mut self, asks: Asks) -> Result<Says, String> {
+    fn answer(&mut self, asks: QuestionKind) -> Result<AnswerKind, String> {
         Ok(match asks {
-            Asks::Open(_) => return Err("a session has one port".into()),
-            Asks::ReadClock(proto::ReadClock {}) => {
+            QuestionKind::Open(_) => return Err("a session has one port".into()),
+            QuestionKind::ReadClock(proto::ReadClock {}) => {
                 let came_ns = self.shared.clock.now_ns();
-                Says::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
+                AnswerKind::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
             }
-            Asks::Relay(relay) => Says::Relayed(self.relay(relay)?),
-            Asks::Before(proto::Before { trial }) => {
+            QuestionKind::Relay(relay) => AnswerKind::Relayed(self.relay(relay)?),
+            QuestionKind::Before(proto::Before { trial }) => {
                 self.host.before(trial).map_err(|e| e.to_string())?;
-                Says::Observed(proto::Observed {})
+                AnswerKind::Observed(proto::Observed {})
             }
-            Asks::After(after) => {
+            QuestionKind::After(after) => {
                 let ports: Vec<_> = after.ports.into_iter().map(convert::counted_port).collect();
-                Says::Counted(convert::counted(self.host.after(&ports).map_err(|e| e.to_string())?))
+                AnswerKind::Counted(convert::counted(self.host.after(&ports).map_err(|e| e.to_string())?))
             }
-            Asks::Describe(proto::Describe { interfaces }) => {
+            QuestionKind::Describe(proto::Describe { interfaces }) => {
                 // Only counters of interfaces in use.
                 let ports = interfaces.iter().filter(|(_, interface)| self.around.contains(interface));
                 let ports: Vec<_> =
                     ports.map(|(port, interface)| (port.as_str(), Some(interface.as_str()))).collect();
-                Says::Described(proto::Described { environment: self.host.environment(&ports) })
+                AnswerKind::Described(proto::Described { environment: self.host.environment(&ports) })
             }
             // The reply to the last report has crossed this message.
-            Asks::Update(_) | Asks::Begin(_) | Asks::Part(_) => return Err("no trial is under way".into()),
+            QuestionKind::Update(_) | QuestionKind::Begin(_) | QuestionKind::Part(_) => {
+                return Err("no trial is under way".into());
+            }
         })
     }
 
     fn relay(&mut self, relay: proto::Relay) -> Result<proto::Relayed, String> {
         let mut relayed = proto::Relayed::default();
         if relay.send.is_empty() {
-            self.learns = Some((Instant::now(), convert::place(relay.balanced_at, relay.trial)?));
+            self.learns = Some((Instant::now(), convert::tag_format(relay.balanced_at, relay.trial)?));
             self.hear()?;
             if relay.trial == 0 {
                 // The other port may send in the trial before its tester asks this port to begin.
@@ -162,14 +164,14 @@ impl OpenPort {
 
     /// Receives what its tester may learn from.
     fn hear(&mut self) -> Result<(), String> {
-        let Some((_, place)) = self.learns else { return Ok(()) };
+        let Some((_, format)) = self.learns else { return Ok(()) };
         let heard = &mut self.heard;
         let mut sink = |frame: &[u8]| {
             if heard.len() < RELAYED {
                 heard.push(frame.to_vec());
             }
         };
-        self.port.receive(place, &mut sink).map_err(|e| e.to_string())
+        self.port.receive(format, &mut sink).map_err(|e| e.to_string())
     }
 
     /// The tester's next question; `None` if it has gone. Between trials it may be silent for as long as it
@@ -212,7 +214,7 @@ impl OpenPort {
         let accepted = taken.and_then(|(work, share)| Ok((self.accept(work)?, share)));
         let says = match accepted {
             Ok(((task, state), _share)) => self.run(&task, &state, tester),
-            Err(why) => Some(Says::Refused(why)),
+            Err(why) => Some(AnswerKind::Refused(why)),
         };
         // Done before clients learn of the end, because they rely on it.
         self.used.rests();
@@ -220,14 +222,14 @@ impl OpenPort {
     }
 
     /// Runs a trial. Returns the last message to its tester; `None` if the tester is gone.
-    fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<Says> {
+    fn run(&mut self, task: &Task, state: &TrialState, tester: &mut Tester<'_>) -> Option<AnswerKind> {
         let progress = || {
             let (sent, received, sent_all) = state.progress(task.at);
             let Reported { shortfall, missed, absent, p50_ns, p99_ns } = state.reported(task.at);
             let counts = proto::Progress { sent, received, sent_all, ..proto::Progress::default() };
-            Says::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })
+            AnswerKind::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })
         };
-        let no_thread = |error| Some(Says::Refused(format!("no thread for a trial: {error}")));
+        let no_thread = |error| Some(AnswerKind::Refused(format!("no thread for a trial: {error}")));
         std::thread::scope(|scope| {
             let (renew, lease) = sync_channel(1);
             let watchdog = Builder::new().name("lease".into());
@@ -249,10 +251,10 @@ impl OpenPort {
             let done = thread.join();
             match end {
                 Talk::Gone => None,
-                Talk::Refused(why) => Some(Says::Refused(why)),
+                Talk::Refused(why) => Some(AnswerKind::Refused(why)),
                 Talk::Over => Some(match done {
-                    Ok(done) => Says::Done(convert::done(done)),
-                    Err(_) => Says::Refused("the thread of this port panicked".into()),
+                    Ok(done) => AnswerKind::Done(convert::done(done)),
+                    Err(_) => AnswerKind::Refused("the thread of this port panicked".into()),
                 }),
             }
         })
@@ -276,15 +278,15 @@ fn talk(
     state: &TrialState,
     used: &InUse,
     tester: &mut Tester<'_>,
-    progress: &dyn Fn() -> Says,
+    progress: &dyn Fn() -> AnswerKind,
     renew: SyncSender<()>,
     is_over: &dyn Fn() -> bool,
 ) -> Talk {
     let mut says = progress();
     while tester.hears(says) {
         let Some(question) = tester.asks(LEASE) else { break };
-        let Some(Asks::Update(update)) = question.question else {
-            says = Says::Refused("a trial is under way".into());
+        let Some(QuestionKind::Update(update)) = question.question else {
+            says = AnswerKind::Refused("a trial is under way".into());
             continue;
         };
         // Where one waits already, that is enough.
@@ -334,38 +336,40 @@ impl Tester<'_> {
     }
 
     /// Answers it. Returns false if it has gone or does not take the answer.
-    fn hears(&self, says: Says) -> bool {
+    fn hears(&self, says: AnswerKind) -> bool {
         within(LEASE, self.answers.send(Ok(Answer { answer: Some(says) }))).is_some_and(|sent| sent.is_ok())
     }
 }
 
 /// Serves a tester until it ends the session or is gone.
 pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
-    let Some(Question { question: Some(Asks::Open(ask)) }) = tester.asks(LOGIN_TIMEOUT) else { return };
+    let Some(Question { question: Some(QuestionKind::Open(ask)) }) = tester.asks(LOGIN_TIMEOUT) else {
+        return;
+    };
     let mut port = match OpenPort::open(shared, &ask) {
         Ok(port) => port,
         Err(why) => {
             (shared.log)(&format!("{peer}: {} is refused: {why}", ask.port));
-            tester.hears(Says::Refused(why));
+            tester.hears(AnswerKind::Refused(why));
             return;
         }
     };
     (shared.log)(&format!("{peer}: {} is open", port.used.name()));
-    let mut there = tester.hears(Says::Port(port.about()));
+    let mut there = tester.hears(AnswerKind::Port(port.about()));
     let mut gone = false;
     while there && let Some(question) = port.next(&mut tester) {
         there = match question.question {
-            Some(Asks::Part(part)) => {
+            Some(QuestionKind::Part(part)) => {
                 port.parts.add(&part, &shared.memory);
                 true
             }
-            Some(Asks::Begin(_)) => {
+            Some(QuestionKind::Begin(_)) => {
                 (port.learns, port.heard) = (None, Vec::new());
                 gone = !port.work(&mut tester);
                 !gone
             }
-            Some(asks) => tester.hears(port.answer(asks).unwrap_or_else(Says::Refused)),
-            None => tester.hears(Says::Refused(
+            Some(asks) => tester.hears(port.answer(asks).unwrap_or_else(AnswerKind::Refused)),
+            None => tester.hears(AnswerKind::Refused(
                 "unknown question: install the same version of kpps on both hosts".into(),
             )),
         };

@@ -58,7 +58,7 @@ pub use raw::RawPacket;
 pub use size::Size;
 pub use superpacket::Superpacket;
 pub use tag::Tag;
-pub use templates::{Look, Templates};
+pub use templates::{TemplateOptions, Templates};
 
 /// Why bytes are not a frame of the expected kind, or a frame cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,14 +138,14 @@ mod tests {
         assert_eq!((raw.bytes.len(), raw.tag, raw.extended), (74, 54, 20));
         for sequence in [0, 1, 1 << 35] {
             let tag = Tag { stream: 3, sequence, sent_ps: sequence * 77 };
-            tag::Place::balanced(raw.tag).write(&mut raw.bytes, tag).unwrap();
-            assert_eq!(tag::Place::balanced(raw.tag).read(&raw.bytes), Some((tag, raw.tag.into())));
+            tag::TagFormat::balanced(raw.tag).write(&mut raw.bytes, tag).unwrap();
+            assert_eq!(tag::TagFormat::balanced(raw.tag).read(&raw.bytes), Some((tag, raw.tag.into())));
             let headers = Headers::of(&raw.bytes).unwrap();
             assert_eq!(checksum(&raw.bytes[14..34]), 0);
             assert_eq!(headers.pseudo_header(&raw.bytes).with(&raw.bytes[34..74]).checksum(), 0);
         }
         raw.bytes[70] ^= 4;
-        assert_eq!(tag::Place::balanced(raw.tag).read(&raw.bytes), None);
+        assert_eq!(tag::TagFormat::balanced(raw.tag).read(&raw.bytes), None);
     }
 
     proptest! {
@@ -158,8 +158,8 @@ mod tests {
             if let Ok(mut raw) = RawPacket::of(&bytes) {
                 prop_assert!(raw.bytes.len() >= 60);
                 let tag = Tag { stream: 3, sequence: 9, sent_ps: 77 };
-                tag::Place::balanced(raw.tag).write(&mut raw.bytes, tag).unwrap();
-                prop_assert_eq!(tag::Place::balanced(raw.tag).read(&raw.bytes), Some((tag, raw.tag.into())));
+                tag::TagFormat::balanced(raw.tag).write(&mut raw.bytes, tag).unwrap();
+                prop_assert_eq!(tag::TagFormat::balanced(raw.tag).read(&raw.bytes), Some((tag, raw.tag.into())));
                 // Another packet's tag has the same room.
                 let again = RawPacket::of(&raw.bytes).unwrap();
                 prop_assert_eq!((again.tag, again.extended), (raw.tag, 0));

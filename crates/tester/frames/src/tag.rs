@@ -21,9 +21,9 @@
 //! headers, so a routed or translated frame keeps its tag.
 //!
 //! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
-//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`Place::read_any`]). Random or
-//! damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the frame. Zeros
-//! are no tag.
+//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`TagFormat::read_any`]).
+//! Random or damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the
+//! frame. Zeros are no tag.
 //!
 //! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
@@ -46,7 +46,7 @@ const CHECKSUM_BEFORE: usize = 2;
 /// The bit of a stream whose frames go from the second port to the first.
 pub const BACK: u16 = 1 << 15;
 
-/// The contents of a test tag without the trial, which all frames of a [`Place`] share.
+/// The contents of a test tag without the trial, which all frames of a [`TagFormat`] share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The stream; each stream has its own sequence. Streams of the direction back have the bit [`BACK`].
@@ -187,7 +187,7 @@ pub fn write(frame: &mut [u8], tag: Tag) -> Result<(), Error> {
 /// As [`write()`].
 #[inline]
 pub fn write_at(frame: &mut [u8], at: usize, tag: Tag) -> Result<(), Error> {
-    Place::default().write_at(frame, at, tag)
+    TagFormat::default().write_at(frame, at, tag)
 }
 
 /// Updates the UDP checksum of an IPv6 frame whose tag at `at` was `old` (RFC 1624, equation 3).
@@ -202,23 +202,23 @@ fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
 /// checksum over it is the same whatever the tag says, and whatever the protocol.
 pub const BALANCED_BYTES: usize = BYTES + 2;
 
-/// Where the frames of a load have their tags, and the trial that they are of.
+/// The format of the tags of a load: plain or balanced, where a frame has its tag, and its trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TagFormat {
     /// The position of balanced tags. Plain tags are behind the headers of a plain test frame, which
     /// determine the position ([`offset`]).
     balanced_at: Option<u16>,
     trial: u32,
 }
 
-impl Place {
+impl TagFormat {
     /// Balanced tags at this byte.
     #[inline]
     pub const fn balanced(at: u16) -> Self {
         Self { balanced_at: Some(at), trial: 0 }
     }
 
-    /// The same place, for tags of this trial: its number has 20 bits.
+    /// The same format, for tags of this trial: its number has 20 bits.
     #[must_use]
     #[inline]
     pub const fn of_trial(self, trial: u32) -> Self {
@@ -316,14 +316,14 @@ pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<(u32, Tag)> {
 /// Reads the tag of a received plain frame, and the trial that it is of; `None` without a valid one.
 #[inline]
 pub fn read_any(frame: &[u8]) -> Option<(u32, Tag)> {
-    let (trial, tag, _) = Place::default().read_any(frame)?;
+    let (trial, tag, _) = TagFormat::default().read_any(frame)?;
     Some((trial, tag))
 }
 
 /// Reads the tag of a received frame of no trial; `None` without a valid one.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {
-    Some(Place::default().read(frame)?.0)
+    Some(TagFormat::default().read(frame)?.0)
 }
 
 #[cfg(test)]
@@ -355,7 +355,7 @@ mod tests {
     fn bytes_are_where_the_format_says() {
         let mut frame = [0; 60];
         let tag = Tag { stream: 0x3040, sequence: 0x5_0607_0809, sent_ps: 0x0a0b_0c0d_0e0f };
-        Place::default().of_trial(0x01020).write(&mut frame, tag).unwrap();
+        TagFormat::default().of_trial(0x01020).write(&mut frame, tag).unwrap();
         assert_eq!(frame[42..57], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(frame[57..], [0x55, 0x1b, 0x82], "the format must not change by accident");
     }
@@ -395,12 +395,12 @@ mod tests {
 
         #[test]
         fn a_tag_of_another_trial_is_one_but_not_ours(tag in tags(), random: [u64; 2], balanced: bool) {
-            let place = if balanced { Place::balanced(OFFSET as u16) } else { Place::default() };
+            let format = if balanced { TagFormat::balanced(OFFSET as u16) } else { TagFormat::default() };
             let trials = random.map(trial);
-            let [place, other] = trials.map(|trial| place.of_trial(trial));
+            let [format, other] = trials.map(|trial| format.of_trial(trial));
             let mut frame = udp_test(&Flow::default(), Size::with_fcs(70)).unwrap();
-            place.write(&mut frame, tag).unwrap();
-            prop_assert_eq!(place.read(&frame), Some((tag, OFFSET)));
+            format.write(&mut frame, tag).unwrap();
+            prop_assert_eq!(format.read(&frame), Some((tag, OFFSET)));
             prop_assert!(resembles(&frame[OFFSET..], trials[0], tag.stream));
             prop_assume!(trials[0] != trials[1]);
             prop_assert_eq!(other.read(&frame), None);

@@ -16,7 +16,7 @@ use core::net::IpAddr;
 
 /// A frame: its beginning and its length. The rest is zero.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct StoredFrame {
     at: u32,
     head: u16,
     bytes: u16,
@@ -27,7 +27,7 @@ struct Place {
 pub struct Templates {
     heads: Vec<u8>,
     /// By flow, then by size.
-    places: Vec<Place>,
+    stored: Vec<StoredFrame>,
     /// The number of sizes.
     sizes: usize,
     /// The size of each frame of a period.
@@ -36,14 +36,14 @@ pub struct Templates {
     /// Length of the cycle of flows and sizes, in frames.
     round: u64,
     /// Where the tags are.
-    tag: tag::Place,
+    tag: tag::TagFormat,
     /// Where the innermost frames begin: behind the headers of a tunnel.
     inner: u16,
 }
 
-/// How test frames look beside their flow and size.
+/// The options of test frames beside their flow and size.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look<'r> {
+pub struct TemplateOptions<'r> {
     /// The encapsulation.
     pub encap: Encap,
     /// The stations inside of a tunnel.
@@ -94,7 +94,7 @@ pub struct Template<'t> {
 /// The most bytes of all frames together.
 const MOST_BYTES: usize = 1 << 30;
 
-impl Look<'_> {
+impl TemplateOptions<'_> {
     /// Whether frames are those of [`udp_test`], with a VLAN tag or without.
     pub fn is_plain(&self) -> bool {
         self.encap.is_plain() && self.packet.is_none() && !self.balanced
@@ -162,7 +162,7 @@ impl Look<'_> {
                 }
                 let head = if is_plain { tag::offset(&frame) } else { self.tag_in(&frame) };
                 if !is_plain {
-                    all.tag = tag::Place::balanced(head as u16);
+                    all.tag = tag::TagFormat::balanced(head as u16);
                     if head + tag::BALANCED_BYTES > frame.len() {
                         return Err(Error::Size);
                     }
@@ -225,7 +225,7 @@ impl Templates {
     /// # Errors
     /// As [`udp_test`].
     pub fn of_flows(flows: impl ExactSizeIterator<Item = Flow<IpAddr>>, mix: &Mix) -> Result<Self, Error> {
-        Look::default().templates(flows, mix, 0)
+        TemplateOptions::default().templates(flows, mix, 0)
     }
 
     /// One repeated frame.
@@ -241,10 +241,10 @@ impl Templates {
             let zeros = frame.iter().rev().take_while(|byte| **byte == 0).count();
             all.add(frame, frame.len() - zeros);
         }
-        let frames = all.places.len();
+        let frames = all.stored.len();
         Self {
             heads: all.heads,
-            places: all.places,
+            stored: all.stored,
             ..Self::ordered(frames, (0..frames).map(|n| n as u32).collect(), 1)
         }
     }
@@ -258,12 +258,12 @@ impl Templates {
         };
         Self {
             heads: Vec::new(),
-            places: Vec::new(),
+            stored: Vec::new(),
             sizes,
             order,
             flows,
             round,
-            tag: tag::Place::default(),
+            tag: tag::TagFormat::default(),
             inner: 0,
         }
     }
@@ -271,14 +271,14 @@ impl Templates {
     fn add(&mut self, frame: &[u8], head: usize) {
         let at = self.heads.len() as u32;
         self.heads.extend_from_slice(&frame[..head]);
-        self.places.push(Place { at, head: head as u16, bytes: frame.len() as u16 });
+        self.stored.push(StoredFrame { at, head: head as u16, bytes: frame.len() as u16 });
     }
 
     /// The contents.
     pub fn parts(&self) -> Parts {
         Parts {
             heads: self.heads().map(<[u8]>::to_vec).collect(),
-            bytes: self.places.iter().map(|place| place.bytes).collect(),
+            bytes: self.stored.iter().map(|stored| stored.bytes).collect(),
             order: self.order.clone(),
             flows: self.flows,
             balanced_at: self.tag.balanced_at().unwrap_or(0),
@@ -299,16 +299,17 @@ impl Templates {
             && heads.iter().map(Vec::len).sum::<usize>() <= u32::MAX as usize;
         let mut all = fits.then(|| Self::ordered(sizes, order.clone(), *flows))?;
         for (head, bytes) in heads.iter().zip(bytes) {
-            let place = Place { at: all.heads.len() as u32, head: head.len() as u16, bytes: *bytes };
+            let stored = StoredFrame { at: all.heads.len() as u32, head: head.len() as u16, bytes: *bytes };
             all.heads.extend_from_slice(head);
-            all.places.push(place);
+            all.stored.push(stored);
         }
         all.inner = *inner;
-        all.tag = tag::Place::default().of_trial(*trial);
+        all.tag = tag::TagFormat::default().of_trial(*trial);
         if *balanced_at > 0 {
-            all.tag = tag::Place::balanced(*balanced_at).of_trial(*trial);
-            let room = |place: &Place| usize::from(*balanced_at) + tag::BALANCED_BYTES <= place.bytes.into();
-            return all.places.iter().all(room).then_some(all);
+            all.tag = tag::TagFormat::balanced(*balanced_at).of_trial(*trial);
+            let room =
+                |stored: &StoredFrame| usize::from(*balanced_at) + tag::BALANCED_BYTES <= stored.bytes.into();
+            return all.stored.iter().all(room).then_some(all);
         }
         Some(all)
     }
@@ -317,8 +318,8 @@ impl Templates {
     #[must_use]
     pub fn between(mut self, [from, to]: [Mac; 2]) -> Self {
         // Of a frame whose addresses are zeros the head may be shorter.
-        let parts = self.places.iter_mut().map(|place| {
-            let head = &self.heads[place.at as usize..][..place.head.into()];
+        let parts = self.stored.iter_mut().map(|stored| {
+            let head = &self.heads[stored.at as usize..][..stored.head.into()];
             let mut head = head.to_vec();
             head.resize(head.len().max(12), 0);
             head[..6].copy_from_slice(&to.0);
@@ -327,8 +328,8 @@ impl Templates {
         });
         let heads: Vec<Vec<u8>> = parts.collect();
         self.heads.clear();
-        for (place, head) in self.places.iter_mut().zip(heads) {
-            (place.at, place.head) = (self.heads.len() as u32, head.len() as u16);
+        for (stored, head) in self.stored.iter_mut().zip(heads) {
+            (stored.at, stored.head) = (self.heads.len() as u32, head.len() as u16);
             self.heads.extend_from_slice(&head);
         }
         self
@@ -346,23 +347,23 @@ impl Templates {
     }
 
     /// Where the tags are.
-    pub fn tag(&self) -> tag::Place {
+    pub fn tag(&self) -> tag::TagFormat {
         self.tag
     }
 
     /// The number of different frames.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.stored.len()
     }
 
     /// Whether there is no frame.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.stored.is_empty()
     }
 
     /// The only frame, if there is one.
     pub fn only(&self) -> Option<Template<'_>> {
-        (self.places.len() == 1).then(|| self.at(0)).flatten()
+        (self.stored.len() == 1).then(|| self.at(0)).flatten()
     }
 
     /// The number of flows.
@@ -379,9 +380,9 @@ impl Templates {
     /// The lengths of all different frames, as [`longest`](Self::longest) counts them. The lengths of
     /// [`each`](Self::each) are in their order.
     pub fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.places.iter().zip(self.heads()).map(|(place, head)| {
+        self.stored.iter().zip(self.heads()).map(|(stored, head)| {
             let tagged = head.get(12..14).is_some_and(|kind| kind == TYPE_VLAN.to_be_bytes());
-            usize::from(place.bytes) - if tagged { VLAN_BYTES } else { 0 }
+            usize::from(stored.bytes) - if tagged { VLAN_BYTES } else { 0 }
         })
     }
 
@@ -393,16 +394,16 @@ impl Templates {
     /// The frame of this sequence number; `None` only without frames.
     #[inline]
     pub fn at(&self, n: u64) -> Option<Template<'_>> {
-        let (flow, size) = if self.places.len() == 1 {
+        let (flow, size) = if self.stored.len() == 1 {
             (0, 0)
         } else {
             // In the next round each flow begins with another size.
             let turn = (n + n / self.round.max(1)) % self.order.len().max(1) as u64;
             ((n % u64::from(self.flows.max(1))) as u32, *self.order.get(turn as usize)? as usize)
         };
-        let place = self.places.get(flow as usize * self.sizes + size)?;
-        let head = self.heads.get(place.at as usize..)?.get(..place.head.into())?;
-        Some(Template { head, bytes: place.bytes, flow, size })
+        let stored = self.stored.get(flow as usize * self.sizes + size)?;
+        let head = self.heads.get(stored.at as usize..)?.get(..stored.head.into())?;
+        Some(Template { head, bytes: stored.bytes, flow, size })
     }
 
     /// The number of this flow's frames among the first `frames`.
@@ -432,8 +433,8 @@ impl Templates {
 
     /// The beginnings of all different frames, in any order.
     pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
-        let head = |place: &Place| self.heads.get(place.at as usize..)?.get(..place.head.into());
-        self.places.iter().filter_map(head)
+        let head = |stored: &StoredFrame| self.heads.get(stored.at as usize..)?.get(..stored.head.into());
+        self.stored.iter().filter_map(head)
     }
 }
 

@@ -7,7 +7,8 @@
 //! - [`devices`] lists network cards, and moves them between the kernel's driver and user space.
 //! - A [`Domain`] is memory that several cards share: one IOMMU address space ([`Backend::Vfio`]) or huge
 //!   pages by physical address ([`Backend::Uio`]).
-//! - A [`Card`] is an open card: a [`Place`] is the platform for a driver, and there are [`Interrupts`].
+//! - A [`Card`] is an open card: a [`CardPlatform`] is the platform for a driver, and there are
+//!   [`Interrupts`].
 //!
 //! ```no_run
 //! # #[cfg(target_os = "linux")] {
@@ -59,7 +60,7 @@ pub use error::{Error, UNLOCK};
 #[cfg(target_os = "linux")]
 pub use interface::{Interface, OtherLink, ethtool, netlink};
 #[cfg(target_os = "linux")]
-pub use pci::{Card, Domain, Interrupts, Place, Window, devices, paced};
+pub use pci::{Card, CardPlatform, Domain, Interrupts, Window, devices, paced};
 #[cfg(unix)]
 pub use sys::{CpuTime, cpu_time};
 #[cfg(target_os = "linux")]

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 const MEASURED: Duration = Duration::from_secs(1);
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long a program may take to begin.
-const PATIENCE: Duration = Duration::from_secs(8);
+const START_TIMEOUT: Duration = Duration::from_secs(8);
 /// The core that sends.
 const CORE: usize = 1;
 
@@ -99,7 +99,7 @@ impl Bench {
     fn rate(&self, spent: impl Fn() -> Duration) -> Throughput {
         let (start, before) = (Instant::now(), self.arrived());
         while self.arrived() < before + 1000 {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > START_TIMEOUT {
                 return Throughput::default();
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -205,7 +205,7 @@ impl Bench {
             };
             let begin = Instant::now();
             while seen(&mut Recorder::new(None), WARM_UP) < pps / 100.0 {
-                if begin.elapsed() > PATIENCE {
+                if begin.elapsed() > START_TIMEOUT {
                     return None;
                 }
             }

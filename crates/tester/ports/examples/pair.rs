@@ -4,14 +4,14 @@
 //! `pair uio:0000:00:03.0 uio:0000:00:04.0 [FRAMES [msix]]`, after `kpps device bind` of both.
 
 use kpps_driver::{Config, Device, probe};
-use kpps_linux::{Card, Domain, Interrupts, Place};
+use kpps_linux::{Card, CardPlatform, Domain, Interrupts};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-type Driver = Device<Place, BufferPool>;
+type Driver = Device<CardPlatform, BufferPool>;
 
 /// Bytes of a frame without FCS.
 const FRAME: u16 = 60;

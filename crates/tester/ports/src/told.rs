@@ -18,9 +18,9 @@ const NAME: &str = "kpps/app/";
 /// The counters that are reported for each interface.
 const COUNTERS: [&str; 3] = ["missed", "full", "errors"];
 /// How long an app may take to answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// The most bytes of an answer.
-const MOST: u64 = 1 << 16;
+const MOST_ANSWER_BYTES: u64 = 1 << 16;
 
 /// The counters of each interface of an app.
 type Told = Arc<Vec<(String, [AtomicU64; 3])>>;
@@ -41,7 +41,7 @@ impl Teller {
         let all = told.clone();
         std::thread::Builder::new().name("told".into()).spawn(move || {
             for mut asks in listener.incoming().flatten() {
-                let _ = asks.set_write_timeout(Some(PATIENCE));
+                let _ = asks.set_write_timeout(Some(ANSWER_TIMEOUT));
                 let _ = asks.write_all(lines(&all).as_bytes());
             }
         })?;
@@ -85,9 +85,9 @@ pub fn lost() -> BTreeMap<(String, &'static str), u64> {
 
 fn ask(name: &str) -> io::Result<String> {
     let app = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    app.set_read_timeout(Some(PATIENCE))?;
+    app.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut answer = String::new();
-    app.take(MOST).read_to_string(&mut answer)?;
+    app.take(MOST_ANSWER_BYTES).read_to_string(&mut answer)?;
     Ok(answer)
 }
 

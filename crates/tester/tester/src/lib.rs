@@ -48,7 +48,7 @@ pub use accounting::devices;
 pub use accounting::{Counted, Counts, capture, document, gaps, ledger, observe, provenance};
 pub use error::Error;
 pub use judging::{
-    Arrivals, Arrived, Classes, Findings, Kept, OfFlow, Offender, Playback, Received, Skipped, pcapng,
+    AnomalousFrame, Arrivals, Arrived, Classes, Findings, Kept, OfFlow, Playback, Received, Skipped, pcapng,
     timeline,
 };
 pub use running::{

@@ -54,9 +54,9 @@ fn least_ns<B: Fixture>(
 }
 
 fn receive_enable<B: Fixture>(fixture: &mut B) -> CaseResult {
-    let (deaf, slack) = (fixture.departs(&departure::DEAF_AFTER_RCTL), fixture.slack_ns());
+    let (pauses, slack) = (fixture.departs(&departure::RECEIVE_PAUSE_AFTER_RCTL), fixture.slack_ns());
     let mut rig = ready(fixture, |_| {})?;
-    let most_ms = if deaf { 4000 } else { 2 + slack / MS };
+    let most_ms = if pauses { 4000 } else { 2 + slack / MS };
     let took_ns = least_ns(&mut rig, most_ms * MS, |rig| {
         let control = rig.regs.read(reg::RCTL);
         rig.regs.write(reg::RCTL, control);
@@ -67,9 +67,9 @@ fn receive_enable<B: Fixture>(fixture: &mut B) -> CaseResult {
         Ok(rig.fixture.platform().now_ns() - since)
     })?;
     let took_ms = took_ns / MS;
-    if deaf {
+    if pauses {
         check!((900..most_ms).contains(&took_ms), "a frame came in after {took_ms} ms, not after 1 s");
-        return Ok(Verdict::Departs(&departure::DEAF_AFTER_RCTL));
+        return Ok(Verdict::Departs(&departure::RECEIVE_PAUSE_AFTER_RCTL));
     }
     check!(took_ms < most_ms, "a frame came in after {took_ms} ms");
     Ok(Verdict::Pass)

@@ -2,7 +2,7 @@
 
 use super::{
     Received, RxCounters,
-    format::{WholeLimits, Written},
+    format::{SingleBufferLimits, Written},
 };
 use crate::config::{Config, RxFormat};
 use kpps_datasheet::{
@@ -26,7 +26,7 @@ pub(super) struct Checker {
     copybreak: u16,
     /// How many lengths from `fcs + copybreak + 1` on are valid for a frame in one buffer; 0 while a longer
     /// frame is in progress.
-    whole_lengths: u32,
+    single_buffer_lengths: u32,
     /// Bytes of the frame in progress; 0 between frames, [`SKIPPING`] while the rest of a frame is skipped.
     partial: u32,
     /// Bytes of the last part of the frame in progress.
@@ -42,7 +42,7 @@ impl Checker {
             max_frame_bytes: config.max_frame_bytes.into(),
             fcs,
             copybreak: config.rx_copybreak_bytes,
-            whole_lengths: 0,
+            single_buffer_lengths: 0,
             partial: 0,
             before: 0,
         };
@@ -52,7 +52,7 @@ impl Checker {
 
     fn set_partial(&mut self, bytes: u32) {
         self.partial = bytes;
-        self.whole_lengths = match bytes {
+        self.single_buffer_lengths = match bytes {
             0 => u32::from(self.buffer_bytes)
                 .min(self.max_frame_bytes)
                 .saturating_sub(u32::from(self.fcs) + u32::from(self.copybreak)),
@@ -68,9 +68,9 @@ impl Checker {
     /// The limits of a good frame that lies in one buffer and is not copied: the common case. Valid until
     /// [`unusual`](Self::unusual) or [`part`](Self::part) is called.
     #[inline]
-    pub(super) fn whole_limits(&self) -> WholeLimits {
+    pub(super) fn single_buffer_limits(&self) -> SingleBufferLimits {
         let least = u32::from(self.fcs) + u32::from(self.copybreak) + 1;
-        WholeLimits { fcs: self.fcs, least, lengths: self.whole_lengths }
+        SingleBufferLimits { fcs: self.fcs, least, lengths: self.single_buffer_lengths }
     }
 
     /// Whether a frame is short enough to be copied (copybreak).
@@ -78,8 +78,8 @@ impl Checker {
         received.first && received.last && !received.error && received.bytes <= self.copybreak
     }
 
-    /// Checks a descriptor that [`WholeLimits::check`] refused: a part of a long frame, a short frame to
-    /// copy, an error, or nonsense. `Err` has the buffer of a descriptor that the consumer does not see.
+    /// Checks a descriptor that [`SingleBufferLimits::check`] refused: a part of a long frame, a short frame
+    /// to copy, an error, or nonsense. `Err` has the buffer of a descriptor that the consumer does not see.
     pub(super) fn unusual<B: Buffer>(
         &mut self,
         counters: &mut RxCounters,

@@ -3,7 +3,7 @@
 use super::{
     Received, RxCounters,
     check::Checker,
-    format::{Whole, Written},
+    format::{SingleBufferLength, Written},
 };
 use crate::config::{Buffers, Config, RefillWhen};
 use kpps_datasheet::{Chip, Erratum};
@@ -86,16 +86,16 @@ impl<S: BufferSource> Feed<S> {
 
     /// [`pass`](Self::pass) for a good frame in one buffer.
     #[inline]
-    pub(super) fn pass_whole(
+    pub(super) fn pass_single_buffer(
         &mut self,
         written: Written,
-        length: Whole,
+        length: SingleBufferLength,
         buffer: S::Buf,
         sink: &mut impl FnMut(Received<S::Buf>) -> Option<S::Buf>,
     ) -> Option<S::Buf> {
         self.counters.frames += 1;
         self.counters.bytes += u64::from(length.without_fcs);
-        self.pass(Received::whole(written, length, buffer), sink)
+        self.pass(Received::single_buffer(written, length, buffer), sink)
     }
 
     /// Passes a copy of a frame to `sink`. Returns the original buffer for its slot, or the frame if there is

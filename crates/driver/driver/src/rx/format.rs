@@ -42,7 +42,7 @@ impl Written {
 
 /// The length of a frame in one buffer.
 #[derive(Clone, Copy)]
-pub(super) struct Whole {
+pub(super) struct SingleBufferLength {
     /// Bytes in the buffer.
     pub(super) length: u16,
     /// Bytes without FCS.
@@ -51,7 +51,7 @@ pub(super) struct Whole {
 
 /// The limits of a good frame that lies in one buffer.
 #[derive(Clone, Copy)]
-pub(super) struct WholeLimits {
+pub(super) struct SingleBufferLimits {
     /// Bytes of FCS in the buffer.
     pub(super) fcs: u16,
     /// The shortest length in bytes, FCS in the buffer included.
@@ -60,12 +60,12 @@ pub(super) struct WholeLimits {
     pub(super) lengths: u32,
 }
 
-impl WholeLimits {
+impl SingleBufferLimits {
     /// The length of a frame; `None` unless it `is_whole`, good and in one buffer, and has a valid length.
     #[inline]
-    fn check(self, is_whole: bool, length: u16) -> Option<Whole> {
+    fn check(self, is_whole: bool, length: u16) -> Option<SingleBufferLength> {
         let good = is_whole && u32::from(length).wrapping_sub(self.least) < self.lengths;
-        good.then_some(Whole { length, without_fcs: length.wrapping_sub(self.fcs) })
+        good.then_some(SingleBufferLength { length, without_fcs: length.wrapping_sub(self.fcs) })
     }
 }
 
@@ -96,9 +96,12 @@ pub(super) trait Format {
     /// The descriptor and the length of its frame, if the device has written back a good frame in one buffer.
     /// This is one test of the word, in place of one for DD and one for the rest.
     #[inline]
-    fn whole(pair: &[AtomicU64; 2], limits: WholeLimits) -> Option<(Written, Whole)> {
+    fn single_buffer(
+        pair: &[AtomicU64; 2],
+        limits: SingleBufferLimits,
+    ) -> Option<(Written, SingleBufferLength)> {
         let second = u64::from_le(pair[1].load(Relaxed));
-        let length = Self::whole_length(second, limits)?;
+        let length = Self::single_buffer_length(second, limits)?;
         // As above.
         fence(Ordering::Acquire);
         Some((Self::taken(pair, second), length))
@@ -107,7 +110,7 @@ pub(super) trait Format {
     /// The length in a second word; `None` unless the device has written it back for a good frame in one
     /// buffer.
     #[inline]
-    fn whole_length(second: u64, limits: WholeLimits) -> Option<Whole> {
+    fn single_buffer_length(second: u64, limits: SingleBufferLimits) -> Option<SingleBufferLength> {
         let whole = u64::from(rx_status::DD | rx_status::EOP) << Self::STATUS;
         let errors = u64::from(rx_error::FRAME) << Self::ERRORS;
         limits.check(second & (whole | errors) == whole, (second >> Self::LENGTH) as u16)

@@ -1,6 +1,6 @@
 //! Received frames, as the consumer gets them.
 
-use super::format::{Whole, Written};
+use super::format::{SingleBufferLength, Written};
 use kpps_datasheet::desc::{
     RxWriteback,
     extended::{self, RssType},
@@ -54,7 +54,7 @@ pub enum Checksum {
 impl<B: Buffer> Received<B> {
     /// A good frame in one buffer.
     #[inline]
-    pub(super) fn whole(written: Written, length: Whole, buffer: B) -> Self {
+    pub(super) fn single_buffer(written: Written, length: SingleBufferLength, buffer: B) -> Self {
         buffer.sync_for_cpu(length.length.into());
         Self::part(written, buffer, length.without_fcs, (true, true))
     }

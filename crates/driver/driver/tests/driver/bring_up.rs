@@ -474,7 +474,7 @@ trait Take {
     fn source_mut_take(&mut self) -> Buf;
 }
 
-impl Take for kpps_driver::TxQueue<Place<'_>, Pool> {
+impl Take for kpps_driver::TxQueue<NicPlatform<'_>, Pool> {
     fn source_mut_take(&mut self) -> Buf {
         kpps_platform::BufferSource::take(self.source_mut()).unwrap()
     }

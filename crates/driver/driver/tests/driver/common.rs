@@ -450,12 +450,12 @@ impl Registers for NicRegs {
 }
 
 #[derive(Clone)]
-pub struct Place<'a> {
+pub struct NicPlatform<'a> {
     pub nic: Rc<Nic>,
     pub counts: &'a Counts,
 }
 
-impl<'a> Platform for Place<'a> {
+impl<'a> Platform for NicPlatform<'a> {
     type Regs = Counting<'a, NicRegs>;
     type Mem = Memory;
     fn registers(&self) -> Self::Regs {
@@ -560,7 +560,7 @@ impl BufferSource for Pool {
     }
 }
 
-pub type Dev<'a> = Device<Place<'a>, Pool>;
+pub type Dev<'a> = Device<NicPlatform<'a>, Pool>;
 
 pub fn try_start<'a>(
     nic: &Rc<Nic>,
@@ -568,7 +568,7 @@ pub fn try_start<'a>(
     config: Config,
     pool: &Pool,
 ) -> Result<Dev<'a>, Error> {
-    probe(Place { nic: nic.clone(), counts }, nic.chip, config, pool.clone())
+    probe(NicPlatform { nic: nic.clone(), counts }, nic.chip, config, pool.clone())
 }
 
 pub fn start<'a>(nic: &Rc<Nic>, counts: &'a Counts, config: Config, pool: &Pool) -> Dev<'a> {

@@ -17,10 +17,10 @@ use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 /// A platform with MSI-X vectors.
 #[derive(Clone)]
-struct Many<'a>(Place<'a>, u8);
+struct Many<'a>(NicPlatform<'a>, u8);
 
 impl<'a> Platform for Many<'a> {
-    type Regs = <Place<'a> as Platform>::Regs;
+    type Regs = <NicPlatform<'a> as Platform>::Regs;
     type Mem = Memory;
     fn registers(&self) -> Self::Regs {
         self.0.registers()
@@ -46,8 +46,8 @@ fn open<'a>(
     config: Config,
     pool: &Pool,
 ) -> Result<Queues<Many<'a>, Pool>, Error> {
-    let place = Many(Place { nic: nic.clone(), counts }, vectors);
-    probe_queues(place, nic.chip, config, pool.clone(), None)
+    let platform = Many(NicPlatform { nic: nic.clone(), counts }, vectors);
+    probe_queues(platform, nic.chip, config, pool.clone(), None)
 }
 
 fn two() -> Config {
@@ -159,8 +159,8 @@ fn open_split<'a>(
     (data, headers): (&Pool, &Pool),
 ) -> Queues<Many<'a>, Pool> {
     let config = Config { rx_format: RxFormat::Split { header_bytes: 128 }, ..small() };
-    let place = Many(Place { nic: nic.clone(), counts }, 0);
-    probe_queues(place, nic.chip, config, data.clone(), Some(headers.clone())).unwrap()
+    let platform = Many(NicPlatform { nic: nic.clone(), counts }, 0);
+    probe_queues(platform, nic.chip, config, data.clone(), Some(headers.clone())).unwrap()
 }
 
 #[test]

@@ -40,10 +40,10 @@ struct Host<'a> {
 }
 
 /// A transmit queue behind a lock that takes time to get.
-struct Locked<'a, 'b>(&'a mut TxQueue<Place<'b>, Pool>, &'a Nic, u64);
+struct Locked<'a, 'b>(&'a mut TxQueue<NicPlatform<'b>, Pool>, &'a Nic, u64);
 
-impl<'b> Exclusive<TxQueue<Place<'b>, Pool>> for Locked<'_, 'b> {
-    fn with<R>(&mut self, look: impl FnOnce(&mut TxQueue<Place<'b>, Pool>) -> R) -> R {
+impl<'b> Exclusive<TxQueue<NicPlatform<'b>, Pool>> for Locked<'_, 'b> {
+    fn with<R>(&mut self, look: impl FnOnce(&mut TxQueue<NicPlatform<'b>, Pool>) -> R) -> R {
         self.1.now_ns.set(self.1.now_ns.get() + std::mem::take(&mut self.2));
         look(self.0)
     }

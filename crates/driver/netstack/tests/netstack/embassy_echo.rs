@@ -1,7 +1,7 @@
 //! embassy-net on modelled cards and on a card of QEMU, with smoltcp at the other end of the cable. The stack
 //! is polled only when it was woken.
 
-use crate::common::allocations::{ALLOCATIONS, COUNTS, Place, Window};
+use crate::common::allocations::{ALLOCATIONS, AllocatingPlatform, COUNTS, Window};
 use crate::common::peer::{EchoClient, PORT, Peer, Ping};
 use core::future::Future;
 use core::pin::{Pin, pin};
@@ -22,7 +22,7 @@ use std::task::Wake;
 
 /// Virtual time of the peer, and the fixture's, in one step.
 const STEP_US: i64 = 30;
-const PATIENCE: usize = 400_000;
+const MOST_STEPS: usize = 400_000;
 
 /// Remembers that it was woken.
 struct Flag(AtomicBool);
@@ -91,13 +91,13 @@ impl<B: Fixture> World<'_, B> {
     }
 
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_STEPS {
             if done(self) {
                 return;
             }
             self.step();
         }
-        panic!("{what}: not within {PATIENCE} steps");
+        panic!("{what}: not within {MOST_STEPS} steps");
     }
 }
 
@@ -131,7 +131,8 @@ fn with_card<B: Fixture + 'static>(mut fixture: B, config: Config, test: impl Fn
     let counts: &'static Counts = Box::leak(Box::new(Counts::new()));
     let signal: &'static Signal = Box::leak(Box::new(Signal::new()));
     let pool = fixture.buffers(buffers_needed(&config), 2048).unwrap();
-    let device = probe(Place::new(fixture.platform(), counts), fixture.chip(), config, pool).unwrap();
+    let device =
+        probe(AllocatingPlatform::new(fixture.platform(), counts), fixture.chip(), config, pool).unwrap();
     let (nic, interrupt) = Nic::new(device, Offload::ALL, signal);
     let net_config = NetConfig::ipv4_static(StaticConfigV4 {
         address: Ipv4Cidr::new(Ipv4Address::new(10, 0, 0, 1), 24),

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const MEGABYTE: usize = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds the example and returns its path.
 fn example() -> PathBuf {
@@ -36,7 +36,7 @@ impl Fixture {
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Peer, &mut Guest) -> bool) -> Duration {
         let start = std::time::Instant::now();
         while !done(&mut self.peer, &mut self.guest) {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > STEP_TIMEOUT {
                 panic!("{what}: {}", self.guest.run("cat /tmp/log").unwrap());
             }
             self.wire.receive(|frame| self.peer.cable.to_peer.push_back(frame.to_vec())).unwrap();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MIRROR: &str = "http://deb.debian.org";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// How long a mirror may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const MIRROR_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// apt for a few suites of the mirror.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ fn finished(command: &mut Command, what: &str) -> Result<String> {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > MIRROR_TIMEOUT {
             // It may end by itself between the two.
             let _ = child.kill();
             let _ = child.wait();

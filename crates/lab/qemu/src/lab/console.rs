@@ -44,8 +44,8 @@ impl Console {
     }
 
     /// Waits for `text` and returns everything before it.
-    pub(crate) fn expect(&mut self, text: &str, patience: Duration, alive: Alive) -> Result<Vec<u8>> {
-        Ok(self.until(text, "", text, patience, alive)?.0)
+    pub(crate) fn expect(&mut self, text: &str, timeout: Duration, alive: Alive) -> Result<Vec<u8>> {
+        Ok(self.until(text, "", text, timeout, alive)?.0)
     }
 
     /// Runs `command`, a shell line, and returns its output. `at_once` gives it priority over all other
@@ -54,7 +54,7 @@ impl Console {
         &mut self,
         command: &str,
         at_once: bool,
-        patience: Duration,
+        timeout: Duration,
         alive: Alive,
     ) -> Result<Output> {
         if command.contains('\n') {
@@ -64,7 +64,7 @@ impl Console {
         let id = self.commands;
         self.say(&format!("{id} {} {command}\n", if at_once { '!' } else { '-' }))?;
         let mark = format!("{}{id} ", char::from(MARK));
-        let (text, code) = self.until(&mark, "\n", &format!("`{command}`"), patience, alive)?;
+        let (text, code) = self.until(&mark, "\n", &format!("`{command}`"), timeout, alive)?;
         let code = String::from_utf8_lossy(&code).into_owned();
         let code = code
             .trim()
@@ -80,10 +80,10 @@ impl Console {
         begin: &str,
         end: &str,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         alive: Alive,
     ) -> Result<(Vec<u8>, Vec<u8>)> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut searched = 0;
         loop {
             let at = find(&self.heard, searched, begin);
@@ -97,7 +97,7 @@ impl Console {
             }
             // `begin` may have come in part.
             searched = at.unwrap_or((self.heard.len() + 1).saturating_sub(begin.len()));
-            self.listen(deadline, patience, what, alive)?;
+            self.listen(deadline, timeout, what, alive)?;
         }
     }
 
@@ -146,7 +146,7 @@ impl Console {
         String::from_utf8_lossy(&self.heard[from..]).trim().to_owned()
     }
 
-    fn listen(&mut self, deadline: Instant, patience: Duration, what: &str, alive: Alive) -> Result<()> {
+    fn listen(&mut self, deadline: Instant, timeout: Duration, what: &str, alive: Alive) -> Result<()> {
         if self.take()? {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Console {
         if Instant::now() > deadline {
             let tail = self.tail();
             return Err(Error::Silent {
-                seconds: patience.as_secs(),
+                seconds: timeout.as_secs(),
                 waiting_for: what.to_owned(),
                 tail: if tail.is_empty() { tail } else { format!("; the guest's last words: {tail}") },
             });

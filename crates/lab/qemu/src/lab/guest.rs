@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take to boot. It takes seconds; on a host whose processors are all busy, minutes.
-const BOOT_PATIENCE: Duration = Duration::from_secs(300);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long an ordinary command may take in real time.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// The least length of a line of QEMU's log of executed blocks.
 const LOGGED_BYTES: u64 = 70;
 /// How many times as long a guest may take on the clock of instructions. A busy host only delays its answer.
-const PATIENT: u32 = 10;
+const INSTRUCTIONS_TIMEOUT_FACTOR: u32 = 10;
 
 /// Returns whether the work may go on.
 struct GoOn(Arc<dyn Fn() -> bool + Send + Sync>);
@@ -111,7 +111,7 @@ impl Guest {
             boot_time: Duration::ZERO,
         };
         let Self { process, commands, console, .. } = &mut guest;
-        let up = commands.expect("\u{1}ready\n", BOOT_PATIENCE, &mut || Ok(process.check()?));
+        let up = commands.expect("\u{1}ready\n", BOOT_TIMEOUT, &mut || Ok(process.check()?));
         up.map_err(|error| match error {
             Error::Silent { seconds, .. } => {
                 // The kernel's output on its console tells more.
@@ -197,7 +197,7 @@ impl Guest {
     /// # Errors
     /// [`Error::Command`] if its exit code is not 0; [`Error::Silent`] if it does not end in time.
     pub fn run(&mut self, command: &str) -> Result<String> {
-        let output = self.output(command, PATIENCE)?;
+        let output = self.output(command, COMMAND_TIMEOUT)?;
         if output.code == 0 {
             return Ok(output.text);
         }
@@ -208,12 +208,12 @@ impl Guest {
         })
     }
 
-    /// Runs `command` for at most `patience`. Returns its output and exit code.
+    /// Runs `command` for at most `timeout`. Returns its output and exit code.
     ///
     /// # Errors
     /// If it does not end in time. It still runs in the guest then.
-    pub fn output(&mut self, command: &str, patience: Duration) -> Result<Output> {
-        self.command(command, false, patience)
+    pub fn output(&mut self, command: &str, timeout: Duration) -> Result<Output> {
+        self.command(command, false, timeout)
     }
 
     /// Runs a short `command` with priority over all other processes of the guest: for counters under load.
@@ -221,15 +221,16 @@ impl Guest {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn at_once(&mut self, command: &str) -> Result<String> {
-        let output = self.command(command, true, PATIENCE)?;
+        let output = self.command(command, true, COMMAND_TIMEOUT)?;
         if output.code == 0 {
             return Ok(output.text);
         }
         Err(Error::Command { command: command.into(), code: output.code, output: output.text })
     }
 
-    fn command(&mut self, command: &str, at_once: bool, patience: Duration) -> Result<Output> {
-        let patience = if self.clock == Clock::Instructions { PATIENT * patience } else { patience };
+    fn command(&mut self, command: &str, at_once: bool, timeout: Duration) -> Result<Output> {
+        let timeout =
+            if self.clock == Clock::Instructions { INSTRUCTIONS_TIMEOUT_FACTOR * timeout } else { timeout };
         let Self { process, commands, console, link_control, monitor, linked, wires, go_on, .. } = self;
         let mut meanwhile = || {
             // A kernel that complains waits for its serial port, and a kernel that waits complains.
@@ -242,7 +243,7 @@ impl Guest {
             wires.iter_mut().flatten().try_for_each(Wire::discard)?;
             obey(link_control, monitor, *linked)
         };
-        let result = commands.run(command, at_once, patience, &mut meanwhile);
+        let result = commands.run(command, at_once, timeout, &mut meanwhile);
         // The guest may still wait for its cable.
         obey(link_control, monitor, *linked)?;
         result.map_err(|error| cause(process, console, error))
@@ -289,8 +290,8 @@ impl Guest {
     /// Asks the shell on the guest's first console. Returns the time until its answer.
     ///
     /// # Errors
-    /// If it does not answer within `patience`.
-    pub fn console_answers(&mut self, patience: Duration) -> Result<Duration> {
+    /// If it does not answer within `timeout`.
+    pub fn console_answers(&mut self, timeout: Duration) -> Result<Duration> {
         let Self { process, console, wires, .. } = self;
         let since = Instant::now();
         let mut meanwhile = || {
@@ -301,7 +302,7 @@ impl Guest {
         // The shell echoes its input; only the answer has the sum.
         let number = u64::from(since.elapsed().subsec_nanos()) % 1000 + 17;
         console.say(&format!("echo sum-$(({number} + 25))\n"))?;
-        console.expect(&format!("sum-{}", number + 25), patience, &mut meanwhile)?;
+        console.expect(&format!("sum-{}", number + 25), timeout, &mut meanwhile)?;
         Ok(since.elapsed())
     }
 
@@ -348,7 +349,7 @@ impl Guest {
         }
         let since = Instant::now();
         let enough = begin + count * LOGGED_BYTES;
-        while self.trace.metadata()?.len() < enough && since.elapsed() < PATIENCE {
+        while self.trace.metadata()?.len() < enough && since.elapsed() < COMMAND_TIMEOUT {
             self.process.check()?;
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,7 +1,7 @@
 //! The host's load: tagged frames at an exact rate on a [`Wire`], open loop, by a thread of its own.
 //!
 //! A frame is due at its time, whatever happened to earlier ones. If the cable does not take it within
-//! [`PATIENCE`], it counts as the generator's shortfall.
+//! [`LATEST_SEND`], it counts as the generator's shortfall.
 
 use crate::lab::{Error, Result};
 use crate::wire::{LENGTH_BYTES, Wire};
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How late a frame may be sent.
-pub const PATIENCE: Duration = Duration::from_millis(2);
+pub const LATEST_SEND: Duration = Duration::from_millis(2);
 /// The sender's nice value.
 const PRIORITY: i32 = -10;
 /// Frames for one system call.
@@ -175,8 +175,8 @@ impl Sender {
                         let due = (since.elapsed().as_secs_f64() * pps) as u64;
                         let owed = due - (sent + shortfall);
                         // Frames of the last moments may still go; at least one burst's start.
-                        let patient = (pps * PATIENCE.as_secs_f64()) as u64 + 16;
-                        let late = owed.saturating_sub(patient);
+                        let in_time = (pps * LATEST_SEND.as_secs_f64()) as u64 + 16;
+                        let late = owed.saturating_sub(in_time);
                         shortfall += late;
                         owed - late
                     }
@@ -248,10 +248,10 @@ struct Seen {
 
 impl Seen {
     /// Frames of one load: more than any makes.
-    const MOST: u64 = 1 << 32;
+    const MOST_FRAMES: u64 = 1 << 32;
 
     fn see(&mut self, sequence: u64) -> Order {
-        let (word, bit) = ((sequence % Self::MOST / 64) as usize, sequence % 64);
+        let (word, bit) = ((sequence % Self::MOST_FRAMES / 64) as usize, sequence % 64);
         if self.bits.len() <= word {
             // A valid tag with an absurd number is as unlikely as a wrong check: 2⁻³².
             self.bits.resize(word + 1024, 0);

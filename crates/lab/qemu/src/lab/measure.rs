@@ -22,7 +22,7 @@ const TRAFFIC: Duration = Duration::from_secs(60);
 /// How long frames may still arrive after the load has ended.
 const AFTERWARDS: Duration = Duration::from_millis(kpps_methods::AFTERWARDS_MS as u64);
 /// How long QEMU's e1000 receives nothing after its setup.
-pub(crate) const DEAF: Duration = Duration::from_millis(1100);
+pub(crate) const RECEIVE_PAUSE: Duration = Duration::from_millis(1100);
 /// How long traffic runs before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
 /// A profile consists of [`STRETCHES`] stretches of [`EXECUTED`] instructions, [`APART`] apart in the host's
@@ -119,7 +119,7 @@ impl Job<'_> {
         let running =
             workload::start(guest, self.model, self.driver, self.backend, self.work, self.settings)?;
         if is_fed_within {
-            guest.wait(DEAF)?;
+            guest.wait(RECEIVE_PAUSE)?;
         }
         let begin = Observation::take(guest, running.as_ref(), &Feed::None)?;
         let feed = if self.work.is_loaded() { Feed::start(guest, self.rate, frame)? } else { Feed::None };

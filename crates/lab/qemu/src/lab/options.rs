@@ -131,9 +131,9 @@ pub struct Paced {
 /// The rate of a flood in frames per second: one for 83 instructions, more than any driver takes.
 const FLOOD_PPS: f64 = 12e6;
 
-/// Places of a virtio card's queue, and the most cards: three slots with eight functions each.
-const PLACES: f64 = 256.0;
-const MOST: u32 = 24;
+/// Slots of a virtio card's queue, and the most cards: three PCI slots with eight functions each.
+const QUEUE_SLOTS: f64 = 256.0;
+const MOST_CARDS: u32 = 24;
 /// How long all queues together are to last.
 const RESERVE_S: f64 = 0.02;
 /// How long they must last where one PC serves several loads: they are refilled when half of them is used,
@@ -149,7 +149,7 @@ impl Paced {
             Rate::Max => FLOOD_PPS,
             Rate::Pps(pps) => pps,
         };
-        let cards = ((pps * RESERVE_S / PLACES).ceil() as u32).clamp(1, MOST);
+        let cards = ((pps * RESERVE_S / QUEUE_SLOTS).ceil() as u32).clamp(1, MOST_CARDS);
         Self { hub, cards, period_ns: (1e9 / pps * f64::from(cards)).round().max(1.0) as u32 }
     }
 
@@ -157,7 +157,7 @@ impl Paced {
     /// period of at most 24 cards fits all loads.
     pub fn for_loads(hub: u8, loads_pps: &[f64]) -> Option<Self> {
         let most = loads_pps.iter().copied().reduce(f64::max).filter(|most| *most > 0.0)?;
-        let lasts_s = |paced: &Self| f64::from(paced.period_ns) * PLACES / 1e9;
+        let lasts_s = |paced: &Self| f64::from(paced.period_ns) * QUEUE_SLOTS / 1e9;
         let does = |cards: u32| {
             let period_ns = (1e9 / most * f64::from(cards)).round();
             let whole = (1.0..=f64::from(u32::MAX)).contains(&period_ns).then_some(period_ns as u32)?;
@@ -167,7 +167,7 @@ impl Paced {
         };
         // No more cards than necessary: each card is offered the frames of the others. The last candidate has
         // the longest queues.
-        let good: Vec<Self> = (1..=MOST).filter_map(does).collect();
+        let good: Vec<Self> = (1..=MOST_CARDS).filter_map(does).collect();
         good.iter().find(|paced| lasts_s(paced) >= RESERVE_S).or(good.last()).copied()
     }
 

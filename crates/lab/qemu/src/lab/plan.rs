@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// The comparison to be done.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LabPlan {
     /// The kernel's name, or the folder that it is in.
     pub kernel: String,
     /// A module to load in place of the kernel's own.
@@ -88,7 +88,7 @@ impl Boot {
     }
 }
 
-impl Plan {
+impl LabPlan {
     /// The same in at most three minutes, boots included: one round with four short windows for each driver.
     #[must_use]
     pub fn quick(self) -> Self {
@@ -339,7 +339,7 @@ struct Found {
 }
 
 impl Found {
-    fn is_late(&self, plan: &Plan, since: Instant) -> bool {
+    fn is_late(&self, plan: &LabPlan, since: Instant) -> bool {
         // A job that would exceed the time limit is not begun.
         plan.at_most.is_some_and(|at_most| since.elapsed() + self.longest > at_most)
     }
@@ -461,8 +461,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> LabPlan {
+        LabPlan {
             kernel: "linux-6.1".into(),
             driver_module: None,
             dpdk: None,
@@ -487,9 +487,9 @@ mod tests {
         let boots = plan().boots();
         assert_eq!(boots.len(), 4);
         assert!(boots.iter().all(|boot| boot.tasks.len() == 13), "{boots:?}");
-        let quick = Plan { at_most: Some(Duration::ZERO), ..plan() };
+        let quick = LabPlan { at_most: Some(Duration::ZERO), ..plan() };
         assert_eq!(quick.boots()[3].tasks.len(), 8, "nothing of the kernel's in the second machine");
-        let linux = Plan { drivers: vec![Driver::Linux], backends: vec![], ..plan() };
+        let linux = LabPlan { drivers: vec![Driver::Linux], backends: vec![], ..plan() };
         assert_eq!(linux.boots().len(), 2);
     }
 

@@ -11,7 +11,7 @@
 //! allocations and idle polls cannot be observed: they are `None`.
 
 use crate::lab::feed::Feed;
-use crate::lab::measure::{DEAF, Observation, registers};
+use crate::lab::measure::{Observation, RECEIVE_PAUSE, registers};
 use crate::lab::workload::{self, Backend, Driver, Running, Settings, Work};
 use crate::lab::{
     Cache, Clock, Error, Guest, Kernel, Model, Options, Paced, Result, Userland, kernel, newer, program,
@@ -268,7 +268,7 @@ impl GuestTestbed {
         let running = workload::start(&mut guest, *model, *driver, *backend, *work, &self.settings)?;
         // QEMU's e1000 receives nothing at first: that must not affect a trial.
         if self.clock == Clock::Instructions {
-            guest.wait(DEAF)?;
+            guest.wait(RECEIVE_PAUSE)?;
         } else {
             await_first(&mut guest, running.as_ref(), *work)?;
         }

@@ -128,7 +128,7 @@ impl Options {
 /// ends.
 #[derive(Debug)]
 pub struct Qemu {
-    place: Place,
+    platform: QtestPlatform,
     slot: u8,
     /// Where MSI-X messages arrive.
     messages: RingMemory,
@@ -155,18 +155,19 @@ impl Qemu {
             qtest.check()?;
             let slot = pci::open(&qtest, INTEL, options.model.device_id())?;
             let (qtest, since) = (Arc::new(qtest), Instant::now());
-            let place = Place { qtest, ram: Memory::shared(&ram)?, since, vectors: Arc::default() };
+            let platform =
+                QtestPlatform { qtest, ram: Memory::shared(&ram)?, since, vectors: Arc::default() };
             let mut monitor = Monitor::new(monitor)?;
             monitor.await_cable()?;
-            Ok((place, slot, monitor))
+            Ok((platform, slot, monitor))
         };
-        let (place, slot, monitor) = open().map_err(|error| process.cause(error))?;
+        let (platform, slot, monitor) = open().map_err(|error| process.cause(error))?;
         let spec =
             DmaSpec { bytes: 8 * MOST_VECTORS, align: 64, boundary: None, max_address: u32::MAX.into() };
         let messages =
-            place.allocate(spec).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
+            platform.allocate(spec).map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))?;
         Ok(Self {
-            place,
+            platform,
             slot,
             messages,
             cable: RefCell::new(Cable::new(cable)?),
@@ -176,13 +177,13 @@ impl Qemu {
     }
 
     /// The platform for a driver of this card. All handles are of the same card.
-    pub fn platform(&self) -> Place {
-        self.place.clone()
+    pub fn platform(&self) -> QtestPlatform {
+        self.platform.clone()
     }
 
     /// The memory that the card sees.
     pub fn ram(&self) -> &Memory {
-        &self.place.ram
+        &self.platform.ram
     }
 
     /// QEMU's version, as "7.2.22".
@@ -199,7 +200,7 @@ impl Qemu {
     /// If the connection is broken.
     pub fn inject(&self, frame: &[u8]) -> Result<()> {
         // The cable is another socket: a frame must not overtake the register writes before it.
-        self.place.qtest.flush();
+        self.platform.qtest.flush();
         self.cable.borrow_mut().inject(frame)
     }
 
@@ -218,7 +219,7 @@ impl Qemu {
     pub fn advance(&self, ns: u64) -> Result<()> {
         let until = Instant::now() + Duration::from_nanos(ns);
         loop {
-            self.place.qtest.synchronise();
+            self.platform.qtest.synchronise();
             self.cable.borrow_mut().pump()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -238,12 +239,12 @@ impl Qemu {
 
     /// Whether the card asserts its interrupt line, after all register accesses so far.
     pub fn interrupt_line(&self) -> bool {
-        self.place.qtest.line()
+        self.platform.qtest.line()
     }
 
     /// How often the card has raised its interrupt line.
     pub fn interrupts(&self) -> u64 {
-        self.place.qtest.raised()
+        self.platform.qtest.raised()
     }
 
     /// Enables this number of MSI-X vectors instead of the card's interrupt line; 0 enables the line again.
@@ -254,14 +255,14 @@ impl Qemu {
         let vectors = usize::from(vectors).min(MOST_VECTORS);
         let targets: Vec<u64> = (0..vectors as u64).map(|n| self.messages.bus() + 8 * n).collect();
         self.messages.words().iter().for_each(|word| word.store(0, Ordering::SeqCst));
-        pci::set_messages(&self.place.qtest, self.slot, &targets)?;
-        self.place.vectors.store(vectors as u8, Ordering::Relaxed);
+        pci::set_messages(&self.platform.qtest, self.slot, &targets)?;
+        self.platform.vectors.store(vectors as u8, Ordering::Relaxed);
         Ok(())
     }
 
     /// Whether `vector` has fired since the last call, after all register accesses so far.
     pub fn take_message(&self, vector: u8) -> bool {
-        self.place.qtest.synchronise();
+        self.platform.qtest.synchronise();
         let word = self.messages.words().get(usize::from(vector));
         word.is_some_and(|word| word.swap(0, Ordering::SeqCst) != 0)
     }
@@ -272,20 +273,20 @@ impl Qemu {
     /// The first failure since the last call.
     pub fn check(&self) -> Result<()> {
         self.process.borrow_mut().check()?;
-        self.place.qtest.check()
+        self.platform.qtest.check()
     }
 }
 
 /// Registers, memory and clock of a [`Qemu`]. Once that is dropped, the card's registers read as all ones.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct QtestPlatform {
     qtest: Arc<Qtest>,
     ram: Memory,
     since: Instant,
     vectors: Arc<AtomicU8>,
 }
 
-impl Platform for Place {
+impl Platform for QtestPlatform {
     type Regs = Window;
     type Mem = RingMemory;
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long QEMU may take for one answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const QTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Unread answers allowed. A socket's buffer holds some 270 short messages. Beyond that QEMU's main loop
 /// would block, and the device with it.
@@ -46,8 +46,8 @@ struct Lines {
 
 impl Qtest {
     pub(crate) fn new(stream: UnixStream) -> Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(QTEST_TIMEOUT))?;
+        stream.set_write_timeout(Some(QTEST_TIMEOUT))?;
         Ok(Self {
             state: Mutex::new(State {
                 stream,
@@ -181,7 +181,7 @@ impl State {
                 Ok(bytes) => self.input.extend_from_slice(&chunk[..bytes]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     return Err(Error::Silent {
-                        seconds: PATIENCE.as_secs(),
+                        seconds: QTEST_TIMEOUT.as_secs(),
                         waiting_for: format!("answer to {command}"),
                     });
                 }

@@ -13,7 +13,7 @@ use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_tester::live::Trials;
-use kpps_tester::observe::Place;
+use kpps_tester::observe::Scope;
 use kpps_tester::{Address, Offer, Tester};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct PortPair {
     /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
     /// bridges of its own namespace by itself
     #[arg(long, value_delimiter = ',', value_name = "PLACE,…", help_heading = heading::DEVICE_UNDER_TEST)]
-    watch: Vec<Place>,
+    watch: Vec<Scope>,
     /// The name of the device under test, for the results
     #[arg(long, value_name = "NAME", help_heading = heading::DEVICE_UNDER_TEST)]
     dut: Option<String>,
@@ -157,8 +157,8 @@ impl Ports {
     }
 
     /// How frames differ from the default ones, in words.
-    pub fn unusual(&self) -> Option<String> {
-        Some(self.traffic.unusual(&self.pair.vlan)).filter(|text| !text.is_empty())
+    pub fn traffic_differences(&self) -> Option<String> {
+        Some(self.traffic.differences(&self.pair.vlan)).filter(|text| !text.is_empty())
     }
 
     /// The first option about headers that was typed. Addresses and VLANs do not count: stations have both.

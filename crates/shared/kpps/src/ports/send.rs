@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     kpps_tester::check_shape(arguments.shape, arguments.load).map_err(Failure::Input)?;
     at_most(1, "--encap", arguments.traffic.headers.encap.len())?;
     let traffic = arguments.traffic.chosen(arguments.vlan.as_slice());
-    if replay.is_some() && !traffic.unusual(&[]).is_empty() {
+    if replay.is_some() && !traffic.differences(&[]).is_empty() {
         return Err(Failure::Input(
             "--replay sends the frames of the capture unchanged, with their own addresses".into(),
         ));

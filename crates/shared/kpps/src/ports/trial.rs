@@ -106,19 +106,19 @@ const REAL: Duration = Duration::from_secs(2);
 /// Runs `kpps trial`.
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { size, load, duration, on_ports, outputs, bounds, target } = arguments;
-    let plan = Plan { size, load, duration, outputs, bounds, target: target.resolve()? };
-    match (&plan.target.testbed, on_ports.first()) {
-        (Testbed::Ports(ports), _) => between(ports, &on_ports, &plan, session),
+    let arguments = TrialArguments { size, load, duration, outputs, bounds, target: target.resolve()? };
+    match (&arguments.target.testbed, on_ports.first()) {
+        (Testbed::Ports(ports), _) => between(ports, &on_ports, &arguments, session),
         (_, Some(option)) => {
-            let name = plan.target.name().join(",");
+            let name = arguments.target.name().join(",");
             Err(Failure::Input(format!("{option} takes two ports, not {name}")))
         }
-        (_, None) => without_ports(&plan, session),
+        (_, None) => without_ports(&arguments, session),
     }
 }
 
 /// The arguments of trials on any testbed.
-struct Plan {
+struct TrialArguments {
     size: Option<Mix>,
     load: Option<RateSpec>,
     duration: Option<Duration>,
@@ -128,9 +128,14 @@ struct Plan {
 }
 
 /// Runs a trial between two ports.
-fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) -> Result<(), Failure> {
-    let replay = on_ports.replay.read(plan.load.is_none())?;
-    kpps_tester::check_shape(on_ports.shape, plan.load).map_err(Failure::Input)?;
+fn between(
+    ports: &Ports,
+    on_ports: &OnPorts,
+    arguments: &TrialArguments,
+    session: &Session,
+) -> Result<(), Failure> {
+    let replay = on_ports.replay.read(arguments.load.is_none())?;
+    kpps_tester::check_shape(on_ports.shape, arguments.load).map_err(Failure::Input)?;
     if replay.is_some() && ports.is_bidirectional() {
         return Err(Failure::Input(
             "--replay goes one way: the frames of a capture have the addresses of one side".into(),
@@ -142,12 +147,13 @@ fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) ->
         )));
     }
     let mut tester = ports.open(session)?;
-    let offer = offer(ports, on_ports, plan, &tester, replay.as_ref())?;
-    let mut files = plan.outputs.open(session, "trial")?;
+    let offer = offer(ports, on_ports, arguments, &tester, replay.as_ref())?;
+    let mut files = arguments.outputs.open(session, "trial")?;
     let capture = files.open(on_ports.capture.as_deref())?;
     let progress = Progress::of(format!("kpps trial: {}", tester.names().join(" and ")));
     let source = Box::new(Trials { gauges: tester.gauges(), can_change: true });
-    let view = plan.target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
+    let view =
+        arguments.target.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
     let sender = tester.sender(&offer, &on_ports.calibration)?;
     let offered_pps = offer.load.rate.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
@@ -173,40 +179,45 @@ fn between(ports: &Ports, on_ports: &OnPorts, plan: &Plan, session: &Session) ->
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let traffic = ports.unusual().filter(|_| replay.is_none());
+    let traffic = ports.traffic_differences().filter(|_| replay.is_none());
     let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
-    publish(plan, &trial, files, session)
+    publish(arguments, &trial, files, session)
 }
 
 /// Runs a trial without ports: in the simulator, on a guest, on a system whose rate is known.
-fn without_ports(plan: &Plan, session: &Session) -> Result<(), Failure> {
-    let target = &plan.target;
+fn without_ports(arguments: &TrialArguments, session: &Session) -> Result<(), Failure> {
+    let target = &arguments.target;
     let name = target.name().join(",");
     let OpenTestbed { mut testbed, source, environment } = target.open(session)?;
-    let sizes = target.sizes(plan.size.as_ref());
+    let sizes = target.sizes(arguments.size.as_ref());
     let line_pps = testbed.line_rate_pps(&sizes)?;
     // The highest load is the line rate.
-    let offered_pps = plan.load.unwrap_or(RateSpec::Max).pps(line_pps, sizes.mean_bytes_with_fcs());
+    let offered_pps = arguments.load.unwrap_or(RateSpec::Max).pps(line_pps, sizes.mean_bytes_with_fcs());
     let usual = if target.is_simulated() { target.trial_time() } else { REAL };
-    let load = target.load(Rate::Pps(offered_pps), sizes, Some(plan.duration.unwrap_or(usual)));
-    let files = plan.outputs.open(session, "trial")?;
+    let load = target.load(Rate::Pps(offered_pps), sizes, Some(arguments.duration.unwrap_or(usual)));
+    let files = arguments.outputs.open(session, "trial")?;
     session.watch();
     let progress = Progress::of(format!("kpps trial: {name}"));
-    let view = target.live.view(session, progress.clone(), source, plan.outputs.for_machines())?;
+    let view = target.live.view(session, progress.clone(), source, arguments.outputs.for_machines())?;
     progress.begins(in_words(&load), Some(offered_pps));
     let trial = testbed.trial_while(&load, &|| session.goes_on())?;
     drop(view);
     let document = DetailedTrial { testbed: vec![name], environment, ..detailed(&load, line_pps, trial) };
-    publish(plan, &document.rounded(), files, session)
+    publish(arguments, &document.rounded(), files, session)
 }
 
 /// Publishes the trial, and ends as it ended, or by a bound that it breaks.
-fn publish(plan: &Plan, trial: &DetailedTrial, mut files: Files, session: &Session) -> Result<(), Failure> {
+fn publish(
+    arguments: &TrialArguments,
+    trial: &DetailedTrial,
+    mut files: Files,
+    session: &Session,
+) -> Result<(), Failure> {
     files.publish(trial, "")?;
     match (trial.trouble.clone(), session.is_interrupted()) {
         (Some(trouble), _) => Err(Failure::Failed(trouble)),
         (None, true) => Err(Failure::Interrupted(format!("interrupted after {:.1} s", trial.result.seconds))),
-        (None, false) => Ok(plan.bounds.get().trial(trial)?),
+        (None, false) => Ok(arguments.bounds.get().trial(trial)?),
     }
 }
 
@@ -214,18 +225,18 @@ fn publish(plan: &Plan, trial: &DetailedTrial, mut files: Files, session: &Sessi
 fn offer(
     ports: &Ports,
     on_ports: &OnPorts,
-    plan: &Plan,
+    arguments: &TrialArguments,
     tester: &Tester,
     replay: Option<&Playback>,
 ) -> Result<Offer, Failure> {
-    let size = plan.target.sizes(plan.size.as_ref());
+    let size = arguments.target.sizes(arguments.size.as_ref());
     let usual = ports.has_metrics().then_some(Duration::from_secs(1));
     let (keep, every) = (on_ports.capture.is_some(), on_ports.interval.or(usual));
-    let load = plan.load.unwrap_or(RateSpec::Max);
+    let load = arguments.load.unwrap_or(RateSpec::Max);
     let Some(replay) = replay else {
-        let duration = plan.duration.unwrap_or(REAL);
+        let duration = arguments.duration.unwrap_or(REAL);
         return Ok(Offer { keep, every, ..ports.offer(tester, load, on_ports.shape, size, duration) });
     };
     let offer = ports.offer(tester, load, on_ports.shape, replay.sizes.clone(), Duration::ZERO);
-    replay.offer(Offer { keep, every, ..offer }, plan.duration).map_err(Failure::Input)
+    replay.offer(Offer { keep, every, ..offer }, arguments.duration).map_err(Failure::Input)
 }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest wait for anything on a machine under load.
-const PATIENCE: Duration = Duration::from_secs(300);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// kpps on a terminal of 80 columns and 24 rows.
 struct Terminal {
@@ -75,7 +75,7 @@ impl Terminal {
     }
 
     fn waits_for(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + SCREEN_TIMEOUT;
         loop {
             let parser = self.screen.lock().unwrap();
             if wanted(parser.screen()) {
@@ -91,7 +91,7 @@ impl Terminal {
     /// Waits until the command catches the signal of a closed terminal, the first in proc_pid(5)'s set.
     fn waits_for_hang_up_to_be_caught(&self) {
         let file = format!("/proc/{}/status", self.child.id());
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + SCREEN_TIMEOUT;
         let catches = || {
             let status = std::fs::read_to_string(&file).unwrap();
             let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -136,7 +136,7 @@ impl Terminal {
 
 /// Waits for the end of a command; `None` if it does not come. Then the command is killed.
 fn ended(child: &mut std::process::Child) -> Option<std::process::ExitStatus> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SCREEN_TIMEOUT;
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return Some(status),
@@ -215,7 +215,7 @@ fn a_hang_up_that_is_ignored_does_not_end_the_run() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SCREEN_TIMEOUT;
     while !std::fs::read(&kept).is_ok_and(|text| text.contains(&b'\n')) {
         assert!(Instant::now() < end, "nothing is measured");
         std::thread::sleep(Duration::from_millis(5));

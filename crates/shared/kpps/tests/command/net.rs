@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest wait for a program to start, or for a frame, on a machine under load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A network namespace of its own with virtual cables; gone when dropped.
 pub struct Net(kpps_namespaces::Net);
@@ -86,7 +86,7 @@ impl Net {
         let mut command = self.command(&[kpps.to_str().unwrap()]);
         let child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let table = format!("/proc/{}/net/packet", child.id());
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         // A line of heading, and one for each bound socket (its 4th column is the protocol: all).
         let open = || {
             let text = std::fs::read_to_string(&table).unwrap_or_default();
@@ -131,7 +131,7 @@ impl End {
 
     /// The next frame that `wanted` likes.
     pub fn receive(&mut self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         while Instant::now() < end {
             let mut found = None;
             self.0
@@ -150,7 +150,7 @@ impl End {
 
     /// The answer to a frame, which is sent again each second: a busy machine may drop one.
     pub fn answer(&mut self, to: &[u8], what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         while Instant::now() < end {
             self.send(to);
             let again = Instant::now() + Duration::from_secs(1);

@@ -4,4 +4,4 @@ mod procedures;
 mod run;
 
 pub use procedures::{corrected_buffer_s, frame_loss, longest_burst, mean};
-pub use run::{Plan, Test, run};
+pub use run::{Rfc2544Plan, Test, run};

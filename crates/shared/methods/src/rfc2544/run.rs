@@ -70,7 +70,7 @@ impl FromStr for Test {
 
 /// The measurements, and how long and how often each is made.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Rfc2544Plan {
     /// The frame sizes.
     pub sizes: Vec<Mix>,
     /// The tests; all if there are none. Throughput is always measured.
@@ -89,7 +89,7 @@ pub struct Plan {
     pub can_reset: bool,
 }
 
-impl Plan {
+impl Rfc2544Plan {
     /// Differences from RFC 2544.
     fn departures(&self) -> Vec<String> {
         let mut departures = Vec::new();
@@ -111,7 +111,7 @@ impl Plan {
 ///
 /// # Errors
 /// [`Error::Input`] if the testbed cannot send one of the sizes, or the range is empty at one.
-pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), Error>), Error> {
+pub fn run(runner: &mut Runner<'_>, plan: &Rfc2544Plan) -> Result<(Rfc2544, Result<(), Error>), Error> {
     plan.range.check(runner, &plan.sizes)?;
     let mut document = Rfc2544 {
         kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -155,7 +155,7 @@ pub fn run(runner: &mut Runner<'_>, plan: &Plan) -> Result<(Rfc2544, Result<(), 
 
 /// All tests at one size.
 struct AtSize<'t, 'r> {
-    plan: &'t Plan,
+    plan: &'t Rfc2544Plan,
     runner: &'t mut Runner<'r>,
     sizes: &'t Mix,
     found: &'t mut SizeTests,

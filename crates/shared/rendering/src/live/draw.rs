@@ -27,15 +27,15 @@ const ROOMY: u16 = 18;
 
 /// Draws into an area; without colours where they are not wanted.
 pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) {
-    let look = Look { colour };
+    let styles = Styles { colour };
     let mut rows = Rows { area, next: area.top() };
     let roomy = area.height >= ROOMY;
     let gap = u16::from(roomy);
-    let (title, doing) = (Span::styled(&*snapshot.title, look.strong()), Span::raw(&*snapshot.doing));
+    let (title, doing) = (Span::styled(&*snapshot.title, styles.strong()), Span::raw(&*snapshot.doing));
     rows.two_ends(buffer, title, Span::raw(duration(snapshot.elapsed)));
-    rows.two_ends(buffer, doing, Span::styled(done(snapshot), look.soft()));
+    rows.two_ends(buffer, doing, Span::styled(done(snapshot), styles.soft()));
     rows.skip(gap);
-    rates(snapshot, rows.take(3), buffer, look);
+    rates(snapshot, rows.take(3), buffer, styles);
     rows.skip(gap);
     // The last row says how it ends.
     let Some(mut left) = (area.bottom().saturating_sub(rows.next)).checked_sub(1) else { return };
@@ -52,12 +52,12 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
         lost => lost.places.len() as u16 + 1 + u16::from(unexplained(lost) > 0),
     };
     let for_places = places.min(if roomy { left.saturating_sub(4).max(2) } else { left });
-    lost(&snapshot.lost, rows.take(for_places), buffer, look);
+    lost(&snapshot.lost, rows.take(for_places), buffer, styles);
     rows.skip(gap.min(places));
-    cpus(&snapshot.cpus, rows.take(for_cores), buffer, look);
+    cpus(&snapshot.cpus, rows.take(for_cores), buffer, styles);
     rows.skip(gap);
     let end = Rect { y: area.bottom() - 1, height: 1, ..area };
-    trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, look);
+    trials(snapshot, Rect { y: rows.next, height: end.y.saturating_sub(rows.next), ..area }, buffer, styles);
     let words = match &snapshot.footer {
         Footer::Ends => "q ends the run; results so far are kept".to_owned(),
         Footer::ChangesRate => "q ends the run; + and - change the load, or type one".to_owned(),
@@ -65,15 +65,15 @@ pub fn draw(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, colour: bool) 
         Footer::Says(what) => what.clone(),
         Footer::Ending => "ending …; Ctrl-C again ends at once".to_owned(),
     };
-    Line::styled(words, look.soft()).render(end, buffer);
+    Line::styled(words, styles.soft()).render(end, buffer);
 }
 
 #[derive(Clone, Copy)]
-struct Look {
+struct Styles {
     colour: bool,
 }
 
-impl Look {
+impl Styles {
     fn strong(self) -> Style {
         Style::default().add_modifier(Modifier::BOLD)
     }
@@ -114,7 +114,7 @@ impl Rows {
 }
 
 /// The rates, each with a sparkline of its last minute. All three have one scale.
-fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
+fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, styles: Styles) {
     let kpps = |pps: Option<f64>| format!("{:>15}", pps.map_or("-".into(), rate));
     type Of = fn(&Rates) -> Option<f64>;
     let rates: [(&str, Of); 3] = [
@@ -131,12 +131,12 @@ fn rates(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
     let most = lines.iter().flatten().copied().max().unwrap_or(0);
     for (((name, of), bars), y) in rates.into_iter().zip(&lines).zip(area.top()..area.bottom()) {
         let rate = kpps(snapshot.rates.as_ref().and_then(of));
-        let words = Line::from(vec![Span::raw(format!("{name:<8}")), Span::styled(rate, look.strong())]);
+        let words = Line::from(vec![Span::raw(format!("{name:<8}")), Span::styled(rate, styles.strong())]);
         words.render(Rect { y, height: 1, width: LABEL.min(area.width), ..area }, buffer);
         let place = Rect { x: area.x + LABEL + 1, y, width, height: 1 };
         if bars.iter().any(|bar| *bar > 0) {
             let line = Sparkline::default().data(bars).max(most);
-            line.style(look.in_colour(Color::Cyan)).render(place.intersection(area), buffer);
+            line.style(styles.in_colour(Color::Cyan)).render(place.intersection(area), buffer);
         }
     }
 }
@@ -159,7 +159,7 @@ fn unexplained(lost: &Lost) -> u64 {
     lost.frames.saturating_sub(lost.places.iter().map(|place| place.1).sum())
 }
 
-fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
+fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, styles: Styles) {
     if area.height == 0 {
         return;
     }
@@ -167,7 +167,7 @@ fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
     let when = if lost.so_far { "missing so far" } else { "lost" };
     let Lost { frames, due, .. } = lost;
     let words = format!("{when}: {frames} of {due}, {:.4} %", share(*frames, *due) * 100.0);
-    rows.two_ends(buffer, Span::styled(words, look.strong()), Span::raw(""));
+    rows.two_ends(buffer, Span::styled(words, styles.strong()), Span::raw(""));
     let rest = if lost.so_far { "in flight, or not counted yet" } else { "unexplained" };
     let unexplained = Some((rest.to_owned(), unexplained(lost))).filter(|(_, frames)| *frames > 0);
     let all: Vec<_> = lost.places.iter().chain(&unexplained).collect();
@@ -181,7 +181,7 @@ fn lost(lost: &Lost, area: Rect, buffer: &mut Buffer, look: Look) {
         let from = (label.width() as u16).min(row.width);
         label.render(row, buffer);
         let length = (share(*frames, most) * f64::from(row.width - from)).round() as usize;
-        let bar = Span::styled("█".repeat(length), look.in_colour(Color::LightRed));
+        let bar = Span::styled("█".repeat(length), styles.in_colour(Color::LightRed));
         bar.render(Rect { x: row.x + from, width: row.width - from, ..row }, buffer);
     }
 }
@@ -195,7 +195,7 @@ fn cut(text: &str, columns: usize) -> String {
 }
 
 /// A bar for each CPU, and a legend; with more CPUs than rows only how busy each is.
-fn cpus(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer, look: Look) {
+fn cpus(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer, styles: Styles) {
     let row = |y: u16| Rect { y: area.y + y, height: 1, ..area }.intersection(area);
     if cpus.len() >= usize::from(area.height) {
         return crowd(cpus, area, buffer);
@@ -208,7 +208,7 @@ fn cpus(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer, look: Look) {
         for ((_, part), (symbol, colour)) in cpu.busy.iter().zip(PARTS) {
             reached += part;
             let to = (reached * f64::from(width)).round() as usize;
-            spans.push(Span::styled(symbol.repeat(to.saturating_sub(drawn)), look.in_colour(colour)));
+            spans.push(Span::styled(symbol.repeat(to.saturating_sub(drawn)), styles.in_colour(colour)));
             drawn = drawn.max(to);
         }
         Line::from(spans).render(row(y), buffer);
@@ -218,8 +218,8 @@ fn cpus(cpus: &[LiveCpu], area: Rect, buffer: &mut Buffer, look: Look) {
     if let Some(first) = cpus.first() {
         for ((name, _), (symbol, colour)) in first.busy.iter().zip(PARTS) {
             if parts().any(|(other, part)| other == name && *part >= 0.005) {
-                spans.push(Span::styled(symbol, look.in_colour(colour)));
-                spans.push(Span::styled(format!("{name} "), look.soft()));
+                spans.push(Span::styled(symbol, styles.in_colour(colour)));
+                spans.push(Span::styled(format!("{name} "), styles.soft()));
             }
         }
     }
@@ -248,13 +248,13 @@ fn busy(cpu: &LiveCpu) -> f64 {
     cpu.busy.iter().map(|part| part.1).sum()
 }
 
-fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, look: Look) {
+fn trials(snapshot: &Snapshot, area: Rect, buffer: &mut Buffer, styles: Styles) {
     // No heading without rows.
     if snapshot.trials.is_empty() || area.height < 2 {
         return;
     }
     let heading = format!("{:>14} {:>14} {:>10}", "offered, kpps", "received, kpps", "lost, %");
-    Line::styled(heading, look.soft()).render(Rect { height: 1, ..area }, buffer);
+    Line::styled(heading, styles.soft()).render(Rect { height: 1, ..area }, buffer);
     for (trial, y) in snapshot.trials.iter().zip(area.top() + 1..area.bottom()) {
         let offered = trial.offered_pps.map_or("-".into(), in_kpps);
         let (received, lost) = (in_kpps(trial.received_pps), trial.loss_ratio * 100.0);

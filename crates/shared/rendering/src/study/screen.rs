@@ -2,7 +2,7 @@
 
 use super::evidence::{parts, sentences};
 use super::value::{columns, hit, side, value};
-use crate::text::Look;
+use crate::text::TextStyle;
 use kpps_documents::study::{Claim, Figure, Map, Study, Verdict};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -15,12 +15,12 @@ use ratatui_widgets::canvas::{Canvas, Line};
 const INDENT: &str = "                 ";
 
 /// The claims of each study with their verdicts, and a count at the end.
-pub fn screen(study: &Study, look: Look) -> String {
+pub fn screen(study: &Study, style: TextStyle) -> String {
     let mut text = String::new();
     for article in &study.articles {
         text += &format!("{}: {}\n\n", article.name, article.title);
         for drawn in &article.figures {
-            text += &figure(drawn, look);
+            text += &figure(drawn, style);
             text.push('\n');
         }
         for map in &article.maps {
@@ -35,44 +35,44 @@ pub fn screen(study: &Study, look: Look) -> String {
                 text += &format!("{heading}\n");
             }
             for claim in claims {
-                text += &one(claim, look);
+                text += &one(claim, style);
             }
             text.push('\n');
         }
     }
     let claims: Vec<&Claim> = study.claims.iter().collect();
     for sentence in sentences(&claims) {
-        text += &lines(&sentence, look.width, 0);
+        text += &lines(&sentence, style.width, 0);
     }
     text
 }
 
 /// A claim with its verdict and figures.
-fn one(claim: &Claim, look: Look) -> String {
-    let mut text = format!("{:<5} {} ", claim.id, coloured(claim.verdict, look));
-    text += &wrapped(&claim.says, look.width, 0);
+fn one(claim: &Claim, style: TextStyle) -> String {
+    let mut text = format!("{:<5} {} ", claim.id, coloured(claim.verdict, style));
+    text += &wrapped(&claim.says, style.width, 0);
     if !claim.expected.is_empty() {
-        text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, look.width, 10));
+        text += &format!("{INDENT}expected  {}", wrapped(&claim.expected, style.width, 10));
     }
-    text += &figures(claim, look);
+    text += &figures(claim, style);
     for result in &claim.results {
         let judged = format!("blind {}, revised {}", hit(result.blind), hit(result.revised));
         let says = format!("{}: {judged} ({})", result.name, result.holds);
-        text += &format!("{INDENT}predicted {}", wrapped(&says, look.width, 10));
+        text += &format!("{INDENT}predicted {}", wrapped(&says, style.width, 10));
     }
     if !claim.why.is_empty() {
-        text += &format!("{INDENT}why       {}", wrapped(&claim.why, look.width, 10));
+        text += &format!("{INDENT}why       {}", wrapped(&claim.why, style.width, 10));
     }
     text
 }
 
 /// The figures of a claim: in a row if the document states none of them, or else in columns with the
 /// document's.
-fn figures(claim: &Claim, look: Look) -> String {
+fn figures(claim: &Claim, style: TextStyle) -> String {
     let (with_blind, rows) = columns(claim);
     if rows.is_empty() {
         let figures: Vec<_> = claim.values.iter().map(|(name, v)| format!("{name} {}", value(*v))).collect();
-        let figures = wrapped(&figures.join(", "), look.width, 10);
+        let figures = wrapped(&figures.join(", "), style.width, 10);
         return if claim.values.is_empty() { String::new() } else { format!("{INDENT}measured  {figures}") };
     }
     let names = rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
@@ -107,14 +107,14 @@ fn grid(map: &Map) -> String {
     text
 }
 
-fn coloured(verdict: Verdict, look: Look) -> String {
+fn coloured(verdict: Verdict, style: TextStyle) -> String {
     let hue = match verdict {
         Verdict::Pass => 36,
         Verdict::Predicted => 33,
         Verdict::Miss => 208,
         Verdict::Failed => 160,
     };
-    if look.colour { format!("\x1b[38;5;{hue}m{verdict:<10}\x1b[0m") } else { format!("{verdict:<10}") }
+    if style.colour { format!("\x1b[38;5;{hue}m{verdict:<10}\x1b[0m") } else { format!("{verdict:<10}") }
 }
 
 /// `text` beside a claim, in lines that end before `width`, the second and later ones indented, the first
@@ -142,7 +142,7 @@ fn lines(text: &str, width: usize, margin: usize) -> String {
 }
 
 /// A figure in characters: its lines, their names, and the ends of the axes.
-pub fn figure(figure: &Figure, look: Look) -> String {
+pub fn figure(figure: &Figure, style: TextStyle) -> String {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
     let (most_x, most_y) = crate::drawing::highest(figure);
     let mut text = format!("{}\n", figure.title);
@@ -151,12 +151,12 @@ pub fn figure(figure: &Figure, look: Look) -> String {
     }
     let least_x = points().map(|p| p.0).fold(f64::INFINITY, f64::min).min(most_x / 4.0);
     let least_x = if least_x < most_x / 4.0 { 0.0 } else { least_x };
-    let width = u16::try_from(look.width.clamp(40, 160)).unwrap_or(160);
+    let width = u16::try_from(style.width.clamp(40, 160)).unwrap_or(160);
     let area = Rect::new(9, 0, width - 11, 14);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, area.height + 2));
     let plain = Style::new();
     let [upright, level, corner, dash] =
-        if look.ascii { ["|", "-", "+", "'"] } else { ["│", "─", "└", "╌"] };
+        if style.ascii { ["|", "-", "+", "'"] } else { ["│", "─", "└", "╌"] };
     for row in 0..area.height {
         buffer.set_string(8, row, upright, plain);
     }
@@ -196,11 +196,11 @@ pub fn figure(figure: &Figure, look: Look) -> String {
         }
     }
     for (index, line) in figure.lines.iter().enumerate() {
-        let color = Color::Indexed(Look::hue(index));
+        let color = Color::Indexed(TextStyle::hue(index));
         Canvas::default()
             .x_bounds([least_x, most_x])
             .y_bounds([0.0, most_y * 1.04])
-            .marker(if look.ascii { Marker::Custom('.') } else { Marker::Braille })
+            .marker(if style.ascii { Marker::Custom('.') } else { Marker::Braille })
             .paint(|context| {
                 for pair in line.points.windows(2) {
                     let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
@@ -210,13 +210,13 @@ pub fn figure(figure: &Figure, look: Look) -> String {
             .render(area, &mut buffer);
         for &point in &line.points {
             let (column, row) = place(point);
-            buffer.set_string(column, row, look.mark(index).to_string(), Style::new().fg(color));
+            buffer.set_string(column, row, style.mark(index).to_string(), Style::new().fg(color));
         }
     }
-    text += &format!("{}\n{}", figure.y, crate::text::painted(&buffer, look));
+    text += &format!("{}\n{}", figure.y, crate::text::painted(&buffer, style));
     text += &format!("{:>width$}\n", figure.x, width = usize::from(area.right()));
     for (index, line) in figure.lines.iter().enumerate() {
-        text += &format!("  {}\n", look.paint(index, &format!("{} {}", look.mark(index), line.name)));
+        text += &format!("  {}\n", style.paint(index, &format!("{} {}", style.mark(index), line.name)));
     }
     for (index, stated) in figure.stated.iter().enumerate() {
         text += &format!("  {} in the document: {}\n", index + 1, stated.name);

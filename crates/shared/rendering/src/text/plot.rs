@@ -1,6 +1,6 @@
 //! Delivered against offered load, drawn in characters.
 
-use super::Look;
+use super::TextStyle;
 use kpps_documents::words::kpps;
 use kpps_documents::{Curve, Series};
 use ratatui_core::buffer::Buffer;
@@ -18,14 +18,14 @@ const GUTTER: u16 = 7;
 /// Delivered against offered load, all series in one plot with a mark of their own at each
 /// trial, and the line on which everything offered would be delivered. Where series lie on top
 /// of each other their marks stand side by side.
-pub fn plot(curve: &Curve, look: Look) -> String {
+pub fn plot(curve: &Curve, style: TextStyle) -> String {
     let points = || curve.series.iter().flat_map(|s| &s.points);
     let most_offered = points().map(|p| p.offered_pps).fold(0.0, f64::max);
     let most_delivered = points().map(|p| p.delivered_pps).fold(0.0, f64::max);
     if most_offered <= 0.0 {
         return "Nothing to draw: no point was measured.\n".to_owned();
     }
-    let width = u16::try_from(look.width.clamp(40, 200)).unwrap_or(200);
+    let width = u16::try_from(style.width.clamp(40, 200)).unwrap_or(200);
     let area = Rect::new(GUTTER, 1, width - GUTTER - 2, (width / 4).clamp(12, 25));
     let scale = Scale {
         area,
@@ -33,11 +33,11 @@ pub fn plot(curve: &Curve, look: Look) -> String {
         y: ceiling(most_delivered.max(most_offered / 20.0) * 1.04, f64::from(area.height / 4)),
     };
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, area.bottom() + 3));
-    axes(&mut buffer, &scale, look);
-    curves(&mut buffer, curve, &scale, look);
-    let mut text = to_text(&buffer, look);
+    axes(&mut buffer, &scale, style);
+    curves(&mut buffer, curve, &scale, style);
+    let mut text = to_text(&buffer, style);
     text.push('\n');
-    text += &legend(curve, look);
+    text += &legend(curve, style);
     text
 }
 
@@ -83,10 +83,10 @@ fn ceiling(range: f64, count: f64) -> f64 {
     (range / step).ceil() * step
 }
 
-fn axes(buffer: &mut Buffer, scale: &Scale, look: Look) {
+fn axes(buffer: &mut Buffer, scale: &Scale, style: TextStyle) {
     let area = scale.area;
     let [upright, tick_left, level, tick_down, corner] =
-        if look.ascii { ["|", "+", "-", "+", "+"] } else { ["│", "┤", "─", "┬", "└"] };
+        if style.ascii { ["|", "+", "-", "+", "+"] } else { ["│", "┤", "─", "┬", "└"] };
     let plain = Style::new();
     buffer.set_string(0, 0, "delivered, kpps", plain);
     for y in area.top()..area.bottom() {
@@ -125,9 +125,9 @@ fn axes(buffer: &mut Buffer, scale: &Scale, look: Look) {
     buffer.set_string(area.right() - name.len() as u16, base + 2, name, plain);
 }
 
-fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
+fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, style: TextStyle) {
     // The line without loss: a dot in every other column.
-    let ideal = if look.ascii { "." } else { "·" };
+    let ideal = if style.ascii { "." } else { "·" };
     let mut top = (scale.area.left(), scale.area.bottom());
     for x in scale.area.left()..scale.area.right() {
         let offered = f64::from(x - scale.area.left()) / f64::from(scale.area.width - 1) * scale.x;
@@ -142,11 +142,11 @@ fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
     }
 
     for (index, series) in curve.series.iter().enumerate() {
-        let color = Color::Indexed(Look::hue(index));
+        let color = Color::Indexed(TextStyle::hue(index));
         Canvas::default()
             .x_bounds([0.0, scale.x])
             .y_bounds([0.0, scale.y])
-            .marker(if look.ascii { Marker::Custom('.') } else { Marker::Braille })
+            .marker(if style.ascii { Marker::Custom('.') } else { Marker::Braille })
             .paint(|context| {
                 for pair in series.points.windows(2) {
                     let [(x1, y1), (x2, y2)] = [0, 1].map(|i| (pair[i].offered_pps, pair[i].delivered_pps));
@@ -156,12 +156,12 @@ fn curves(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
             .render(scale.area, buffer);
     }
 
-    marks(buffer, curve, scale, look);
+    marks(buffer, curve, scale, style);
 }
 
 /// The mark of each series at each of its trials. Where series lie on top of each other their marks stand
 /// side by side, each on its own line, as many as leave the lines visible; the others take turns.
-fn marks(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
+fn marks(buffer: &mut Buffer, curve: &Curve, scale: &Scale, style: TextStyle) {
     let mut cells: BTreeMap<(u16, u16), Vec<(usize, f64)>> = BTreeMap::new();
     for (index, series) in curve.series.iter().enumerate() {
         for p in &series.points {
@@ -190,8 +190,8 @@ fn marks(buffer: &mut Buffer, curve: &Curve, scale: &Scale, look: Look) {
             // One row of difference does not count as separate.
             let row = row_at(&curve.series[index], scale, offered_pps, to).unwrap_or(y);
             let row = if row.abs_diff(y) <= 1 { y } else { row };
-            let style = Style::new().fg(Color::Indexed(Look::hue(index)));
-            buffer.set_string(to, row, look.mark(index).to_string(), style);
+            let colour = Style::new().fg(Color::Indexed(TextStyle::hue(index)));
+            buffer.set_string(to, row, style.mark(index).to_string(), colour);
         }
     }
 }
@@ -209,7 +209,7 @@ fn row_at(series: &Series, scale: &Scale, offered_pps: f64, column: u16) -> Opti
 }
 
 /// The mark of each series with its peak, the load of the peak, and the rate at the highest load.
-fn legend(curve: &Curve, look: Look) -> String {
+fn legend(curve: &Curve, style: TextStyle) -> String {
     let rows: Vec<[String; 4]> =
         curve.series.iter().map(|s| facts(s, curve.environment.line_rate_pps)).collect();
     let widest = |column: usize| rows.iter().map(|t| t[column].len()).max().unwrap_or(0);
@@ -218,7 +218,7 @@ fn legend(curve: &Curve, look: Look) -> String {
     let mut text = String::new();
     for ((index, series), rows) in curve.series.iter().enumerate().zip(&rows) {
         let pad = " ".repeat(name - series.name.width());
-        text += &format!("  {}", look.paint(index, &format!("{} {}", look.mark(index), series.name)));
+        text += &format!("  {}", style.paint(index, &format!("{} {}", style.mark(index), series.name)));
         if !series.points.is_empty() {
             let [p, a, l, load] = rows;
             text += &format!("{pad}   peak {p:>peak$} at {a:>at$}, {l:>left$} at {load}");
@@ -239,14 +239,14 @@ fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
 }
 
 /// The drawing as text, with its colours.
-pub(crate) fn to_text(buffer: &Buffer, look: Look) -> String {
+pub(crate) fn to_text(buffer: &Buffer, style: TextStyle) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {
         let mut line = String::new();
         for x in 0..buffer.area.width {
             let cell = &buffer[(x, y)];
             match cell.fg {
-                Color::Indexed(hue) if look.colour => {
+                Color::Indexed(hue) if style.colour => {
                     line += &format!("\x1b[38;5;{hue}m{}\x1b[0m", cell.symbol());
                 }
                 _ => line += cell.symbol(),

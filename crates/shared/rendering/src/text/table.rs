@@ -1,6 +1,6 @@
 //! A table for each series.
 
-use super::Look;
+use super::TextStyle;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_documents::places;
 use kpps_documents::words::in_kpps as kpps;
@@ -11,19 +11,19 @@ use unicode_width::UnicodeWidthStr;
 
 /// Each series as a table: its mark, its name, its description, and a line for each offered load. Loss is
 /// given in per cent of the frames that were due, by place.
-pub fn table(curve: &Curve, look: Look) -> String {
+pub fn table(curve: &Curve, style: TextStyle) -> String {
     let mut text = String::new();
     for (index, series) in curve.series.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        let heading = format!("{} {}", look.mark(index), series.name);
-        text += &look.paint(index, &heading);
+        let heading = format!("{} {}", style.mark(index), series.name);
+        text += &style.paint(index, &heading);
         if let Some(stands_for) = curve.environment.presets.get(&series.name) {
             let _ = write!(text, ": {stands_for}");
         }
         text.push('\n');
-        text += &one(series, look);
+        text += &one(series, style);
     }
     text += &footnote(curve);
     if !curve.complete {
@@ -51,15 +51,15 @@ fn footnote(curve: &Curve) -> String {
 
 /// The table of one series, with a column for each place that lost frames; on a terminal too
 /// narrow for that, with the one place that lost most, and without the median latency.
-fn one(series: &Series, look: Look) -> String {
+fn one(series: &Series, style: TextStyle) -> String {
     let places: BTreeSet<&str> =
         series.points.iter().flat_map(|p| p.ledger.losses()).map(|(place, _)| place).collect();
-    let wide = grid(series, Some(&places), look);
-    if wide.lines().all(|line| line.width() <= look.width) { wide } else { grid(series, None, look) }
+    let wide = grid(series, Some(&places), style);
+    if wide.lines().all(|line| line.width() <= style.width) { wide } else { grid(series, None, style) }
 }
 
-fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String {
-    let micro = if look.ascii { "us" } else { "µs" };
+fn grid(series: &Series, places: Option<&BTreeSet<&str>>, style: TextStyle) -> String {
+    let micro = if style.ascii { "us" } else { "µs" };
     let mut header: Vec<String> = ["offered\nkpps", "delivered\nkpps", "loss\n%"].map(String::from).into();
     match places {
         // One word on a line keeps these columns narrow.
@@ -77,15 +77,15 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, look: Look) -> String 
     let tallest = header.iter().map(|h| h.lines().count()).max().unwrap_or(0);
     let header = header.into_iter().map(|h| "\n".repeat(tallest - h.lines().count()) + &h);
 
-    let rule = if look.ascii { '-' } else { '─' };
-    let style = TableStyle::new()
+    let rule = if style.ascii { '-' } else { '─' };
+    let table_style = TableStyle::new()
         .header_lines(ContentLineStyle::none())
         .header_separator(LineStyle::none().fill(rule).junction(rule))
         .content_lines(ContentLineStyle::none());
     let mut table = Table::new();
-    table.load_style(style).set_header(header.collect::<Vec<_>>());
+    table.load_style(table_style).set_header(header.collect::<Vec<_>>());
     for point in &series.points {
-        table.add_row(row(point, places, polls_idly(series), look));
+        table.add_row(row(point, places, polls_idly(series), style));
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
@@ -103,7 +103,7 @@ fn idle_poll_share(point: &Trial) -> Option<f64> {
     point.cpu.and_then(|cpu| cpu.idle_polls)
 }
 
-fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: Look) -> Vec<String> {
+fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, style: TextStyle) -> Vec<String> {
     let due = point.ledger.sent.saturating_add(point.ledger.shortfall);
     let losses = point.ledger.losses();
     let share = |n: u64| per_cent(n as f64 / due as f64);
@@ -117,14 +117,14 @@ fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, look: L
             row.push(most.map_or_else(String::new, |&(place, n)| format!("{place} {}", share(n))));
         }
     }
-    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| nothing(look), shown);
+    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| nothing(style), shown);
     let share_of_time = |share: f64| format!("{:.1}", share * 100.0);
     row.push(or_dash(point.cpu_busy, share_of_time));
     if idle_polls {
         row.push(or_dash(idle_poll_share(point), share_of_time));
     }
     row.push(or_dash(point.interrupts_per_s, kpps));
-    let latencies = latencies(point, look);
+    let latencies = latencies(point, style);
     row.extend_from_slice(if places.is_some() { &latencies } else { &latencies[1..] });
     row
 }
@@ -139,12 +139,12 @@ fn per_cent(share: f64) -> String {
 }
 
 /// The sign of a quantity that was not observed.
-fn nothing(look: Look) -> String {
-    if look.ascii { "-" } else { "–" }.to_owned()
+fn nothing(style: TextStyle) -> String {
+    if style.ascii { "-" } else { "–" }.to_owned()
 }
 
 /// p50 and p99 in µs; a dash where nothing arrived.
-fn latencies(point: &Trial, look: Look) -> [String; 2] {
+fn latencies(point: &Trial, style: TextStyle) -> [String; 2] {
     [point.latency_ns.p50, point.latency_ns.p99]
-        .map(|ns| ns.map_or_else(|| nothing(look), |ns| format!("{:.1}", ns as f64 / 1e3)))
+        .map(|ns| ns.map_or_else(|| nothing(style), |ns| format!("{:.1}", ns as f64 / 1e3)))
 }

@@ -1,7 +1,7 @@
 //! Every presentation of one realistic document: a livelock study of five presets.
 
 use kpps_documents::{Cpu, Curve, Environment, Ledger, Series, Trial, schema};
-use kpps_rendering::text::{Look, plot, table};
+use kpps_rendering::text::{TextStyle, plot, table};
 use kpps_rendering::{csv, html};
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ fn sentences() {
 
 #[test]
 fn tables() {
-    insta::assert_snapshot!(table(&fixture(), Look::default()));
+    insta::assert_snapshot!(table(&fixture(), TextStyle::default()));
 }
 
 #[test]
@@ -87,19 +87,19 @@ fn narrow_tables_in_ascii() {
     let mut curve = fixture();
     curve.series.truncate(1);
     curve.environment.presets.clear();
-    let text = table(&curve, Look { width: 72, ascii: true, colour: false });
+    let text = table(&curve, TextStyle { width: 72, ascii: true, colour: false });
     assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 72), "{text}");
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn plots() {
-    insta::assert_snapshot!(plot(&fixture(), Look::default()));
+    insta::assert_snapshot!(plot(&fixture(), TextStyle::default()));
 }
 
 #[test]
 fn narrow_plots_in_ascii() {
-    let text = plot(&fixture(), Look { width: 80, ascii: true, colour: false });
+    let text = plot(&fixture(), TextStyle { width: 80, ascii: true, colour: false });
     assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 80), "{text}");
     insta::assert_snapshot!(text);
 }
@@ -114,11 +114,11 @@ fn colour_changes_nothing_but_colour() {
         // Spaces before a coloured end of line cannot be trimmed.
         plain.lines().map(|line| line.trim_end().to_owned() + "\n").collect::<String>()
     };
-    let colour = Look { colour: true, ..Look::default() };
+    let colour = TextStyle { colour: true, ..TextStyle::default() };
     for draw in [plot, table] {
         let text = draw(&fixture(), colour);
         assert!(text.contains('\x1b'));
-        assert_eq!(strip(text), draw(&fixture(), Look::default()));
+        assert_eq!(strip(text), draw(&fixture(), TextStyle::default()));
     }
 }
 
@@ -197,7 +197,7 @@ fn unobserved() -> Curve {
 
 #[test]
 fn a_table_has_dashes_for_what_nobody_observed() {
-    let text = table(&unobserved(), Look { ascii: true, ..Look::default() });
+    let text = table(&unobserved(), TextStyle { ascii: true, ..TextStyle::default() });
     let last = text.lines().find(|line| line.contains("40.00")).unwrap();
     // Offered, delivered, loss, loss by place; then CPU, interrupts and two latencies.
     let fields: Vec<_> = last.split_whitespace().collect();
@@ -233,11 +233,11 @@ fn a_page_draws_nothing_that_nobody_observed() {
 
 #[test]
 fn idle_polls_have_a_column_where_there_are_any() {
-    let text = table(&fixture(), Look::default());
+    let text = table(&fixture(), TextStyle::default());
     assert_eq!(text.matches("polls %").count(), 1, "of the five, one polls idly");
     let mut curve = fixture();
     curve.series.iter_mut().flat_map(|s| &mut s.points).for_each(|p| p.cpu = p.cpu.map(without_idle_polls));
-    assert!(!table(&curve, Look::default()).contains("polls %"));
+    assert!(!table(&curve, TextStyle::default()).contains("polls %"));
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn names_cannot_break_out_of_the_page() {
 fn nothing_measured_is_presented_too() {
     let curve = Curve::new(Environment::default(), vec![Series::default()], false);
     assert!(html(&curve).contains("Nothing was measured."));
-    assert!(plot(&curve, Look::default()).contains("Nothing to draw"));
-    assert!(table(&curve, Look::default()).contains("Not finished"));
+    assert!(plot(&curve, TextStyle::default()).contains("Nothing to draw"));
+    assert!(table(&curve, TextStyle::default()).contains("Not finished"));
     assert_eq!(csv(&curve).lines().count(), 1);
 }
 
@@ -272,8 +272,8 @@ fn no_width_and_no_number_makes_presenting_fail() {
     curve.series[2].name = "長い名前".repeat(20);
     for width in [0, 1, 7, 39, 80, 500, usize::MAX] {
         for ascii in [true, false] {
-            let look = Look { width, ascii, colour: true };
-            assert!(!plot(&curve, look).is_empty() && !table(&curve, look).is_empty());
+            let style = TextStyle { width, ascii, colour: true };
+            assert!(!plot(&curve, style).is_empty() && !table(&curve, style).is_empty());
         }
     }
     assert!(!html(&curve).is_empty() && !curve.summary[1].is_empty());

@@ -6,7 +6,7 @@ use super::{Context, Values, columns, ms};
 use kpps_frames::Size;
 use kpps_methods::Load;
 use kpps_sim::workload::forward::{Affinity, line_pps};
-use kpps_sim::{Forwarder, Forwarding, PerFrame};
+use kpps_sim::{AppKind, ForwardingTestbed, PerFrame};
 use serde::Deserialize;
 
 /// Which CPU takes the interrupts of which card.
@@ -34,7 +34,7 @@ struct Of {
     #[serde(flatten)]
     setting: Setting,
     #[serde(default)]
-    app: Forwarder,
+    app: AppKind,
     /// The whole load comes in by the first port.
     #[serde(default)]
     one_way: bool,
@@ -51,9 +51,9 @@ struct Of {
 }
 
 impl Of {
-    fn testbed(&self, context: &Context) -> Result<Forwarding, String> {
+    fn testbed(&self, context: &Context) -> Result<ForwardingTestbed, String> {
         let setup = self.setting.setup(context)?;
-        let forwarding = Forwarding::new(setup, self.app).with(self.interrupts.into());
+        let forwarding = ForwardingTestbed::new(setup, self.app).with(self.interrupts.into());
         Ok(if self.one_way { forwarding.one_way() } else { forwarding })
     }
 

@@ -8,7 +8,7 @@ use super::{Context, Value, Values, columns, ms, per};
 use kpps_frames::{Mix, Size, rate};
 use kpps_profiles::{Change, To};
 use kpps_sim::workload::freebsd::{
-    Moment, Place, Program, Received, Sent, Until, receive, route_vlans, send, timeline,
+    FreeBsdMachine, Moment, Program, Received, Sent, Until, receive, route_vlans, send, timeline,
 };
 use kpps_sim::{RateLimitedSetup, Setup};
 use serde::Deserialize;
@@ -29,17 +29,17 @@ struct Setting {
 }
 
 impl Setting {
-    fn place(&self, context: &Context) -> Result<Place, String> {
+    fn machine(&self, context: &Context) -> Result<FreeBsdMachine, String> {
         let own = self.set.iter().map(|(path, value)| Change::set(path, value.clone()));
         let mut changes = own.collect::<Result<Vec<_>, _>>()?;
         changes.extend_from_slice(&context.changes);
-        let place = match &self.driver {
+        let machine = match &self.driver {
             Some(driver) => Setup::changed(&self.machine, self.chip.as_deref(), driver, &changes)
-                .map(|setup| Place::E1000(Box::new(setup))),
+                .map(|setup| FreeBsdMachine::E1000(Box::new(setup))),
             None => RateLimitedSetup::changed(&self.machine, self.nic.as_deref(), &changes)
-                .map(|setup| Place::RateLimited(Box::new(setup))),
+                .map(|setup| FreeBsdMachine::RateLimited(Box::new(setup))),
         };
-        place.map_err(|error| error.to_string())
+        machine.map_err(|error| error.to_string())
     }
 
     fn times_ms(&self) -> (u32, u32) {
@@ -103,8 +103,8 @@ fn sleep_us() -> u64 {
 ///   `system_ns`.
 pub(super) fn run_send(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfSend = configuration(of)?;
-    let place = of.setting.place(context)?;
-    let sent = send(&place, of.payload, of.program()?, of.setting.times_ms(), context.go_on)
+    let machine = of.setting.machine(context)?;
+    let sent = send(&machine, of.payload, of.program()?, of.setting.times_ms(), context.go_on)
         .map_err(|error| error.to_string())?;
     let each_ns = |share: f64| per(share * 1e9, sent.pps);
     let load = &sent.load;
@@ -140,9 +140,9 @@ struct OfTimeline {
 /// it, `empty_after_us` until the card had nothing left to send, and `idle_us` until it had again.
 pub(super) fn run_timeline(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfTimeline = configuration(of)?;
-    let place = of.send.setting.place(context)?;
+    let machine = of.send.setting.machine(context)?;
     let (times, every_ps) = (of.send.setting.times_ms(), of.every_us.max(1) * 1_000_000);
-    let moments = timeline(&place, of.send.payload, of.send.program()?, times, every_ps, context.go_on)
+    let moments = timeline(&machine, of.send.payload, of.send.program()?, times, every_ps, context.go_on)
         .map_err(|error| error.to_string())?;
     let us = |ps: u64| ps as f64 * 1e-6;
     let most = moments.iter().map(|moment| moment.queued).max().unwrap_or(0);
@@ -202,8 +202,8 @@ pub(super) fn run_sender(of: toml::Table, context: &Context) -> Result<Values, S
     let drawn = random::changes(&of.random, of.seed)?;
     let send = |program| {
         let changes = [&context.changes[..], &drawn].concat();
-        let place = of.setting.place(&Context { changes, ..*context })?;
-        send(&place, of.payload, program, of.setting.times_ms(), context.go_on)
+        let machine = of.setting.machine(&Context { changes, ..*context })?;
+        send(&machine, of.payload, program, of.setting.times_ms(), context.go_on)
             .map_err(|error| error.to_string())
     };
     // A program that tries again at once keeps ring and queue full: then the card never waits.
@@ -285,11 +285,11 @@ const HEADER_BYTES: u16 = 42;
 /// of the CPU's time: `interrupt_load`, `system_load`, `cpu_busy`, of these `idle_polls`, and `cpu_left`.
 pub(super) fn run_receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfReceive = configuration(of)?;
-    let place = of.setting.place(context)?;
+    let machine = of.setting.machine(context)?;
     let size = Size::without_fcs((of.payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
     let until = of.program.map_or(Until::Kernel, |Receives::Netreceive| Until::Process);
     let rows = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size)).into_iter().map(|offered_pps| {
-        let received = receive(&place, until, size, offered_pps, of.setting.times_ms(), context.go_on);
+        let received = receive(&machine, until, size, offered_pps, of.setting.times_ms(), context.go_on);
         received.map(|received| row(&received)).map_err(|error| error.to_string())
     });
     columns(rows.collect::<Result<_, _>>()?)
@@ -305,10 +305,10 @@ struct OfRoute {
 /// The same for a router between two VLANs on one wire, under CSIT's IMIX.
 pub(super) fn run_route(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfRoute = configuration(of)?;
-    let place = of.setting.place(context)?;
+    let machine = of.setting.machine(context)?;
     let mix = Mix::imix_csit();
     let rows = of.offered.pps(mix.line_rate_pps(rate::GIGABIT)).into_iter().map(|offered_pps| {
-        let routed = route_vlans(&place, &mix, offered_pps, of.setting.times_ms(), context.go_on);
+        let routed = route_vlans(&machine, &mix, offered_pps, of.setting.times_ms(), context.go_on);
         routed.map(|routed| row(&routed)).map_err(|error| error.to_string())
     });
     columns(rows.collect::<Result<_, _>>()?)

@@ -1,7 +1,7 @@
 //! An app between the two ports of a tester, full duplex: a bridge, a router, a NAT. Each frame that comes
 //! out of the other port is compared with the expected frame.
 
-use crate::app::{Forwarder, Forwards};
+use crate::app::{AppHandler, AppKind};
 use crate::device::e1000::E1000;
 use crate::experiment::{Phases, offered_pps};
 use crate::ledger::{Places, remaining};
@@ -129,9 +129,9 @@ const SUSPECT_MS: u64 = 100;
 
 /// The app on a running stack, whichever that is.
 enum Running {
-    Linux22(linux22::Stack<E1000, Forwards>),
-    Linux24(linux24::Stack<E1000, Forwards>),
-    FreeBsd(freebsd::Stack<E1000, Forwards>),
+    Linux22(linux22::Stack<E1000, AppHandler>),
+    Linux24(linux24::Stack<E1000, AppHandler>),
+    FreeBsd(freebsd::Stack<E1000, AppHandler>),
 }
 
 impl Running {
@@ -141,13 +141,13 @@ impl Running {
         params: &StackParams,
         devices: Vec<E1000>,
         cpus: usize,
-        forwards: Forwards,
+        handler: AppHandler,
     ) -> Self {
         let devices = devices.into_iter().enumerate().map(|(slot, device)| (slot, device.service(), device));
         match params.clone() {
             StackParams::Linux22(params) => {
                 let attach = devices.map(|(slot, service, device)| linux22::Attach { device, slot, service });
-                Self::Linux22(linux22::Stack::start(machine, params, attach.collect(), forwards))
+                Self::Linux22(linux22::Stack::start(machine, params, attach.collect(), handler))
             }
             StackParams::Linux24(params) => {
                 let attach = devices.map(|(slot, service, device)| linux24::Attach {
@@ -156,11 +156,11 @@ impl Running {
                     service,
                     cpu: slot % cpus,
                 });
-                Self::Linux24(linux24::Stack::start(machine, params, attach.collect(), forwards))
+                Self::Linux24(linux24::Stack::start(machine, params, attach.collect(), handler))
             }
             StackParams::FreeBsd(params) => {
                 let attach = devices.map(|(slot, service, device)| freebsd::Attach { device, slot, service });
-                Self::FreeBsd(freebsd::Stack::start(machine, params, attach.collect(), forwards))
+                Self::FreeBsd(freebsd::Stack::start(machine, params, attach.collect(), handler))
             }
         }
     }
@@ -219,7 +219,7 @@ impl Running {
         }
     }
 
-    fn with_handler<R>(&self, read: impl FnOnce(&Forwards) -> R) -> R {
+    fn with_handler<R>(&self, read: impl FnOnce(&AppHandler) -> R) -> R {
         match self {
             Self::Linux22(stack) => stack.with_handler(read),
             Self::Linux24(stack) => stack.with_handler(read),
@@ -231,7 +231,7 @@ impl Running {
 /// A machine with the app on it, before anything has come in.
 type Assembled = (Simulation, Running);
 
-impl Forwarding {
+impl ForwardingTestbed {
     /// Builds the machine: `far` receives the frames of each port, and `connections` have been made.
     fn assemble(
         &self,
@@ -257,8 +257,8 @@ impl Forwarding {
         let (simulation, devices) = Simulation::build(&setup, cpus, 0, cards)?;
         let connections = connections.iter().map(Vec::as_slice);
         let now_ps = simulation.machine().now_ps();
-        let forwards = Forwards::new(*app, size, &devices[0], connections, now_ps)?;
-        let stack = Running::start(simulation.machine(), &setup.stack_params, devices, cpus, forwards);
+        let handler = AppHandler::new(*app, size, &devices[0], connections, now_ps)?;
+        let stack = Running::start(simulation.machine(), &setup.stack_params, devices, cpus, handler);
         Ok((simulation, stack))
     }
 }
@@ -282,7 +282,7 @@ struct Reading {
 }
 
 impl Rig {
-    fn build(testbed: &Forwarding, size: Size) -> Result<Self, TrialError> {
+    fn build(testbed: &ForwardingTestbed, size: Size) -> Result<Self, TrialError> {
         let app = testbed.app;
         let pairs = [app.frames(0, size)?, app.frames(1, size)?];
         let [(there, there_out), (back, back_out)] = pairs.map(|pairs| {
@@ -295,7 +295,7 @@ impl Rig {
             Box::new(receiver) as Box<dyn Receiver>
         };
         let far = [far(0, back_out), far(1, there_out)];
-        let connections = if app == Forwarder::Nat { &there[..] } else { &[] };
+        let connections = if app == AppKind::Nat { &there[..] } else { &[] };
         let (simulation, stack) = testbed.assemble(size, far, connections)?;
         let rx_ring = testbed.setup.config.rx_ring;
         Ok(Self { simulation, stack, ports, frames: [there, back], sent: Default::default(), rx_ring })
@@ -350,7 +350,7 @@ impl Rig {
             }
             delivered += arrived;
         }
-        let (reasons, held) = self.stack.with_handler(Forwards::account);
+        let (reasons, held) = self.stack.with_handler(AppHandler::account);
         let accounted = reasons.iter().map(|(_, frames)| frames).sum::<u64>();
         if accounted != ended {
             return Err(TrialError::Testbed(format!(
@@ -367,17 +367,17 @@ impl Rig {
 
 /// A setup of two cards with an app between them. A load is that of both directions together, half of it
 /// each.
-pub struct Forwarding {
+pub struct ForwardingTestbed {
     setup: Setup,
-    app: Forwarder,
+    app: AppKind,
     affinity: Affinity,
     /// How many of the two cards get a load.
     ways: u8,
 }
 
-impl Forwarding {
+impl ForwardingTestbed {
     /// The app on this set-up; all interrupts go to the first CPU.
-    pub fn new(setup: Setup, app: Forwarder) -> Self {
+    pub fn new(setup: Setup, app: AppKind) -> Self {
         Self { setup, app, affinity: Affinity::Bound, ways: 2 }
     }
 
@@ -423,7 +423,7 @@ impl Forwarding {
             left.push(came_out.take());
         }
         simulation.check()?;
-        let ledger = stack.with_handler(Forwards::ledger);
+        let ledger = stack.with_handler(AppHandler::ledger);
         let sent = left.iter().map(Vec::len).sum::<usize>() as u64;
         if !ledger.closes() || ledger.received != frames.len() as u64 || ledger.sent != sent {
             let (came, ledger) = (frames.len(), format!("{ledger:?}"));
@@ -522,7 +522,7 @@ impl Forwarding {
     }
 }
 
-impl Testbed for Forwarding {
+impl Testbed for ForwardingTestbed {
     fn shows_all_queues(&self) -> bool {
         true
     }

@@ -33,7 +33,7 @@ pub use kpps_host::stack::freebsd::Program;
 
 /// A machine with FreeBSD and its card.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum FreeBsdMachine {
     /// With a rate-limited NIC.
     RateLimited(Box<RateLimitedSetup>),
     /// With an e1000.
@@ -192,7 +192,7 @@ struct Reading {
     idle_ps: u64,
 }
 
-impl Place {
+impl FreeBsdMachine {
     /// The constants of its system.
     fn system(&self) -> Result<&Params, TrialError> {
         let (stack, machine) = match self {
@@ -212,7 +212,7 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     /// Builds it for frames of `size`. `is_right` checks the frames that leave. `handler` gets empty frames
     /// for its own messages. `senders_wait`: whether senders wait for space in the transmit queue.
     fn build(
-        place: &Place,
+        machine: &FreeBsdMachine,
         size: Size,
         is_right: impl Fn(&[u8]) -> bool + 'static,
         handler: impl FnOnce(Vec<Frame>) -> H,
@@ -220,9 +220,9 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     ) -> Result<Self, TrialError> {
         let left = Checked::default();
         let receiver = left.receiver(is_right);
-        let params = place.system()?.clone();
-        let (simulation, running) = match place {
-            Place::RateLimited(setup) => {
+        let params = machine.system()?.clone();
+        let (simulation, running) = match machine {
+            FreeBsdMachine::RateLimited(setup) => {
                 let (simulation, card, allocator) = Simulation::with_rate_limited_nic(setup, 1, 1, receiver);
                 let handler = handler(set_aside(&allocator, STOCK));
                 let slot = card.slot();
@@ -233,7 +233,7 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
                 let stack = Stack::start(simulation.machine(), params, vec![attach], handler);
                 (simulation, Running::RateLimited(stack))
             }
-            Place::E1000(setup) => {
+            FreeBsdMachine::E1000(setup) => {
                 let setup = (**setup).clone().for_frames(size);
                 let (simulation, mut device) = Simulation::with_one_card(&setup, 1, 0, receiver)?;
                 let handler = handler(device.set_aside(STOCK));
@@ -319,7 +319,7 @@ fn load(interval: &Interval<Reading>) -> Load {
 
 /// A program sends datagrams of `payload` bytes.
 pub fn send(
-    place: &Place,
+    machine: &FreeBsdMachine,
     payload: u16,
     program: Program,
     times_ms: (u32, u32),
@@ -328,7 +328,7 @@ pub fn send(
     let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
     let senders_wait = program.on_full == OnFull::Wait;
-    let rig = Rig::build(place, size, |_| true, |_| Discard, senders_wait)?;
+    let rig = Rig::build(machine, size, |_| true, |_| Discard, senders_wait)?;
     let (simulation, machine) = (&rig.simulation, rig.machine());
     let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
     let interval = rig.measure(times_ms, go_on)?;
@@ -382,7 +382,7 @@ pub struct Moment {
 
 /// A program sends datagrams of `payload` bytes, and is observed every `every_ps`.
 pub fn timeline(
-    place: &Place,
+    machine: &FreeBsdMachine,
     payload: u16,
     program: Program,
     times_ms: (u32, u32),
@@ -391,7 +391,7 @@ pub fn timeline(
 ) -> Result<Vec<Moment>, TrialError> {
     let size = Size::without_fcs((payload + HEADER_BYTES).max(Size::MIN.bytes_without_fcs()));
     let frame = udp_test(&Flow::default(), size).map_err(|e| TrialError::Load(e.to_string()))?;
-    let rig = Rig::build(place, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
+    let rig = Rig::build(machine, size, |_| true, |_| Discard, program.on_full == OnFull::Wait)?;
     let machine = rig.machine();
     let sender = rig.running.send(machine, program, payload.into(), Datagrams(frame));
     let phases = Phases::of_ms(machine.now_ps(), times_ms)?;
@@ -420,7 +420,7 @@ const FIRST_PS: u64 = MS;
 
 /// Frames of `size` arrive at a constant rate.
 pub fn receive(
-    place: &Place,
+    machine: &FreeBsdMachine,
     until: Until,
     size: Size,
     offered_pps: f64,
@@ -432,12 +432,12 @@ pub fn receive(
     let source = |first_ps| ConstantRate::new(frame, offered_pps, first_ps, u64::MAX - 1, Rc::default());
     let interval = match until {
         Until::Kernel => {
-            let rig = Rig::build(place, size, |_| true, |_| Discard, false)?;
+            let rig = Rig::build(machine, size, |_| true, |_| Discard, false)?;
             rig.receive(source, times_ms, go_on)?
         }
         Until::Process => {
-            let socket = place.system()?.socket();
-            let rig = Rig::build(place, size, |_| true, |_| socket.clone(), false)?;
+            let socket = machine.system()?.socket();
+            let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
             if rig.machine().host().copy_byte_ps == 0 {
                 return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
             }

@@ -8,7 +8,7 @@ use etherparse::{
 use kpps_apps::{App, Outputs, Router};
 use kpps_frames::Size;
 use kpps_sim::workload::forward::lunz2003;
-use kpps_sim::{Conversation, Forwarder, Forwarding};
+use kpps_sim::{AppKind, Conversation, ForwardingTestbed};
 use std::net::Ipv4Addr;
 
 type Frame = Vec<u8>;
@@ -23,9 +23,9 @@ const LATE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 77);
 const NEVER: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 78);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 
-fn tagged(app: Forwarder, port: usize, frame: Frame) -> Frame {
+fn tagged(app: AppKind, port: usize, frame: Frame) -> Frame {
     match app {
-        Forwarder::VlanRoute => {
+        AppKind::VlanRoute => {
             let tag = [0x81, 0, 0, [10, 20][port]];
             [&frame[..12], &tag, &frame[12..]].concat()
         }
@@ -33,9 +33,9 @@ fn tagged(app: Forwarder, port: usize, frame: Frame) -> Frame {
     }
 }
 
-fn untagged(app: Forwarder, port: usize, frame: &[u8]) -> Frame {
+fn untagged(app: AppKind, port: usize, frame: &[u8]) -> Frame {
     match app {
-        Forwarder::VlanRoute => {
+        AppKind::VlanRoute => {
             assert_eq!(frame[12..16], [0x81, 0, 0, [10, 20][port]]);
             [&frame[..12], &frame[16..]].concat()
         }
@@ -80,7 +80,7 @@ impl Outputs<Frame> for Wires {
     fn discard(&mut self, _: Frame) {}
 }
 
-fn alone(app: Forwarder, frames: &[(usize, Frame)]) -> (Vec<Vec<(usize, Frame)>>, kpps_apps::Ledger) {
+fn alone(app: AppKind, frames: &[(usize, Frame)]) -> (Vec<Vec<(usize, Frame)>>, kpps_apps::Ledger) {
     let mut router: Router<Frame> = app.router(Size::MAX_STANDARD).unwrap();
     let left = frames.iter().enumerate().map(|(turn, (port, frame))| {
         let (mut wires, now_ns) = (Wires::default(), turn as u64 * u64::from(EVERY_MS) * 1_000_000);
@@ -91,9 +91,9 @@ fn alone(app: Forwarder, frames: &[(usize, Frame)]) -> (Vec<Vec<(usize, Frame)>>
     (left.collect(), router.ledger())
 }
 
-fn in_the_room(app: Forwarder, driver: &str, frames: &[(usize, Frame)]) -> Conversation {
+fn in_the_room(app: AppKind, driver: &str, frames: &[(usize, Frame)]) -> Conversation {
     let setup = lunz2003(driver, 256, true).unwrap();
-    Forwarding::new(setup, app).conversation(Size::MAX_STANDARD, frames, EVERY_MS, &|| true).unwrap()
+    ForwardingTestbed::new(setup, app).conversation(Size::MAX_STANDARD, frames, EVERY_MS, &|| true).unwrap()
 }
 
 /// The ICMP message of a frame whose checksums are right, from one to the other.
@@ -108,7 +108,7 @@ fn icmp(frame: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> (Icmpv4Type, Frame) {
     (icmp.icmp_type(), icmp.payload().to_vec())
 }
 
-fn converses(app: Forwarder, driver: &str) {
+fn converses(app: AppKind, driver: &str) {
     // The router itself answers requests for its address.
     let questions: Vec<_> = [0, 1].map(|port| (port, tagged(app, port, asks(port)))).into();
     let answers = in_the_room(app, driver, &questions).left;
@@ -212,17 +212,17 @@ fn converses(app: Forwarder, driver: &str) {
 
 #[test]
 fn a_router_answers_asks_and_tells() {
-    converses(Forwarder::Route, "intel-5.7.6");
-    converses(Forwarder::Route, "kpps");
+    converses(AppKind::Route, "intel-5.7.6");
+    converses(AppKind::Route, "kpps");
 }
 
 #[test]
 fn so_does_one_between_vlans() {
-    converses(Forwarder::VlanRoute, "intel-5.7.6");
+    converses(AppKind::VlanRoute, "intel-5.7.6");
 }
 
 /// Nobody outside sees who is inside.
 #[test]
 fn so_does_a_nat() {
-    converses(Forwarder::Nat, "kpps");
+    converses(AppKind::Nat, "kpps");
 }

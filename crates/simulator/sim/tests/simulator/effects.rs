@@ -6,7 +6,7 @@ use kpps_frames::Size;
 use kpps_methods::Load;
 use kpps_profiles::{Kind, Profile};
 use kpps_sim::choice::change;
-use kpps_sim::{Activity, By, Choice, Features, Forwarder, Pieces, Setup, documents, transmit_with};
+use kpps_sim::{Activity, AppKind, By, Choice, Features, Pieces, Setup, documents, transmit_with};
 use std::collections::BTreeSet;
 use toml::Value;
 
@@ -72,14 +72,14 @@ const SILENT_HERE: [(&str, &str); 14] = [
 struct Case {
     machine: &'static str,
     driver: &'static str,
-    app: Option<Forwarder>,
+    app: Option<AppKind>,
     activity: Option<Activity>,
 }
 
 const fn case(
     machine: &'static str,
     driver: &'static str,
-    app: Option<Forwarder>,
+    app: Option<AppKind>,
     activity: Option<Activity>,
 ) -> Case {
     Case { machine, driver, app, activity }
@@ -161,16 +161,16 @@ fn every_entry_acts_or_is_refused() {
         case("lab-e1000", "linux-6.1-e1000", None, None),
         case("morris2000", "kpps", None, None),
         case("morris2000", "click-polling", None, None),
-        case("lunz2003", "intel-4.4.x", Some(Forwarder::Bridge), None),
-        case("lunz2003", "kpps", Some(Forwarder::Nat), None),
-        case("morris2000", "intel-2.5.11", Some(Forwarder::Route), None),
+        case("lunz2003", "intel-4.4.x", Some(AppKind::Bridge), None),
+        case("lunz2003", "kpps", Some(AppKind::Nat), None),
+        case("morris2000", "intel-2.5.11", Some(AppKind::Route), None),
         case("morris2000-sender", "intel-2.5.11-fix", None, SENDS),
         case("ols2005", "kpps", None, SENDS),
         case("ols2005", "intel-5.7.6", None, SENDS),
         case("evans2005-em", "em-1.7.35", None, None),
         case("evans2005-em", "em-1.7.35", None, SENDS),
         case("evans2005-em", "em-1.7.35-polling", None, None),
-        case("lunz2003", "sf1", Some(Forwarder::VlanRoute), None),
+        case("lunz2003", "sf1", Some(AppKind::VlanRoute), None),
     ];
     let silent: BTreeSet<&str> = SILENT.iter().map(|(path, _)| *path).chain(QUEUES).collect();
     let (mut acting, mut nothing) = (BTreeSet::new(), BTreeSet::new());
@@ -238,8 +238,8 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
         case("morris2000", "kpps", None, None),
         case("morris2000", "click-polling", None, None),
         case("morris2000", "intel-5.7.6", None, None),
-        case("morris2000", "intel-2.5.11", Some(Forwarder::Route), None),
-        case("morris2000", "click-polling", Some(Forwarder::Bridge), None),
+        case("morris2000", "intel-2.5.11", Some(AppKind::Route), None),
+        case("morris2000", "click-polling", Some(AppKind::Bridge), None),
         case("morris2000-sender", "intel-2.5.11-fix", None, SENDS),
         case("morris2000-sender", "intel-5.7.6", None, SENDS),
         case("ols2005", "intel-2.5.11-tuned", None, None),
@@ -249,13 +249,13 @@ fn an_entry_is_refused_where_it_does_nothing_and_only_there() {
         case("ols2005", "intel-2.5.11-tuned", None, SENDS),
         case("ols2005", "intel-5.7.6", None, SENDS),
         case("ols2005", "kpps", None, SENDS),
-        case("lunz2003", "intel-4.4.x", Some(Forwarder::Bridge), None),
-        case("lunz2003", "intel-2.5.11-tuned", Some(Forwarder::Route), None),
-        case("lunz2003", "kpps", Some(Forwarder::Nat), None),
+        case("lunz2003", "intel-4.4.x", Some(AppKind::Bridge), None),
+        case("lunz2003", "intel-2.5.11-tuned", Some(AppKind::Route), None),
+        case("lunz2003", "kpps", Some(AppKind::Nat), None),
         case("evans2005-em", "em-1.7.35", None, None),
         case("evans2005-em", "kpps", None, None),
         case("evans2005-em", "em-1.7.35", None, SENDS),
-        case("evans2005-em", "em-1.7.35", Some(Forwarder::Bridge), None),
+        case("evans2005-em", "em-1.7.35", Some(AppKind::Bridge), None),
     ];
     let silent: BTreeSet<&str> =
         SILENT.iter().chain(&SILENT_HERE).map(|(path, _)| *path).chain(QUEUES).collect();
@@ -341,8 +341,7 @@ fn a_direction_refuses_the_other_directions_entries() {
         let refused = setup.as_ref().err().is_some_and(|why| why.to_string().contains("has no effect"));
         assert_eq!(refused, is_refused, "{activity:?} {path}: {:?}", setup.err());
         // An app does both.
-        let app =
-            Choice { app: Some(Forwarder::Bridge), ..with("ols2005", "intel-5.7.6", None, path, value) };
+        let app = Choice { app: Some(AppKind::Bridge), ..with("ols2005", "intel-5.7.6", None, path, value) };
         assert_eq!(app.setup().is_err(), path == "machine.cpus", "{path}");
     }
 }

@@ -5,21 +5,21 @@ use kpps_frames::Size;
 use kpps_methods::{Load, Testbed};
 use kpps_profiles::Change;
 use kpps_sim::workload::forward::{Affinity, line_pps, lunz2003};
-use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Setup};
+use kpps_sim::{AppKind, Forwarded, ForwardingTestbed, Function, Setup};
 use proptest::prelude::*;
 
-fn load(app: Forwarder, offered_pps: f64) -> Load {
+fn load(app: AppKind, offered_pps: f64) -> Load {
     Load::of(offered_pps, app.least_size()).lasting_ms(5, 10)
 }
 
-fn run(app: Forwarder, offered_pps: f64) -> Forwarded {
+fn run(app: AppKind, offered_pps: f64) -> Forwarded {
     let setup = lunz2003("intel-5.7.6", 256, true).unwrap();
-    Forwarding::new(setup, app).forwarded(&load(app, offered_pps), &|| true).unwrap()
+    ForwardingTestbed::new(setup, app).forwarded(&load(app, offered_pps), &|| true).unwrap()
 }
 
 #[test]
 fn at_a_load_that_the_host_can_take_every_frame_comes_out() {
-    for app in Forwarder::ALL {
+    for app in AppKind::ALL {
         let forwarded = run(app, 100e3);
         let [there, back] = forwarded.directions;
         assert_eq!((there.forwarded, back.forwarded), (there.sent, back.sent), "{app}");
@@ -31,8 +31,9 @@ fn at_a_load_that_the_host_can_take_every_frame_comes_out() {
 #[test]
 fn two_cards_of_one_port_each_forward_both_ways() {
     let setup = Setup::named("lunz2003", Some("82545em"), "intel-5.7.6").unwrap();
-    let forwarded =
-        Forwarding::new(setup, Forwarder::Route).forwarded(&load(Forwarder::Route, 100e3), &|| true).unwrap();
+    let forwarded = ForwardingTestbed::new(setup, AppKind::Route)
+        .forwarded(&load(AppKind::Route, 100e3), &|| true)
+        .unwrap();
     for direction in forwarded.directions {
         assert!(direction.sent >= 499 && direction.forwarded == direction.sent, "{:?}", forwarded.directions);
     }
@@ -41,12 +42,12 @@ fn two_cards_of_one_port_each_forward_both_ways() {
 #[test]
 fn one_way_the_second_card_gets_nothing_and_the_whole_load_comes_out_of_it() {
     let setup = lunz2003("intel-5.7.6", 256, true).unwrap();
-    let mut testbed = Forwarding::new(setup, Forwarder::Bridge).one_way();
-    let forwarded = testbed.forwarded(&load(Forwarder::Bridge, 100e3), &|| true).unwrap();
+    let mut testbed = ForwardingTestbed::new(setup, AppKind::Bridge).one_way();
+    let forwarded = testbed.forwarded(&load(AppKind::Bridge, 100e3), &|| true).unwrap();
     let [there, back] = forwarded.directions;
     assert_eq!((there.forwarded, back.sent, back.forwarded), (there.sent, 0, 0));
     assert!(there.sent >= 999, "{there:?}");
-    let too_much = load(Forwarder::Bridge, 1.01 * testbed.line_rate_pps(&Size::MIN.into()).unwrap());
+    let too_much = load(AppKind::Bridge, 1.01 * testbed.line_rate_pps(&Size::MIN.into()).unwrap());
     let error = testbed.trial_while(&too_much, &|| true).unwrap_err();
     assert!(error.to_string().contains("at most line rate, 1488095 pps"), "{error}");
 }
@@ -59,16 +60,16 @@ fn each_app_costs_what_its_profile_says() {
     };
     let cycle_ns = 0.556;
     for (app, function, cycles) in [
-        (Forwarder::Bridge, Function::Forward, 1000.0),
-        (Forwarder::Bridge, Function::Route, 0.0),
-        (Forwarder::Route, Function::Forward, 0.0),
-        (Forwarder::Route, Function::Ip, 350.0),
-        (Forwarder::Route, Function::Route, 1200.0),
-        (Forwarder::Route, Function::Vlan, 0.0),
-        (Forwarder::VlanRoute, Function::Vlan, 600.0),
-        (Forwarder::VlanRoute, Function::Translate, 0.0),
-        (Forwarder::Nat, Function::Translate, 2800.0),
-        (Forwarder::Nat, Function::Vlan, 0.0),
+        (AppKind::Bridge, Function::Forward, 1000.0),
+        (AppKind::Bridge, Function::Route, 0.0),
+        (AppKind::Route, Function::Forward, 0.0),
+        (AppKind::Route, Function::Ip, 350.0),
+        (AppKind::Route, Function::Route, 1200.0),
+        (AppKind::Route, Function::Vlan, 0.0),
+        (AppKind::VlanRoute, Function::Vlan, 600.0),
+        (AppKind::VlanRoute, Function::Translate, 0.0),
+        (AppKind::Nat, Function::Translate, 2800.0),
+        (AppKind::Nat, Function::Vlan, 0.0),
     ] {
         let (measured, right) = (ns(app, function), cycles * cycle_ns);
         assert!((measured - right).abs() <= 0.01 * right, "{app} {function:?}: {measured} ns, not {right}");
@@ -77,15 +78,15 @@ fn each_app_costs_what_its_profile_says() {
 
 #[test]
 fn the_more_is_done_with_a_frame_the_fewer_are_forwarded() {
-    let peaks = Forwarder::ALL.map(|app| run(app, 600e3).pps());
+    let peaks = AppKind::ALL.map(|app| run(app, 600e3).pps());
     assert!(peaks.windows(2).all(|pair| pair[0] > 1.03 * pair[1]), "{peaks:?}");
 }
 
 /// At line rate both ways no app keeps up: frames that it does not forward are in the ledger, one by one.
 #[test]
 fn in_an_overload_every_frame_is_somewhere() {
-    for (app, driver) in Forwarder::ALL.into_iter().flat_map(|app| [(app, "intel-5.7.6"), (app, "kpps")]) {
-        let testbed = Forwarding::new(lunz2003(driver, 256, true).unwrap(), app);
+    for (app, driver) in AppKind::ALL.into_iter().flat_map(|app| [(app, "intel-5.7.6"), (app, "kpps")]) {
+        let testbed = ForwardingTestbed::new(lunz2003(driver, 256, true).unwrap(), app);
         let load = load(app, line_pps(app.least_size()));
         let forwarded = testbed.forwarded(&load, &|| true).unwrap();
         let ledger = &forwarded.trial.ledger;
@@ -107,39 +108,39 @@ fn in_an_overload_every_frame_is_somewhere() {
 fn two_cpus_share_what_a_router_writes() {
     let spread = |app| {
         let testbed =
-            Forwarding::new(lunz2003("intel-5.7.6", 256, true).unwrap(), app).with(Affinity::Spread);
+            ForwardingTestbed::new(lunz2003("intel-5.7.6", 256, true).unwrap(), app).with(Affinity::Spread);
         testbed.forwarded(&load(app, 600e3), &|| true).unwrap().per_frame.unwrap().line_transfers
     };
-    let (route, nat) = (spread(Forwarder::Route), spread(Forwarder::Nat));
+    let (route, nat) = (spread(AppKind::Route), spread(AppKind::Nat));
     assert!(route > 1.0 && nat > route + 2.0, "{route} {nat}");
 }
 
 #[test]
 fn a_trial_is_that_of_both_directions() {
-    let mut testbed = Forwarding::new(lunz2003("kpps", 256, true).unwrap(), Forwarder::Nat);
+    let mut testbed = ForwardingTestbed::new(lunz2003("kpps", 256, true).unwrap(), AppKind::Nat);
     let line = testbed.line_rate_pps(&Size::MIN.into()).unwrap();
     assert_eq!(line, line_pps(Size::MIN));
-    let trial = testbed.trial(&load(Forwarder::Nat, 200e3)).unwrap();
+    let trial = testbed.trial(&load(AppKind::Nat, 200e3)).unwrap();
     assert!(trial.sent.abs_diff(2000) <= 1, "{}", trial.sent);
     assert_eq!(trial.delivered, trial.sent);
-    let over = load(Forwarder::Nat, line * 1.01);
+    let over = load(AppKind::Nat, line * 1.01);
     assert!(testbed.trial(&over).err().unwrap().to_string().contains("two line rates"));
 }
 
 #[test]
 fn a_tagged_frame_too_small_for_its_test_tag_is_said() {
-    let testbed = Forwarding::new(lunz2003("kpps", 256, true).unwrap(), Forwarder::VlanRoute);
-    let small = Load { sizes: Size::MIN.into(), ..load(Forwarder::VlanRoute, 1e5) };
+    let testbed = ForwardingTestbed::new(lunz2003("kpps", 256, true).unwrap(), AppKind::VlanRoute);
+    let small = Load { sizes: Size::MIN.into(), ..load(AppKind::VlanRoute, 1e5) };
     let error = testbed.forwarded(&small, &|| true).err().unwrap().to_string();
     assert!(error.contains("68 bytes"), "{error}");
 }
 
 #[test]
 fn names_are_what_they_are_read_from() {
-    for app in Forwarder::ALL {
+    for app in AppKind::ALL {
         assert_eq!(app.to_string().parse(), Ok(app));
     }
-    assert!("switch".parse::<Forwarder>().err().unwrap().contains("bridge, route, vlan-route, nat"));
+    assert!("switch".parse::<AppKind>().err().unwrap().contains("bridge, route, vlan-route, nat"));
 }
 
 proptest! {
@@ -148,7 +149,7 @@ proptest! {
     /// or none at all; and nothing ends in the app, because its frames are all to be forwarded.
     #[test]
     fn frames_are_conserved(
-        app in prop::sample::select(Forwarder::ALL.to_vec()),
+        app in prop::sample::select(AppKind::ALL.to_vec()),
         driver in prop::sample::select(
             vec!["intel-4.4.x", "intel-5.7.6", "intel-2.5.11", "sf1", "kpps", "click-polling"],
         ),
@@ -167,7 +168,7 @@ proptest! {
         ];
         let setup = Setup::changed("lunz2003", None, driver, &changes).unwrap();
         let affinity = if spread { Affinity::Spread } else { Affinity::Bound };
-        let testbed = Forwarding::new(setup, app).with(affinity);
+        let testbed = ForwardingTestbed::new(setup, app).with(affinity);
         let load = Load::of(share * line_pps(size), size).lasting_ms(1, 2).with_seed(seed);
         let forwarded = testbed.forwarded(&load, &|| true).unwrap();
         let ledger = &forwarded.trial.ledger;

@@ -61,7 +61,7 @@ fn frames_longer_than_what_was_set_are_refused() {
         trial.map(|trial| trial.delivered > 0).map_err(|why| why.to_string())
     };
     let why = Err("frames of 1518 B are longer than driver.max_frame_bytes = 1000".to_owned());
-    for app in [None, Some(kpps_sim::Forwarder::Bridge)] {
+    for app in [None, Some(kpps_sim::AppKind::Bridge)] {
         assert_eq!(measured(Some(1000), 1518, app), why);
         assert_eq!(measured(Some(1000), 1000, app), Ok(true));
         assert_eq!(measured(None, 1518, app), Ok(true));

@@ -4,7 +4,7 @@
 use kpps_frames::Size;
 use kpps_methods::Load;
 use kpps_sim::workload::forward::{Affinity, VARIANTS, lunz2003};
-use kpps_sim::{Forwarded, Forwarder, Forwarding, Function, Receiving, Setup};
+use kpps_sim::{AppKind, Forwarded, ForwardingTestbed, Function, Receiving, Setup};
 
 /// Well above what this host forwards.
 const OVERLOAD_PPS: f64 = 600e3;
@@ -15,7 +15,7 @@ fn load(offered_pps: f64) -> Load {
 }
 
 fn run(setup: &Setup, affinity: Affinity, load: &Load) -> Forwarded {
-    let testbed = Forwarding::new(setup.clone(), Forwarder::Bridge).with(affinity);
+    let testbed = ForwardingTestbed::new(setup.clone(), AppKind::Bridge).with(affinity);
     testbed.forwarded(load, &|| true).unwrap()
 }
 
@@ -79,7 +79,7 @@ fn equal_seeds_give_equal_trials() {
 #[test]
 fn what_cannot_be_bridged_is_said() {
     let setup = Setup::named("morris2000", None, "intel-5.7.6").unwrap();
-    let testbed = Forwarding::new(setup, Forwarder::Bridge);
+    let testbed = ForwardingTestbed::new(setup, AppKind::Bridge);
     let error = |load: &Load| testbed.forwarded(load, &|| true).err().unwrap().to_string();
     assert!(error(&load(3e6)).contains("two line rates"));
 }

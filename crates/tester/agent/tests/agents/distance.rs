@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a message takes in each direction.
 const ONE_WAY: Duration = Duration::from_millis(10);
 /// A test that would never end fails after this long.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A place from which an agent is far away; returns its address.
 fn far(agent: &'static str) -> String {
@@ -106,11 +106,11 @@ fn far_tester(lab: &Lab) -> Tester {
     tester_at(&lab.security("token"), [&there[0], &there[1]], addresses())
 }
 
-/// The result of `work`, which must be ready within [`PATIENCE`].
+/// The result of `work`, which must be ready within [`TEST_TIMEOUT`].
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (to, done) = mpsc::channel();
     std::thread::spawn(move || to.send(work()));
-    done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    done.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| panic!("{what}: not within {TEST_TIMEOUT:?}"))
 }
 
 fn short() -> Offer {
@@ -233,5 +233,5 @@ fn local_ports_do_not_wait_for_others_to_be_quiet() {
         });
         to.send(())
     });
-    done.recv_timeout(PATIENCE).expect("no trial begins at once");
+    done.recv_timeout(TEST_TIMEOUT).expect("no trial begins at once");
 }

@@ -14,7 +14,7 @@ use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, open};
 use kpps_tester::clock::Clock;
-use kpps_tester::observe::Place;
+use kpps_tester::observe::Scope;
 use kpps_tester::{
     Address, Allowed, LocalHost, LocalPort, Offer, Site, TestPort, Tester, Traffic, document, template,
 };
@@ -81,8 +81,8 @@ fn tester_of(security: &Security, addresses: [Address; 2]) -> Tester {
 
 /// The same over agents that are reached there.
 pub fn tester_at(security: &Security, hosts: [&str; 2], addresses: [Address; 2]) -> Tester {
-    let places: Vec<Place> = ["dut1", "dut2"].map(|place| place.parse().unwrap()).to_vec();
-    let here = LocalHost::around(&[], &places).unwrap();
+    let scopes: Vec<Scope> = ["dut1", "dut2"].map(|scope| scope.parse().unwrap()).to_vec();
+    let here = LocalHost::around(&[], &scopes).unwrap();
     let mut sites = vec![Site { name: None, host: Box::new(here), ports: Vec::new() }];
     let mut ports: Vec<Box<dyn TestPort>> = Vec::new();
     for (at, (host, port)) in hosts.into_iter().zip(["packet:a", "packet:b"]).enumerate() {

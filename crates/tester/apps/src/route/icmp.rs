@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 /// Types that are no errors (RFC 1122 3.2.2): there is never an error about an error.
 const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
 /// The longest error, in bytes from its IP header on (RFC 1812 4.3.2.3).
-const MOST: usize = 576;
+const MOST_ERROR_BYTES: usize = 576;
 
 /// The most errors a second, and the most in a burst.
 const RATE: u64 = 1000;
@@ -41,7 +41,7 @@ impl Icmp {
 
 /// A frame with an error, without its station addresses.
 pub(super) struct ErrorFrame {
-    bytes: [u8; ETHERNET + MOST],
+    bytes: [u8; ETHERNET + MOST_ERROR_BYTES],
     length: usize,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn error(from: Ipv4Addr, trouble: Trouble, frame: &[u8]) -> Option<(E
     if later_piece || about_error {
         return None;
     }
-    let mut error = ErrorFrame { bytes: [0; ETHERNET + MOST], length: ETHERNET };
+    let mut error = ErrorFrame { bytes: [0; ETHERNET + MOST_ERROR_BYTES], length: ETHERNET };
     error.bytes[12..ETHERNET].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
     let about = &eth.payload()[..packet.total_bytes()];
     error.length += write_error(&mut error.bytes[ETHERNET..], (from, to), trouble, about).ok()?;

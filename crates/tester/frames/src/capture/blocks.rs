@@ -1,7 +1,7 @@
 //! The format pcapng (draft-ietf-opsawg-pcapng), as Wireshark reads it: sections in either order of bytes,
 //! each with its interfaces; packets in three kinds of blocks; other blocks are skipped.
 
-use super::record::{Fault, Input, MOST, Order, Record};
+use super::record::{Fault, Input, MOST_CAPTURED_BYTES, Order, Record};
 use std::format;
 use std::string::ToString;
 use std::vec::Vec;
@@ -204,8 +204,10 @@ impl Blocks {
 
 /// The data of a packet's block, and its options.
 fn data(body: &[u8], at: usize, captured: u32) -> Result<(&[u8], &[u8]), Fault> {
-    if captured > MOST {
-        return Err(Fault::Broken(format!("its captured length of {captured} bytes is above {MOST}")));
+    if captured > MOST_CAPTURED_BYTES {
+        return Err(Fault::Broken(format!(
+            "its captured length of {captured} bytes is above {MOST_CAPTURED_BYTES}"
+        )));
     }
     let captured = captured as usize;
     let bytes = body.get(at..).and_then(|data| data.get(..captured));

@@ -1,7 +1,7 @@
 //! The classic format, as libpcap reads it (pcap-savefile(5), `sf-pcap.c`): times in µs or ns, numbers in
 //! either order, the longer records of Kuznetzov's patch, and the lengths of old versions.
 
-use super::record::{Fault, Input, MOST, Order, Record};
+use super::record::{Fault, Input, MOST_CAPTURED_BYTES, Order, Record};
 use std::format;
 
 /// Times in µs, in ns, and in µs with eight more bytes in each record's header.
@@ -57,8 +57,8 @@ impl Classic {
             }
         };
         let snap = match order.u32(&header, 12) {
-            0 => MOST,
-            snap => snap.min(MOST),
+            0 => MOST_CAPTURED_BYTES,
+            snap => snap.min(MOST_CAPTURED_BYTES),
         };
         let link = order.u32(&header, 16);
         // The upper six bits: whether the FCS' length is known, and that length in units of two bytes.
@@ -77,8 +77,10 @@ impl Classic {
             Lengths::Smaller if first > second => (second, first),
             Lengths::First | Lengths::Smaller => (first, second),
         };
-        if captured > MOST {
-            return Err(Fault::Broken(format!("its captured length of {captured} bytes is above {MOST}")));
+        if captured > MOST_CAPTURED_BYTES {
+            return Err(Fault::Broken(format!(
+                "its captured length of {captured} bytes is above {MOST_CAPTURED_BYTES}"
+            )));
         }
         // Of a frame that is longer than the file's snapshot length libpcap gives that length.
         let bytes = input.bytes(captured.min(self.snap))?;

@@ -6,7 +6,7 @@ use std::string::String;
 use std::vec::Vec;
 
 /// The most bytes captured of one frame. libpcap and Wireshark refuse more, as a sign of damage.
-pub(super) const MOST: u32 = 262_144;
+pub(super) const MOST_CAPTURED_BYTES: u32 = 262_144;
 
 /// A captured frame of any link type.
 #[derive(Debug)]

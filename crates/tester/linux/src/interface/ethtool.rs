@@ -22,7 +22,7 @@ const FEATURES: u32 = 4;
 /// Bytes of a name.
 const NAME: usize = 32;
 /// More names than any driver has. A driver that reports more is not believed.
-const MOST: usize = 1 << 14;
+const MOST_NAMES: usize = 1 << 14;
 /// How often statistics are read that change meanwhile.
 const TRIES: usize = 100;
 
@@ -221,7 +221,7 @@ fn values(interface: &Interface, names: Vec<String>) -> io::Result<Option<BTreeM
 
 /// The contents of answers: the structures of linux/ethtool.h, whatever a driver has written into them.
 mod answers {
-    use super::{MOST, NAME, RECEIVED_BY_HARDWARE, WORDS};
+    use super::{MOST_NAMES, NAME, RECEIVED_BY_HARDWARE, WORDS};
     use std::collections::BTreeMap;
 
     /// The word of 32 bits at an index of a structure of them.
@@ -254,7 +254,7 @@ mod answers {
     /// The count in a `struct ethtool_sset_info` of one set; 0 if there are more than any driver has.
     pub(super) fn count(words: &[u64; 3]) -> usize {
         let count = if words[1] == 0 { 0 } else { word(words, 4) as usize };
-        if count > MOST { 0 } else { count }
+        if count > MOST_NAMES { 0 } else { count }
     }
 
     /// The names in a `struct ethtool_gstrings`, which begin behind three words of 32 bits.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A card that only this process uses. A handle: clones are the same card. It is closed with the last of
-/// them, of its [`Place`]s, [`Window`]s and [`Interrupts`].
+/// them, of its [`CardPlatform`]s, [`Window`]s and [`Interrupts`].
 #[derive(Clone, Debug)]
 pub struct Card(Arc<Function>);
 
@@ -51,8 +51,8 @@ impl Card {
     }
 
     /// The platform for a driver of this card.
-    pub fn platform(&self) -> Place {
-        Place { card: self.0.clone(), since: Instant::now() }
+    pub fn platform(&self) -> CardPlatform {
+        CardPlatform { card: self.0.clone(), since: Instant::now() }
     }
 
     /// The card's only interrupt: the line if it has one, else a message (MSI).
@@ -98,12 +98,12 @@ impl Card {
 
 /// Registers, memory and clock of an open [`Card`].
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct CardPlatform {
     card: Arc<Function>,
     since: Instant,
 }
 
-impl Platform for Place {
+impl Platform for CardPlatform {
     type Regs = Window;
     type Mem = RingMemory;
 

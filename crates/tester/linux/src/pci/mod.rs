@@ -33,7 +33,7 @@ mod window;
 pub use address::Address;
 pub(crate) use address::parse;
 #[cfg(target_os = "linux")]
-pub use card::{Card, Place};
+pub use card::{Card, CardPlatform};
 #[cfg(target_os = "linux")]
 pub use domain::Domain;
 #[cfg(target_os = "linux")]

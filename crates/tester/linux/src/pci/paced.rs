@@ -2,7 +2,7 @@
 //!
 //! Such a card can send by a timer (`tx=timer,x-txburst=1`): each time it expires, the card takes one frame
 //! of its queue. The timer runs on the virtual clock, and the guest executes nothing for a frame. A queue has
-//! 256 places that all name the same frame; to offer it again, one index is moved for as many places as were
+//! 256 slots that all name the same frame; to offer it again, one index is moved for as many slots as were
 //! used. Several cards take turns, so that their queues last longer.
 //!
 //! The cards are accessed as legacy devices (Virtio 1.2, 4.1.4.8): their registers are I/O ports in BAR 0,
@@ -35,12 +35,12 @@ mod reg {
 const STATUS: [u8; 3] = [1, 3, 7];
 /// The transmit queue (Virtio 1.2, 5.1.2).
 const TRANSMIT: u16 = 1;
-/// Places of QEMU's transmit queue.
-const PLACES: u16 = 256;
+/// Slots of QEMU's transmit queue.
+const QUEUE_SLOTS: u16 = 256;
 /// Legacy queues are aligned to pages (Virtio 1.2, 2.7.2).
 const PAGE: usize = 4096;
 /// The available ring is behind the descriptors, of 16 bytes each, the used ring on the next page.
-const AVAILABLE: usize = PLACES as usize * 16;
+const AVAILABLE: usize = QUEUE_SLOTS as usize * 16;
 const USED: usize = AVAILABLE + PAGE;
 /// The frame is behind the rings.
 const FRAME: usize = USED + PAGE;
@@ -80,7 +80,7 @@ impl Card {
         Ok(card)
     }
 
-    /// All places name the same frame.
+    /// All slots name the same frame.
     fn write_queue(&self, frame: &[u8]) {
         let words = self.memory.words();
         let bytes = [&[0; HEADER_BYTES], frame].concat();
@@ -95,10 +95,12 @@ impl Card {
             pair[1].store((bytes.len() as u64).to_le(), Ordering::Relaxed);
         }
         // Behind flags and index, the n-th entry names descriptor n.
-        for (index, word) in words[AVAILABLE / 8..USED / 8].iter().enumerate().take(1 + PLACES as usize / 4) {
-            let entry = |place: usize| (4 * index + place).wrapping_sub(2) as u64 % u64::from(PLACES);
+        for (index, word) in
+            words[AVAILABLE / 8..USED / 8].iter().enumerate().take(1 + QUEUE_SLOTS as usize / 4)
+        {
+            let entry = |slot: usize| (4 * index + slot).wrapping_sub(2) as u64 % u64::from(QUEUE_SLOTS);
             let from = if index == 0 { 2 } else { 0 };
-            let value = (from..4).fold(0, |value, place| value | entry(place) << (16 * place));
+            let value = (from..4).fold(0, |value, slot| value | entry(slot) << (16 * slot));
             word.store(value.to_le(), Ordering::Relaxed);
         }
         self.offer();
@@ -115,10 +117,10 @@ impl Card {
         }
         self.write(reg::GUEST_FEATURES, &0_u32.to_le_bytes())?;
         self.write(reg::QUEUE_SELECT, &TRANSMIT.to_le_bytes())?;
-        let mut places = [0; 2];
-        let read = self.registers.read_exact_at(&mut places, reg::QUEUE_SIZE);
+        let mut slots = [0; 2];
+        let read = self.registers.read_exact_at(&mut slots, reg::QUEUE_SIZE);
         read.map_err(Error::io("reading a virtio card's register"))?;
-        if u16::from_le_bytes(places) != PLACES {
+        if u16::from_le_bytes(slots) != QUEUE_SLOTS {
             return Err(Error::io("setting up a virtio card")(std::io::ErrorKind::Unsupported.into()));
         }
         let page = (self.memory.bus() / PAGE as u64) as u32;
@@ -210,7 +212,7 @@ impl Source {
     ) -> Result<Sent, Error> {
         let since = Instant::now();
         for (index, card) in (0..).zip(&mut self.cards) {
-            card.offered = PLACES;
+            card.offered = QUEUE_SLOTS;
             card.offer();
             // Its turn is exact only if no other thread gets the CPU before.
             while since.elapsed() < apart * index {
@@ -222,7 +224,7 @@ impl Source {
         let cpu = || crate::cpu_time().map_or(Duration::ZERO, |used| used.user + used.system);
         let cpu_before = cpu();
         let mut pause = SHORTEST.min(refill);
-        let half = self.cards.len() as u64 * u64::from(PLACES) / 2;
+        let half = self.cards.len() as u64 * u64::from(QUEUE_SLOTS) / 2;
         while go_on() {
             std::thread::sleep(pause);
             let before = sent.frames;
@@ -232,7 +234,7 @@ impl Source {
                 sent.frames += u64::from(count);
                 card.offered = card.offered.wrapping_add(count);
                 card.offer();
-                if count == PLACES {
+                if count == QUEUE_SLOTS {
                     sent.starved += 1;
                     card.notify()?;
                 }

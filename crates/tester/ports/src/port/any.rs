@@ -11,7 +11,7 @@ use kpps_driver::Chip;
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
 #[cfg(target_os = "linux")]
-use kpps_linux::{Interrupts, Place};
+use kpps_linux::{CardPlatform, Interrupts};
 use kpps_platform::memory::{BufferPool, PoolBuffer};
 use std::fmt;
 use std::io;
@@ -89,7 +89,7 @@ impl Default for Options {
 pub enum AnyPort {
     /// Our driver on a card.
     #[cfg(target_os = "linux")]
-    Card(Box<CardPort<Place, Option<Interrupts>>>),
+    Card(Box<CardPort<CardPlatform, Option<Interrupts>>>),
     /// An interface of the kernel.
     #[cfg(target_os = "linux")]
     Packet(Box<PacketPort>),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest wait for frames on a machine under load.
-const PATIENCE: Duration = Duration::from_secs(120);
+const FRAMES_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The ends of the cable.
 const ENDS: [&str; 2] = ["near0", "far0"];
@@ -89,7 +89,7 @@ fn frame(bytes: usize, sequence: u64, vlan: bool) -> Vec<u8> {
 
 /// Sends all of `frames`, and takes what comes at the other end meanwhile and until nothing is missing.
 fn pass(from: &mut AnyPort, to: &mut AnyPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + FRAMES_TIMEOUT;
     let mut arrived = Vec::new();
     let mut waiting = frames.iter();
     let mut next = waiting.next();
@@ -123,7 +123,7 @@ fn all_that_come(to: &mut AnyPort, least: usize) -> Vec<Vec<u8>> {
         })
         .unwrap()
     };
-    while arrived.len() < least && begun.elapsed() < PATIENCE {
+    while arrived.len() < least && begun.elapsed() < FRAMES_TIMEOUT {
         take(&mut arrived);
     }
     std::thread::sleep(Duration::from_millis(50));
@@ -196,7 +196,7 @@ fn overflow_is_counted(kinds: [&'static str; 2]) {
         }
         let all = u64::from(near.counters().unwrap().sent as u32);
         let (begun, mut received, mut expected, mut missed) = (Instant::now(), 0, 0, 0);
-        while received + missed < all && begun.elapsed() < PATIENCE {
+        while received + missed < all && begun.elapsed() < FRAMES_TIMEOUT {
             far.receive(64, |frame| {
                 let tag = tag::read(frame.as_ref()).unwrap();
                 assert!(tag.sequence >= expected);
@@ -419,7 +419,7 @@ fn stamps_are_of_the_arrival(kinds: [&'static str; 2]) {
         let read = now();
         let mut stamps = Vec::new();
         let patience = Instant::now();
-        while stamps.is_empty() && patience.elapsed() < PATIENCE {
+        while stamps.is_empty() && patience.elapsed() < FRAMES_TIMEOUT {
             let see = |frame: Frame, stamp: Option<u64>| {
                 stamps.push(stamp.unwrap());
                 Some(frame.buffer)
@@ -521,7 +521,7 @@ fn test_frames_that_the_kernel_cuts_arrive_as_frames() {
                 lengths.enumerate().map(|(i, bytes)| frame(bytes, i as u64, false)).collect();
             frames.extend((0..100).map(|i| frame(100, 5000 + i, true)));
             let mut waiting = frames.iter();
-            let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
+            let (mut arrived, end) = (Vec::new(), Instant::now() + FRAMES_TIMEOUT);
             while arrived.len() < frames.len() && Instant::now() < end {
                 let most = waiting.len().min(40);
                 let taken = near.send_again(most, |buffer| {

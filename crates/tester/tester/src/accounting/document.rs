@@ -117,7 +117,7 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         frame_bytes_with_fcs: offer.load.sizes.mean_bytes_with_fcs().round() as u32,
         mix: kpps_methods::mix(&offer.load.sizes),
         load_pps: offer.load.rate.pps(),
-        shape: offer.shape.unusual(),
+        shape: offer.shape.name_unless_default(),
         line_rate_pps: tester.line_rate_pps(&offer.load.sizes),
         duration_s: offer.load.duration.as_secs_f64(),
         complete: outcome.complete,

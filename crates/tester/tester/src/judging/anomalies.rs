@@ -1,6 +1,6 @@
 //! The file of the frames that were duplicated, reordered, corrupted or other traffic in a trial.
 
-use crate::judging::kept::Offender;
+use crate::judging::kept::AnomalousFrame;
 use crate::running::trial::DirectionOutcome;
 use kpps_frames::pcap::PcapError;
 use kpps_frames::pcapng::Writer;
@@ -13,14 +13,14 @@ use std::time::Duration;
 /// A frame that is too long for the format.
 pub fn pcapng(ports: &[&str; 2], ways: &[DirectionOutcome]) -> Result<Vec<u8>, PcapError> {
     let arrived_at = |direction: &DirectionOutcome| 1 - direction.from as u32;
-    let of = |direction| -> Vec<(u32, &Offender)> {
+    let of = |direction| -> Vec<(u32, &AnomalousFrame)> {
         let direction: &DirectionOutcome = direction;
         direction.received.kept.frames.iter().map(|frame| (arrived_at(direction), frame)).collect()
     };
-    let mut frames: Vec<(u32, &Offender)> = ways.iter().flat_map(of).collect();
+    let mut frames: Vec<(u32, &AnomalousFrame)> = ways.iter().flat_map(of).collect();
     frames.sort_by_key(|(_, frame)| frame.at_ns);
     let mut writer = Writer::new(Vec::new(), ports)?;
-    for (port, Offender { at_ns, frame, why }) in frames {
+    for (port, AnomalousFrame { at_ns, frame, why }) in frames {
         writer.write(port, Duration::from_nanos(*at_ns), frame, why)?;
     }
     Ok(writer.into_inner())

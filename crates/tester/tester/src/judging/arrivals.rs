@@ -29,7 +29,7 @@ use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::Templates;
 use kpps_frames::ethernet::{HEADER_BYTES, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use kpps_frames::headers::{Headers, TYPE_SERVICE_VLAN};
-use kpps_frames::tag::{self, Place};
+use kpps_frames::tag::{self, TagFormat};
 use kpps_methods::{Latency, StandingQueue};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub struct Arrivals {
     /// The frames as they should arrive, without their tags.
     templates: Arc<Templates>,
     /// Where the tags are, and the headers.
-    place: Place,
+    format: TagFormat,
     outline: Outline,
     /// Bytes of headers that differ between frames.
     varies: [bool; LONGEST],
@@ -161,7 +161,7 @@ impl Arrivals {
         let outline = outline(&templates);
         Self {
             stream,
-            place: templates.tag(),
+            format: templates.tag(),
             varies: varies(&templates, &outline),
             outline,
             flows: vec![FlowTally::default(); templates.flows() as usize],
@@ -248,23 +248,23 @@ impl Arrivals {
     /// known. Returns false if it is not of this stream.
     #[inline]
     pub fn take(&mut self, frame: &[u8], stamp: Option<u64>) -> bool {
-        let Some((trial, tag, at)) = self.place.read_any(frame).or_else(|| self.read_shifted(frame)) else {
+        let Some((trial, tag, at)) = self.format.read_any(frame).or_else(|| self.read_shifted(frame)) else {
             return self.take_untagged(frame, stamp);
         };
-        if trial != self.place.trial() || tag.stream != self.stream {
+        if trial != self.format.trial() || tag.stream != self.stream {
             return self.take_other(frame, stamp);
         }
         let sequence = tag.sequence_near(self.highest.unwrap_or(0));
         let Some(template) = self.templates.at(sequence) else { return false };
         let (header, rest) = frame.split_at(at);
         // A whole tag has been found there.
-        let zeros = &rest[self.place.bytes()..];
+        let zeros = &rest[self.format.bytes()..];
         let whole = frame.len() == usize::from(template.bytes)
             && header.len() == template.head.len()
             && header.get(LONGEST..) == template.head.get(LONGEST..)
             && zeros.iter().all(|&byte| byte == 0);
         let odd = if whole { Odd::No } else { oddity(header, zeros, template.head) };
-        let change = whole.then(|| self.outline.change(frame, at..at + self.place.bytes(), template.head));
+        let change = whole.then(|| self.outline.change(frame, at..at + self.format.bytes(), template.head));
         let (flow, size) = (template.flow, template.size);
         match odd {
             Odd::No => {}
@@ -496,11 +496,11 @@ impl Arrivals {
     /// header of fragments of IPv6.
     #[cold]
     fn read_shifted(&self, frame: &[u8]) -> Option<(u32, tag::Tag, usize)> {
-        let place = self.place.offset(frame);
+        let place = self.format.offset(frame);
         let at = [place + 4, place + 8, place.wrapping_sub(4), place.wrapping_sub(8)];
         at.into_iter().find_map(|at| {
             let (trial, tag) = frame.get(at..)?.first_chunk().and_then(tag::from_bytes)?;
-            ((trial, tag.stream) == (self.place.trial(), self.stream)).then_some((trial, tag, at))
+            ((trial, tag.stream) == (self.format.trial(), self.stream)).then_some((trial, tag, at))
         })
     }
 
@@ -538,9 +538,9 @@ impl Arrivals {
         let rest = frame.get(sent.len()..).unwrap_or_default();
         // A whole tag of other frames with such headers, balanced or not.
         let whole = rest.first_chunk().and_then(tag::from_bytes);
-        let own = (self.place.trial(), self.stream);
+        let own = (self.format.trial(), self.stream);
         let is_other = whole.is_some_and(|(trial, tag)| (trial, tag.stream) != own);
-        let nameless = differ <= DAMAGED_BYTES && tag::resembles(rest, self.place.trial(), self.stream);
+        let nameless = differ <= DAMAGED_BYTES && tag::resembles(rest, self.format.trial(), self.stream);
         let tagless = differ == 0 && !nameless;
         if is_other || frame.len() <= PORTS || !(nameless || tagless) {
             return self.take_other(frame, stamp);
@@ -809,8 +809,8 @@ mod tests {
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
     use kpps_frames::flows::{Addresses, Flows, Ports};
-    use kpps_frames::{Look, RawPacket, ipv4, tag, tcp, udp};
     use kpps_frames::{Mac, Mix, Size, Tag};
+    use kpps_frames::{RawPacket, TemplateOptions, ipv4, tag, tcp, udp};
     use std::net::IpAddr;
 
     fn template() -> Vec<u8> {
@@ -887,19 +887,20 @@ mod tests {
             (None, "vxlan:5/10.0.0.1/10.0.0.2", "230:2,200:1"),
             (Some(&packet), "mpls:16+mpls:17", ""),
         ] {
-            let look = Look { packet, encap: encap.parse().unwrap(), ..Look::default() };
+            let options =
+                TemplateOptions { packet, encap: encap.parse().unwrap(), ..TemplateOptions::default() };
             let mix = packet.map_or_else(
                 || mix.parse().unwrap(),
-                |packet| Mix::fixed(Size::with_fcs((packet.bytes.len() + 4 + look.encap.bytes()) as u16)),
+                |packet| Mix::fixed(Size::with_fcs((packet.bytes.len() + 4 + options.encap.bytes()) as u16)),
             );
-            let templates = Arc::new(look.templates(flows.iter().copied(), &mix, 0).unwrap());
+            let templates = Arc::new(options.templates(flows.iter().copied(), &mix, 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
             let frame = |sequence: u64| {
                 let template = templates.at(sequence).unwrap();
                 let mut frame = vec![0; template.bytes.into()];
                 template.write(&mut frame).unwrap();
                 templates.tag().write(&mut frame, Tag { stream: 7, sequence, sent_ps: 1 }).unwrap();
-                let inner = look.encap.outer_bytes();
+                let inner = options.encap.outer_bytes();
                 // As by a NAT with several addresses.
                 kpps_frames::headers::Fields {
                     hops: Some(63),
@@ -916,7 +917,7 @@ mod tests {
             }
             assert_eq!(all.arrived(), Arrived { received: 40, ..Arrived::default() }, "{encap}");
             // A bit of the payload before the tag or behind it, or of the headers.
-            let at = |place: usize| look.encap.outer_bytes() + place;
+            let at = |place: usize| options.encap.outer_bytes() + place;
             for (sequence, bit) in [(40, at(20)), (41, at(9)), (42, frame(42).len() - 30)] {
                 let mut frame = frame(sequence);
                 frame[bit] ^= 1;
@@ -1280,8 +1281,9 @@ mod tests {
                 Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
             let flows = (0..100).map(|n| flows.nth(n, MACS, None));
             let encap = encap.parse().unwrap();
-            let look = Look { hops: Some("2-64".parse().unwrap()), encap, ..Look::default() };
-            let templates = Arc::new(look.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
+            let options =
+                TemplateOptions { hops: Some("2-64".parse().unwrap()), encap, ..TemplateOptions::default() };
+            let templates = Arc::new(options.templates(flows, &Mix::fixed(Size::with_fcs(110)), 0).unwrap());
             let mut all = Arrivals::new(7, templates.clone(), Instant::now(), 100);
             let rewritten = |sequence: u64| {
                 let mut frame = vec![0; 106];
@@ -1370,7 +1372,7 @@ mod tests {
             let mut frame = template();
             frame[6..12].copy_from_slice(from);
             let tag = Tag { stream, sequence: 5, sent_ps: 6 };
-            Place::default().of_trial(trial).write(&mut frame, tag).unwrap();
+            TagFormat::default().of_trial(trial).write(&mut frame, tag).unwrap();
             frame
         };
         let foreign = |from: &[u8]| {

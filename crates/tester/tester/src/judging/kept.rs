@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 /// Frames that are kept of each anomaly: a flood of one kind leaves room for the others.
-const MOST: u32 = 1000;
+const MOST_PER_ANOMALY: u32 = 1000;
 /// Bytes that are reserved: enough for a thousand of the longest frames that ports send.
 const ROOM: usize = 1 << 21;
 /// The reasons of frames with headers of the stream and a damaged tag, or nothing like its tag, until they
@@ -40,7 +40,7 @@ impl Anomalies {
 
 /// A frame with anomalies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offender {
+pub struct AnomalousFrame {
     /// When it arrived, in ns since 1970.
     pub at_ns: u64,
     /// Its bytes, without FCS.
@@ -53,7 +53,7 @@ pub struct Offender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// In the order of their arrival.
-    pub frames: Vec<Offender>,
+    pub frames: Vec<AnomalousFrame>,
     /// The number of frames that were not kept: the first thousand of each anomaly are.
     pub not_kept: u64,
 }
@@ -110,7 +110,7 @@ impl Keeper {
     pub fn new() -> Self {
         Self {
             bytes: Vec::with_capacity(ROOM),
-            suspects: Vec::with_capacity(MOST as usize),
+            suspects: Vec::with_capacity(MOST_PER_ANOMALY as usize),
             kept: [0; 6],
             not_kept: 0,
             counts: HashMap::new(),
@@ -127,7 +127,7 @@ impl Keeper {
         change: Option<Change>,
     ) {
         let each = anomalies.each();
-        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST);
+        let room = each.iter().zip(&self.kept).any(|(it, kept)| *it && *kept < MOST_PER_ANOMALY);
         let undecided =
             Anomalies { corrupted: true, ..Anomalies::default() } == anomalies && change.is_some();
         if !room && undecided {
@@ -167,7 +167,7 @@ impl Keeper {
             let names = anomalies.each().into_iter().zip(Anomalies::NAMES).filter(|(it, _)| *it);
             let names = names.map(|(_, name)| name).collect::<Vec<_>>().join(", ");
             let number = sequence.map_or_else(String::new, |sequence| format!("number {sequence}: "));
-            (anomalies != Anomalies::default()).then(|| Offender { at_ns, frame, why: number + &names })
+            (anomalies != Anomalies::default()).then(|| AnomalousFrame { at_ns, frame, why: number + &names })
         };
         let counts = |change| self.counts.get(change).copied().unwrap_or(0);
         let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));

@@ -12,7 +12,7 @@ pub mod timeline;
 
 pub use anomalies::pcapng;
 pub use arrivals::Arrivals;
-pub use kept::{Kept, Offender};
+pub use kept::{AnomalousFrame, Kept};
 pub use playback::Playback;
 pub use received::{Arrived, Findings, OfFlow, Received};
 pub use recognised::{Classes, Skipped};

@@ -5,7 +5,7 @@
 //! belong to the interval in which they were read, some moments after they counted; `series` allows for
 //! that.
 //!
-//! Memory is limited however long a trial is: where there would be more than [`MOST`] intervals, each two
+//! Memory is limited however long a trial is: where there would be more than [`MOST_INTERVALS`], each two
 //! neighbours become one, and intervals are twice as long from then on.
 
 use kpps_documents::Latency;
@@ -13,8 +13,8 @@ use kpps_documents::detail::Interval;
 use kpps_ports::port::run::{bucket, longest};
 use std::time::Duration;
 
-/// Intervals at most.
-pub const MOST: usize = 3600;
+/// The most intervals of a timeline.
+pub const MOST_INTERVALS: usize = 3600;
 /// The longest latency that is distinguished from longer ones, in ns.
 const LONGEST_NS: u64 = 100_000_000_000;
 
@@ -137,7 +137,7 @@ impl Timeline {
     /// Of intervals that were kept elsewhere, with their length in ns.
     pub fn of(interval_ns: u64, points: Vec<Point>) -> Self {
         let mut line = Self { interval_ns: interval_ns.max(1), points };
-        while line.points.len() > MOST {
+        while line.points.len() > MOST_INTERVALS {
             line.fold();
         }
         line
@@ -155,7 +155,7 @@ impl Timeline {
 
     /// The interval at a time, in ns since the epoch.
     pub fn at(&mut self, ns: u64) -> &mut Point {
-        while ns / self.interval_ns >= MOST as u64 {
+        while ns / self.interval_ns >= MOST_INTERVALS as u64 {
             self.fold();
         }
         let index = (ns / self.interval_ns) as usize;
@@ -280,8 +280,8 @@ impl ArrivalLine {
     }
 }
 
-/// The totals of a whole direction, for its series.
-pub(crate) struct Whole {
+/// The totals of a direction, for its series.
+pub(crate) struct DirectionTotals {
     /// When sending began, since the epoch, and how long it lasted.
     pub begun: Duration,
     pub elapsed: Duration,
@@ -292,7 +292,11 @@ pub(crate) struct Whole {
 }
 
 /// The length of intervals in s, and the series of a direction, from what its two ports did.
-pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (f64, Vec<Interval>) {
+pub(crate) fn series(
+    sender: &Timeline,
+    receiver: &Timeline,
+    totals: &DirectionTotals,
+) -> (f64, Vec<Interval>) {
     let only = |line: &Timeline, of: fn(&Point) -> Point| {
         Timeline::of(line.interval_ns, line.points.iter().map(of).collect())
     };
@@ -300,7 +304,7 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
     let mut line =
         only(sender, |it| Point { received: 0, missed: 0, latency: Latencies::default(), ..it.clone() });
     line.merge(only(receiver, |it| Point { due: 0, given: 0, refused: 0, ..it.clone() }));
-    let (begin, end) = (whole.begun.as_nanos() as u64, (whole.begun + whole.elapsed).as_nanos() as u64);
+    let (begin, end) = (totals.begun.as_nanos() as u64, (totals.begun + totals.elapsed).as_nanos() as u64);
     // Sending may have lasted longer than frames were sent.
     line.at(end.saturating_sub(1).max(begin));
     let interval_ns = line.interval_ns;
@@ -317,9 +321,9 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
     let count = |of: fn(&Point) -> u64| running(points.iter().map(of));
     let (given, refused) = (count(|it| it.given), count(|it| it.refused));
     let received = count(|it| it.received);
-    let missed = of_these(&count(|it| it.missed), whole.overflow.unwrap_or(0));
+    let missed = of_these(&count(|it| it.missed), totals.overflow.unwrap_or(0));
     let mut due = count(|it| it.due);
-    due.last_mut().into_iter().for_each(|all| *all = whole.intended as i64);
+    due.last_mut().into_iter().for_each(|all| *all = totals.intended as i64);
     let less = |from: &[i64], what: &[i64]| from.iter().zip(what).map(|(a, b)| a - b).collect::<Vec<_>>();
     let sent = each(&less(&given, &refused));
     let sent_so_far = running(sent.iter().copied());
@@ -340,7 +344,7 @@ pub(crate) fn series(sender: &Timeline, receiver: &Timeline, whole: &Whole) -> (
             sent: sent[index],
             shortfall: shortfall[index],
             received: point.received,
-            overflow: whole.overflow.map(|_| overflow[index]),
+            overflow: totals.overflow.map(|_| overflow[index]),
             lost: lost[index],
             latency_ns: point.latency.quantiles(),
         }
@@ -416,10 +420,10 @@ mod tests {
             }
         }
         let receiver = receiver.finish();
-        assert!(sender.points().len() <= MOST && receiver.points().len() <= MOST);
+        assert!(sender.points().len() <= MOST_INTERVALS && receiver.points().len() <= MOST_INTERVALS);
         let elapsed = Duration::from_secs(all);
-        let whole = Whole { begun: Duration::ZERO, elapsed, intended: 3 * all, overflow: None };
-        let (interval_s, series) = series(&sender, &receiver, &whole);
+        let totals = DirectionTotals { begun: Duration::ZERO, elapsed, intended: 3 * all, overflow: None };
+        let (interval_s, series) = series(&sender, &receiver, &totals);
         assert_eq!((interval_s, series.len()), (128.0, all as usize / 128));
         let sum = |of: fn(&Interval) -> u64| series.iter().map(of).sum::<u64>();
         assert_eq!((sum(|it| it.sent), sum(|it| it.lost), sum(|it| it.shortfall)), (3 * all, 260, 0));
@@ -460,8 +464,8 @@ mod tests {
         // Nine more of the missed frames were frames of others.
         receiver.at(3 * NS).missed = 10;
         let begun = Duration::from_millis(250);
-        let whole = Whole { begun, elapsed: 4 * SECOND, intended: 40, overflow: Some(1) };
-        let (_, series) = series(&sender, &receiver, &whole);
+        let totals = DirectionTotals { begun, elapsed: 4 * SECOND, intended: 40, overflow: Some(1) };
+        let (_, series) = series(&sender, &receiver, &totals);
         let of = |of: fn(&Interval) -> u64| series.iter().map(of).collect::<Vec<_>>();
         assert_eq!(of(|it| it.intended), [8, 10, 10, 12], "the rest of 0.25 s belongs to the fourth");
         assert_eq!(of(|it| it.shortfall), [1, 8, 0, 0]);

@@ -4,8 +4,8 @@ use crate::running::neighbours::{self, Station};
 use crate::running::test_port::TestPort;
 use kpps_frames::build::Flow;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
-use kpps_frames::tag::Place;
-use kpps_frames::{Encap, Look, Mac, RawPacket, Tag, headers};
+use kpps_frames::tag::TagFormat;
+use kpps_frames::{Encap, Mac, RawPacket, Tag, TemplateOptions, headers};
 use kpps_ports::port::Trouble;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -121,18 +121,18 @@ const AT_ONCE: usize = 64;
 const PATH: u16 = 2;
 const FLOWS: u16 = 3;
 
-/// Where the frames that arrive at each port have their tags, and where their innermost frames begin.
-pub(crate) type Places = [(Place, usize); 2];
+/// The tags of the frames that arrive at each port, and where their innermost frames begin.
+pub(crate) type TagFormats = [(TagFormat, usize); 2];
 
 /// A learning frame from a port to a next hop and an address of the other end, counted from 0.
 pub(crate) type Probe<'p> = dyn Fn(usize, Mac, u32, (u32, Tag)) -> Option<Vec<u8>> + 'p;
 
 /// Announces both ends, resolves the next hop of each, and sends frames of `trial`, which is that of
-/// `places`, until one has arrived in each direction (from, to). Returns the station addresses of the next
+/// `formats`, until one has arrived in each direction (from, to). Returns the station addresses of the next
 /// hops, `None` for a router that did not answer, and whether all directions are open.
 pub(crate) fn learn(
     ports: &mut [Box<dyn TestPort>; 2],
-    (ends, places): (&[End; 2], &Places),
+    (ends, formats): (&[End; 2], &TagFormats),
     (directions, probe): (&[(usize, usize)], &Probe<'_>),
     trial: u32,
     go_on: &dyn Fn() -> bool,
@@ -176,12 +176,12 @@ pub(crate) fn learn(
             through[at] |= is_ours && tag.sequence as usize == 1 - at;
             is_ours
         };
-        receive_and_answer(ports, (ends, places), &mut to, &mut note)?;
+        receive_and_answer(ports, (ends, formats), &mut to, &mut note)?;
         if directions.iter().all(|&(from, other)| through[other] && left[from] == 0) {
             // Late questions and copies of a flood must arrive before the trial.
             std::thread::sleep(QUIET);
             let mut late = |_: usize, _: &[u8], tag: Tag| tag.stream == PATH;
-            while receive_and_answer(ports, (ends, places), &mut to, &mut late)?
+            while receive_and_answer(ports, (ends, formats), &mut to, &mut late)?
                 && patience.lasts()
                 && go_on()
             {
@@ -200,7 +200,7 @@ pub(crate) fn learn(
 pub(crate) fn learn_flows(
     ports: &mut [Box<dyn TestPort>; 2],
     ends: &[End; 2],
-    (flows, look, places): (&[Flow<IpAddr>], &Look<'_>, &Places),
+    (flows, options, formats): (&[Flow<IpAddr>], &TemplateOptions<'_>, &TagFormats),
     trial: u32,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Option<Flow<IpAddr>>>, Trouble> {
@@ -213,19 +213,19 @@ pub(crate) fn learn_flows(
         for some in unknown.chunks(AT_ONCE).take_while(|_| go_on()) {
             let frame = |&n: &usize| {
                 let tag = (trial, Tag { stream: FLOWS, sequence: n as u64, sent_ps: 0 });
-                look.frame(&flows[n], n as u32, tag)
+                options.frame(&flows[n], n as u32, tag)
             };
             ports[0].send_now(&some.iter().filter_map(frame).collect::<Vec<_>>())?;
             let mut note = |at: usize, bytes: &[u8], tag: Tag| {
                 let is_ours = tag.stream == FLOWS;
                 let place = learned.get_mut(tag.sequence as usize).filter(|_| at == 1 && is_ours);
                 if let Some(place @ None) = place {
-                    *place = bytes.get(places[1].1..).and_then(headers::flow);
+                    *place = bytes.get(formats[1].1..).and_then(headers::flow);
                     missing -= usize::from(place.is_some());
                 }
                 is_ours
             };
-            receive_and_answer(ports, (ends, places), &mut [None; 2], &mut note)?;
+            receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut note)?;
         }
         if missing < before {
             patience = Patience::new();
@@ -252,7 +252,7 @@ pub(crate) fn resolve(
             next = Instant::now() + AGAIN;
             ask(ports, ends, &to)?;
         }
-        receive_and_answer(ports, (ends, &Places::default()), &mut to, &mut |_, _, _| false)?;
+        receive_and_answer(ports, (ends, &TagFormats::default()), &mut to, &mut |_, _, _| false)?;
         std::thread::sleep(Duration::from_micros(200));
     }
     Ok(to)
@@ -261,8 +261,8 @@ pub(crate) fn resolve(
 /// Takes the frames that have come since the paths were learned, and answers questions: frames that wait in a
 /// port's queue leave less room for the frames of the trial.
 pub(crate) fn clear(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2]) -> Result<(), Trouble> {
-    let places = &Places::default();
-    receive_and_answer(ports, (ends, places), &mut [None; 2], &mut |_, _, _| false).map(drop)
+    let formats = &TagFormats::default();
+    receive_and_answer(ports, (ends, formats), &mut [None; 2], &mut |_, _, _| false).map(drop)
 }
 
 /// Announces both ends, and asks for the station addresses of routers that are not in `to`.
@@ -280,15 +280,15 @@ fn ask(ports: &mut [Box<dyn TestPort>; 2], ends: &[End; 2], to: &[Option<Mac>; 2
 /// and returns whether it is one of this trial. Returns whether such a frame, or a question, has come.
 fn receive_and_answer(
     ports: &mut [Box<dyn TestPort>; 2],
-    (ends, places): (&[End; 2], &Places),
+    (ends, formats): (&[End; 2], &TagFormats),
     to: &mut [Option<Mac>; 2],
     note: &mut dyn FnMut(usize, &[u8], Tag) -> bool,
 ) -> Result<bool, Trouble> {
     let mut any = false;
     for (at, port) in ports.iter_mut().enumerate() {
         let mut answers = Vec::new();
-        port.receive(places[at].0, &mut |bytes: &[u8]| {
-            if let Some((tag, _)) = places[at].0.read(bytes) {
+        port.receive(formats[at].0, &mut |bytes: &[u8]| {
+            if let Some((tag, _)) = formats[at].0.read(bytes) {
                 any |= note(at, bytes, tag);
             } else {
                 answers.extend(neighbours::answer(&ends[at].station, bytes));

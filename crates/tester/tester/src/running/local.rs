@@ -2,7 +2,7 @@
 
 use crate::accounting::counted::{Counted, counted};
 use crate::accounting::ledger::PortCount;
-use crate::accounting::observe::{Observation, ObservedPlaces, Place};
+use crate::accounting::observe::{Observation, ObservedScopes, Scope};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::judging::arrivals::Arrivals;
@@ -14,7 +14,7 @@ use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place as TagPlace;
+use kpps_frames::tag::TagFormat;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
@@ -109,14 +109,14 @@ impl TestPort for LocalPort {
         Ok(frames.len())
     }
 
-    fn receive(&mut self, place: TagPlace, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+    fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
         let mut take = || {
             self.port.woken()?;
             let end = Instant::now() + SLOW;
             // Frames have times from now on. Some kernels need a moment before.
             while self.port.receive_stamped(BUDGET, |frame, _| {
                 let bytes = frame.as_ref();
-                if place.read(bytes).is_some() || neighbours::is_message(bytes) {
+                if format.read(bytes).is_some() || neighbours::is_message(bytes) {
                     sink(bytes);
                 }
                 Some(frame.buffer)
@@ -622,17 +622,17 @@ fn receive(
 
 /// The system of this process.
 pub struct LocalHost {
-    observed: ObservedPlaces,
+    observed: ObservedScopes,
     before: Observation,
 }
 
 impl LocalHost {
-    /// Observes these interfaces, their surroundings, and these places.
+    /// Observes these interfaces, their surroundings, and these scopes.
     ///
     /// # Errors
     /// [`Error::Observe`].
-    pub fn around(own: &[String], places: &[Place]) -> Result<Self, Error> {
-        Ok(Self { observed: ObservedPlaces::around(own, places)?, before: Observation::default() })
+    pub fn around(own: &[String], scopes: &[Scope]) -> Result<Self, Error> {
+        Ok(Self { observed: ObservedScopes::around(own, scopes)?, before: Observation::default() })
     }
 }
 

@@ -131,7 +131,7 @@ pub fn offered(
         offered_pps,
         intended: sent.intended,
         shortfall: sent.shortfall,
-        shape: shape.unusual(),
+        shape: shape.name_unless_default(),
         gaps: sent.gaps.as_ref().map(gaps),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
     }

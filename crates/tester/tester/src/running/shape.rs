@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(shape("bursts:32"), Ok(Shape::Bursts(32)));
         assert_eq!(shape("ramp:10kpps/2s"), Ok(Shape::Ramp(1e4, Duration::from_secs(2))));
         for text in ["poisson:7", "bursts:32", "ramp:10000/2s"] {
-            assert_eq!(shape(text).unwrap().unusual().as_deref(), Some(text));
+            assert_eq!(shape(text).unwrap().name_unless_default().as_deref(), Some(text));
         }
         for text in
             ["", "sine", "bursts", "bursts:0", "ramp:10%/2s", "ramp:10kpps", "poisson:x", "constant:1"]

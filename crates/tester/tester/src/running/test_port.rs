@@ -16,7 +16,7 @@ use crate::watching::state::TrialState;
 use kpps_documents::Disturbance;
 use kpps_documents::detail::RateChange;
 use kpps_frames::rate::Rate;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
@@ -202,12 +202,12 @@ pub trait TestPort: Send {
     /// [`Trouble`].
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble>;
     /// Takes the frames that wait in the port's queue, for a limited time: other traffic may never end.
-    /// Passes on the frames that matter before a trial: frames with a tag at this place, and messages of
+    /// Passes on the frames that matter before a trial: frames with a tag of this format, and messages of
     /// address resolution and neighbour discovery.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble>;
+    fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble>;
     /// Reads its clock.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::running::learn::FlowPlan;
 use crate::running::template::Template;
 use crate::running::trial::Address;
 use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
-use kpps_frames::{Encap, Look, Mac, Mix, Size, Templates, headers};
+use kpps_frames::{Encap, Mac, Mix, Size, TemplateOptions, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -141,7 +141,7 @@ impl Traffic {
     pub fn frames(&self, macs: [Mac; 2], sizes: &Mix) -> Result<Templates, String> {
         let flows = self.flows()?;
         let plan = self.plan();
-        let look = Look {
+        let options = TemplateOptions {
             encap: self.encap[0],
             inside: macs,
             dscp: plan.dscp,
@@ -150,11 +150,11 @@ impl Traffic {
             packet: plan.packet.as_deref(),
         };
         let flows: Vec<_> = (0..flows.count).map(|n| flows.nth(n, macs, None)).collect();
-        look.templates(flows.into_iter(), sizes, 0).map_err(|why| Error::frame(sizes, why).to_string())
+        options.templates(flows.into_iter(), sizes, 0).map_err(|why| Error::frame(sizes, why).to_string())
     }
 
     /// How the traffic differs from the default, in words; empty if it does not.
-    pub fn unusual(&self, vlans: &[u16]) -> String {
+    pub fn differences(&self, vlans: &[u16]) -> String {
         let mut text = String::new();
         let mut say = |what: std::fmt::Arguments<'_>| {
             let _ = write!(text, "{}{what}", if text.is_empty() { "" } else { ", " });
@@ -269,10 +269,10 @@ mod tests {
         let least = |words| traffic(words).least_size().map(Size::bytes_with_fcs);
         assert_eq!([least(""), least("--ipv6"), least("--encap vlan:7")], [None, Some(84), Some(68)]);
         assert_eq!(least("--encap mpls:16"), Some(70));
-        assert_eq!(traffic("").unusual(&[]), "");
-        assert_eq!(traffic("--dscp 46 --encap mpls:16").unusual(&[]), "DSCP 46, in mpls:16");
+        assert_eq!(traffic("").differences(&[]), "");
+        assert_eq!(traffic("--dscp 46 --encap mpls:16").differences(&[]), "DSCP 46, in mpls:16");
         assert_eq!(
-            traffic("--flows 5 --src 10.0.0.1").unusual(&[7]),
+            traffic("--flows 5 --src 10.0.0.1").differences(&[7]),
             "10.0.0.1 to 198.19.0.2, 5 flows, VLAN 7"
         );
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The longest head of a request in bytes, and how long it may take to come, or the answer to go.
 const LONGEST: usize = 8192;
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
 /// The type of the text.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -67,7 +67,7 @@ impl Drop for Metrics {
             address.set_ip(here);
         }
         // Without the connection the thread would not end: then it is left.
-        if TcpStream::connect_timeout(&address, PATIENCE).is_ok()
+        if TcpStream::connect_timeout(&address, CONNECTION_TIMEOUT).is_ok()
             && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();
@@ -77,8 +77,8 @@ impl Drop for Metrics {
 
 /// Reads a request and answers it.
 fn answer(mut stream: &TcpStream, text: impl FnOnce() -> String) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let end = Instant::now() + CONNECTION_TIMEOUT;
+    stream.set_write_timeout(Some(CONNECTION_TIMEOUT))?;
     let mut head = Vec::new();
     let mut bytes = [0; 1024];
     // Whoever sends a byte at a time has no more time than others.
@@ -232,7 +232,7 @@ mod tests {
         let begun = Instant::now();
         let head = says(&metrics, b"HEAD /metrics?x HTTP/1.0\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
-        assert!(begun.elapsed() < 30 * PATIENCE);
+        assert!(begun.elapsed() < 30 * CONNECTION_TIMEOUT);
         drop(silent);
         let again = Metrics::serve(&metrics.address().to_string(), Arc::default()).err().unwrap();
         assert!(again.contains("in use"), "{again}");

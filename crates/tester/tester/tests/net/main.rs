@@ -20,7 +20,7 @@ use kpps_namespaces::{Net, in_six_tries, skip};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{BURST, Shape};
 use kpps_ports::port::{Options, Port, open};
-use kpps_tester::observe::Place;
+use kpps_tester::observe::Scope;
 use kpps_tester::{Address, FlowPlan, Metrics, NewRate, Offer, Playback, PortsTestbed, Tester, document};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2]
         to: None,
         encap: Encap::vlan(vlans[at].unwrap_or(0)),
     });
-    let places: Vec<Place> = places.iter().map(|place| place.parse().unwrap()).collect();
+    let places: Vec<Scope> = places.iter().map(|place| place.parse().unwrap()).collect();
     let ports = ports.try_into().ok().unwrap();
     Tester::new(specs, ports, addresses, &places).unwrap()
 }

@@ -5,7 +5,7 @@ use super::offer;
 use super::places::{SetUp, backlog_of, counted, dropped};
 use kpps_documents::Limit;
 use kpps_documents::detail::DetailedTrial;
-use kpps_frames::tag::Place;
+use kpps_frames::tag::TagFormat;
 use kpps_frames::{Encap, Mac};
 use kpps_namespaces::{Net, Process, in_six_tries, skip};
 use kpps_ports::Spec;
@@ -237,8 +237,8 @@ impl TestPort for Uncounted {
     fn send_now(&mut self, frames: &[Vec<u8>]) -> Result<usize, Trouble> {
         self.0.send_now(frames)
     }
-    fn receive(&mut self, place: Place, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
-        self.0.receive(place, sink)
+    fn receive(&mut self, format: TagFormat, sink: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+        self.0.receive(format, sink)
     }
     fn work(&mut self, task: &Task, state: &TrialState) -> Done {
         Done { missed: None, ..self.0.work(task, state) }

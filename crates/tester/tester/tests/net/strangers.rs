@@ -6,7 +6,7 @@ use super::places::{OURS, backlog_of, counted};
 use super::{offer, tester, with_bridge};
 use kpps_documents::Doubt;
 use kpps_frames::build::{Flow, udp_test};
-use kpps_frames::tag::{self, Place};
+use kpps_frames::tag::{self, TagFormat};
 use kpps_frames::{Mac, Size, Tag};
 use kpps_namespaces::{Net, skip};
 use kpps_platform::{Buffer, BufferSource};
@@ -66,7 +66,7 @@ fn lost_frames_are_lost_whatever_others_send() {
         let mut frame = of(c, b);
         move |sequence| {
             let tag = Tag { stream, sequence, sent_ps: sequence };
-            Place::default().of_trial(trial).write(&mut frame, tag).unwrap();
+            TagFormat::default().of_trial(trial).write(&mut frame, tag).unwrap();
             frame.clone()
         }
     };

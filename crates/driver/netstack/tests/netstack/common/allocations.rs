@@ -34,12 +34,12 @@ thread_local! {
 
 /// A bench's platform whose device may allocate: the model keeps sent frames in vectors.
 #[derive(Clone)]
-pub struct Place<P: Platform> {
+pub struct AllocatingPlatform<P: Platform> {
     inner: P,
     counts: &'static Counts,
 }
 
-impl<P: Platform> Place<P> {
+impl<P: Platform> AllocatingPlatform<P> {
     pub fn new(inner: P, counts: &'static Counts) -> Self {
         Self { inner, counts }
     }
@@ -64,7 +64,7 @@ impl<R: Registers> Registers for Window<R> {
     }
 }
 
-impl<P: Platform> Platform for Place<P> {
+impl<P: Platform> Platform for AllocatingPlatform<P> {
     type Regs = Window<P::Regs>;
     type Mem = P::Mem;
     fn registers(&self) -> Self::Regs {

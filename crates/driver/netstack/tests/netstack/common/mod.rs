@@ -12,7 +12,7 @@ use smoltcp::time::Instant;
 
 pub mod allocations;
 pub mod peer;
-pub use allocations::{ALLOCATIONS, COUNTS, Place};
+pub use allocations::{ALLOCATIONS, AllocatingPlatform, COUNTS};
 use peer::{EchoClient, Peer, Ping, Stack};
 pub use peer::{OURS, PEERS, PORT};
 
@@ -20,7 +20,7 @@ pub use peer::{OURS, PEERS, PORT};
 const BUSY_US: i64 = 30;
 const IDLE_US: i64 = 1_000;
 /// Steps after which a test gives up: 200 s of virtual time when idle.
-const PATIENCE: usize = 200_000;
+const MOST_STEPS: usize = 200_000;
 
 /// The frames that the cable loses: about one in `n`, the same in each run.
 pub struct Loss {
@@ -41,7 +41,7 @@ impl Loss {
 
 /// Both stacks and the cable between them.
 pub struct World<B: Fixture> {
-    pub nic: Nic<Place<B::Platform>, B::Source>,
+    pub nic: Nic<AllocatingPlatform<B::Platform>, B::Source>,
     pub fixture: B,
     pub ours: Stack,
     pub peer: Peer,
@@ -75,8 +75,8 @@ impl<B: Fixture> World<B> {
     pub fn new(mut fixture: B, setup: Setup) -> Self {
         let counts = Box::leak(Box::new(Counts::new()));
         let pool = fixture.buffers(setup.buffers, setup.buffer_bytes).unwrap();
-        let place = Place::new(fixture.platform(), counts);
-        let device = probe(place, fixture.chip(), setup.config, pool).unwrap();
+        let platform = AllocatingPlatform::new(fixture.platform(), counts);
+        let device = probe(platform, fixture.chip(), setup.config, pool).unwrap();
         let mut nic = Nic::new(device, setup.offload);
         for _ in 0..100_000 {
             nic.endpoint.control_mut().update_link().unwrap();
@@ -157,13 +157,13 @@ impl<B: Fixture> World<B> {
 
     /// Steps until `done` returns true.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_STEPS {
             if done(self) {
                 return;
             }
             self.step();
         }
-        panic!("{what}: not within {PATIENCE} steps");
+        panic!("{what}: not within {MOST_STEPS} steps");
     }
 
     /// The peer pings us with `bytes` bytes of payload and compares every byte of the answer.

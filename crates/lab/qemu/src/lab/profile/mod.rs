@@ -8,7 +8,7 @@ mod stacks;
 mod symbols;
 
 pub(crate) use stacks::Stacks;
-pub(crate) use symbols::{Place, Symbols};
+pub(crate) use symbols::{FunctionIndex, Symbols};
 
 use kpps_documents::lab::{Function, Stack};
 use serde::{Deserialize, Serialize};
@@ -34,13 +34,13 @@ pub(crate) struct Executed {
 /// The instructions of QEMU's logs by function, and by all that called it. Each log is one stretch.
 pub(crate) fn executed(logs: &[Vec<u8>], symbols: &Symbols) -> Executed {
     let mut stacks = Stacks::default();
-    let mut of_functions = BTreeMap::<Place, Vec<u64>>::new();
+    let mut of_functions = BTreeMap::<FunctionIndex, Vec<u64>>::new();
     for (stretch, log) in logs.iter().enumerate() {
         stacks.elsewhere();
         for address in addresses(log) {
             let at = symbols.at(address);
             stacks.step(at);
-            of_functions.entry(at.place).or_insert_with(|| vec![0; logs.len()])[stretch] += 1;
+            of_functions.entry(at.function).or_insert_with(|| vec![0; logs.len()])[stretch] += 1;
         }
     }
     let of_stretches: Vec<u64> =
@@ -48,12 +48,12 @@ pub(crate) fn executed(logs: &[Vec<u8>], symbols: &Symbols) -> Executed {
     let instructions: u64 = of_stretches.iter().sum();
     let share = |count: u64| count as f64 / instructions.max(1) as f64;
     let all = stacks.counts().filter(|(_, count)| share(*count) >= LEAST_SHARE).map(|(stack, count)| {
-        let functions = stack.iter().map(|entry| symbols.name(entry.place).0).collect();
+        let functions = stack.iter().map(|entry| symbols.name(entry.function).0).collect();
         Stack { functions, share: share(count) }
     });
     let mut functions: Vec<Function> = (of_functions.iter())
-        .map(|(place, counts)| {
-            let (name, of) = symbols.name(*place);
+        .map(|(function, counts)| {
+            let (name, of) = symbols.name(*function);
             let (share, error) = (share(counts.iter().sum()), error(counts, &of_stretches));
             Function { name, of, share, error, instructions_per_frame: None }
         })

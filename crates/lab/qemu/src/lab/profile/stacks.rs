@@ -4,7 +4,7 @@
 //! other instruction of another function is a return to it, if it is under way. Without that function under
 //! way the trace is of another thread, or begins within calls: a new stack begins.
 
-use super::symbols::{At, Place};
+use super::symbols::{At, FunctionIndex};
 use std::collections::HashMap;
 
 /// The deepest stack. Deeper calls count for its last function.
@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 /// A function that is under way: a node of the tree of all stacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) place: Place,
+    pub(crate) function: FunctionIndex,
     parent: Option<usize>,
     depth: usize,
     count: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     nodes: Vec<Entry>,
-    children: HashMap<(Option<usize>, Place), usize>,
+    children: HashMap<(Option<usize>, FunctionIndex), usize>,
     now: Option<usize>,
 }
 
@@ -31,13 +31,13 @@ impl Stacks {
     /// The next instruction.
     pub(crate) fn step(&mut self, at: At) {
         let node = match self.now {
-            Some(now) if self.nodes[now].place == at.place && !at.is_first => now,
-            Some(now) if at.is_first && self.nodes[now].depth < DEEPEST => self.child(Some(now), at.place),
-            Some(now) => match self.under_way(now, at.place) {
+            Some(now) if self.nodes[now].function == at.function && !at.is_first => now,
+            Some(now) if at.is_first && self.nodes[now].depth < DEEPEST => self.child(Some(now), at.function),
+            Some(now) => match self.under_way(now, at.function) {
                 Some(node) => node,
-                None => self.child(None, at.place),
+                None => self.child(None, at.function),
             },
-            None => self.child(None, at.place),
+            None => self.child(None, at.function),
         };
         self.nodes[node].count += 1;
         self.now = Some(node);
@@ -48,20 +48,20 @@ impl Stacks {
         self.now = None;
     }
 
-    /// The function at `place`, if it is under way.
-    fn under_way(&self, now: usize, place: Place) -> Option<usize> {
+    /// The entry of `function`, if it is under way.
+    fn under_way(&self, now: usize, function: FunctionIndex) -> Option<usize> {
         let mut node = Some(now);
-        while let Some(index) = node.filter(|index| self.nodes[*index].place != place) {
+        while let Some(index) = node.filter(|index| self.nodes[*index].function != function) {
             node = self.nodes[index].parent;
         }
         node
     }
 
-    fn child(&mut self, parent: Option<usize>, place: Place) -> usize {
+    fn child(&mut self, parent: Option<usize>, function: FunctionIndex) -> usize {
         let (nodes, next) = (&mut self.nodes, self.children.len());
-        *self.children.entry((parent, place)).or_insert_with(|| {
+        *self.children.entry((parent, function)).or_insert_with(|| {
             let depth = parent.map_or(0, |parent| nodes[parent].depth + 1);
-            nodes.push(Entry { place, parent, depth, count: 0 });
+            nodes.push(Entry { function, parent, depth, count: 0 });
             next
         })
     }
@@ -87,10 +87,10 @@ mod tests {
 
     fn told(steps: &[(u32, bool)]) -> Vec<(Vec<u32>, u64)> {
         let mut stacks = Stacks::default();
-        for &(place, is_first) in steps {
-            stacks.step(At { place: Place(place), is_first });
+        for &(function, is_first) in steps {
+            stacks.step(At { function: FunctionIndex(function), is_first });
         }
-        let of = |(stack, count): (Vec<Entry>, u64)| (stack.iter().map(|it| it.place.0).collect(), count);
+        let of = |(stack, count): (Vec<Entry>, u64)| (stack.iter().map(|it| it.function.0).collect(), count);
         stacks.counts().map(of).filter(|(_, count)| *count > 0).collect()
     }
 

@@ -4,14 +4,14 @@ use object::elf::FileHeader64;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{LittleEndian, Object, ObjectSymbol, SymbolKind};
 
-/// A function, by its number.
+/// The index of a function among all symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place(pub(crate) u32);
+pub(crate) struct FunctionIndex(pub(crate) u32);
 
 /// The function of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
-    pub(crate) place: Place,
+    pub(crate) function: FunctionIndex,
     /// Whether the instruction is the function's first.
     pub(crate) is_first: bool,
 }
@@ -31,8 +31,8 @@ pub(crate) struct Symbols {
     all: Vec<Symbol>,
 }
 
-/// The place of code that belongs to no function.
-const UNKNOWN: Place = Place(u32::MAX);
+/// The index for code that belongs to no function.
+const UNKNOWN: FunctionIndex = FunctionIndex(u32::MAX);
 
 impl Symbols {
     /// The symbols of `/proc/kallsyms`. A function ends where the next one begins.
@@ -103,15 +103,15 @@ impl Symbols {
             Some((index, symbol)) => {
                 // A stretch without symbols has calls of its own, which are not seen.
                 let is_first = address == symbol.start && !symbol.name.ends_with(')');
-                At { place: Place(index as u32), is_first }
+                At { function: FunctionIndex(index as u32), is_first }
             }
-            None => At { place: UNKNOWN, is_first: false },
+            None => At { function: UNKNOWN, is_first: false },
         }
     }
 
     /// A function's name, and the program or module that has it.
-    pub(crate) fn name(&self, place: Place) -> (String, Option<String>) {
-        let found = self.all.get(place.0 as usize);
+    pub(crate) fn name(&self, function: FunctionIndex) -> (String, Option<String>) {
+        let found = self.all.get(function.0 as usize);
         found.map_or_else(|| ("(unknown)".into(), None), |it| (it.name.clone(), Some(it.of.clone())))
     }
 }
@@ -160,7 +160,7 @@ mod tests {
             "ffffffff81000000 T _stext\nffffffff81000000 T startup_64\nffffffff81000040 D data\n\
              ffffffff81000080 t next\nffffffffc0000000 t e1000_clean\t[e1000]\nnonsense\n",
         );
-        let name = |address| symbols.name(symbols.at(address).place);
+        let name = |address| symbols.name(symbols.at(address).function);
         assert_eq!(name(0xffff_ffff_8100_0044).1, Some("kernel".into()));
         assert_eq!(name(0xffff_ffff_8100_0080).0, "next");
         assert_eq!(name(0xffff_ffff_c000_0010), ("e1000_clean".into(), Some("e1000".into())));
@@ -176,11 +176,11 @@ mod tests {
         let mut symbols = Symbols::of_kernel("");
         symbols.add_process(&maps, |path| std::fs::read(path).ok());
         let at = symbols.at(super::functions as *const () as u64);
-        let (name, _) = symbols.name(at.place);
+        let (name, _) = symbols.name(at.function);
         assert!(at.is_first && name.contains("profile::symbols::functions"), "{name}");
         let mut symbols = Symbols::of_kernel("");
         symbols.add_process(&maps, |_| None);
-        let (name, of) = symbols.name(symbols.at(super::functions as *const () as u64).place);
+        let (name, of) = symbols.name(symbols.at(super::functions as *const () as u64).function);
         assert!(name.ends_with("(no symbols)") && name.starts_with(&of.unwrap()), "{name}");
     }
 }

@@ -19,13 +19,13 @@ pub struct Settings(pub Vec<Setting>);
 /// One setting: `linux.RxDescriptors=80`, `sysctl.net.core.netdev_budget=64`, `napi.defer_hard_irqs=2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    shelf: Shelf,
+    location: Location,
     name: String,
     value: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shelf {
+enum Location {
     /// A parameter of the driver's module.
     Linux,
     /// A sysctl.
@@ -58,13 +58,13 @@ impl Setting {
     /// There is no such setting, or it cannot have this value.
     pub fn new(path: &str, value: &str) -> std::result::Result<Self, String> {
         let help = || format!("'{path}={value}' is not a setting: {HELP}");
-        let (shelf, name) = path.split_once('.').ok_or_else(help)?;
-        let shelf = match shelf {
-            "linux" => Shelf::Linux,
-            "sysctl" => Shelf::Sysctl,
-            "napi" => Shelf::Napi,
-            "kpps" => Shelf::Kpps,
-            "dpdk" => Shelf::Dpdk,
+        let (location, name) = path.split_once('.').ok_or_else(help)?;
+        let location = match location {
+            "linux" => Location::Linux,
+            "sysctl" => Location::Sysctl,
+            "napi" => Location::Napi,
+            "kpps" => Location::Kpps,
+            "dpdk" => Location::Dpdk,
             _ => return Err(help()),
         };
         let plain = |text: &str| {
@@ -73,11 +73,11 @@ impl Setting {
         if !plain(name) || !plain(value) {
             return Err(help());
         }
-        let name = match (shelf, name) {
-            (Shelf::Napi, _) if value.parse::<u32>().is_err() => return Err(help()),
-            (Shelf::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
-            (Shelf::Napi, "gro_flush_timeout") => name,
-            (Shelf::Kpps | Shelf::Dpdk, "ring") => {
+        let name = match (location, name) {
+            (Location::Napi, _) if value.parse::<u32>().is_err() => return Err(help()),
+            (Location::Napi, "defer_hard_irqs") => "napi_defer_hard_irqs",
+            (Location::Napi, "gro_flush_timeout") => name,
+            (Location::Kpps | Location::Dpdk, "ring") => {
                 let length = value.parse::<u16>().ok();
                 length.filter(|n| n % 8 == 0 && RINGS.contains(n)).ok_or_else(|| {
                     let (least, most) = (RINGS.start(), RINGS.end());
@@ -85,44 +85,44 @@ impl Setting {
                 })?;
                 name
             }
-            (Shelf::Napi | Shelf::Kpps | Shelf::Dpdk, _) => return Err(help()),
+            (Location::Napi | Location::Kpps | Location::Dpdk, _) => return Err(help()),
             _ => name,
         };
-        Ok(Self { shelf, name: name.to_owned(), value: value.to_owned() })
+        Ok(Self { location, name: name.to_owned(), value: value.to_owned() })
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shelf = match self.shelf {
-            Shelf::Linux => "linux",
-            Shelf::Sysctl => "sysctl",
-            Shelf::Napi => "napi",
-            Shelf::Kpps => "kpps",
-            Shelf::Dpdk => "dpdk",
+        let location = match self.location {
+            Location::Linux => "linux",
+            Location::Sysctl => "sysctl",
+            Location::Napi => "napi",
+            Location::Kpps => "kpps",
+            Location::Dpdk => "dpdk",
         };
-        write!(f, "{shelf}.{}={}", self.name, self.value)
+        write!(f, "{location}.{}={}", self.name, self.value)
     }
 }
 
 impl Settings {
-    fn of(&self, shelf: Shelf) -> impl Iterator<Item = &Setting> {
-        self.0.iter().filter(move |setting| setting.shelf == shelf)
+    fn of(&self, location: Location) -> impl Iterator<Item = &Setting> {
+        self.0.iter().filter(move |setting| setting.location == location)
     }
 
     /// Descriptors in each ring of kpps.
     pub(crate) fn kpps_ring(&self) -> u16 {
-        self.ring(Shelf::Kpps)
+        self.ring(Location::Kpps)
     }
 
     /// Descriptors in each ring of testpmd.
     pub(crate) fn dpdk_ring(&self) -> u16 {
-        self.ring(Shelf::Dpdk)
+        self.ring(Location::Dpdk)
     }
 
     /// The last one given.
-    fn ring(&self, shelf: Shelf) -> u16 {
-        self.of(shelf).filter_map(|setting| setting.value.parse().ok()).last().unwrap_or(RING)
+    fn ring(&self, location: Location) -> u16 {
+        self.of(location).filter_map(|setting| setting.value.parse().ok()).last().unwrap_or(RING)
     }
 
     /// Loads the driver of `model` with its parameters. A value counts for all of the `cards` cards.
@@ -133,7 +133,7 @@ impl Settings {
         let module = model.module();
         let known = guest.kernel().parameters(module)?;
         let mut parameters = String::new();
-        for Setting { name, value, .. } in self.of(Shelf::Linux) {
+        for Setting { name, value, .. } in self.of(Location::Linux) {
             let Some(of_each_card) = known.get(name) else {
                 let names: Vec<_> = known.keys().map(String::as_str).collect();
                 return Err(Error::Input(format!(
@@ -153,10 +153,10 @@ impl Settings {
     /// # Errors
     /// If the kernel has no such setting or refuses the value.
     pub(crate) fn apply(&self, guest: &mut Guest, interface: &str) -> Result<()> {
-        for Setting { name, value, .. } in self.of(Shelf::Sysctl) {
+        for Setting { name, value, .. } in self.of(Location::Sysctl) {
             guest.run(&format!("sysctl -w {name}={value}"))?;
         }
-        for Setting { name, value, .. } in self.of(Shelf::Napi) {
+        for Setting { name, value, .. } in self.of(Location::Napi) {
             guest.run(&format!("echo {value} > /sys/class/net/{interface}/{name}"))?;
         }
         Ok(())
@@ -171,7 +171,10 @@ mod tests {
     #[test]
     fn settings_as_people_type_them() {
         let setting: Setting = "linux.RxDescriptors=80".parse().unwrap();
-        assert_eq!((setting.shelf, &*setting.name, &*setting.value), (Shelf::Linux, "RxDescriptors", "80"));
+        assert_eq!(
+            (setting.location, &*setting.name, &*setting.value),
+            (Location::Linux, "RxDescriptors", "80")
+        );
         assert_eq!("napi.defer_hard_irqs=2".parse::<Setting>().unwrap().name, "napi_defer_hard_irqs");
         "sysctl.net.core.netdev_budget=64".parse::<Setting>().unwrap();
         let rings = Settings(vec!["dpdk.ring=256".parse().unwrap(), "dpdk.ring=512".parse().unwrap()]);

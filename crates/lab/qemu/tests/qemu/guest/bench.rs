@@ -6,14 +6,14 @@ use kpps_frames::rate::Rate;
 use kpps_methods::journal::Journal;
 use kpps_methods::{Finished, Load, Observer, Testbed};
 use kpps_qemu::lab::workload::{Backend, Driver, Settings, Work, exists};
-use kpps_qemu::lab::{Clock, GuestTestbed, Model, Plan};
+use kpps_qemu::lab::{Clock, GuestTestbed, LabPlan, Model};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Our driver on an e1000 through UIO, on linux-6.1, in one round of one window by the clock of instructions.
-fn plan() -> Plan {
-    Plan {
+fn plan() -> LabPlan {
+    LabPlan {
         kernel: "linux-6.1".into(),
         driver_module: None,
         dpdk: None,
@@ -40,7 +40,7 @@ fn every_driver_does_every_workload_and_has_a_row() {
         return;
     }
     let _turn = HOST.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let plan = Plan {
+    let plan = LabPlan {
         models: vec![Model::E1000e],
         drivers: Driver::ALL.into(),
         works: Work::ALL.into(),
@@ -75,7 +75,7 @@ fn where_the_instructions_go_is_told_by_function() {
         return;
     }
     let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let plan = Plan { drivers: vec![Driver::Kpps, Driver::Linux], profile: true, ..plan() };
+    let plan = LabPlan { drivers: vec![Driver::Kpps, Driver::Linux], profile: true, ..plan() };
     let lab = plan.run(&(), || true, &Finished::default()).unwrap();
     println!("{}", kpps_rendering::lab::table(&lab));
     assert!(lab.failures.is_empty() && lab.complete, "{:?}", lab.failures);
@@ -120,7 +120,8 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
         return;
     }
     let _turn = HOST.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let plan = Plan { works: vec![Work::Transmit, Work::Loop], window: Duration::from_millis(20), ..plan() };
+    let plan =
+        LabPlan { works: vec![Work::Transmit, Work::Loop], window: Duration::from_millis(20), ..plan() };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept.jsonl");
     let run = |most: usize| {
@@ -148,7 +149,7 @@ fn a_lab_that_was_interrupted_goes_on_where_it_was() {
 /// The rate that our driver receives or forwards at a load: by card and workload, the best of its rounds in
 /// frames per second.
 fn delivered(rate: Rate) -> Vec<(String, f64)> {
-    let plan = Plan {
+    let plan = LabPlan {
         models: Model::OURS.into(),
         works: vec![Work::Receive, Work::Forward],
         clock: Clock::Wall,

@@ -1,6 +1,6 @@
 //! Permission to use a card, and the memory for it.
 
-use super::{PATIENCE, Shared, bind, boot, is_wanted, until};
+use super::{GUEST_TIMEOUT, Shared, bind, boot, is_wanted, until};
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Guest, Model};
 
@@ -8,7 +8,7 @@ const CARD: &str = "0000:00:02.0";
 
 /// Runs kpps, which must end with this exit code. Returns its output.
 fn ends(guest: &mut Guest, code: i32, command: &str) -> String {
-    let output = guest.output(command, PATIENCE).unwrap();
+    let output = guest.output(command, GUEST_TIMEOUT).unwrap();
     println!("{command}\n  {}", output.text);
     assert_eq!(output.code, code, "{command}: {}", output.text);
     output.text

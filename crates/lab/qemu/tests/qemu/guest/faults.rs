@@ -2,7 +2,7 @@
 //! for, and nothing may be left over.
 
 use super::ours::Ours;
-use super::{BACKENDS, PATIENCE, Shared, bind, boot, is_wanted, until};
+use super::{BACKENDS, GUEST_TIMEOUT, Shared, bind, boot, is_wanted, until};
 use kpps_frames::Size;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
@@ -235,7 +235,7 @@ fn under_flood_frames_are_taken_and_the_console_answers() {
         let load = load(guest, Rate::Max);
         ours.moves(guest);
         for _ in 0..3 {
-            guest.console_answers(PATIENCE).unwrap();
+            guest.console_answers(GUEST_TIMEOUT).unwrap();
             ours.moves(guest);
         }
         load.stop().unwrap();

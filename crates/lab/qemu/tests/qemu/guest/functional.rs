@@ -1,6 +1,6 @@
 //! The functional suite on real PCI, and traffic against the kernel's driver.
 
-use super::{BACKENDS, PATIENCE, Shared, bind, boot, boot_cards, is_wanted};
+use super::{BACKENDS, GUEST_TIMEOUT, Shared, bind, boot, boot_cards, is_wanted};
 use kpps_namespaces::in_six_tries;
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Card, Guest, Model};
@@ -108,8 +108,9 @@ fn sent_and_counted(guest: &mut Guest, from: &str, to: &str, frames: &str) -> St
     guest.run("while ! grep -q seconds /tmp/lines && [ ! -e /tmp/code ]; do usleep 10000; done").unwrap();
     // QEMU's e1000 receives nothing for a second after its setup.
     guest.run("sleep 1.2").unwrap();
-    let sent =
-        guest.output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), PATIENCE).unwrap();
+    let sent = guest
+        .output(&format!("kpps send {from} {frames} --load 1kpps --count {COUNT}"), GUEST_TIMEOUT)
+        .unwrap();
     assert_eq!(sent.code, 0, "{from} to {to}, {frames}: {}", sent.text);
     // The counter ends with the last frame. If one is absent, it is interrupted.
     guest.run("for i in $(seq 250); do [ ! -e /tmp/code ] || break; usleep 20000; done").unwrap();
@@ -154,7 +155,7 @@ fn bad_input_is_told_in_one_line() {
     let guest = &mut guest;
     guest.load("e1000", "").unwrap();
     let mut told = |command: &str| {
-        let output = guest.output(command, PATIENCE).unwrap();
+        let output = guest.output(command, GUEST_TIMEOUT).unwrap();
         println!("{command}\n  {}", output.text);
         assert_eq!((output.code, output.text.trim().lines().count()), (2, 1), "{command}: {}", output.text);
         output.text
@@ -166,7 +167,7 @@ fn bad_input_is_told_in_one_line() {
     told("kpps count packet:eth7");
     bind(guest, Backend::Uio, 0);
     guest.run("echo 0 > /proc/sys/vm/nr_hugepages").unwrap();
-    let output = guest.output("kpps count uio:0000:00:02.0", PATIENCE).unwrap();
+    let output = guest.output("kpps count uio:0000:00:02.0", GUEST_TIMEOUT).unwrap();
     assert_eq!((output.code, output.text.trim().lines().count()), (2, 1), "{}", output.text);
     assert!(output.text.contains("nr_hugepages"), "{}", output.text);
 }

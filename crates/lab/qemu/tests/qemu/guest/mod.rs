@@ -77,7 +77,7 @@ fn bind(guest: &mut Guest, backend: Backend, index: usize) -> String {
 }
 
 /// The longest wait for anything of a guest on a busy host.
-const PATIENCE: Duration = Duration::from_secs(120);
+const GUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits until `look` finds something.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -86,7 +86,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(since.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(since.elapsed() < GUEST_TIMEOUT, "{what}: not within {GUEST_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,7 +1,7 @@
 //! A trial over a path that loses, doubles, damages and reorders frames on purpose: Debian's kernel has the
 //! netem that does it, wherever the tests themselves run.
 
-use super::{PATIENCE, Shared, boot, is_wanted};
+use super::{GUEST_TIMEOUT, Shared, boot, is_wanted};
 use kpps_namespaces::says_short_of_cpu;
 use kpps_qemu::lab::{Guest, Machine, Model};
 use serde_json::Value;
@@ -58,12 +58,12 @@ const FEW: &str = "--load 500pps --duration 2s";
 /// One trial with this load through the path, with this netem in it.
 fn through(guest: &mut Guest, netem: &str, load: &str) -> Outcome {
     // A new discipline: an existing one would keep the settings that a change does not name.
-    guest.output("/bin/tc qdisc del dev pb root", PATIENCE).unwrap();
+    guest.output("/bin/tc qdisc del dev pb root", GUEST_TIMEOUT).unwrap();
     guest.run(&format!("/bin/tc qdisc add dev pb root netem {netem} limit 100000")).unwrap();
     let command = format!(
         "kpps trial --ports packet:a,packet:b {load} --retries 0 --calibration /tmp/ceiling --json > /tmp/trial 2> /tmp/said"
     );
-    let code = guest.output(&command, PATIENCE).unwrap().code;
+    let code = guest.output(&command, GUEST_TIMEOUT).unwrap().code;
     let said = guest.run("cat /tmp/said").unwrap();
     // On a busy host the guest gets too little CPU.
     assert!(code == 0 || code == 3 && says_short_of_cpu(&said), "{said}");

@@ -1,6 +1,6 @@
 //! kpps in the background of a guest.
 
-use super::{PATIENCE, until};
+use super::{GUEST_TIMEOUT, until};
 use kpps_qemu::lab::Guest;
 use serde_json::Value;
 
@@ -55,5 +55,5 @@ impl Ours {
 
 /// Whether the command has ended.
 fn ended(guest: &mut Guest) -> bool {
-    guest.output(&format!("test -e {CODE}"), PATIENCE).unwrap().code == 0
+    guest.output(&format!("test -e {CODE}"), GUEST_TIMEOUT).unwrap().code == 0
 }

@@ -1,7 +1,7 @@
 //! Every lost frame has its place with Debian's kernel, too: it has a policer, and it gives reasons for drops
 //! in another way than newer kernels. `tc` and the interfaces count the truth.
 
-use super::{PATIENCE, Shared, boot, is_wanted};
+use super::{GUEST_TIMEOUT, Shared, boot, is_wanted};
 use kpps_namespaces::{in_six_tries, says_short_of_cpu};
 use kpps_qemu::lab::{Guest, Machine, Model};
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn trial(guest: &mut Guest) -> Value {
         --gateway 198.18.0.254,198.19.0.254 --watch r/ --load 5kpps --duration 2s --retries 0 \
         --json \
         > /tmp/trial 2> /tmp/errors";
-    let code = guest.output(command, PATIENCE).unwrap().code;
+    let code = guest.output(command, GUEST_TIMEOUT).unwrap().code;
     let errors = guest.run("cat /tmp/errors").unwrap();
     // On a busy host the guest gets too little CPU.
     assert!(code == 0 || code == 3 && says_short_of_cpu(&errors), "{errors}");

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::Outputs;
 use crate::session::Session;
 use clap::Args;
-use kpps_conformance::{Case, Error, On, Place};
+use kpps_conformance::{Case, Error, On, TestedCard};
 use kpps_datasheet::Chip;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// The device: model, qemu, or a real card (vfio:ADDRESS, uio:ADDRESS)
     #[arg(long, value_name = "DEVICE", default_value = "model", help_heading = heading::LOAD)]
-    on: Place,
+    on: TestedCard,
     /// With a real card: the kernel's interface at the other end of the cable
     #[arg(long, value_name = "IFACE", requires = "on")]
     peer: Option<String>,
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         }
     };
     // On the model equal commands give equal bytes.
-    if arguments.on != Place::Emulated(On::Model) {
+    if arguments.on != TestedCard::Emulated(On::Model) {
         kpps_tester::provenance::begin();
     }
     let Arguments { on, chip, peer, link_control, .. } = arguments;

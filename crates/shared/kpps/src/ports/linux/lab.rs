@@ -10,7 +10,7 @@ use kpps_audit::Bound;
 use kpps_frames::rate::Rate;
 use kpps_methods::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
-use kpps_qemu::lab::{Clock, Error, Model, Plan, failure, load, program};
+use kpps_qemu::lab::{Clock, Error, LabPlan, Model, failure, load, program};
 use kpps_rendering::Forms;
 use kpps_rendering::live::Progress;
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ impl From<Error> for Failure {
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let guests = &arguments.guests;
     let by_wall = arguments.clock == Clock::Wall;
-    let plan = Plan {
+    let plan = LabPlan {
         kernel: guests.kernel.clone(),
         driver_module: guests.driver_module.clone(),
         dpdk: arguments.dpdk.clone(),
@@ -165,7 +165,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
 /// Runs `kpps audit`.
 pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failure> {
     let guests = &arguments.guests;
-    let plan = kpps_audit::Plan {
+    let plan = kpps_audit::AuditPlan {
         kernel: guests.kernel.clone(),
         driver_module: guests.driver_module.clone(),
         chip: arguments.chip.clone(),

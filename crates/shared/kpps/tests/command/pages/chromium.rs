@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// The longest wait for an answer on a machine under load.
-const PATIENCE: Duration = Duration::from_secs(180);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
 pub struct Chromium {
@@ -115,7 +115,7 @@ impl Chromium {
     }
 
     fn hear(&mut self, what: &str) -> Value {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ANSWER_TIMEOUT;
         self.from
             .recv_timeout(end.saturating_duration_since(Instant::now()))
             .unwrap_or_else(|error| panic!("Chromium does not answer {what}: {error}"))

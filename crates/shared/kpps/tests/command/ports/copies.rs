@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn kpps(net: &Net, words: &str) -> std::process::Command {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
@@ -38,9 +38,9 @@ fn start(net: &Net, mut command: std::process::Command, sockets: usize) -> Runni
 }
 
 fn await_true(what: &str, mut test: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while !test() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {EVENT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,7 +1,7 @@
 //! A router between two VLANs on one wire: the project's own, on either card.
 
-use super::{Place, Received, Rig};
-use crate::app::Forwards;
+use super::{FreeBsdMachine, Received, Rig};
+use crate::app::AppHandler;
 use crate::experiment::check_load;
 use crate::simulation::CARD;
 use crate::source::{ConstantRate, slot_ps};
@@ -72,7 +72,7 @@ impl Traffic for MixedRate {
 /// A mix of tagged frames arrives at a constant rate in one VLAN and is routed into another on the same wire;
 /// the sizes of the mix are without the tag.
 pub fn route_vlans(
-    place: &Place,
+    machine: &FreeBsdMachine,
     mix: &Mix,
     offered_pps: f64,
     times_ms: (u32, u32),
@@ -90,7 +90,7 @@ pub fn route_vlans(
     let mean_slot_ps = sizes.iter().map(|size| slot_ps(*size)).sum::<u64>() / sizes.len() as u64;
     check_load(offered_pps, 1e12 / mean_slot_ps as f64, "line rate for this mix")?;
     let router = router().map_err(|e| TrialError::Testbed(format!("the router cannot be set up: {e}")))?;
-    let rig = Rig::build(place, longest, routed, |stock| Forwards::between_vlans(router, stock), false)?;
+    let rig = Rig::build(machine, longest, routed, |stock| AppHandler::between_vlans(router, stock), false)?;
     let source = |first_ps| {
         let pace = ConstantRate::new(frame.clone(), offered_pps, first_ps, u64::MAX - 1, Rc::default());
         MixedRate { frames: frames.clone(), pace, next: 0, wire_ps: 0 }

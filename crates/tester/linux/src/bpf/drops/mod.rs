@@ -181,7 +181,7 @@ mod tests {
 
     /// Sends `frames` frames of a trial from `a`, in both of its directions.
     fn send(trial: u32, frames: u32, to_mac: Mac) {
-        let place = tag::Place::default().of_trial(trial);
+        let format = tag::TagFormat::default().of_trial(trial);
         let interface = Interface::find("a").unwrap();
         let socket = crate::rings::raw_socket(rustix::net::AddressFamily::PACKET).unwrap();
         crate::sys::options::bind_packet(std::os::fd::AsFd::as_fd(&socket), interface.index(), 0).unwrap();
@@ -189,7 +189,7 @@ mod tests {
         let mut frame = udp_test(&flow, Size::MIN).unwrap();
         for sequence in 0..frames {
             let stream = if sequence % 2 == 0 { 0 } else { tag::BACK };
-            place.write(&mut frame, Tag { stream, sequence: sequence.into(), sent_ps: 0 }).unwrap();
+            format.write(&mut frame, Tag { stream, sequence: sequence.into(), sent_ps: 0 }).unwrap();
             rustix::net::send(&socket, &frame, rustix::net::SendFlags::empty()).unwrap();
         }
     }

@@ -36,7 +36,7 @@ impl Shape {
     }
 
     /// Its name on the command line, if it is not the default.
-    pub fn unusual(self) -> Option<String> {
+    pub fn name_unless_default(self) -> Option<String> {
         match self {
             Self::Constant => None,
             Self::Poisson { seed } => Some(format!("poisson:{seed}")),

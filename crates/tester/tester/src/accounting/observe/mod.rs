@@ -44,34 +44,34 @@ const ANY: u32 = 0;
 
 /// An interface, or a whole namespace, to observe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Scope {
     /// The namespace by name, if it is not the tester's own.
     pub namespace: Option<String>,
     /// The interface; `None` for the whole namespace.
     pub interface: Option<String>,
 }
 
-impl FromStr for Place {
+impl FromStr for Scope {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
-        let place = match text.split_once('/') {
+        let scope = match text.split_once('/') {
             None => Self { namespace: None, interface: named(text) },
             Some((namespace, interface)) => Self { namespace: named(namespace), interface: named(interface) },
         };
-        let is_namespace = place.namespace.is_some() || !text.contains('/');
-        let is_one = place.interface.as_ref().is_none_or(|name| !name.contains(['/', ' ']));
+        let is_namespace = scope.namespace.is_some() || !text.contains('/');
+        let is_one = scope.interface.as_ref().is_none_or(|name| !name.contains(['/', ' ']));
         if text.is_empty() || !is_namespace || !is_one {
             return Err(format!(
                 "'{text}' is not a place to observe: give IFACE, NAMESPACE/IFACE, or NAMESPACE/ for all of its interfaces"
             ));
         }
-        Ok(place)
+        Ok(scope)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = &self.namespace {
             write!(f, "{namespace}/")?;
@@ -196,11 +196,11 @@ pub struct Observation {
     pub kernel_drops: Option<KernelDrops>,
 }
 
-/// The observed places.
+/// The observed scopes.
 #[derive(Clone, Debug, Default)]
-pub struct ObservedPlaces {
+pub struct ObservedScopes {
     #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
-    places: BTreeSet<Place>,
+    scopes: BTreeSet<Scope>,
     #[cfg(target_os = "linux")]
     cycles: Option<cycles::Cycles>,
     #[cfg(target_os = "linux")]
@@ -208,7 +208,7 @@ pub struct ObservedPlaces {
     described: BTreeMap<String, String>,
 }
 
-impl ObservedPlaces {
+impl ObservedScopes {
     /// The observed interfaces that are not the tester's own: each with its driver, MTU and queueing
     /// discipline.
     pub fn described(&self) -> &BTreeMap<String, String> {
@@ -217,14 +217,14 @@ impl ObservedPlaces {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl ObservedPlaces {
+impl ObservedScopes {
     /// Observes nothing: only Linux can be observed.
     ///
     /// # Errors
-    /// A place is given.
-    pub fn around(_: &[String], given: &[Place]) -> io::Result<Self> {
-        let Some(place) = given.first() else { return Ok(Self::default()) };
-        let why = format!("{place}: interface counters can be read on Linux only");
+    /// A scope is given.
+    pub fn around(_: &[String], given: &[Scope]) -> io::Result<Self> {
+        let Some(scope) = given.first() else { return Ok(Self::default()) };
+        let why = format!("{scope}: interface counters can be read on Linux only");
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
@@ -251,48 +251,48 @@ impl ObservedPlaces {
 }
 
 #[cfg(target_os = "linux")]
-impl ObservedPlaces {
-    /// Observes these places, and the interfaces around the tester's own in its namespace: the other ends of
+impl ObservedScopes {
+    /// Observes these scopes, and the interfaces around the tester's own in its namespace: the other ends of
     /// veths, their bridges, and the bridges' other ports.
     ///
     /// # Errors
-    /// A place that does not exist, or the reason why nothing can be observed.
-    pub fn around(own: &[String], given: &[Place]) -> io::Result<Self> {
+    /// A scope that does not exist, or the reason why nothing can be observed.
+    pub fn around(own: &[String], given: &[Scope]) -> io::Result<Self> {
         let here = netlink::interfaces()?;
         let found = connected(&here, own);
         let kernel_drops = kernel_drops::Counter::start(own);
         let ports = own;
         let own =
-            own.iter().chain(&found).map(|name| Place { namespace: None, interface: Some(name.clone()) });
-        let places = own.clone().chain(given.iter().cloned()).collect();
+            own.iter().chain(&found).map(|name| Scope { namespace: None, interface: Some(name.clone()) });
+        let scopes = own.clone().chain(given.iter().cloned()).collect();
         let cycles = cycles::Cycles::start(&proc::numbers());
-        let mut observed = Self { places, cycles, kernel_drops, described: BTreeMap::new() };
+        let mut observed = Self { scopes, cycles, kernel_drops, described: BTreeMap::new() };
         let observation = observed.observe()?;
         for (namespace, it) in &observation.namespaces {
             let is_port = |name: &String| namespace.is_none() && ports.contains(name);
             for interface in it.interfaces.iter().filter(|interface| !is_port(&interface.name)) {
-                let place = Place { namespace: namespace.clone(), interface: Some(interface.name.clone()) };
-                observed.described.insert(place.to_string(), interface.described());
+                let scope = Scope { namespace: namespace.clone(), interface: Some(interface.name.clone()) };
+                observed.described.insert(scope.to_string(), interface.described());
             }
         }
-        let missing = observed.places.iter().find(|place| {
-            let namespace = observation.namespaces.get(&place.namespace);
+        let missing = observed.scopes.iter().find(|scope| {
+            let namespace = observation.namespaces.get(&scope.namespace);
             let has =
                 |name: &String| namespace.is_some_and(|it| it.interfaces.iter().any(|i| i.name == *name));
-            place.interface.as_ref().is_some_and(|name| !has(name))
+            scope.interface.as_ref().is_some_and(|name| !has(name))
         });
         match missing {
-            Some(place) => {
-                Err(io::Error::new(io::ErrorKind::NotFound, format!("{place}: no such interface")))
+            Some(scope) => {
+                Err(io::Error::new(io::ErrorKind::NotFound, format!("{scope}: no such interface")))
             }
             None => Ok(observed),
         }
     }
 
     fn wants(&self, namespace: Option<&String>, interface: &str) -> bool {
-        let of_it = |place: &&Place| place.namespace.as_ref() == namespace;
-        let named = |place: &Place| place.interface.as_ref().is_none_or(|name| name == interface);
-        self.places.iter().filter(of_it).any(named)
+        let of_it = |scope: &&Scope| scope.namespace.as_ref() == namespace;
+        let named = |scope: &Scope| scope.interface.as_ref().is_none_or(|name| name == interface);
+        self.scopes.iter().filter(of_it).any(named)
     }
 
     /// Observes them now.
@@ -300,7 +300,7 @@ impl ObservedPlaces {
     /// # Errors
     /// Errors of the system: a namespace that does not exist, or no right to enter it.
     pub fn observe(&self) -> io::Result<Observation> {
-        let names: BTreeSet<_> = self.places.iter().map(|place| place.namespace.as_ref()).collect();
+        let names: BTreeSet<_> = self.scopes.iter().map(|scope| scope.namespace.as_ref()).collect();
         let mut observation = Observation::default();
         for name in names.iter().copied() {
             let namespace = match name {
@@ -418,11 +418,11 @@ mod tests {
             ("router/eth1", Some("router"), Some("eth1")),
             ("router/", Some("router"), None),
         ] {
-            let place: Place = text.parse().unwrap();
-            assert_eq!((place.namespace.as_deref(), place.interface.as_deref()), (namespace, interface));
-            assert_eq!(place.to_string(), text);
+            let scope: Scope = text.parse().unwrap();
+            assert_eq!((scope.namespace.as_deref(), scope.interface.as_deref()), (namespace, interface));
+            assert_eq!(scope.to_string(), text);
         }
-        assert!(["", "/eth0", "a/b/c", "/"].iter().all(|text| text.parse::<Place>().is_err()));
+        assert!(["", "/eth0", "a/b/c", "/"].iter().all(|text| text.parse::<Scope>().is_err()));
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_looked_at() {
-        let observed = ObservedPlaces::around(&["lo".into()], &[]).unwrap();
+        let observed = ObservedScopes::around(&["lo".into()], &[]).unwrap();
         let observation = observed.observe().unwrap();
         let own = &observation.namespaces[&None];
         assert_eq!(own.interfaces[0].name, "lo");
@@ -463,7 +463,7 @@ mod tests {
         assert!(
             busy > 1.0 && !observation.interrupts.is_empty() && observation.softirqs.contains_key("NET_RX")
         );
-        let error = ObservedPlaces::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();
+        let error = ObservedScopes::around(&["lo".into()], &["no-such".parse().unwrap()]).unwrap_err();
         assert!(error.to_string().contains("no-such"));
     }
 }

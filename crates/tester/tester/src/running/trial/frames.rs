@@ -5,7 +5,7 @@ use super::offer::BOTH;
 use crate::error::Error;
 use crate::running::learn::{self, FlowPlan};
 use kpps_frames::build::Flow;
-use kpps_frames::{Look, Mac, Mix, RawPacket, Size, Templates};
+use kpps_frames::{Mac, Mix, RawPacket, Size, TemplateOptions, Templates};
 use std::net::{IpAddr, SocketAddr};
 
 /// The flow of replies to a flow.
@@ -35,15 +35,20 @@ impl Tester {
     }
 
     /// The form of frames from one end at the end `at`.
-    fn look(&self, from: usize, at: usize) -> Look<'_> {
-        self.look_at(from, at, self.flows.packet.as_deref())
+    fn template_options(&self, from: usize, at: usize) -> TemplateOptions<'_> {
+        self.template_options_at(from, at, self.flows.packet.as_deref())
     }
 
     /// The same with a packet from elsewhere.
-    pub(super) fn look_at<'p>(&self, from: usize, at: usize, packet: Option<&'p RawPacket>) -> Look<'p> {
+    pub(super) fn template_options_at<'p>(
+        &self,
+        from: usize,
+        at: usize,
+        packet: Option<&'p RawPacket>,
+    ) -> TemplateOptions<'p> {
         let FlowPlan { dscp, hops, .. } = self.flows;
         let encap = self.ends[at].encap;
-        Look {
+        TemplateOptions {
             encap: if at == from { encap } else { encap.reversed() },
             inside: [from, 1 - from].map(|end| self.ends[end].station.mac),
             dscp,
@@ -62,23 +67,23 @@ impl Tester {
         sizes: &Mix,
     ) -> Result<Templates, Error> {
         let [before, now] = [from, at].map(|end| self.ends[end].encap.bytes() as i16);
-        self.look(from, at)
+        self.template_options(from, at)
             .templates(flows.iter().copied(), &sizes.resized(now - before), 0)
             .map_err(|why| Error::frame(sizes, why))
     }
 
     /// Where the frames that arrive at each port have their tags.
-    pub(super) fn places(&self) -> Result<learn::Places, Error> {
-        let mut places = learn::Places::default();
+    pub(super) fn formats(&self) -> Result<learn::TagFormats, Error> {
+        let mut formats = learn::TagFormats::default();
         for (from, at) in BOTH {
             let flows = self.flows_from(from, Mac::default())?;
-            let least = flows.first().map_or(Size::MIN, |flow| self.look(from, from).least(flow));
+            let least = flows.first().map_or(Size::MIN, |flow| self.template_options(from, from).least(flow));
             let some = &flows[..flows.len().min(1)];
             // A device that takes layers away may leave less than the smallest frame.
             let size = if self.flows.packet.is_some() { least } else { least.max(Size::with_fcs(256)) };
             let frames = self.frames(some, from, at, &Mix::fixed(size))?;
-            places[at] = (frames.tag(), frames.inner());
+            formats[at] = (frames.tag(), frames.inner());
         }
-        Ok(places)
+        Ok(formats)
     }
 }

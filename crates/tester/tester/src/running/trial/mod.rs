@@ -13,7 +13,7 @@ mod settle;
 pub use offer::{Offer, Replay};
 pub use outcome::{DirectionOutcome, Outcome};
 
-use crate::accounting::observe::Place;
+use crate::accounting::observe::Scope;
 use crate::accounting::provenance;
 use crate::error::Error;
 use crate::running::learn::{self, End, FlowPlan};
@@ -80,7 +80,7 @@ pub struct Address {
 
 impl Tester {
     /// A tester with these open ports of this process and their addresses. It observes their surroundings and
-    /// `places`.
+    /// `scopes`.
     ///
     /// # Errors
     /// [`Error::Observe`].
@@ -88,10 +88,10 @@ impl Tester {
         specs: [Spec; 2],
         ports: [AnyPort; 2],
         addresses: [Address; 2],
-        places: &[Place],
+        scopes: &[Scope],
     ) -> Result<Self, Error> {
         let own: Vec<_> = specs.iter().filter_map(interface).collect();
-        let host = LocalHost::around(&own, places)?;
+        let host = LocalHost::around(&own, scopes)?;
         let [a, b] = ports;
         let ports: [Box<dyn TestPort>; 2] =
             [Box::new(LocalPort::new(&specs[0], a)?), Box::new(LocalPort::new(&specs[1], b)?)];

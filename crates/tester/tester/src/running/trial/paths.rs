@@ -57,25 +57,26 @@ impl Tester {
     fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
-        let (mut ends, plan, mut places) = (self.ends, self.flows.clone(), self.places()?);
+        let (mut ends, plan, mut formats) = (self.ends, self.flows.clone(), self.formats()?);
         // A number of their own: late learning frames are other traffic in the trial.
         let trial = new_trial();
-        places.iter_mut().for_each(|(place, _)| *place = place.of_trial(trial));
+        formats.iter_mut().for_each(|(format, _)| *format = format.of_trial(trial));
         let packet = plan.packet.as_deref();
-        let looks = [0, 1].map(|from| self.look_at(from, from, packet));
+        let options = [0, 1].map(|from| self.template_options_at(from, from, packet));
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let macs = [ends[from].station.mac, to_mac];
             let mut flow = plan.between(&ends[from], &ends[1 - from])?.nth(0, macs, None);
             flow.to.0 = ends[1 - from].ips.nth(destination);
-            looks[from].frame(&flow, 0, tag)
+            options[from].frame(&flow, 0, tag)
         };
-        let known = (&ends, &places);
+        let known = (&ends, &formats);
         let (mut to, open) = learn::learn(&mut self.ports, known, (directions, &probe), trial, go_on)?;
         let Some(mac) = to[0].filter(|_| replies && open) else {
             return Ok(Paths { to, open: open && !replies, flows: None });
         };
         let sent = self.flows_from(0, mac)?;
-        let learned = learn::learn_flows(&mut self.ports, &ends, (&sent, &looks[0], &places), trial, go_on)?;
+        let learned =
+            learn::learn_flows(&mut self.ports, &ends, (&sent, &options[0], &formats), trial, go_on)?;
         let arrived: Vec<_> = learned.iter().flatten().copied().collect();
         let missing = sent.len() - arrived.len();
         if let (Some(first), 0) = (arrived.first(), missing) {
@@ -95,9 +96,9 @@ impl Tester {
         let probe = |from: usize, to_mac: Mac, destination: u32, tag: (u32, Tag)| {
             let (_, arrived) = firsts.get(destination as usize)?;
             let from_mac = ends[from].station.mac;
-            looks[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
+            options[from].frame(&Flow { from_mac, to_mac, ..reply(arrived) }, 0, tag)
         };
-        let known = (&ends, &places);
+        let known = (&ends, &formats);
         let (back, open) = learn::learn(&mut self.ports, known, (&BOTH[1..], &probe), trial, go_on)?;
         to[1] = back[1];
         Ok(Paths { to, open, flows: Some([sent, arrived]) })

@@ -6,7 +6,7 @@ use super::outcome::{DirectionOutcome, Outcome};
 use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
 use crate::judging::received::Received;
-use crate::judging::timeline::{self, Timeline, Whole};
+use crate::judging::timeline::{self, DirectionTotals, Timeline};
 use crate::running::test_port::Sent;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
@@ -111,9 +111,10 @@ impl Ended {
     ) -> DirectionOutcome {
         let overflow = self.done[crossing.to].missed.map(|_| dropped.min(crossing.missing()));
         let Crossing { from, to, sent, received } = crossing;
-        let whole = Whole { begun: sent.begun, elapsed: sent.elapsed, intended: sent.intended, overflow };
+        let totals =
+            DirectionTotals { begun: sent.begun, elapsed: sent.elapsed, intended: sent.intended, overflow };
         let lines = self.done[from].line.as_ref().zip(self.done[to].line.as_ref());
-        let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &whole));
+        let series = lines.map(|(sender, receiver)| timeline::series(sender, receiver, &totals));
         let latency = self.latency(offer, to);
         DirectionOutcome { from, sent, received, latency, either, overflow, series }
     }
