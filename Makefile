@@ -77,7 +77,7 @@ overheads: wheel
 
 # The crates that other programs take, as packages in $(TARGET)/package, each compiled from its package. A
 # working copy with changes will do.
-PACKAGED = datasheet platform driver netstack frames model
+PACKAGED = datasheet platform driver netstack frames card
 package: install-build-tools
 	@rm -f $(TARGET)/package/*.crate
 	@cargo fetch --quiet --locked --target "$$(rustc -vV | sed -n 's/^host: //p')"
