@@ -7,11 +7,11 @@
 #   built    tests of the built command and of packages, which only compute: at a lower priority
 #   others   all other tests: two threads for each processor, because tests of ports and agents wait, too
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 # Tests that cannot run here, for want of root or of a program, write into this file that they were skipped.
 export KPPS_SKIPPED=$target/skipped
-mkdir -p "$target"
+mkdir -p "$target" || exit 1
 rm -f "$KPPS_SKIPPED"
 # Each of our crates is checked by clippy before it is compiled.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/tests/with-clippy.sh
@@ -28,13 +28,15 @@ cargo test --workspace --no-run || exit 1
 cargo test --workspace --benches --no-run || exit 1
 
 failed=()
-run "$(nproc)" --doc || failed+=("examples in the documentation")
+# Ctrl-C ends all groups: a shell starts what runs in the background without that signal.
+trap 'trap - INT TERM; kill -TERM 0' INT TERM
+run "$(nproc)" --doc || failed+=("examples in the documentation, above")
 nice -n 5 tests/built.sh "$target" > "$target/test-built.log" 2>&1 & built=$!
 run 2 --test qemu > "$target/test-guests.log" 2>&1 & guests=$!
-run $((2 * $(nproc))) --lib --bins --test '[!q]*' --bench instructions || failed+=("tests above")
-wait $guests || failed+=("guests")
+run $((2 * $(nproc))) --lib --bins --test '[!q]*' --bench instructions || failed+=("others, above")
+wait $guests || failed+=("guests: $target/test-guests.log")
 cat "$target/test-guests.log"
-wait $built || failed+=("built command and packages")
+wait $built || failed+=("built: $target/test-built.log")
 cat "$target/test-built.log"
 tests/skipped.sh
 for group in "${failed[@]}"; do echo "failed: $group"; done

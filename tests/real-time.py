@@ -56,20 +56,41 @@ def programs():
                 yield package, f"--test={program.stem}", folder / "tests", [program], True
 
 
+# A module of tests: in this file, or in a file of its own.
+TESTS = re.compile(r"#\[cfg\((?:test|all\(.*?test.*?\))\)\]\n(?:#.*\n)*mod (\w+)( \{|;)")
+
+
+def beginning(text: str):
+    """Where the tests of a file begin; None without any."""
+    within = [found for found in TESTS.finditer(text) if found[2] == " {"]
+    return within[0].start() if within else None
+
+
+def modules_of_tests(files: list[pathlib.Path]) -> set[pathlib.Path]:
+    """The files that are all tests, because another one declares them so."""
+    found = set()
+    for path in files:
+        names = [it[1] for it in TESTS.finditer(path.read_text()) if it[2] == ";"]
+        folder = path.parent if path.stem in ("lib", "mod", "main") else path.with_suffix("")
+        found |= {it for name in names for it in (folder / f"{name}.rs", folder / name / "mod.rs")}
+    return found
+
+
 def real_time():
     """Each test in real time: package, cargo's argument, name."""
     for package, argument, source, files, is_all_tests in programs():
+        of_tests = modules_of_tests(files)
         for path in files:
             text = path.read_text()
-            begin = 0 if is_all_tests or path.stem == "tests" else text.find("#[cfg(test)]\nmod tests")
-            if begin < 0:
+            begin = 0 if is_all_tests or path in of_tests else beginning(text)
+            if begin is None:
                 continue
             at = "" if argument == f"--test={path.stem}" else module(path, source)
             at = [at, *(["tests"] if begin > 0 else [])]
             found = list(functions(text[begin:]))
             slow = {name for name, body, *_ in found if CLOCK.search(body)}
             while True:
-                calls = re.compile(rf"(?<![.\w])(?:{'|'.join(sorted(slow))})\(") if slow else re.compile("$^")
+                calls = re.compile(rf"\b(?:{'|'.join(sorted(slow))})\(") if slow else re.compile("$^")
                 more = {name for name, body, *_ in found if calls.search(body)} - slow
                 slow |= more
                 if not more:
@@ -95,7 +116,9 @@ def main() -> int:
     try:
         for package, argument, name in chosen:
             command = ["cargo", "test", "--quiet", "--package", package, argument, "--", "--exact", name]
-            bad = sum(subprocess.run(command, cwd=ROOT, capture_output=True).returncode != 0 for _ in range(arguments.times))
+            # A run that has no such test, or that skips it, is none.
+            runs = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True) for _ in range(arguments.times)]
+            bad = sum(run.returncode != 0 or "1 passed" not in run.stdout or "skipped" in run.stderr for run in runs)
             print(f"{arguments.times - bad} of {arguments.times}: {package} {name}", flush=True)
             failed += bad > 0
     finally:

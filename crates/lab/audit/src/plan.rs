@@ -247,10 +247,7 @@ impl AuditPlan {
             kernel_version: bench.kernel.version.clone(),
             chip: bench.card.chip.name().into(),
             bus: self.bus.clone(),
-            load_pps: match self.rate {
-                Rate::Pps(pps) => Some(pps),
-                Rate::Max => None,
-            },
+            load_pps: self.rate.pps(),
             settings: (self.driver_module.iter())
                 .map(|path| format!("driver module {}", path.display()))
                 .chain(self.settings.0.iter().map(ToString::to_string))
@@ -327,10 +324,7 @@ impl AuditPlan {
         let flow = Flow::default();
         let numbered = Numbered::new(flow.to_mac, flow.from_mac, self.count.unwrap_or(u64::MAX));
         if work.is_loaded() {
-            let pps = match self.rate {
-                Rate::Pps(pps) => Some(pps),
-                Rate::Max => None,
-            };
+            let pps = self.rate.pps();
             let (source, sink) = (numbered.clone(), numbered.clone());
             let fixed = workload::frame(work, Size::MIN)?;
             server.with(|cards, now| {

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::{Outputs, Resume};
 use crate::package;
 use crate::session::Session;
-use crate::testbed::{Target, Testbed, TestbedArguments};
+use crate::testbed::{Simulated, Target, Testbed, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::grid::{Axis, Grid};
@@ -73,11 +73,13 @@ struct GridPlan {
     target: Target,
 }
 
-/// Refuses an option that was typed and whose value an axis replaces in all cells.
+/// Refuses an option that was typed and whose value an axis replaces in all cells. Parameters that no grid
+/// has are refused elsewhere.
 fn check_options(arguments: &Typed<Arguments>) -> Result<(), Failure> {
     let axes = arguments.vary.iter().map(|axis| axis.parameter.as_str());
     let set = arguments.target.constants().map(|path| ("--set ", path));
-    let typed: Vec<_> = set.chain(arguments.names().map(|name| ("--", name))).collect();
+    let parts = arguments.names().filter(|name| kpps_sim::Cell::PARTS.contains(name));
+    let typed: Vec<_> = set.chain(parts.map(|name| ("--", name))).collect();
     let mut replaced = axes.filter_map(|axis| typed.iter().find(|(_, name)| *name == axis));
     match replaced.next() {
         Some((option, name)) => Err(Failure::Input(format!(
@@ -88,6 +90,17 @@ fn check_options(arguments: &Typed<Arguments>) -> Result<(), Failure> {
 }
 
 impl GridPlan {
+    /// Refuses an axis whose parameter is in the testbed's name.
+    fn check_name(&self) -> Result<(), Failure> {
+        let Testbed::Simulator(Simulated { named, .. }) = &self.target.testbed else { return Ok(()) };
+        match self.axes.iter().find(|axis| named.contains(&axis.parameter.as_str())) {
+            Some(Axis { parameter, .. }) => Err(Failure::Input(format!(
+                "the {parameter} in --testbed has no effect: --vary {parameter} gives each cell another value"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The settings that all cells have.
     fn base(&self) -> Result<Cell, Failure> {
         let choice = match &self.target.testbed {
@@ -163,6 +176,7 @@ pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure
     kpps_methods::refuse_twice(arguments.vary.iter().map(|axis| axis.parameter.as_str()))?;
     check_options(&arguments)?;
     let (plan, Run { shard, resume, outputs }) = arguments.options().resolve()?;
+    plan.check_name()?;
     let is_simulated = plan.target.is_simulated();
     if session.engine.is_some() && !is_simulated {
         return Err(Failure::Input("only the simulator's cells can be measured elsewhere".into()));

@@ -56,7 +56,17 @@ impl Machine {
 
     /// The machine with the one driver preset, and what runs on top.
     pub fn with_one_driver(&self, top: OnTop) -> Result<Choice, Failure> {
-        with_one_driver(self.with(None, top)?, &self.driver)
+        let machine = self.with(None, top)?;
+        check_one_way(&machine)?;
+        with_one_driver(machine, &self.driver)
+    }
+}
+
+/// Refuses a load on one card only where there is no app.
+pub fn check_one_way(machine: &Choice) -> Result<(), Failure> {
+    match machine.one_way && machine.app.is_none() {
+        true => Err(Failure::Input("--one-way is for an app between two simulated cards: give --app".into())),
+        false => Ok(()),
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Simulated {
     pub machine: Choice,
     /// The drivers that were named; none means the default.
     pub drivers: Vec<String>,
+    /// The parts in the testbed's name, as `machine` in sim:MACHINE.
+    pub named: Vec<&'static str>,
     /// The seed of everything random.
     seed: u64,
 }
@@ -168,6 +170,7 @@ impl TestbedArguments {
     fn simulated(self) -> Result<Simulated, Failure> {
         let mut machine = self.machine.with(None, *self.top)?;
         let mut drivers = self.machine.options().driver;
+        let mut parts = Vec::new();
         if let Some(name) = self.testbed.first() {
             if machine.machine.is_some() || machine.app.is_some() || !drivers.is_empty() {
                 return Err(Failure::Input(format!(
@@ -175,15 +178,14 @@ impl TestbedArguments {
                 )));
             }
             let named: Choice = name.parse().map_err(Failure::Input)?;
+            let has = [("machine", named.machine.is_some()), ("driver", named.driver.is_some())];
+            let has = has.into_iter().chain([("app", named.app.is_some())]);
+            parts = has.filter_map(|(part, is_named)| is_named.then_some(part)).collect();
             drivers = vec![named.driver().to_owned()];
             (machine.machine, machine.app) = (named.machine, named.app);
         }
-        if machine.one_way && machine.app.is_none() {
-            return Err(Failure::Input(
-                "--one-way is for an app between two simulated cards: give --app".into(),
-            ));
-        }
-        Ok(Simulated { machine, drivers, seed: self.seed.unwrap_or(1) })
+        crate::simulator::check_one_way(&machine)?;
+        Ok(Simulated { machine, drivers, named: parts, seed: self.seed.unwrap_or(1) })
     }
 
     fn known(self) -> Result<KnownRate, Failure> {
@@ -313,8 +315,10 @@ impl Target {
 
     /// A load of these frames for this long, by default as long as a trial takes on it.
     pub fn load(&self, rate: Rate, sizes: Mix, duration: Option<Duration>) -> Load {
-        let warmup = Duration::from_millis(self.kind().warmup_ms().into());
-        Load { rate, sizes, warmup, duration: duration.unwrap_or(self.trial_time()), seed: self.seed() }
+        // In whole milliseconds, as results and kept trials name it.
+        let duration_ms = units::millis(duration.unwrap_or(self.trial_time()));
+        let load = Load::of(0.0, sizes).lasting_ms(self.kind().warmup_ms(), duration_ms);
+        Load { rate, ..load.with_seed(self.seed()) }
     }
 
     /// How long a trial is measured by default.

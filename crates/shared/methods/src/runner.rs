@@ -127,7 +127,8 @@ impl<'r> Runner<'r> {
 
     fn measure(&mut self, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
         let load = |offered_pps: f64, seconds: f64| {
-            let duration = units::seconds(seconds).map_err(Error::Input)?;
+            // In whole milliseconds, as the trials of other commands.
+            let duration = units::seconds((seconds * 1e3).round() / 1e3).map_err(Error::Input)?;
             let load = Load::of(offered_pps, sizes.clone()).lasting_ms(WARMUP_MS, 0);
             Ok::<_, Error>(Load { duration, ..load.with_seed(self.subject.seed) })
         };

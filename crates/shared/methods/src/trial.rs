@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// The size of all frames of a mix.
+/// The one size of a mix that has no other.
 ///
 /// # Errors
 /// [`TrialError::Load`] if there are several: the refusal of a testbed whose frames are all of one size.

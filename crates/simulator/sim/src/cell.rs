@@ -20,6 +20,9 @@ pub struct Cell {
 const OF_THE_LOAD: [&str; 2] = ["size", "load"];
 
 impl Cell {
+    /// The parameters that are no constants.
+    pub const PARTS: [&str; 7] = ["load", "size", "driver", "chip", "machine", "app", "one-way"];
+
     fn set(&mut self, parameter: &str, value: &Setting, is_simulated: bool) -> Result<(), String> {
         match parameter {
             "size" => self.sizes = Some(units::sizes(&value.to_string())?),

@@ -144,10 +144,7 @@ fn plan(plan: &Plan) -> proto::Plan {
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };
     proto::Plan {
-        pps: match plan.rate {
-            Rate::Pps(pps) => Some(pps),
-            Rate::Max => None,
-        },
+        pps: plan.rate.pps(),
         shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
         frames: Some(frames(&plan.frames)),
         rewrite: plan.rewrite,

@@ -18,7 +18,7 @@
 //! devices::bind(address, Backend::Uio, false)?;
 //! let domain = Domain::new(Backend::Uio, 16 << 20)?;
 //! let card = Card::open(&domain, address)?;
-//! let (place, chip) = (card.platform(), card.chip());
+//! let (platform, chip) = (card.platform(), card.chip());
 //! # }
 //! # Ok::<(), kpps_linux::Error>(())
 //! ```

@@ -78,9 +78,7 @@ impl Error {
         let error = kpps_linux::Error::io(what);
         move |source| error(source).into()
     }
-}
 
-impl Error {
     /// Checks that frames of `bytes` bytes are no longer than `longest`, the longest frame of `port`, if that
     /// is known. Both lengths are without FCS and VLAN tag.
     ///

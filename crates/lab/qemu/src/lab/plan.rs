@@ -145,10 +145,7 @@ impl LabPlan {
             clock: self.clock,
             rounds: self.rounds,
             window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
-            load_pps: match self.rate {
-                Rate::Pps(pps) => Some(pps),
-                Rate::Max => None,
-            },
+            load_pps: self.rate.pps(),
             kpps_ring: self.settings.kpps_ring(),
             dpdk_ring: self.settings.dpdk_ring(),
             settings: (self.driver_module.iter())

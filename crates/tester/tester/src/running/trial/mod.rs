@@ -219,7 +219,7 @@ impl Tester {
     /// # Errors
     /// [`Error`], if there is no trial.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
-        // Before anything is sent.
+        // Refusals come before the first frame.
         self.check(offer)?;
         let paths = self.open_paths(offer, go_on)?;
         let prepared = self.prepare(offer, &paths)?;

@@ -42,10 +42,10 @@ impl Tester {
         let mut crossings: Vec<_> = offer.directions().iter().map(of).collect();
         settle_nameless(&mut crossings, &ended.counted.accounts);
         let either = settle_tagless(&mut crossings, &ended.counted.accounts);
-        let missing = missing(&crossings);
+        let all = missing(&crossings);
         let settled = |(crossing, either): (Crossing, u64)| {
             // In frames: the port counts a message of several frames once.
-            let dropped = ended.counted.accounts.at(&missed(names[crossing.to]), missing);
+            let dropped = ended.counted.accounts.at(&missed(names[crossing.to]), all);
             ended.direction(offer, crossing, either, dropped)
         };
         let directions = crossings.into_iter().zip(either).map(settled).collect();
