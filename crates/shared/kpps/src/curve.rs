@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::{BoundArguments, Outputs, Resume};
 use crate::session::Session;
 use crate::simulator::COMPARED;
-use crate::testbed::{Simulated, Target, Testbed, TestbedArguments};
+use crate::testbed::{Chosen, Simulated, Target, TestbedArguments};
 use clap::Args;
 use kpps_documents::{Curve, Environment};
 use kpps_frames::Mix;
@@ -69,8 +69,8 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let mut resume = journal.trials(session, target.is_simulated())?;
     let in_real_time = !target.is_simulated();
     let Ready { mut testbeds, source, environment } = match &target.testbed {
-        Testbed::Simulator(simulated) => compared(simulated)?,
-        Testbed::Guests(guests) => {
+        Chosen::Simulator(simulated) => compared(simulated)?,
+        Chosen::Guests(guests) => {
             let (testbeds, environment) = guests.open()?;
             let named = |(name, testbed)| NamedTestbed { name, points: Points::new(testbed) };
             Ready { testbeds: testbeds.into_iter().map(named).collect(), source: Box::new(()), environment }

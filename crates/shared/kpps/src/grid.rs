@@ -5,7 +5,7 @@ use crate::heading;
 use crate::output::{Outputs, Resume};
 use crate::package;
 use crate::session::Session;
-use crate::testbed::{Simulated, Target, Testbed, TestbedArguments};
+use crate::testbed::{Chosen, Simulated, Target, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::grid::{Axis, Grid};
@@ -92,7 +92,7 @@ fn check_options(arguments: &Typed<Arguments>) -> Result<(), Failure> {
 impl GridPlan {
     /// Refuses an axis whose parameter is in the testbed's name.
     fn check_name(&self) -> Result<(), Failure> {
-        let Testbed::Simulator(Simulated { named, .. }) = &self.target.testbed else { return Ok(()) };
+        let Chosen::Simulator(Simulated { named, .. }) = &self.target.testbed else { return Ok(()) };
         match self.axes.iter().find(|axis| named.contains(&axis.parameter.as_str())) {
             Some(Axis { parameter, .. }) => Err(Failure::Input(format!(
                 "the {parameter} in --testbed has no effect: --vary {parameter} gives each cell another value"
@@ -104,7 +104,7 @@ impl GridPlan {
     /// The settings that all cells have.
     fn base(&self) -> Result<Cell, Failure> {
         let choice = match &self.target.testbed {
-            Testbed::Simulator(simulated) => simulated.with_one_driver()?,
+            Chosen::Simulator(simulated) => simulated.with_one_driver()?,
             _ => Choice::default(),
         };
         Ok(Cell { choice, sizes: self.sizes.clone(), offered: self.load })

@@ -64,13 +64,13 @@ pub struct TestbedArguments {
 /// The testbed that was chosen, and how a run on it is shown.
 pub struct Target {
     /// The testbed.
-    pub testbed: Testbed,
+    pub testbed: Chosen,
     /// How much is shown while a run lasts.
     pub live: Live,
 }
 
 /// A testbed with all its options, none of them a text that is still to be read.
-pub enum Testbed {
+pub enum Chosen {
     /// The simulator.
     Simulator(Simulated),
     /// A system whose rate is known.
@@ -132,10 +132,10 @@ impl TestbedArguments {
         self.refuse_options_of_others(kind)?;
         let live = self.live;
         let testbed = match kind {
-            Kind::Simulator => Testbed::Simulator(self.simulated()?),
-            Kind::Known => Testbed::Known(self.known()?),
-            Kind::Guests => Testbed::Guests(self.guests()?),
-            Kind::Ports => Testbed::Ports(Box::new(self.ports()?)),
+            Kind::Simulator => Chosen::Simulator(self.simulated()?),
+            Kind::Known => Chosen::Known(self.known()?),
+            Kind::Guests => Chosen::Guests(self.guests()?),
+            Kind::Ports => Chosen::Ports(Box::new(self.ports()?)),
         };
         Ok(Target { testbed, live })
     }
@@ -220,10 +220,10 @@ impl Target {
     /// The kind of testbed.
     pub fn kind(&self) -> Kind {
         match self.testbed {
-            Testbed::Simulator(_) => Kind::Simulator,
-            Testbed::Known(_) => Kind::Known,
-            Testbed::Ports(_) => Kind::Ports,
-            Testbed::Guests(_) => Kind::Guests,
+            Chosen::Simulator(_) => Kind::Simulator,
+            Chosen::Known(_) => Kind::Known,
+            Chosen::Ports(_) => Kind::Ports,
+            Chosen::Guests(_) => Kind::Guests,
         }
     }
 
@@ -235,7 +235,7 @@ impl Target {
     /// The two ports, if the testbed is two ports.
     fn ports(&self) -> Option<&Ports> {
         match &self.testbed {
-            Testbed::Ports(ports) => Some(ports),
+            Chosen::Ports(ports) => Some(ports),
             _ => None,
         }
     }
@@ -243,21 +243,21 @@ impl Target {
     /// The seed of everything random.
     pub fn seed(&self) -> u64 {
         match &self.testbed {
-            Testbed::Simulator(Simulated { seed, .. }) => *seed,
-            Testbed::Known(KnownRate { noise, .. }) => noise.unwrap_or(1),
-            Testbed::Ports(_) | Testbed::Guests(_) => 1,
+            Chosen::Simulator(Simulated { seed, .. }) => *seed,
+            Chosen::Known(KnownRate { noise, .. }) => noise.unwrap_or(1),
+            Chosen::Ports(_) | Chosen::Guests(_) => 1,
         }
     }
 
     /// Its name in results.
     pub fn name(&self) -> Vec<String> {
         match &self.testbed {
-            Testbed::Simulator(Simulated { machine, drivers, .. }) => {
+            Chosen::Simulator(Simulated { machine, drivers, .. }) => {
                 vec![Choice { driver: drivers.first().cloned(), ..machine.clone() }.name()]
             }
-            Testbed::Known(known) => vec![known.name.clone()],
-            Testbed::Ports(ports) => ports.names(),
-            Testbed::Guests(guests) => guests.names(),
+            Chosen::Known(known) => vec![known.name.clone()],
+            Chosen::Ports(ports) => ports.names(),
+            Chosen::Guests(guests) => guests.names(),
         }
     }
 
@@ -265,8 +265,8 @@ impl Target {
     pub fn sizes(&self, given: Option<&Mix>) -> Mix {
         given.cloned().unwrap_or_else(|| {
             Mix::fixed(match &self.testbed {
-                Testbed::Simulator(simulated) => simulated.machine.default_size(),
-                Testbed::Ports(ports) => ports.size().unwrap_or(Size::MIN),
+                Chosen::Simulator(simulated) => simulated.machine.default_size(),
+                Chosen::Ports(ports) => ports.size().unwrap_or(Size::MIN),
                 _ => Size::MIN,
             })
         })
@@ -275,18 +275,18 @@ impl Target {
     /// Opens it.
     pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
         match &self.testbed {
-            Testbed::Simulator(simulated) => {
+            Chosen::Simulator(simulated) => {
                 let choice = simulated.with_one_driver()?;
                 let setup = choice.setup()?;
                 let environment = setup.parts();
                 Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
-            Testbed::Known(KnownRate { pps, noise, .. }) => {
+            Chosen::Known(KnownRate { pps, noise, .. }) => {
                 let known = noise.map_or_else(|| Known::quiet(*pps), |seed| Known::noisy(*pps, seed));
                 Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
             }
-            Testbed::Ports(ports) => ports.testbed(session),
-            Testbed::Guests(guests) => guests.open_one(),
+            Chosen::Ports(ports) => ports.testbed(session),
+            Chosen::Guests(guests) => guests.open_one(),
         }
     }
 
@@ -324,7 +324,7 @@ impl Target {
     /// How long a trial is measured by default.
     pub fn trial_time(&self) -> Duration {
         let clock = match &self.testbed {
-            Testbed::Guests(guests) => guests.clock(),
+            Chosen::Guests(guests) => guests.clock(),
             _ => Clock::Instructions,
         };
         self.kind().trial_time(clock)

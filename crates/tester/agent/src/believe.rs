@@ -13,7 +13,9 @@ use kpps_methods::Latency;
 use kpps_ports::port::run::{Gaps, Got};
 use kpps_tester::ledger::Accounts;
 use kpps_tester::timeline::{self, Latencies, Point, Timeline};
-use kpps_tester::{AnomalousFrame, Arrived, Counted, Done, Findings, Kept, OfFlow, Received, Sent, Task};
+use kpps_tester::{
+    AnomalousFrame, Arrived, Counted, Done, Findings, Kept, OfFlow, Received, SentFrames, Task,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -184,7 +186,7 @@ pub(crate) fn done(
     let line = judge.keep("the time series", line, |line| is_line(line, task, limits));
     let rate_changes = rate_changes(&mut judge, said.rate_changes, task);
     let done = Done {
-        sent: Sent {
+        sent: SentFrames {
             intended,
             frames,
             given: frames,

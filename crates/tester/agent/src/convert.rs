@@ -405,7 +405,7 @@ mod tests {
     use kpps_documents::detail::Arrival;
     use kpps_frames::Encap;
     use kpps_tester::timeline::{Latencies, Timeline};
-    use kpps_tester::{Kept, Received, Sent};
+    use kpps_tester::{Kept, Received, SentFrames};
 
     fn a_duty(shape: Shape) -> Task {
         Task {
@@ -544,13 +544,13 @@ mod tests {
         let pause = Pause { at_ns: 5, lasted_ns: 6_000_000, cpu: Some(1), by };
         let disturbance = Disturbance { frames: 1, pauses: 1, longest: Some(pause) };
         let sent = Done {
-            sent: Sent {
+            sent: SentFrames {
                 intended: 12,
                 frames: 11,
                 begun: Duration::from_nanos(3),
                 disturbance: Some(disturbance.clone()),
                 rate_changes: vec![RateChange { at_s: 0.5, offered_pps: 1e5 }],
-                ..Sent::default()
+                ..SentFrames::default()
             },
             received: Received {
                 arrived,

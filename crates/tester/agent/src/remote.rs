@@ -18,7 +18,7 @@ use kpps_ports::port::run::{Timetable, prefer};
 use kpps_ports::port::{Options, Trouble};
 use kpps_tester::clock::{Clock, Gain, Ping, Reading};
 use kpps_tester::ledger::PortCount;
-use kpps_tester::{Allowed, Arrived, Counted, Done, Received, Sent, Task, TestPort, TrialState};
+use kpps_tester::{Allowed, Arrived, Counted, Done, Received, SentFrames, Task, TestPort, TrialState};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -490,7 +490,13 @@ impl TestPort for RemotePort {
             state.has_sent(task.at, frames);
         }
         Done {
-            sent: Sent { intended: due.max(frames), frames, elapsed, rate_changes, ..Sent::default() },
+            sent: SentFrames {
+                intended: due.max(frames),
+                frames,
+                elapsed,
+                rate_changes,
+                ..SentFrames::default()
+            },
             received: Received { arrived: Arrived { received, ..Arrived::default() }, ..Received::default() },
             trouble: Some(trouble),
             ..Done::default()

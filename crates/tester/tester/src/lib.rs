@@ -53,8 +53,8 @@ pub use judging::{
 };
 pub use running::{
     Address, Allowed, DirectionOutcome, Done, Expect, FlowPlan, Host, LiveCounts, LocalHost, LocalPort,
-    Offer, Outcome, PortsTestbed, Replay, RunStart, Sent, Site, Task, Template, TestPort, Tester, Traffic,
-    all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape, streams,
-    template, undisturbed,
+    Offer, Outcome, PortsTestbed, Replay, RunStart, SentFrames, Site, Task, Template, TestPort, Tester,
+    Traffic, all_arrived, app_run, calibrate, check_shape, interface, neighbours, numbers, offered, shape,
+    streams, template, undisturbed,
 };
 pub use watching::{Gauges, Metrics, NewRate, Reported, TrialState, live};

@@ -7,7 +7,7 @@ use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Files, Outputs};
 use crate::session::Session;
-use crate::testbed::{Target, Testbed, TestbedArguments};
+use crate::testbed::{Chosen, Target, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
 use kpps_documents::detail::DetailedTrial;
@@ -108,7 +108,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let Arguments { size, load, duration, on_ports, outputs, bounds, target } = arguments;
     let arguments = TrialArguments { size, load, duration, outputs, bounds, target: target.resolve()? };
     match (&arguments.target.testbed, on_ports.first()) {
-        (Testbed::Ports(ports), _) => between(ports, &on_ports, &arguments, session),
+        (Chosen::Ports(ports), _) => between(ports, &on_ports, &arguments, session),
         (_, Some(option)) => {
             let name = arguments.target.name().join(",");
             Err(Failure::Input(format!("{option} takes two ports, not {name}")))

@@ -9,7 +9,7 @@ use crate::judging::arrivals::Arrivals;
 use crate::judging::recognised::Recognised;
 use crate::judging::timeline::Timeline;
 use crate::running::neighbours;
-use crate::running::test_port::{Done, Expect, Host, LiveCounts, Sent, Task, TestPort};
+use crate::running::test_port::{Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
 use crate::watching::state::TrialState;
 use kpps_documents::detail::RateChange;
 use kpps_frames::Mac;
@@ -457,7 +457,7 @@ impl Incoming {
 }
 
 /// The frames that a port has sent, its work in each interval, and its failure.
-type Worked = (Sent, Option<Timeline>, Option<Trouble>);
+type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 
 /// Sends, if there is something to send, and receives until nothing more can arrive.
 fn work(
@@ -510,7 +510,7 @@ fn work(
     };
     let (sent, line, mut trouble) = match plan {
         Some(plan) => transmit(port, task, plan, (&mut listen, &answered), state),
-        None => (Sent::default(), task.every.map(Timeline::new), None),
+        None => (SentFrames::default(), task.every.map(Timeline::new), None),
     };
     if trouble.is_none()
         && let Err(lost) = receive(port, task, &mut listen, &stamped, state)
@@ -549,7 +549,8 @@ fn transmit(
     state.has_sent(task.at, frames);
     let run::Sent { intended, elapsed, gaps, disturbance, given, skipped, .. } = sent;
     let Until { begun, changes: rate_changes, line, .. } = until;
-    let sent = Sent { intended, frames, given, skipped, begun, elapsed, gaps, disturbance, rate_changes };
+    let sent =
+        SentFrames { intended, frames, given, skipped, begun, elapsed, gaps, disturbance, rate_changes };
     (sent, line, trouble)
 }
 

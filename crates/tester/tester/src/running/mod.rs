@@ -21,7 +21,7 @@ pub use retry::undisturbed;
 pub use run::{RunStart, all_arrived, app_run, offered, streams};
 pub use shape::{check as check_shape, shape};
 pub use template::{Template, template};
-pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, Sent, Task, TestPort};
+pub use test_port::{Allowed, Done, Expect, Host, LiveCounts, SentFrames, Task, TestPort};
 pub use testbed::PortsTestbed;
 pub use traffic::{Traffic, numbers};
 pub use trial::{Address, DirectionOutcome, Offer, Outcome, Replay, Site, Tester};

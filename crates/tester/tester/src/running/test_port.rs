@@ -106,7 +106,7 @@ pub struct Expect {
 #[derive(Default)]
 pub struct Done {
     /// The frames that it sent.
-    pub sent: Sent,
+    pub sent: SentFrames,
     /// The frames that it received.
     pub received: Received,
     /// Their times from sending to receiving, in parts, with their margin.
@@ -142,7 +142,7 @@ impl Done {
 
 /// The frames that a port has sent in a trial.
 #[derive(Clone, Debug, Default)]
-pub struct Sent {
+pub struct SentFrames {
     /// Frames that were due.
     pub intended: u64,
     /// Frames that were sent.
@@ -163,7 +163,7 @@ pub struct Sent {
     pub rate_changes: Vec<RateChange>,
 }
 
-impl Sent {
+impl SentFrames {
     /// The generator's shortfall: frames that could not be sent at their time.
     pub fn shortfall(&self) -> u64 {
         self.intended.saturating_sub(self.frames)

@@ -2,7 +2,7 @@
 
 use crate::accounting::counted::{Counted, Counts};
 use crate::judging::received::Received;
-use crate::running::test_port::Sent;
+use crate::running::test_port::SentFrames;
 use kpps_documents::detail::{Clocks, Interval};
 use kpps_documents::{Disturbance, LINK_CHANGES};
 use kpps_methods::Latency;
@@ -50,7 +50,7 @@ pub struct DirectionOutcome {
     /// The port that sends: 0 or 1.
     pub from: usize,
     /// The frames that were sent.
-    pub sent: Sent,
+    pub sent: SentFrames,
     /// The frames that arrived.
     pub received: Received,
     /// Times from sending to receiving.

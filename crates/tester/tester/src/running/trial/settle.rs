@@ -7,7 +7,7 @@ use super::run::Ended;
 use crate::accounting::ledger::{Accounts, missed};
 use crate::judging::received::Received;
 use crate::judging::timeline::{self, DirectionTotals, Timeline};
-use crate::running::test_port::Sent;
+use crate::running::test_port::SentFrames;
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use std::mem::take;
@@ -16,7 +16,7 @@ use std::mem::take;
 struct Crossing {
     from: usize,
     to: usize,
-    sent: Sent,
+    sent: SentFrames,
     received: Received,
 }
 
@@ -79,7 +79,7 @@ impl Ended {
             self.counted.accounts.possible.push((place, frames.saturating_sub(reached)));
         }
         let intended = self.intended(offer, &sent, frames);
-        let sent = Sent { intended, frames, ..sent };
+        let sent = SentFrames { intended, frames, ..sent };
         if let Some(replay) = &offer.replay {
             let arrived = &mut received.arrived;
             (arrived.received, arrived.duplicated) =
@@ -89,7 +89,7 @@ impl Ended {
     }
 
     /// Frames that were due, of which `frames` were sent.
-    fn intended(&self, offer: &Offer, sent: &Sent, frames: u64) -> u64 {
+    fn intended(&self, offer: &Offer, sent: &SentFrames, frames: u64) -> u64 {
         match self.basis.due {
             // Only the sender knows which frames were due at which moment.
             _ if !sent.rate_changes.is_empty() => sent.intended.max(frames),
