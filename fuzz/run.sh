@@ -2,19 +2,20 @@
 # Runs each fuzz target, or the named ones, for SECONDS, 10 by default: fuzz/run.sh [SECONDS [TARGET…]]
 #
 # Needs a C++ compiler for libFuzzer, and neither cargo-fuzz nor a nightly compiler. Interesting inputs
-# are kept in fuzz/corpus, and `cargo test --package kpps-fuzz` repeats it; an input that fails is
-# written to fuzz/artifacts. Targets start from what the tests have: parsers from the malformed frames,
-# readers of documents from profiles and results (apps has the frames built in).
+# are kept in fuzz/corpus, which git ignores; an input that fails is written to fuzz/artifacts. Targets start
+# from the inputs in the repository, and from what the tests have: parsers from the malformed frames, readers
+# of documents from profiles and results (apps has the frames built in).
 #
-# A part of what targets found is in the repository, and git ignores what later runs add. To choose
-# that part anew, one input for each new edge: kpps-fuzz -merge=1 -use_counters=0 NEW corpus/TARGET, then
-# `git add -f` what is in NEW.
+# The repository has one file for each target, a line in hex for each input, and `cargo test --package
+# kpps-fuzz` repeats them. Those of fuzz/failed once made a target fail. Those of fuzz/inputs are few, and
+# reach together every edge that any known input reaches: `fuzz/run.sh choose [TARGET…]` chooses them anew,
+# also from inputs of later runs.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ls corpus)
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ls inputs)
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What cargo-fuzz asks for, but for the address sanitizer: there is hardly any unsafe code to watch.
 export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
@@ -50,10 +51,36 @@ done
 cp ../profiles/*/*.toml ../crates/shared/rendering/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
 cargo build --quiet --profile fuzz --package kpps-fuzz --features libfuzzer --target "$host" --target-dir "$built"
+# Writes inputs in hex, a line each, as files with the names that libFuzzer gives: unpack FOLDER < INPUTS
+unpack() {
+    sed 's/../\\x&/g' | while read -r escaped; do
+        printf '%b' "$escaped" > "$1/new"
+        mv "$1/new" "$1/$(sha1sum "$1/new" | cut -d ' ' -f 1)"
+    done
+}
+# The other way, smallest first: pack FOLDER > INPUTS
+pack() {
+    for file in "$1"/*; do
+        od -A n -v -t x1 "$file" | tr -d ' \n'
+        echo
+    done | awk '{ print length, $0 }' | sort -k 1,1n -k 2 | cut -d ' ' -f 2
+}
 for target in "${targets[@]}"; do
-    mkdir -p "corpus/$target" "artifacts/$target"
+    mkdir -p "corpus/$target" "artifacts/$target" "$seeds/new/$target"
+    cat "failed/$target" > "$seeds/failed" 2> /dev/null || true
+    cat "inputs/$target" "$seeds/failed" | unpack "corpus/$target"
+    export KPPS_FUZZ=$target
+    fuzz=("$built/$host/fuzz/kpps-fuzz" -rss_limit_mb=2048 -timeout=10 "-artifact_prefix=artifacts/$target/")
+    if [ "$seconds" = choose ]; then
+        unpack "$seeds/new/$target" < "$seeds/failed"
+        # Hash tables are random: an edge of theirs may need another round.
+        for _ in {1..8}; do
+            "${fuzz[@]}" -set_cover_merge=1 -use_counters=0 "$seeds/new/$target" "corpus/$target" 2>&1 | tail -1
+        done
+        pack "$seeds/new/$target" | grep -vxFf "$seeds/failed" > "inputs/$target"
+        continue
+    fi
     echo "$target: $seconds s"
-    KPPS_FUZZ=$target "$built/$host/fuzz/kpps-fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
-        -print_final_stats=1 -verbosity=0 -artifact_prefix="artifacts/$target/" "corpus/$target" "$seeds/$target" 2>&1 |
+    "${fuzz[@]}" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 "corpus/$target" "$seeds/$target" 2>&1 |
         grep -v -e '^INFO' -e '^"' -e '^###' -e new_units -e slowest -e average || test "${PIPESTATUS[0]}" = 0
 done

@@ -19,7 +19,7 @@ use arbitrary::{Arbitrary, Unstructured};
 /// Runs a target on bytes.
 pub type Target = fn(&[u8]);
 
-/// The targets by name. The inputs of each are in the folder of this name in `fuzz/corpus`.
+/// The targets by name. The inputs of each are in the file of this name in `fuzz/inputs`.
 pub const TARGETS: [(&str, Target); 10] = [
     ("apps", |bytes| drawn(bytes, apps::run)),
     ("arguments", |bytes| text(bytes, arguments::run)),

@@ -1,4 +1,5 @@
-"""The type stubs of the package, made of the table of commands: `python -m kpps.stubs > kpps/__init__.pyi`."""
+"""The type stubs of the package, made of the table of commands. `python -m kpps.stubs` prints them; builds of
+the package put them into it."""
 
 from __future__ import annotations
 

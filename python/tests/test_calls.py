@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import pathlib
 
 import kpps
 import pytest
@@ -43,14 +42,6 @@ def test_every_command_is_a_function_with_all_its_options():
         assert command.about in inspect.getdoc(function).replace("\n", " ") or "--" in command.about, name
         assert "--" not in function.__doc__, f"{name}: {function.__doc__}"
         assert "json" not in named, "results are returned"
-
-
-def test_the_stubs_are_up_to_date():
-    from kpps import stubs
-
-    path = pathlib.Path(kpps.__file__).with_name("__init__.pyi")
-    assert path.read_text() == stubs.text(), "run python -m kpps.stubs > python/kpps/__init__.pyi"
-    compile(stubs.text(), str(path), "exec")
 
 
 def test_results_are_compared_without_files(command, tmp_path):

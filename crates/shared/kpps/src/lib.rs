@@ -40,7 +40,7 @@ mod trace;
 mod transmit;
 mod typed;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -227,9 +227,32 @@ fn run(command: Command, session: &Session) -> Result<(), Failure> {
     }
 }
 
+/// The message of a build without `kpps simulate-faults`, which names the build that has it.
+const WITHOUT_FAULTS: &str = "`kpps simulate-faults` is not in this build; from the sources, \
+    `cargo install --locked --path crates/shared/kpps --features faults` installs one that has it";
+
 /// clap's message in one line.
 fn in_one_line(error: &clap::Error) -> String {
     let list = "`kpps --help` lists the commands";
     let remedy = (error.kind() == ErrorKind::InvalidSubcommand).then_some(list);
-    kpps_rendering::text::complaint(&error.to_string(), remedy)
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) if name == "simulate-faults" => WITHOUT_FAULTS.into(),
+        _ => kpps_rendering::text::complaint(&error.to_string(), remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_simulated_faults_names_the_one_that_has_them() {
+        let without = || clap::Command::new("kpps").subcommand(clap::Command::new("curve"));
+        let complaint =
+            |words: [&str; 3]| without().try_get_matches_from(words).map_err(|it| in_one_line(&it)).err();
+        assert_eq!(complaint(["kpps", "simulate-faults", "--trace"]).as_deref(), Some(WITHOUT_FAULTS));
+        assert_eq!(complaint(["kpps", "help", "simulate-faults"]).as_deref(), Some(WITHOUT_FAULTS));
+        let other = complaint(["kpps", "simulate", "faults"]);
+        assert!(other.is_some_and(|it| it.starts_with("unrecognized subcommand 'simulate'")));
+    }
 }

@@ -1,10 +1,28 @@
 //! The accesses of unmodified drivers to a model of their card, on a terminal.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::audit::{Audit, Row, Violation};
 use std::fmt::Write;
 
 /// Registers that are accessed less often for a frame are only counted.
 const SHOWN_PER_FRAME: f64 = 0.01;
+
+impl Forms for Audit {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Drivers of {} on a model of the {}", self.kernel, self.chip), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
 
 /// A line for each driver at each workload, the registers, and the breaches of the manual.
 pub fn screen(audit: &Audit) -> String {

@@ -1,10 +1,25 @@
 //! A calibration on a terminal.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::calibration::Calibration;
 use std::fmt::Write;
 
+impl Forms for Calibration {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.paced)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Calibration of {}", self.port), self))
+    }
+}
+
 /// The ceiling, and a line for each load below it.
-pub fn screen(calibration: &Calibration) -> String {
+fn screen(calibration: &Calibration) -> String {
     let mut text = format!(
         "{} sends {:.1} kpps of {} B frames (with FCS) at most\n\n{:>12} {:>12} {:>10} {:>9} {:>14} {:>10} {:>10}\n",
         calibration.port,

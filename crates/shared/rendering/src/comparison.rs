@@ -1,11 +1,26 @@
 //! A comparison on a terminal.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_documents::comparison::{Comparison, Finding, Side};
 use std::fmt::Write;
 
+impl Forms for Comparison {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Comparison of results of kind {}", self.of), self))
+    }
+}
+
 /// Each quantity of each side beside that of the first, with the verdict.
-pub fn screen(comparison: &Comparison) -> String {
+fn screen(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (number, side) in comparison.sides.iter().enumerate() {
         let Side { name, documents } = side;

@@ -1,12 +1,30 @@
 //! A curve on the screen.
 
+use crate::Rows;
+use crate::csv;
 use crate::environment::{frames, parts};
+use crate::forms::Forms;
 use crate::remarks::remarks;
 use crate::text::{TextStyle, plot, table};
 use kpps_documents::Curve;
 
+impl Forms for Curve {
+    fn screen(&self, style: TextStyle, notes: &str) -> String {
+        screen(self, style) + notes
+    }
+    fn rows(&self) -> Rows {
+        csv::rows(self)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(crate::html(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.series.iter().all(|series| series.points.is_empty())
+    }
+}
+
 /// The text for the screen: plot, table, summary and remarks.
-pub fn screen(results: &Curve, style: TextStyle) -> String {
+fn screen(results: &Curve, style: TextStyle) -> String {
     let environment = &results.environment;
     let [first, second] = &results.summary;
     let parts = parts(environment);

@@ -1,13 +1,28 @@
 //! Worlds with faults on a terminal.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::faults::{FaultCount, Faults};
 use std::fmt::Write;
 
 /// The most faults that are named because they never happened under a policy.
 const MOST_NAMED: usize = 10;
 
+impl Forms for Faults {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.faults)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Faults in simulated worlds", self))
+    }
+}
+
 /// The table of faults by service policy, the places reached, and the failures.
-pub fn screen(faults: &Faults) -> String {
+fn screen(faults: &Faults) -> String {
     let Faults { seeds: [first, last], worlds, frames, virtual_s, failures, .. } = faults;
     let frames = match frames {
         0..1_000_000 => frames.to_string(),

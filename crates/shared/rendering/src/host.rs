@@ -1,10 +1,28 @@
 //! The costs of a frame and an interrupt on a measured machine.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::host::HostCalibration;
 use std::fmt::Write;
 
+impl Forms for HostCalibration {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.points)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("What a frame and an interrupt cost", self))
+    }
+    fn is_empty(&self) -> bool {
+        self.constants.is_empty()
+    }
+}
+
 /// A line for each constant and each point, and how far off the points are.
-pub fn screen(document: &HostCalibration) -> String {
+fn screen(document: &HostCalibration) -> String {
     let mut text = format!("{:<24} {:>9} {:>9}\n", "constant", "before", "found");
     for row in &document.constants {
         let untold = if row.told { "" } else { "   not determined by these curves: unchanged" };

@@ -1,10 +1,69 @@
 //! Profiles and network cards on the screen.
 
-use kpps_documents::inventory::{DeviceEntry, Devices, ProfileEntry, Profiles};
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
+use kpps_documents::inventory::{Conformance, DeviceEntry, Devices, ProfileEntry, Profiles};
+use serde::Serialize;
 use std::fmt::Write;
 
+impl Forms for Profiles {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        profiles(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.profiles)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Profiles", self))
+    }
+}
+
+/// Profiles with all their constants.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct WithConstants<'p>(pub &'p Profiles);
+
+impl Forms for WithConstants<'_> {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        self.0.profiles.iter().map(constants).collect::<String>() + notes
+    }
+    fn rows(&self) -> Rows {
+        let constants = |profile: &'_ ProfileEntry| profile.constants.clone();
+        Rows::of(&self.0.profiles.iter().flat_map(constants).collect::<Vec<_>>())
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Constants of profiles", self))
+    }
+}
+
+impl Forms for Devices {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        devices(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.devices)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Network cards", self))
+    }
+}
+
+impl Forms for Conformance {
+    /// Only the notes: each case was shown when it ended.
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        notes.to_owned()
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.cases)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Conformance suite on {}", self.device), self))
+    }
+}
+
 /// The profiles of each kind with their descriptions.
-pub fn profiles(document: &Profiles) -> String {
+fn profiles(document: &Profiles) -> String {
     let mut text = String::new();
     let width = document.profiles.iter().map(|profile| profile.name.len()).max().unwrap_or(0);
     let mut last = None;
@@ -19,7 +78,7 @@ pub fn profiles(document: &Profiles) -> String {
 }
 
 /// The constants of one profile, with their sources.
-pub fn constants(profile: &ProfileEntry) -> String {
+fn constants(profile: &ProfileEntry) -> String {
     let mut text = format!("{}: {}\n\n", profile.name, profile.description);
     let width = profile.constants.iter().map(|constant| constant.name.len()).max().unwrap_or(0);
     for constant in &profile.constants {
@@ -34,7 +93,7 @@ pub fn constants(profile: &ProfileEntry) -> String {
 }
 
 /// The network cards and their drivers.
-pub fn devices(document: &Devices) -> String {
+fn devices(document: &Devices) -> String {
     if document.devices.is_empty() {
         return "no network cards on the PCI bus".into();
     }

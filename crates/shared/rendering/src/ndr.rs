@@ -1,6 +1,9 @@
 //! A search as a page and on the screen.
 
+use crate::Rows;
 use crate::drawing::{self, Axis};
+use crate::forms::Forms;
+use crate::text::TextStyle;
 use crate::{page, remarks};
 use kpps_documents::ndr::{Ndr, SearchGoal};
 use kpps_documents::study::{Figure, Line};
@@ -10,10 +13,25 @@ use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+impl Forms for Ndr {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.goals)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(page(self))
+    }
+    fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
+}
+
 /// The search as one self-contained HTML page without script: the result, delivered against offered load,
 /// loss by place, latency and CPU time over the load, the environment, and every trial. Light and dark follow
 /// the reader's system.
-pub fn page(search: &Ndr) -> String {
+fn page(search: &Ndr) -> String {
     let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
     let body = markup! {
         header { div {
@@ -349,7 +367,7 @@ pub(crate) fn trials<'t>(trials: impl IntoIterator<Item = &'t Trial>) -> Markup 
 }
 
 /// The text for the screen.
-pub fn screen(document: &Ndr) -> String {
+fn screen(document: &Ndr) -> String {
     let mut text = String::new();
     let kpps = |pps: Option<f64>| pps.map_or("–".into(), in_kpps);
     let _ = writeln!(

@@ -1,12 +1,29 @@
 //! Runs of ports on the screen: received, sent and lost frames of each port.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::run::{Offered, PortRun, ProcessCpu, Run};
 use kpps_documents::words::{bits, in_kpps, rate};
 use std::fmt::Write;
 
+impl Forms for Run {
+    /// The notes stand before the costs of the run.
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self, notes)
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.ports)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        let ports: Vec<_> = self.ports.iter().map(|port| port.port.as_str()).collect();
+        Some(plain(&format!("kpps {} {}", self.command, ports.join(" ")), self))
+    }
+}
+
 /// The text for the screen; `notes` are lines of the command, between the counters and the CPU time.
-pub fn screen(run: &Run, notes: &str) -> String {
+fn screen(run: &Run, notes: &str) -> String {
     let width = run.ports.iter().map(|port| port.port.len()).max().unwrap_or(0).max(4);
     let mut text = String::new();
     let _ = writeln!(

@@ -1,8 +1,65 @@
 //! Results of the simulator on the screen: transmit rates, CPU profiles, scaling over CPUs, bus traces.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::simulation::{BusTrace, Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+impl Forms for Transmit {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        transmit(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Transmit rates on {}", self.environment.machine), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Profile {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        profile(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("CPU profile of {}", self.environment.machine), self))
+    }
+}
+
+impl Forms for Scale {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        scale(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Frames per second against CPUs on {}", self.environment.machine), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for BusTrace {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        trace(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.transactions)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Bus trace of {}", self.environment.machine), self))
+    }
+}
 
 /// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
 fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
@@ -10,7 +67,7 @@ fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
 }
 
 /// The rate of each driver, and its cost.
-pub fn transmit(document: &Transmit) -> String {
+fn transmit(document: &Transmit) -> String {
     let mut text = String::new();
     let on = &document.environment;
     let _ = writeln!(
@@ -68,7 +125,7 @@ pub fn transmit(document: &Transmit) -> String {
 }
 
 /// Where CPU time goes, by function and level, and the cost of each frame.
-pub fn profile(document: &Profile) -> String {
+fn profile(document: &Profile) -> String {
     let mut text = String::new();
     let on = &document.environment;
     let app = on.app.is_some();
@@ -108,7 +165,7 @@ pub fn profile(document: &Profile) -> String {
 }
 
 /// Frames per second against CPUs, and what limits them.
-pub fn scale(document: &Scale) -> String {
+fn scale(document: &Scale) -> String {
     let on = &document.environment;
     let mut text = format!(
         "{}: {} on {}, {}, {}\nframes of {} B with FCS in {}, offered {:.0} pps\n\n",
@@ -151,7 +208,7 @@ pub fn scale(document: &Scale) -> String {
 }
 
 /// The transactions of the bus by kind, and the regimes of the first card's reception.
-pub fn trace(document: &BusTrace) -> String {
+fn trace(document: &BusTrace) -> String {
     let on = &document.environment;
     let mut text = format!(
         "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} {}, {:.1} ms from the first frame on\n",

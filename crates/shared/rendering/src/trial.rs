@@ -2,24 +2,44 @@
 
 mod screen;
 mod sentences;
-pub(crate) mod series;
+mod series;
 
-pub use screen::screen;
-
+use crate::Rows;
+use crate::csv;
 use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
+use crate::forms::Forms;
 use crate::ndr::environment;
 use crate::page;
+use crate::text::TextStyle;
 use kpps_documents::Cpu;
 use kpps_documents::detail::{DetailedTrial, Direction};
 use kpps_documents::study::{Figure, Line};
 use kpps_documents::words::{in_kpps as kpps, rate};
 use maud::{Markup, html as markup};
+use screen::screen;
 use std::collections::BTreeMap;
+
+impl Forms for DetailedTrial {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        screen(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        match self.interval_s {
+            Some(_) => series::rows(self),
+            // Only ports have directions.
+            None if self.directions.is_empty() => csv::row(self),
+            None => Rows::of(&self.directions),
+        }
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(page(self))
+    }
+}
 
 /// The trial as one self-contained HTML page without script: where its frames ended, latency, CPU time, the
 /// limits of the generator, each direction, and all counters. Light and dark follow the reader's
 /// system.
-pub fn page(trial: &DetailedTrial) -> String {
+fn page(trial: &DetailedTrial) -> String {
     let load = sentences::load(trial, "as many as possible");
     let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), sentences::frames(trial));
     let body = markup! {

@@ -1,7 +1,67 @@
 //! Fitted constants that were moved or found again, and constants that were drawn.
 
+use crate::Rows;
+use crate::forms::{Forms, plain};
+use crate::text::TextStyle;
 use kpps_documents::study::{ChangedVerdict, CrossValidation, Drawn, Fit, MovedConstant, Perturbation};
 use std::fmt::Write;
+
+impl Forms for Perturbation {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        perturbation(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Fitted constants, moved by {} %", (self.share * 1e5).round() / 1e3), self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Fit {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        fit(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Fitted constants, found again", self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for CrossValidation {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        cross_validation(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain("Claims, each predicted from the others", self))
+    }
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Forms for Drawn {
+    fn screen(&self, _: TextStyle, notes: &str) -> String {
+        drawn(self) + notes
+    }
+    fn rows(&self) -> Rows {
+        Rows::of(&self.rows)
+    }
+    fn page(&self, _: usize) -> Option<String> {
+        Some(plain(&format!("Constants of the machine of seed {}", self.seed), self))
+    }
+}
 
 /// The verdicts that change with a constant.
 fn changed(row: &MovedConstant) -> String {
@@ -15,7 +75,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A line for each change, and how many verdicts changed.
-pub fn perturbation(document: &Perturbation) -> String {
+fn perturbation(document: &Perturbation) -> String {
     let mut text = String::new();
     for row in &document.rows {
         // Writing to a String cannot fail.
@@ -37,14 +97,14 @@ pub fn perturbation(document: &Perturbation) -> String {
 }
 
 /// A line for each measurement, as arguments of `kpps grid`.
-pub fn drawn(document: &Drawn) -> String {
+fn drawn(document: &Drawn) -> String {
     let line =
         |row: &kpps_documents::study::DrawnConstants| format!("{}: {}\n", row.measurement, row.arguments);
     document.rows.iter().map(line).collect()
 }
 
 /// A line for each constant, and how many are not as in the profiles.
-pub fn fit(document: &Fit) -> String {
+fn fit(document: &Fit) -> String {
     let mut text = String::new();
     for row in &document.rows {
         let other = row.value != row.committed;
@@ -63,7 +123,7 @@ pub fn fit(document: &Fit) -> String {
 }
 
 /// A line for each claim, and the median error.
-pub fn cross_validation(document: &CrossValidation) -> String {
+fn cross_validation(document: &CrossValidation) -> String {
     let mut text = String::new();
     for row in &document.rows {
         let without: Vec<_> = row.without.iter().map(|(name, value)| format!("{name} {value}")).collect();

@@ -142,7 +142,7 @@ fn lines(text: &str, width: usize, margin: usize) -> String {
 }
 
 /// A figure in characters: its lines, their names, and the ends of the axes.
-pub fn figure(figure: &Figure, style: TextStyle) -> String {
+fn figure(figure: &Figure, style: TextStyle) -> String {
     let points = || figure.lines.iter().flat_map(|line| &line.points);
     let (most_x, most_y) = crate::drawing::highest(figure);
     let mut text = format!("{}\n", figure.title);

@@ -24,7 +24,7 @@ fn row<'t>(way: &'t Direction, interval: &'t Interval) -> Row<'t> {
 }
 
 /// A row for each interval of each direction.
-pub(crate) fn rows(trial: &DetailedTrial) -> Rows {
+pub(super) fn rows(trial: &DetailedTrial) -> Rows {
     let ways = trial.directions.iter();
     let all = ways.flat_map(|way| way.series.iter().map(move |interval| (way, interval)));
     let row = |(way, interval)| row(way, interval);
