@@ -16,13 +16,13 @@ pub mod rx_status {
     pub const EOP: u8 = 1 << 1;
     /// Ignore the checksum bits.
     pub const IXSM: u8 = 1 << 2;
-    /// The frame had a VLAN tag, now in [`special`](super::RxWriteback::special).
+    /// The frame had a VLAN tag, which is now in [`special`](super::RxWriteback::special).
     pub const VP: u8 = 1 << 3;
     /// The TCP or UDP checksum was calculated.
     pub const TCPCS: u8 = 1 << 5;
     /// The IP checksum was calculated.
     pub const IPCS: u8 = 1 << 6;
-    /// Passed an inexact filter: check the address.
+    /// The frame passed an inexact filter: software must check its address.
     pub const PIF: u8 = 1 << 7;
 }
 
@@ -46,7 +46,7 @@ pub mod rx_error {
     pub const FRAME: u8 = CE | SE | SEQ | CXE | RXE;
 }
 
-/// A receive descriptor from the driver: the buffer; everything else is 0.
+/// A receive descriptor as the driver writes it: the buffer's address; everything else is 0.
 pub const fn rx_read(buffer: u64) -> [u64; 2] {
     [buffer, 0]
 }
@@ -62,7 +62,7 @@ pub struct RxWriteback {
     pub status: u8,
     /// [`rx_error`] bits.
     pub errors: u8,
-    /// The VLAN tag, with VP.
+    /// The VLAN tag, if VP is set.
     pub special: u16,
 }
 
@@ -92,7 +92,7 @@ impl RxWriteback {
 /// DD of a receive descriptor, in its second word.
 pub const RX_DD: u64 = (rx_status::DD as u64) << 32;
 
-/// Transmit command bits (SDM 3.3.3.1, 3.3.6.1, 3.3.7.1), the same place in all three formats.
+/// Transmit command bits (SDM 3.3.3.1, 3.3.6.1, 3.3.7.1), at the same place in all three formats.
 pub mod tx_cmd {
     /// End of packet (legacy and data).
     pub const EOP: u8 = 1 << 0;
@@ -324,7 +324,7 @@ pub enum Tx {
 }
 
 impl Tx {
-    /// Detects the format and unpacks the words; `Err` has a reserved DTYP.
+    /// Detects the format and unpacks the words; `Err` contains the DTYP if it is a reserved one.
     #[inline]
     pub const fn unpack(words: [u64; 2]) -> Result<Self, u8> {
         if words[1] >> 24 & tx_cmd::DEXT as u64 == 0 {

@@ -47,7 +47,7 @@ pub mod control {
 
 /// Bits of [`STATUS`].
 pub mod status {
-    /// The link is up; latched low.
+    /// The link is up. Latched low: after a link failure the bit reads 0 once.
     pub const LINK: u16 = 1 << 2;
     /// Autonegotiation is complete.
     pub const COMPLETE: u16 = 1 << 5;
@@ -55,7 +55,7 @@ pub mod status {
 
 /// Bits of [`ADVERTISE`] and [`PARTNER`].
 pub mod advertise {
-    /// IEEE 802.3.
+    /// The selector field: IEEE 802.3.
     pub const SELECTOR: u16 = 1;
     /// 10BASE-T.
     pub const HALF_10: u16 = 1 << 5;
@@ -81,17 +81,17 @@ pub mod gigabit {
 
 /// Bits of [`SPECIFIC_STATUS`].
 pub mod specific {
-    /// The link is up, in real time.
+    /// The link is up at this moment (not latched).
     pub const LINK: u16 = 1 << 10;
     /// Speed and duplex are resolved.
     pub const RESOLVED: u16 = 1 << 11;
     /// Full duplex.
     pub const FULL_DUPLEX: u16 = 1 << 13;
-    /// Speed field, two bits: 0 = 10, 1 = 100, 2 = 1000 Mb/s.
+    /// The first bit of the speed field, which has two bits: 0 = 10, 1 = 100, 2 = 1000 Mb/s.
     pub const SPEED_SHIFT: u32 = 14;
 }
 
 /// The identifier of the Marvell PHY inside the 82540, 82545 and 82546, without its revision.
 pub const ID_M88E1011: u32 = 0x0141_0C20;
-/// The identifier of the PHY inside the 82574, without its revision (public drivers).
+/// The identifier of the PHY inside the 82574, without its revision (source: public drivers).
 pub const ID_82574: u32 = 0x0141_0CB0;

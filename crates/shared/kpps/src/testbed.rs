@@ -1,7 +1,7 @@
 //! The testbed of a trial: the simulator, two ports, guests in QEMU, or a system whose rate is known.
 //!
-//! [`TestbedArguments`] is what was typed. [`TestbedArguments::resolve`] reads it once; everything else uses
-//! the [`Target`] that it means.
+//! [`TestbedArguments`] has the arguments as the user typed them. [`TestbedArguments::resolve`] reads them
+//! once and returns a [`Target`], which all other code uses.
 
 use crate::error::Failure;
 use crate::guests::GuestArguments;
@@ -69,7 +69,7 @@ pub struct Target {
     pub live: Live,
 }
 
-/// A testbed with all its options, none of them a text that is still to be read.
+/// A testbed with all its options. No option is a text that still has to be parsed.
 pub enum Chosen {
     /// The simulator.
     Simulator(Simulated),
@@ -87,13 +87,13 @@ pub struct Simulated {
     pub machine: Choice,
     /// The drivers that were named; none means the default.
     pub drivers: Vec<String>,
-    /// The parts in the testbed's name, as `machine` in sim:MACHINE.
+    /// The parts that the testbed's name contains: `machine` for sim:MACHINE.
     pub named: Vec<&'static str>,
     /// The seed of everything random.
     seed: u64,
 }
 
-/// A system that delivers up to a rate.
+/// A system that delivers all frames up to a known rate.
 pub struct KnownRate {
     name: String,
     pps: f64,
@@ -101,7 +101,7 @@ pub struct KnownRate {
     noise: Option<u64>,
 }
 
-/// The kind of testbed that has these names.
+/// The kind of testbed that these names choose.
 fn kind(names: &[String]) -> Result<Kind, Failure> {
     let prefix = |name: &str| name.split_once(':').map(|(prefix, _)| prefix.to_owned());
     let is_simulated = |name: &&String| name.starts_with(choice::PREFIX);
@@ -126,7 +126,7 @@ impl TestbedArguments {
         self.machine.constants.set.iter().map(|(path, _)| path.as_str())
     }
 
-    /// The testbed that these arguments mean.
+    /// The testbed that these arguments choose.
     pub fn resolve(self) -> Result<Target, Failure> {
         let kind = if self.ports.is_empty() { kind(&self.testbed)? } else { Kind::Ports };
         self.refuse_options_of_others(kind)?;
@@ -249,7 +249,7 @@ impl Target {
         }
     }
 
-    /// Its name in results.
+    /// Its name in results: two names for two ports.
     pub fn name(&self) -> Vec<String> {
         match &self.testbed {
             Chosen::Simulator(Simulated { machine, drivers, .. }) => {
@@ -272,7 +272,7 @@ impl Target {
         })
     }
 
-    /// Opens it.
+    /// Opens the testbed.
     pub fn open(&self, session: &Session) -> Result<OpenTestbed, Failure> {
         match &self.testbed {
             Chosen::Simulator(simulated) => {
@@ -295,12 +295,12 @@ impl Target {
         self.ports().is_some_and(Ports::is_bidirectional)
     }
 
-    /// How frames differ from the default ones, in words.
+    /// The differences between the frames and the default frames, in words.
     pub fn traffic(&self) -> Option<String> {
         self.ports().and_then(Ports::traffic_differences)
     }
 
-    /// The environment of curves and grids on it, without what their frames determine.
+    /// The environment of curves and grids on the testbed, without the entries that depend on the frames.
     pub fn described(&self, opened: &OpenTestbed) -> Environment {
         Environment {
             kpps_version: env!("CARGO_PKG_VERSION").into(),
@@ -313,15 +313,15 @@ impl Target {
         }
     }
 
-    /// A load of these frames for this long, by default as long as a trial takes on it.
+    /// A load of frames of these sizes for `duration`, by default [`Self::trial_time`].
     pub fn load(&self, rate: Rate, sizes: Mix, duration: Option<Duration>) -> Load {
-        // In whole milliseconds, as results and kept trials name it.
+        // In whole milliseconds, because results and kept trials contain it in this unit.
         let duration_ms = units::millis(duration.unwrap_or(self.trial_time()));
         let load = Load::of(0.0, sizes).lasting_ms(self.kind().warmup_ms(), duration_ms);
         Load { rate, ..load.with_seed(self.seed()) }
     }
 
-    /// How long a trial is measured by default.
+    /// The default measured time of a trial.
     pub fn trial_time(&self) -> Duration {
         let clock = match &self.testbed {
             Chosen::Guests(guests) => guests.clock(),

@@ -1,11 +1,11 @@
-//! Options of one group, and which of them were typed.
+//! A group of options, and the names of the options that the user typed.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Id};
 use std::ops::Deref;
 
-/// The options of `T`, and the names of those that the user typed. The fields of `T` alone determine which
-/// options belong together.
+/// The options of `T`, and the names of those that the user typed. The group consists of the fields of `T`,
+/// so no list of names is kept beside them.
 pub struct Typed<T> {
     options: T,
     names: Vec<String>,
@@ -50,7 +50,7 @@ impl<T: Args> FromArgMatches for Typed<T> {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        // Reading the options takes them out of `matches`.
+        // The names come first, because reading the options removes them from `matches`.
         let names = names::<T>(matches);
         Ok(Self { names, options: T::from_arg_matches_mut(matches)? })
     }

@@ -1,4 +1,4 @@
-//! Curves of several testbeds, resumed from an earlier run.
+//! Curves of several testbeds, which can be resumed from an earlier run.
 
 use crate::curve::curve;
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub struct NamedTestbed {
 
 /// The common settings of the curves of several testbeds.
 pub struct Sweep<'s> {
-    /// Each trial, but for its rate.
+    /// The load of each trial; its rate is replaced by one of `loads`.
     pub load: Load,
     /// The offered loads in frames per second.
     pub loads: &'s [f64],
@@ -27,13 +27,13 @@ pub struct Sweep<'s> {
     pub environment: &'s Environment,
     /// Whether each trial is announced, because trials take real time.
     pub in_real_time: bool,
-    /// Whether a curve ends with the first load at which the tester is the limit: the loads above it would
-    /// show the same.
+    /// Whether a curve ends with the first load at which the tester is the limit: higher loads would show the
+    /// same limit.
     pub until_limit: bool,
 }
 
 /// Measures a curve of each testbed, one after the other. Returns the series, and the error that ended them
-/// early, if any: the last series then has the points so far.
+/// early, if any. If it ended a curve, the last series has the points before the error.
 pub fn sweep(
     testbeds: Vec<NamedTestbed>,
     sweep: &Sweep<'_>,
@@ -41,7 +41,8 @@ pub fn sweep(
     go_on: &dyn Fn() -> bool,
     observer: &dyn Observer,
 ) -> (Vec<Series>, Result<(), Error>) {
-    // The name has one preset only: other presets do not change the points.
+    // A trial's name in the journal contains the name of its own series, but not the presets of all series:
+    // another series does not change its result.
     let same = Environment { presets: BTreeMap::new(), ..sweep.environment.clone() };
     let mut all: Vec<Series> = Vec::with_capacity(testbeds.len());
     for NamedTestbed { name, mut points } in testbeds {

@@ -1,16 +1,16 @@
-//! Whether queues grew while a stream was measured.
+//! Detects whether queues grew while a stream was measured.
 //!
-//! A load above what a path carries fills a queue before it loses a frame. While a queue grows that never
-//! empties, also the fastest frame of each moment takes longer: it waits behind the standing queue, whose
-//! delay is the least one within an interval (Nichols and Jacobson, "Controlling Queue Delay", 2012; RFC
-//! 8289, 3). Bursts, polls, timers and pauses of another program do not raise that: between them some frame
-//! is fast.
+//! A load above the capacity of a path fills a queue before a frame is lost. Such a queue never becomes
+//! empty, so while it grows, even the fastest frame of an interval takes longer than the fastest frame of the
+//! interval before. The least delay within an interval is that of the standing queue (Nichols and Jacobson,
+//! "Controlling Queue Delay", 2012; RFC 8289, 3). Bursts, polls, timers and pauses of another program do not
+//! raise the least delay, because some frames between them are fast.
 
-/// The parts of the measured time.
+/// The number of parts of the measured time.
 const PARTS: usize = 4;
-/// The least share of a load by which queues have grown: a smaller share cannot be distinguished from none.
+/// The least growth that can be distinguished from none, as a share of the arrived frames.
 const LEAST_SHARE: f64 = 0.0002;
-/// The least growth that is distinguished from none, in frames.
+/// The least growth that can be distinguished from none, in frames.
 const LEAST_FRAMES: f64 = 8.0;
 
 /// The least time that a frame took in each part of the measured time.
@@ -21,7 +21,7 @@ pub struct StandingQueue {
 }
 
 impl StandingQueue {
-    /// Of frames that are sent within a time of this length, in ns.
+    /// A record without frames, for a measured time of `length_ns`.
     pub fn over(length_ns: u64) -> Self {
         Self { least_ns: [u64::MAX; PARTS], part_ns: (length_ns / PARTS as u64).max(1) }
     }
@@ -33,16 +33,17 @@ impl StandingQueue {
         self.least_ns[part] = self.least_ns[part].min(took_ns);
     }
 
-    /// By how many frames queues grew in the measured time, given how many arrived of those sent in it.
-    /// `None` if in a part none arrived.
+    /// The number of frames by which queues grew in the measured time. `arrived` is the number of arrived
+    /// frames that were sent in this time. The result is `None` if a part of the time has no arrived frame.
     ///
-    /// Of frames that take `r` s longer for each second, `r` over `1 + r` stay in a queue.
+    /// If the delay grows by `r` s in each second, the share `r / (1 + r)` of the frames stays in a queue.
     pub fn growth(&self, arrived: u64) -> Option<u64> {
         let [first, .., before, last] = self.least_ns;
         if self.least_ns.contains(&u64::MAX) {
             return None;
         }
-        // The increase within the last part is taken from the increase between the part before and this one.
+        // The difference of `last` and `first` lacks the increase within the last part. That is assumed to
+        // equal the increase from the part before to the last part.
         let longer_ns = last.saturating_sub(first) + last.saturating_sub(before);
         let ratio = longer_ns as f64 / (self.part_ns * PARTS as u64) as f64;
         let frames = arrived as f64 * ratio / (1.0 + ratio);
@@ -58,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A server with a queue before it: frames come evenly, and leave in their order, one after the other. A
-    /// frame that comes at some time, in ns, is not served before `open_ns` of it.
+    /// frame that comes at the time `now_ns` is not served before `open_ns(now_ns)`.
     struct Server {
         serves_pps: f64,
         room: u64,
@@ -66,8 +67,9 @@ mod tests {
     }
 
     impl Server {
-        /// Offers a load for a time, after a warm-up as long. Returns the arrived frames, the growth that is
-        /// found, and the true one: frames in the queue at the end, less those at the begin.
+        /// Offers a load for `length_ns`, after a warm-up of the same length. Returns the arrived frames, the
+        /// growth that is found, and the true one: the frames in the queue at the end minus the frames in it
+        /// at the begin.
         fn offered(&self, pps: f64, length_ns: u64) -> (u64, Option<u64>, i64) {
             let mut queue = StandingQueue::over(length_ns);
             let service_ns = (1e9 / self.serves_pps) as u64;
@@ -100,7 +102,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     proptest! {
-        /// With any load, room and rate, the growth that is found equals the length of the queue.
+        /// With any load, room and rate, the growth that is found equals the growth of the queue, except for
+        /// a small error.
         #[test]
         fn the_growth_is_that_of_the_queue(
             serves_pps in 50e3..900e3,
@@ -110,7 +113,8 @@ mod tests {
             let server = Server { serves_pps, room, open_ns: |now_ns| now_ns };
             let (arrived, found, grew) = server.offered(serves_pps * load, 50 * MS);
             let found = found.unwrap() as i64;
-            // A queue that is full in the middle of a part is found to grow for longer, by a quarter at most.
+            // A queue that becomes full in the middle of a part seems to grow until the end of the part,
+            // which is up to a quarter of the measured time too long.
             let error = (LEAST_SHARE * arrived as f64).max(LEAST_FRAMES) as i64 + 4 + grew.max(0) / 3;
             prop_assert!((found - grew).abs() <= error, "{found} found, {grew} are in the queue");
             if load < 0.999 {
@@ -120,7 +124,7 @@ mod tests {
     }
 
     /// A server that polls once a millisecond, a server that stops for 4 ms now and then, and a server that
-    /// stops at the end: their queues are empty again and again.
+    /// stops at the end: their queues become empty again and again.
     #[test]
     fn polls_and_pauses_are_no_growth() {
         let rules: [fn(u64) -> u64; 3] = [

@@ -8,13 +8,14 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size};
 use std::time::Duration;
 
-/// How long frames of the measured time may still arrive after it, in ms.
+/// The time after the measured time in which frames of the measured time may still arrive, in ms; in the
+/// simulator and in guests.
 pub const AFTERWARDS_MS: u32 = 20;
 
 /// The load of a trial, on any testbed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// The rate; in the simulator and on a known rate [`Rate::Max`] is the line rate.
+    /// The rate. In the simulator and on a testbed of a known rate, [`Rate::Max`] is the line rate.
     pub rate: Rate,
     /// The sizes of the frames.
     pub sizes: Mix,
@@ -68,7 +69,7 @@ impl Load {
     /// Refuses a rate at which no frame is sent in this load's time.
     ///
     /// # Errors
-    /// The first of them, in one line.
+    /// The first such rate, in one line.
     pub fn check(&self, rates_pps: &[f64]) -> Result<(), String> {
         let millis = units::millis(self.duration);
         match rates_pps.iter().find(|pps| *pps * self.seconds() < 1.0) {
@@ -78,7 +79,7 @@ impl Load {
     }
 }
 
-/// The one size of a mix that has no other.
+/// The size of a mix of one size.
 ///
 /// # Errors
 /// [`TrialError::Load`] if there are several: the refusal of a testbed whose frames are all of one size.
@@ -91,7 +92,7 @@ pub fn only_size(sizes: &Mix) -> Result<Size, TrialError> {
 /// Times from a frame's last bit on the wire to its consumption, in nanoseconds.
 pub struct Latency {
     times: Histogram<u64>,
-    /// The error of all of them, up or down, if they are by two clocks.
+    /// The greatest error of all times, in both directions, if two clocks measured them.
     pub error_ns: Option<u64>,
 }
 
@@ -111,7 +112,7 @@ impl Latency {
     pub fn record(&mut self, ns: u64) {
         self.times.saturating_record(ns.max(1));
     }
-    /// Adds the frames of another.
+    /// Adds the frames of another record.
     pub fn add(&mut self, other: &Self) {
         self.times += &other.times;
         self.error_ns = self.error_ns.max(other.error_ns);
@@ -144,7 +145,8 @@ impl Latency {
             error_ns: self.error_ns.filter(|_| any),
         }
     }
-    /// How many frames took how long: ranges that end at preferred numbers, ten for each power of ten.
+    /// The distribution of the times: the number of frames in each range. Ranges end at preferred numbers,
+    /// ten for each power of ten.
     pub fn ranges(&self) -> Vec<LatencyRange> {
         /// The series R10 of ISO 3.
         const ENDS: [u64; 10] = [100, 125, 160, 200, 250, 315, 400, 500, 630, 800];
@@ -199,16 +201,18 @@ impl TrialError {
     }
 }
 
-/// Something that takes a load.
+/// A system to which a load can be offered.
 ///
-/// A frame belongs to the measured time if it was *sent* in it, whenever it arrives: the load stays on for
-/// [`AFTERWARDS_MS`] more, and a measured frame that has not arrived by then is lost. So no frame is
-/// delivered that was not sent, and batches at the edges count once. Interrupts, CPU time and register
-/// accesses are those of the measured time itself. The ledger covers all of the trial, from the first frame
-/// of the warm-up to the last one sent, so that each frame is counted from its start. A quantity that a
-/// testbed cannot observe is `None`.
+/// A frame belongs to the measured time if it was *sent* in this time, even if it arrives later. In the
+/// simulator and in guests the load continues for [`AFTERWARDS_MS`], on ports the receiver waits after the
+/// last frame; a measured frame that has not arrived by then is lost. So a trial never delivers more frames
+/// than were sent, and a batch that arrives across an edge of the measured time is counted once. Interrupts,
+/// CPU time and register accesses are those of the measured time itself. The ledger covers all of the trial,
+/// from the first frame of the warm-up to the last one sent, so that each frame is counted from its start. A
+/// quantity that a testbed cannot observe is `None`.
 pub trait Testbed {
-    /// The highest load in frames per second that its wire carries of these sizes, in each direction.
+    /// The highest load of frames of these sizes that the wire carries in each direction, in frames per
+    /// second.
     ///
     /// # Errors
     /// [`TrialError::Load`] for a mix, from a testbed whose frames are all of one size.
@@ -217,8 +221,8 @@ pub trait Testbed {
     fn allowed(&self) -> Option<AllowedLoad> {
         None
     }
-    /// Whether its trials report for every queue and buffer of the device under test by how much it filled.
-    /// Then a search needs no long trials to find loads that only buffers carry.
+    /// Whether its trials report the growth of every queue and buffer of the device under test. A search then
+    /// needs no long trials to recognise a load that passes only because buffers fill.
     fn shows_all_queues(&self) -> bool {
         false
     }
@@ -226,8 +230,8 @@ pub trait Testbed {
     fn longest_trial(&self) -> Option<Duration> {
         None
     }
-    /// The loads in frames per second that later trials will have, where they are known: a testbed may
-    /// prepare for them. Other loads are still possible.
+    /// Announces the loads of later trials, in frames per second, so that a testbed can prepare for them.
+    /// Later trials may also have other loads.
     fn expect(&mut self, loads_pps: &[f64]) {
         let _ = loads_pps;
     }
@@ -247,8 +251,8 @@ pub trait Testbed {
         let _ = (load, frames, go_on);
         Err(TrialError::Load("this testbed cannot send single bursts".into()))
     }
-    /// Offers a load, and then for as long another, in frames per second. Returns the time from
-    /// that change until the last lost frame was sent, in s; 0 without loss.
+    /// Offers a load, and then `then_pps` frames per second for the same duration. Returns the time from the
+    /// change of load until the last lost frame was sent, in s; 0 without loss.
     ///
     /// # Errors
     /// [`TrialError::Load`] from a testbed that cannot.

@@ -1,10 +1,10 @@
-//! The I/O bus. PCI and PCI-X are one shared resource, first come first served; PCI Express is one for each
-//! direction.
+//! The I/O bus. A bus of PCI or PCI-X is one resource that all masters share, first come first served. A bus
+//! of PCI Express has one such resource for each direction.
 //!
 //! A burst takes an overhead in clocks plus one clock for every bus width of data; a read also waits for the
-//! target. A master needs a gap before its next burst, in which others may have theirs. The target may
-//! disconnect a burst, whose rest follows as another one. This is the level of detail of a bus trace
-//! ([`Bus::start_log`]).
+//! target. Except on PCI Express, a card needs a gap before its next burst, and other masters may use the bus
+//! in the gap. The target may disconnect a burst; the rest of the data then follows as another burst. The
+//! model has the level of detail of a bus trace ([`Bus::start_log`]).
 
 mod log;
 
@@ -20,21 +20,22 @@ use std::collections::VecDeque;
 pub struct Params {
     /// One clock.
     pub clock_ps: u64,
-    /// Bytes that cross in one clock, a power of two.
+    /// Bytes that cross the bus in one clock, a power of two.
     pub width_bytes: u32,
-    /// Address, turnaround and the target's first wait of a burst, in clocks; with `gap_clocks` = 0
-    /// arbitration, too.
+    /// The overhead of a burst, in clocks: address, turnaround and the target's first wait. If `gap_clocks`
+    /// is 0, it includes arbitration.
     pub overhead_clocks: u32,
-    /// Clocks from the end of a card's burst to the start of its next: turnaround, request and grant. Others
-    /// may use the bus meanwhile.
+    /// Clocks from the end of a card's burst to the start of its next: turnaround, request and grant. Other
+    /// masters may use the bus meanwhile. `duplex` buses have no gap.
     #[serde(default)]
     pub gap_clocks: u32,
     /// How long a memory read by a card waits for its first word, besides the overhead.
     pub read_latency_ps: u64,
-    /// Whether the bus is free for others during that wait (PCI-X split transactions). Request and completion
-    /// are then one burst each, the request without data.
+    /// Whether the bus is free for others during `read_latency_ps` (PCI-X split transactions). Request and
+    /// completion are then one burst each, the request without data. On a `duplex` bus this is always so.
     pub split_reads: bool,
-    /// Whether each direction has a bus of its own (PCI Express): to memory and CPUs, and from them.
+    /// Whether the bus has two directions that do not wait for each other (PCI Express): to memory and CPUs,
+    /// and from them.
     #[serde(default)]
     pub duplex: bool,
     /// The target disconnects a card's write at multiples of this number of bytes; 0: never.
@@ -44,18 +45,19 @@ pub struct Params {
     /// first word again. 0: never.
     #[serde(default)]
     pub read_disconnect_bytes: u32,
-    /// How long a register read by the CPU takes besides its burst: bridge, and the card's answer.
+    /// The time that a register read by the CPU takes besides its burst, for the bridge and the card's
+    /// answer.
     pub register_read_ps: u64,
     /// The cost of a register write for the CPU: a posted write leaves through the bridge's buffer.
     pub register_write_ps: u64,
-    /// Writes that this buffer holds. The CPU waits while it is full, until the oldest has crossed the bus.
-    /// 0: it never is.
+    /// The number of writes that the bridge's buffer holds. If it is full, the CPU waits until the oldest
+    /// write has crossed the bus. 0: the CPU never waits.
     #[serde(default)]
     pub posted_writes: u32,
 }
 
 impl Params {
-    /// Checks the constants; the error names the one out of range.
+    /// Checks the constants; the error names the constant that is out of range.
     #[inline]
     pub fn check(&self) -> Result<(), String> {
         for (name, bytes) in [
@@ -101,10 +103,11 @@ pub struct Request {
     pub bytes: u32,
 }
 
-/// A device that writes bursts of `bytes` once in `period_ps`, whatever happens: another master on the bus.
+/// Another master on the bus: a device that requests a burst of `bytes` in every `period_ps`, whatever the
+/// load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Background {
-    /// From one burst's request to the next.
+    /// The time from one burst's request to the next.
     pub period_ps: u64,
     /// Bytes in a burst.
     pub bytes: u32,
@@ -115,15 +118,15 @@ pub struct Background {
 pub struct BackgroundTally {
     /// Bursts requested.
     pub bursts: u64,
-    /// From request to last byte, all together.
+    /// The sum of the times from a burst's request to its last byte.
     pub latency_ps: u64,
-    /// The longest of these.
+    /// The longest of these times.
     pub latency_max_ps: u64,
 }
 
-/// Cards with a gap of their own; those in higher slots share the last.
+/// The number of cards with a gap of their own. Cards in higher slots share the gap of the last one.
 const CARDS: usize = 8;
-/// The directions of a bus with two.
+/// The two directions of a `duplex` bus.
 const TO_MEMORY: usize = 0;
 const TO_CARDS: usize = 1;
 
@@ -136,11 +139,12 @@ pub struct Bus {
     /// When each direction is free: to memory and to the cards. Without [`Params::duplex`] only the first is
     /// used.
     free_at_ps: [u64; 2],
-    /// Before this a card's next burst cannot start.
+    /// The earliest time at which each card's next burst can start.
     ready_ps: [u64; CARDS],
     busy_ps: [u64; 2],
     transactions: u64,
-    /// When the writes in the bridge's buffer will have crossed, the oldest first.
+    /// The times at which the writes in the bridge's buffer will have crossed the bus, the oldest write
+    /// first.
     posted: VecDeque<u64>,
     background: Option<Background>,
     background_next_ps: u64,
@@ -259,7 +263,8 @@ impl Bus {
             let busy = self.burst_ps(bytes);
             let from = end.max(self.free_at_ps[direction]);
             start = start.or(Some(from));
-            // A completion comes later than its request, and does not delay one that is due before.
+            // The completion crosses after the target's wait, but its time is reserved directly behind the
+            // request: a later reservation would delay transfers that are due before it.
             self.free_at_ps[direction] = from + busy;
             self.busy_ps[direction] += busy;
             end = from + busy;
@@ -286,8 +291,8 @@ impl Bus {
         self.register(now_ps, What::RegisterRead, offset) + self.params.register_read_ps
     }
 
-    /// A register write by the CPU, begun at `now_ps`: returns when the CPU goes on. The
-    /// write itself crosses the bus behind what is already there. `tail`: it is a ring's tail.
+    /// A register write by the CPU, begun at `now_ps`: returns when the CPU goes on. The write itself crosses
+    /// the bus after the transfers that were requested before. `tail`: the register is a ring's tail.
     #[inline]
     pub fn register_write(&mut self, now_ps: u64, offset: u32, tail: bool) -> u64 {
         let crossed_ps =
@@ -317,13 +322,13 @@ impl Bus {
         self.burst(now_ps, request, false)
     }
 
-    /// Time for which the bus has been occupied; with two directions that of the busier one.
+    /// Time for which the bus has been occupied; with two directions, the time of the busier one.
     #[inline]
     pub fn busy_ps(&self) -> u64 {
         self.busy_ps[0].max(self.busy_ps[1])
     }
 
-    /// Bursts so far, register accesses among them.
+    /// The number of bursts so far; register accesses are included.
     #[inline]
     pub fn transactions(&self) -> u64 {
         self.transactions
@@ -331,15 +336,15 @@ impl Bus {
 
     // ---- Another master ----
 
-    /// Puts a background device on the bus, whose first burst is due at `first_ps`.
+    /// Adds a background device to the bus. Its first burst is due at `first_ps`.
     #[inline]
     pub fn set_background(&mut self, first_ps: u64, background: Background) {
         self.background = Some(Background { period_ps: background.period_ps.max(1), ..background });
         self.background_next_ps = first_ps;
     }
 
-    /// The fate of the background device's bursts that were due by `now_ps`, which is no earlier than any
-    /// [`Bus::transfer`] so far.
+    /// The fate of the background device's bursts that were due by `now_ps`, which must not be earlier than
+    /// any [`Bus::transfer`] so far.
     #[inline]
     pub fn background_tally(&mut self, now_ps: u64) -> BackgroundTally {
         self.run_background(now_ps);

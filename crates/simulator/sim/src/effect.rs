@@ -1,4 +1,4 @@
-//! Constants that were set and would change nothing, because the simulation has nothing that reads them.
+//! Refuses changes of constants that no part of the simulation reads: they would have no effect.
 
 use crate::stack_params::StackParams;
 use kpps_datasheet::{Chip, Erratum};
@@ -9,13 +9,13 @@ use kpps_profiles::{Change, Kind, To};
 /// The activity of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// One receives, on one CPU.
+    /// One card receives, on one CPU.
     Receive,
-    /// Two receive and send, on one CPU, with the app of this name between them.
+    /// Two cards receive and send, on one CPU, with the app of this name between them.
     Forward(&'static str),
-    /// One sends, on one CPU.
+    /// One card sends, on one CPU.
     Send,
-    /// Some receive, on as many CPUs as the machine has.
+    /// Several cards or receive queues receive, on as many CPUs as the machine has.
     ReceiveOnAll,
 }
 
@@ -28,7 +28,7 @@ impl Activity {
     }
 }
 
-/// Entries of driver presets, chips and rate-limited NICs that are read for sending only.
+/// Entries of driver presets, chips and rate-limited NICs that only a sender reads.
 const OF_SENDING: [&str; 23] = [
     "tx_ring",
     "completion",
@@ -55,7 +55,7 @@ const OF_SENDING: [&str; 23] = [
     "report_packet_sent",
 ];
 
-/// The same of receiving.
+/// Entries of driver presets and chips that only a receiver reads.
 const OF_RECEIVING: [&str; 24] = [
     "rx_ring",
     "rx_buffer_bytes",
@@ -83,7 +83,8 @@ const OF_RECEIVING: [&str; 24] = [
     "rdtr_from",
 ];
 
-/// Entries of stacks and hosts that sockets and the processes behind them read: those of the studies.
+/// Entries of stacks, hosts and work that only sockets and the processes behind them read. Only studies
+/// simulate these.
 const OF_PROCESSES: [&str; 22] = [
     "packet_check_cycles",
     "packet_queue_cycles",
@@ -109,11 +110,12 @@ const OF_PROCESSES: [&str; 22] = [
     "dma_copy_byte_ps",
 ];
 
-/// Entries of hosts, stacks and work that count where one CPU changes what another had in its cache.
+/// Entries of hosts, stacks and work that have an effect only if one CPU changes memory that another CPU has
+/// in its cache.
 const OF_SEVERAL_CPUS: [&str; 6] =
     ["line_transfer_ps", "queue_lines", "bridge_lines", "route_lines", "nat_lines", "ring_lines"];
 
-/// Entries of stacks that are read for sending only.
+/// Entries of stacks that only a sender reads.
 const OF_STACKS_SENDING: [&str; 8] = [
     "enqueue_cycles",
     "transmit_cycles",
@@ -125,7 +127,7 @@ const OF_STACKS_SENDING: [&str; 8] = [
     "start_cycles",
 ];
 
-/// The readers of constants in a simulation, beside its activity.
+/// The parts of a simulation that read constants, and its activity.
 pub(crate) struct Readers<'s> {
     pub activity: Activity,
     /// The e1000 and the driver's choices; `None` with a rate-limited NIC.
@@ -139,11 +141,11 @@ pub(crate) struct Readers<'s> {
 }
 
 impl Readers<'_> {
-    /// Refuses a change that nothing reads. Changes of one profile by name are for whichever simulation has
-    /// it.
+    /// Refuses a change that no part of the simulation reads. A change that names its profile is not checked:
+    /// it applies only in simulations with this profile.
     ///
     /// # Errors
-    /// The constant, and the reason.
+    /// The name of the constant, and the reason why it has no effect.
     pub(crate) fn check(&self, changes: &[Change]) -> Result<(), String> {
         for change in changes.iter().filter(|change| change.profile.is_none()) {
             if let Some(why) = self.ignored(change) {
@@ -192,14 +194,15 @@ impl Readers<'_> {
         matches!(self.activity, Activity::Forward(_))
     }
 
-    /// Whether the number of the card's port is the simulation's, or means nothing to the load. A receiver
-    /// with one port has the address of the port that the command names.
+    /// Whether a change of the card's port number has no effect, because the simulation chooses the number or
+    /// the load does not depend on it. The exception is a receiver on a card with one port: its address is
+    /// that of the port that the user named.
     fn chooses_port(&self) -> bool {
         let has_two = self.e1000.is_some_and(|(chip, _)| chip == Chip::I82546eb);
         self.activity.sends() || has_two
     }
 
-    /// Whether this is the switch to FreeBSD's thread that polls a driver.
+    /// Whether this constant is the cost of a switch to the thread with which FreeBSD polls a driver.
     fn switches(&self, steps: &[&str]) -> bool {
         let is_paced =
             self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::SelfPacing { .. }));
@@ -239,7 +242,8 @@ impl Readers<'_> {
         Some(format!("there is {lacks} here"))
     }
 
-    /// Entries that a stack reads for drivers that are served in another way, or for another activity.
+    /// The reason why a stack does not read this entry here, if it reads it only for drivers with another
+    /// service policy, or for another activity.
     fn of_service(&self, service: &Service, entry: &str) -> Option<&'static str> {
         let in_interrupt = matches!(service, Service::InterruptLoop { .. });
         let by_softirq = matches!(service, Service::Napi { .. });

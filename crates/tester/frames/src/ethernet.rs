@@ -13,7 +13,7 @@ impl Mac {
     /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether it is a multicast address, which includes the broadcast address.
+    /// Whether it is a multicast address. The broadcast address is one of them.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -26,7 +26,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// No MAC address.
+/// The error for a text that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadMac(String);
 
@@ -116,7 +116,7 @@ impl<T: AsRef<[u8]>> Frame<T> {
         self.is_tagged().then(|| field::u16(self.b(), VLAN_CONTROL))
     }
 
-    /// The type of the payload, after a VLAN tag if there is one.
+    /// The type of the payload; in a tagged frame it is the type after the VLAN tag.
     pub fn ethertype(&self) -> u16 {
         field::u16(self.b(), if self.is_tagged() { INNER_TYPE } else { TYPE })
     }

@@ -1,4 +1,5 @@
-//! Exchanges frames of given sizes between driver and wire, and checks each: what many cases do.
+//! The exchange of frames between driver and wire, which many cases share: it sends frames of given sizes and
+//! checks each.
 
 use crate::case::check_eq;
 use crate::oracle::{PEER, plain};
@@ -19,8 +20,8 @@ pub(super) enum Direction {
     Around,
 }
 
-/// Sends one frame of each size and checks that it arrives unchanged and in order. At most as many at a time
-/// as fit into the rings.
+/// Sends one frame of each size and checks that it arrives unchanged and in order. It sends them in batches
+/// that fit into the rings.
 pub(super) fn exchange<B: Fixture>(
     rig: &mut Rig<'_, B>,
     direction: Direction,
@@ -31,7 +32,8 @@ pub(super) fn exchange<B: Fixture>(
     let buffer = usize::from(config.rx_buffer_bytes);
     let receive = usize::from(config.rx_ring) - rig.rx.held_back();
     let room = receive.min(config.tx_ring.into()) - 2;
-    // One more where the FCS has its own descriptor.
+    // Enough descriptors for one frame. Receive: one for each buffer that it fills, and one more, because a
+    // device may write the FCS into a descriptor of its own. Transmit: four for each piece.
     let cost = |size: usize| ((size + 4).div_ceil(buffer) + 1).max(pieces * 4);
     let mut rest = sizes;
     while !rest.is_empty() {
@@ -59,7 +61,7 @@ pub(super) fn exchange<B: Fixture>(
     Ok(())
 }
 
-/// The frame of `size` bytes, without FCS, that is exchanged.
+/// The frame that is exchanged, with `size` bytes without FCS.
 pub(super) fn frame(size: usize) -> Vec<u8> {
     plain([0xff; 6], PEER, size, size)
 }

@@ -9,8 +9,8 @@ use kpps_datasheet::reg;
 
 /// Another station address.
 const OTHER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x77];
-/// Two multicast addresses of different hash, and one with the hash of the first. The hash is 12 bits of the
-/// address, from bit 36 on (SDM 13.5.1, RCTL.MO = 0).
+/// Three multicast addresses: the first two have the same hash, the third has another. The hash consists of
+/// 12 bits of the address, which begin at bit 36 (SDM 13.5.1, RCTL.MO = 0).
 const GROUP_A: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x12, 0x34];
 const GROUP_A_TWIN: [u8; 6] = [0x01, 0x80, 0xc2, 0x55, 0x1f, 0x34];
 const GROUP_B: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x56, 0x78];
@@ -29,7 +29,7 @@ pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     ]
 }
 
-/// Injects a frame to each address and returns the addresses of those that arrive.
+/// Injects a frame to each address and returns the destination addresses of the frames that arrive.
 fn arriving<B: Fixture>(rig: &mut Rig<'_, B>, to: &[[u8; 6]]) -> Result<Vec<[u8; 6]>, Failure> {
     for (index, &to) in to.iter().enumerate() {
         rig.fixture.inject(&plain(to, PEER, 60 + index % 100, index))?;
@@ -54,7 +54,7 @@ fn own_and_broadcast<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// SDM 13.5.2: sixteen entries.
+/// All entries of the receive address table except the first, which has the station's address (SDM 13.5.2).
 fn every_entry<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let address = |entry: u32| [0x02, 0xaa, 0, 0, 0, entry as u8];
@@ -82,7 +82,7 @@ fn changed_address<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// SDM 13.5.1.
+/// The card accepts a multicast frame if the bit of its hash is set (SDM 13.5.1).
 fn multicast_hash<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     rig.control.set_multicast(&[GROUP_A]);
@@ -96,8 +96,8 @@ fn multicast_hash<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// All 4096 bits, in 128 steps of one bit in each register, so that neighbours in the word and the table are
-/// clear.
+/// All 4096 bits of the table. Each of the 16 steps sets every sixteenth bit: two bits in each register. The
+/// bits beside them are clear, and frames with such a hash must not arrive.
 fn multicast_every_bit<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     // The address whose hash is `hash`.
@@ -121,7 +121,8 @@ fn multicast_every_bit<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// RCTL.MO moves the twelve bits: from bit 36, 35, 34 or 32 of the address on (SDM 13.4.22).
+/// RCTL.MO selects the first of the twelve bits of the hash: bit 36, 35, 34 or 32 of the address (SDM
+/// 13.4.22).
 fn multicast_offsets<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
     let control = rig.regs.read(reg::RCTL);
@@ -162,7 +163,8 @@ fn promiscuous<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// Without RCTL.BAM (the driver always sets it).
+/// The card refuses broadcast frames without RCTL.BAM. The driver always sets this bit, so the case itself
+/// clears it.
 fn broadcast_refused<B: Fixture>(fixture: &mut B) -> CaseResult {
     let own = fixture.address();
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;

@@ -7,10 +7,10 @@ use crate::rig::{Rig, same};
 use kpps_driver::{Refusal, TxMeta};
 use kpps_platform::BufferSource;
 
-/// Why a case does not apply.
+/// The reason why a case does not apply to a chip.
 pub(super) const NO_VLAN: &str = "the chip has no VLAN support";
 
-/// Tags of every kind: priority 0 to 7, CFI, identifiers 0 to 4095.
+/// Tags with the least and the greatest priority (0, 7) and identifier (0, 4095), with CFI clear and set.
 const TAGS: [u16; 6] = [0x0001, 0x0fff, 0x6005, 0xe000, 0x3064, 0xffff];
 
 pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
@@ -23,7 +23,7 @@ pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     ]
 }
 
-/// SDM 9.2.
+/// The card inserts tags (SDM 9.2).
 fn inserted<B: Fixture>(fixture: &mut B) -> CaseResult {
     if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(NO_VLAN));
@@ -61,7 +61,7 @@ fn refused<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// SDM 9.1: CTRL.VME strips.
+/// The card strips tags if CTRL.VME is set (SDM 9.1).
 fn stripped<B: Fixture>(fixture: &mut B) -> CaseResult {
     if !fixture.chip().has_vlan() {
         return Ok(Verdict::NotApplicable(NO_VLAN));
@@ -95,7 +95,7 @@ fn left_alone<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(Verdict::Pass)
 }
 
-/// SDM 9.3: RCTL.VFE and the 4096 bits of VFTA.
+/// The card filters by identifier: RCTL.VFE and the 4096 bits of VFTA (SDM 9.3).
 fn filtered<B: Fixture>(fixture: &mut B) -> CaseResult {
     if !fixture.chip().has_vlan() {
         let mut rig = Rig::open_without_link(fixture, |_| {})?;
@@ -109,7 +109,7 @@ fn filtered<B: Fixture>(fixture: &mut B) -> CaseResult {
         rig.control.set_vlans(Some(&open))?;
         for block in (0..4096_u16).collect::<Vec<_>>().chunks(128) {
             for &id in block {
-                // Priority and CFI do not matter.
+                // The filter ignores priority and CFI, so they differ from frame to frame.
                 rig.fixture.inject(&tagged(&frame, id | id << 12))?;
             }
             rig.fixture.inject(&frame)?;

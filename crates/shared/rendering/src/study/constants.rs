@@ -1,4 +1,5 @@
-//! Fitted constants that were moved or found again, and constants that were drawn.
+//! The forms of four documents of studies: fitted constants that were moved, fitted constants that were found
+//! again, claims that were predicted from the others, and constants that were drawn at random.
 
 use crate::Rows;
 use crate::forms::{Forms, plain};
@@ -63,7 +64,7 @@ impl Forms for Drawn {
     }
 }
 
-/// The verdicts that change with a constant.
+/// The verdicts that change with a constant, in one line.
 fn changed(row: &MovedConstant) -> String {
     let one = |it: &ChangedVerdict| format!("{} {} -> {}", it.claim, it.from, it.to);
     row.changed.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -74,7 +75,7 @@ fn percent(share: f64) -> String {
     format!("{:+} %", (share * 1e5).round() / 1e3)
 }
 
-/// A line for each change, and how many verdicts changed.
+/// A line for each change, and the number of verdicts that changed.
 fn perturbation(document: &Perturbation) -> String {
     let mut text = String::new();
     for row in &document.rows {
@@ -103,7 +104,7 @@ fn drawn(document: &Drawn) -> String {
     document.rows.iter().map(line).collect()
 }
 
-/// A line for each constant, and how many are not as in the profiles.
+/// A line for each constant, and the number of constants whose value differs from the profiles.
 fn fit(document: &Fit) -> String {
     let mut text = String::new();
     for row in &document.rows {
@@ -122,7 +123,7 @@ fn fit(document: &Fit) -> String {
     text
 }
 
-/// A line for each claim, and the median error.
+/// A line for each claim, and the median error of the predictions.
 fn cross_validation(document: &CrossValidation) -> String {
     let mut text = String::new();
     for row in &document.rows {

@@ -1,4 +1,4 @@
-//! One or many loads, one or many of anything.
+//! Entries of a study that are one value or a list: of loads, or of any type.
 
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ pub(super) enum Word {
 }
 
 impl Offered {
-    /// The loads, where the line rate is `line` frames per second.
+    /// The loads in frames per second, if the line rate is `line` frames per second.
     pub fn pps(&self, line: f64) -> Vec<f64> {
         match self {
             Self::Loads(loads) => {

@@ -1,10 +1,10 @@
-//! The card on a bus with 100 ns for each burst.
+//! Tests of the card on a bus on which each burst takes 100 ns.
 
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
-/// A bus on which a burst takes 100 ns, and a little memory.
+/// A bus on which a burst takes 100 ns, with 64 KiB of memory.
 struct Testbed {
     memory: Vec<u8>,
     sent: Vec<(u64, Vec<u8>)>,
@@ -78,12 +78,12 @@ fn frames_leave_at_the_cards_rate_and_their_descriptors_are_done() {
     testbed.memory[0x4000..0x403c].fill(7);
     give(&mut testbed, &mut nic, 1_000_000, 3, 0);
     nic.run(20_000_000, &mut testbed);
-    // Two reads, its own work, the report of the one before: 2 us a frame.
+    // A frame takes 2 us: two reads, the card's own work, and the status report of the frame before.
     let times: Vec<_> = testbed.sent.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [2_900_000, 4_900_000, 6_900_000]);
     assert!(testbed.sent.iter().all(|(_, frame)| frame[..] == [7; 60]));
     assert!((0..3).all(|index| testbed.done(TX, index)) && !testbed.done(TX, 3));
-    // It was idle for the first microsecond, and is again when the wire has carried the last.
+    // The card was idle for the first microsecond, and is idle again when the last frame has left the wire.
     assert_eq!(nic.tally().tx_idle_ps, 1_000_000);
     nic.write(10_000_000, reg::TX_TAIL, 4);
     assert_eq!(nic.tally().tx_idle_ps, 1_000_000 + 10_000_000 - 6_900_000 - 672_000);
@@ -129,7 +129,8 @@ fn received_frames_are_stored_or_counted_where_they_end() {
     nic.run(5_000_000, &mut testbed);
     nic.frame_arrives(5_000_000, &[4; 60]);
     nic.frame_arrives(5_000_001, &[5; 60]);
-    // Two fit the FIFO; the third came too soon, the fifth found no descriptor and a full FIFO.
+    // The FIFO holds two frames. The third frame found it full because the card still worked on the first,
+    // the fifth because the card had no descriptor.
     let tally = *nic.tally();
     assert_eq!((tally.to_host, tally.in_fifo), (1, 2));
     assert_eq!((tally.dropped_engine, tally.dropped_no_descriptor), (1, 1));
@@ -227,8 +228,8 @@ fn a_queue_without_descriptors_holds_up_no_other_and_interrupts_for_itself() {
     let mut testbed = Testbed::new();
     let mut nic = queues(&mut testbed, 2, 7);
     nic.write(0, reg::QUEUE + reg::RX_TAIL, 0);
-    // An even hash selects the first queue, an odd one the second. With a key of ones the hash is the number
-    // of set bits.
+    // An even hash selects the first queue, an odd one the second. With a key of ones the hash is all ones
+    // for an odd number of set bits, and 0 for an even number.
     for offset in (0..rss::KEY_BYTES as u32).step_by(4) {
         nic.write(0, reg::RSS_KEY + offset, u32::MAX);
     }
@@ -296,7 +297,7 @@ fn descriptors_are_fetched_several_at_once_as_far_as_they_go() {
     };
     frames(&mut nic, &mut testbed, 0, 7);
     assert_eq!((nic.tally().to_host, testbed.fetches), (7, 2), "four, then three");
-    // The ring's last descriptor, then its first two.
+    // The card fetches the ring's last descriptor, and then the first two.
     nic.write(40_000_000, reg::RX_TAIL, 2);
     frames(&mut nic, &mut testbed, 8, 3);
     assert_eq!((nic.tally().to_host, testbed.fetches), (10, 4));

@@ -11,15 +11,15 @@ use kpps_driver::config::{RxFormat, Service};
 use kpps_host::host;
 use kpps_profiles::{Change, Constant, Kind, Profile};
 
-/// The driver's constant of the longest frame.
+/// The name of the driver's constant for its longest frame.
 pub(super) const MOST_BYTES: &str = "max_frame_bytes";
 
 /// A driver preset.
 pub(super) struct Preset<'n> {
-    /// The name that was asked for.
+    /// The name that the user gave.
     driver: &'n str,
     pub profile: Profile,
-    /// How the driver behaves towards the operating system, and its choices.
+    /// The driver's behaviour towards the operating system; `config` has its other choices.
     pub model: DriverModel,
     pub config: Config,
     pub policy: Option<OwnPolicy>,
@@ -82,12 +82,12 @@ impl<'n> Preset<'n> {
         Ok(())
     }
 
-    /// Its name.
+    /// The name of the policy, or of the preset if there is no policy.
     pub fn name(&self) -> &str {
         self.policy.as_ref().map_or(self.profile.name(), |policy| &policy.name)
     }
 
-    /// Its description on a machine with this kernel, in a sentence.
+    /// The description of the driver on a machine with this kernel, in one sentence.
     pub fn description(&self, kernel: Kernel) -> String {
         let described = self.policy.as_ref().map_or(self.profile.description(), |it| &it.description);
         if self.model.existed_for(kernel) {
@@ -97,7 +97,8 @@ impl<'n> Preset<'n> {
         format!("{described} (a driver for {own}: it never ran on {kernel} as it does here)")
     }
 
-    /// The longest frame that it accepts, if that was set and is no preset's.
+    /// The longest frame that the driver accepts, if the user has chosen it, by a change or in a profile of
+    /// their own; `None` if it is a built-in preset's.
     pub fn set_frame_bytes(&self, changes: &[Change]) -> Option<u16> {
         let is_set = |change: &Change| {
             change.profile.is_none() && change.kind == Kind::Driver && change.constant == MOST_BYTES

@@ -12,14 +12,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A command, a type and flags of linux/bpf.h and linux/if_link.h.
+/// The command of bpf(2) that attaches a program. This constant and those below have the values of
+/// linux/bpf.h and linux/if_link.h.
 const LINK_CREATE: i32 = 28;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_DRIVER: u32 = 1 << 2;
 
-/// Queues that the map has entries for.
+/// The number of queues that the map has entries for.
 const QUEUES: u32 = 1024;
 
 const RX_QUEUE_INDEX: i16 = 16;
@@ -29,7 +30,7 @@ const REDIRECT_MAP: i32 = 51;
 const XDP_ADJUST_META: i32 = 54;
 const KTIME_GET_TAI_NS: i32 = 208;
 
-/// `r6 = r1`: the context.
+/// `r6 = r1`: keeps the context, because a call overwrites `r1`.
 const CONTEXT: [Instruction; 1] = [Instruction(0xbf, 0x16, 0, 0)];
 
 /// Writes the time (`CLOCK_TAI`, ns; Linux 6.1) into the eight bytes before the frame, as metadata, which the
@@ -42,7 +43,7 @@ const STAMP: [Instruction; 10] = {
         Instruction(0xb7, 2, 0, -8),
         Instruction(0x85, 0, 0, XDP_ADJUST_META),
         Instruction(0x55, 0, 7, 0),
-        // r7 = the metadata; if (r7 + 8 > data) goto end: for the kernel's verifier
+        // r7 = the metadata; if (r7 + 8 > data) goto end: the kernel's verifier requires this check
         Instruction(0x61, 0x67, DATA_META, 0),
         Instruction(0x61, 0x62, DATA, 0),
         Instruction(0xbf, 0x73, 0, 0),
@@ -59,7 +60,7 @@ fn redirect(map: i32) -> [Instruction; 6] {
     [
         // r2 = *(u32 *)(r6 + RX_QUEUE_INDEX)
         Instruction(0x61, 0x62, RX_QUEUE_INDEX, 0),
-        // r1 = map, in two halves
+        // r1 = the map: an instruction that takes two slots
         Instruction(0x18, MAP_FD << 4 | 1, 0, map),
         Instruction(0, 0, 0, 0),
         // r3 = the action for frames of a queue without a socket
@@ -112,7 +113,7 @@ impl Redirect {
     fn load(interface: &Interface) -> io::Result<Self> {
         let sockets = Map::new(MapKind::Sockets, QUEUES)?;
         let redirect = redirect(sockets.number());
-        // Older kernels do not give an XDP program that time: the frames have none then.
+        // Older kernels do not have this clock for XDP programs. The frames then have no receive time.
         let program = load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &STAMP, &redirect].concat())
             .or_else(|_| load(PROG_TYPE_XDP, 0, 0, &[&CONTEXT[..], &redirect].concat()))?;
         let attach = |flags| {
@@ -122,33 +123,33 @@ impl Redirect {
                 kind: ATTACH_XDP,
                 flags,
             };
-            // SAFETY: the attribute of this command, without addresses.
+            // SAFETY: `link` is the attribute of this command and contains no addresses.
             unsafe { bpf_open(LINK_CREATE, &link) }
         };
         match attach(MODE_DRIVER) {
             Ok(link) => Ok(Self { _link: link, sockets, driver: true }),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Err(error),
-            // The driver lacks XDP.
+            // The driver does not support XDP: the kernel runs the program after the driver.
             Err(_) => Ok(Self { _link: attach(MODE_GENERIC)?, sockets, driver: false }),
         }
     }
 
-    /// Whether the interface's driver runs the program, and not the kernel after it.
+    /// Whether the interface's driver runs the program; otherwise the kernel runs it after the driver.
     pub fn is_in_driver(&self) -> bool {
         self.driver
     }
 
-    /// Programs the frames of a queue to a socket.
+    /// Redirects the frames of a queue to a socket.
     ///
     /// # Errors
-    /// Errors of the system: there is no such queue.
+    /// Errors of the system, for example if the map has no entry for the queue.
     pub fn give(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.sockets.put(queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes())
     }
 
     /// Ends the redirection of a queue.
     pub fn take_back(&self, queue: u32) {
-        // If this fails, closing the socket does the same.
+        // An error needs no handling: closing the socket also ends the redirection.
         let _ = self.sockets.remove(queue.to_ne_bytes());
     }
 }

@@ -4,16 +4,16 @@ use super::{NextPoll, Wake};
 use std::io;
 use std::time::Duration;
 
-/// Waits up to this long are busy. A sleep until a timer fires takes a Linux kernel 50 µs and more: timers
-/// have a slack of 50 µs (prctl(2), `PR_SET_TIMERSLACK`), then the scheduler has to act; in a virtual machine
-/// it takes up to twice that. A shorter sleep would end late. The pauses of our service are shorter than
-/// this, those of a source of less than 5 kpps are longer.
+/// The longest busy wait; a longer wait sleeps. A sleep of a Linux process ends 50 µs or more after its time:
+/// timers have a slack of 50 µs (prctl(2), `PR_SET_TIMERSLACK`), and then the scheduler has to act; in a
+/// virtual machine the delay is up to twice that. The pauses of our service are shorter than this limit. The
+/// gaps of a source below 5 kpps are longer.
 const SPIN_NS: u64 = 200_000;
 
 /// Waits until one of the ports must be polled, or for `at_most`.
 ///
-/// It sleeps until an interrupt or a frame comes. It does not sleep if a port must be polled very soon. Call
-/// [`Port::woken`](super::Port::woken) of every port afterwards.
+/// A long wait is a sleep that an interrupt or a frame ends. If a port must be polled very soon, the wait is
+/// busy. Call [`Port::woken`](super::Port::woken) of every port afterwards.
 ///
 /// # Errors
 /// Errors of poll(2).
@@ -34,11 +34,12 @@ pub fn wait(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
         }
         return Ok(());
     }
-    // The sleep ends early by the slack. The caller comes back and waits busily for the rest.
+    // The requested sleep is shorter than the wait, because it ends late. The caller calls again for the
+    // rest, which is a busy wait.
     sleep(ports, Duration::from_nanos(left_ns - SPIN_NS / 2))
 }
 
-/// Sleeps until a port has received something, or can send what it has left to send.
+/// Sleeps until a port has received something, or can send its remaining frames, or for `at_most`.
 #[cfg(target_os = "linux")]
 fn sleep(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -52,16 +53,16 @@ fn sleep(ports: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
             fds.push(PollFd::from_borrowed_fd(fd, send | receive));
         }
     }
-    // A time too long for the system is as good as none.
+    // A time that is too long for the system is treated as no limit.
     let at_most = Timespec::try_from(at_most).ok();
     match poll(&mut fds, at_most.as_ref()) {
-        // A signal, as of Ctrl-C, ends the wait, too.
+        // A signal, for example from Ctrl-C, also ends the wait.
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Sleeps a little: the standard library cannot wait for a socket.
+/// Sleeps for at most 1 ms, because the standard library cannot wait for a socket.
 #[cfg(not(target_os = "linux"))]
 fn sleep(_: &[&dyn Wake], at_most: Duration) -> io::Result<()> {
     const LITTLE: Duration = Duration::from_millis(1);

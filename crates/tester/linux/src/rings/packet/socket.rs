@@ -10,14 +10,15 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_s
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Receive slots (fewer of jumbo frames): 4 ms at a million frames a second, while this process does not run.
+/// The number of receive slots; there are fewer for jumbo frames. At a million frames a second they hold the
+/// frames of 4 ms, in which this process may not run.
 const ARRIVALS: usize = 4096;
-/// Bytes of superpackets that may wait beside the ring, as the kernel counts them: with all of its own.
+/// Bytes of superpackets that may wait outside the ring. The kernel also counts its own data about each.
 const SUPERPACKETS: usize = 32 << 20;
-/// Transmit slots.
+/// The number of transmit slots.
 pub const DEPARTURES: usize = 512;
 
-/// Default queueing disciplines, and that of interfaces without a queue.
+/// The default queueing disciplines, and the discipline of interfaces without a queue.
 const ORDINARY: [&str; 6] = [NONE, "mq", "pfifo_fast", "pfifo", "fq_codel", "fq"];
 const NONE: &str = "noqueue";
 /// The first kernel that accepts UDP messages from a packet socket.
@@ -41,7 +42,7 @@ impl Socket<Arrivals> {
         // Protocol 0: nothing is received before the socket is bound to its interface.
         let fd = raw_socket(AddressFamily::PACKET)?;
         set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_IGNORE_OUTGOING, &1)?;
-        // Without CAP_NET_ADMIN the system sets a limit.
+        // Without CAP_NET_ADMIN the system limits the size.
         set_socket_recv_buffer_size_force(&fd, SUPERPACKETS)
             .or_else(|_| set_socket_recv_buffer_size(&fd, SUPERPACKETS))?;
         let ring = Arrivals::new(fd.as_fd(), ARRIVALS, longest)?;
@@ -66,9 +67,9 @@ impl Socket<Arrivals> {
     }
 }
 
-/// Whether the kernel cuts UDP messages right before this interface and completes the checksums. A virtual
-/// interface that does it itself passes them on uncut. An interface with a queue is excluded: the queue would
-/// count a message as one frame, and drop all of it when it is full.
+/// Whether the kernel cuts UDP messages into frames directly before this interface and completes the
+/// checksums. A virtual interface that offers to do this itself forwards messages uncut. An interface with a
+/// queue is excluded: the queue would count a message as one frame, and drop all of it when it is full.
 pub fn cuts(interface: &str, discipline: &str) -> bool {
     let features = || ethtool::features(interface);
     discipline == NONE
@@ -89,14 +90,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Socket<Departures> {
-    /// Sends frames of up to `longest` bytes through an interface. They pass its default queue, but not a
-    /// `discipline` that an administrator has set up (netem, a shaper). If the kernel `cuts` messages, they
-    /// do not pass the queue, either.
+    /// Sends frames of up to `longest` bytes through an interface. The frames bypass a default `discipline`,
+    /// but not a discipline that an administrator has set up (netem, a shaper). If the kernel `cuts`
+    /// messages, they do not bypass any.
     ///
     /// # Errors
     /// Errors of the system: no right to open packet sockets (`CAP_NET_RAW`), the interface is gone.
     pub fn sending(interface: &Interface, discipline: &str, longest: usize, cuts: bool) -> io::Result<Self> {
-        // Protocol 0: it receives nothing.
+        // Protocol 0: the socket receives nothing.
         let fd = raw_socket(AddressFamily::PACKET)?;
         let bypass = !cuts && ORDINARY.contains(&discipline);
         set(fd.as_fd(), abi::SOL_PACKET, abi::PACKET_QDISC_BYPASS, &i32::from(bypass))?;

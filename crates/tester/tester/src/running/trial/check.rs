@@ -1,4 +1,4 @@
-//! Whether a trial is possible.
+//! Checks whether a trial is possible, before it begins.
 
 use super::Tester;
 use super::offer::Offer;
@@ -20,7 +20,7 @@ impl Tester {
     fn check_line_rate(&self, offer: &Offer) -> Result<(), Error> {
         if let (Rate::Pps(offered_pps), Some(mbps)) = (offer.load.rate, self.speed_mbps()) {
             let most = offer.load.sizes.line_rate_pps(u64::from(mbps) * 1_000_000);
-            // A load typed as the rounded-up line rate is the line rate.
+            // A user may round the line rate up when typing it: that is no load above line rate.
             if offered_pps > most.ceil() {
                 return Err(Error::AboveLineRate {
                     offered_pps,
@@ -42,7 +42,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Refuses frames that a port of its kind cannot send.
+    /// Refuses frames that a port cannot send because of its kind.
     fn check_kinds(&self, offer: &Offer) -> Result<(), Error> {
         if offer.replay.is_some()
             && let Some(port) = self.ports.iter().find(|port| !port.can_replay())
@@ -61,7 +61,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Refuses frames that are longer than a port takes.
+    /// Refuses frames that are longer than a port can send or receive.
     fn check_lengths(&self, offer: &Offer) -> Result<(), Error> {
         for &(from, to) in offer.directions() {
             if let Some(replay) = &offer.replay {

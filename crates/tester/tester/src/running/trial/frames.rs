@@ -14,7 +14,8 @@ pub(super) fn reply(to: &Flow<IpAddr>) -> Flow<IpAddr> {
 }
 
 impl Tester {
-    /// The name of a flow of the direction from this port. A reply has that with which it arrives.
+    /// The name of a flow from the port `from`: its addresses. A flow of replies has the addresses with which
+    /// the replies arrive.
     pub fn flow_name(&self, from: usize, flow: u32) -> String {
         let initiator = if self.flows.replies { 0 } else { from };
         let flows = self.flows.between(&self.ends[initiator], &self.ends[1 - initiator]);
@@ -34,12 +35,12 @@ impl Tester {
         Ok((0..flows.count).map(|n| flows.nth(n, macs, None)).collect())
     }
 
-    /// The form of frames from one end at the end `at`.
+    /// The format that frames from the end `from` have at the end `at`.
     fn template_options(&self, from: usize, at: usize) -> TemplateOptions<'_> {
         self.template_options_at(from, at, self.flows.packet.as_deref())
     }
 
-    /// The same with a packet from elsewhere.
+    /// As [`Self::template_options`], with this packet in place of the flow plan's.
     pub(super) fn template_options_at<'p>(
         &self,
         from: usize,
@@ -72,14 +73,15 @@ impl Tester {
             .map_err(|why| Error::frame(sizes, why))
     }
 
-    /// Where the frames that arrive at each port have their tags.
+    /// The formats of the tags in the frames that arrive at each port.
     pub(super) fn formats(&self) -> Result<learn::TagFormats, Error> {
         let mut formats = learn::TagFormats::default();
         for (from, at) in BOTH {
             let flows = self.flows_from(from, Mac::default())?;
             let least = flows.first().map_or(Size::MIN, |flow| self.template_options(from, from).least(flow));
             let some = &flows[..flows.len().min(1)];
-            // A device that takes layers away may leave less than the smallest frame.
+            // These frames are not the smallest, because a device that removes layers would make them too
+            // short.
             let size = if self.flows.packet.is_some() { least } else { least.max(Size::with_fcs(256)) };
             let frames = self.frames(some, from, at, &Mix::fixed(size))?;
             formats[at] = (frames.tag(), frames.inner());

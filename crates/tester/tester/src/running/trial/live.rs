@@ -1,4 +1,4 @@
-//! The counters of a trial under way, as they can be watched.
+//! The counters of a running trial, which the live view and the metrics read.
 
 use super::offer::Offer;
 use super::{Site, Tester};
@@ -36,7 +36,7 @@ impl Tester {
         }
     }
 
-    /// The load of an offer, and the permitted new loads.
+    /// The load of an offer, and the limit of a load that replaces it.
     fn rate(&self, offer: &Offer) -> Option<LiveRate> {
         let Rate::Pps(pps) = offer.load.rate else { return None };
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());

@@ -32,7 +32,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the name of a router begins in an environment.
+/// The begin of a router's name in an environment.
 const GATEWAY_OF: &str = "gateway of";
 
 /// Two ports with a device under test between them.
@@ -40,13 +40,14 @@ pub struct Tester {
     ports: [Box<dyn TestPort>; 2],
     ends: [End; 2],
     sites: Vec<Site>,
-    /// The station addresses of the routers that the ends send to, as far as they have answered.
+    /// The station addresses of the routers that the ends send to; `None` for a router that has not answered.
     routers: [Option<Mac>; 2],
     gauges: Arc<Gauges>,
     metrics: Option<Metrics>,
     /// The flows of each direction.
     pub flows: FlowPlan,
-    /// The limit of the senders, in frames per second, if that is known: a changed rate is not above it.
+    /// The highest rate that the senders reach, in frames per second, if it is known. It limits changes of
+    /// the rate during a trial.
     pub ceiling_pps: Option<f64>,
     /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
@@ -98,11 +99,12 @@ impl Tester {
         Ok(Self::with(ports, addresses, vec![Site { name: None, host: Box::new(host), ports: vec![0, 1] }]))
     }
 
-    /// With these ports, on any host, their addresses and systems.
+    /// A tester with these ports of any hosts, with their addresses and systems.
     pub fn with(ports: [Box<dyn TestPort>; 2], addresses: [Address; 2], sites: Vec<Site>) -> Self {
         let ends = [0, 1].map(|at| {
             let Address { ips, gateway, to, encap } = addresses[at];
-            // A tunnel's end is the station, and the other one its next hop if no router is.
+            // With a tunnel, the station is the tunnel's own end. The tunnel's other end is the next hop,
+            // unless the end has a router or the address of a next hop.
             let tunnel = encap.tunnel();
             let station = Station {
                 mac: ports[at].mac(),
@@ -127,7 +129,7 @@ impl Tester {
             retries: None,
         };
         let names = tester.names();
-        // Routers are noted when they have answered.
+        // Routers are not noted here, but when they have answered.
         let is_port =
             |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
         provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
@@ -144,10 +146,10 @@ impl Tester {
         self.gauges.clone()
     }
 
-    /// Serves the counters of its trials over HTTP ([`Metrics::serve`]) as long as it lives.
+    /// Serves the counters of its trials over HTTP ([`Metrics::serve`]) as long as the tester exists.
     ///
     /// # Errors
-    /// In one line: the address is in use, or is none of this host.
+    /// The reason, in one line: the address is in use, or does not belong to this host.
     pub fn serve_metrics(&mut self, address: &str) -> Result<(), String> {
         self.metrics = Some(Metrics::serve(address, self.gauges())?);
         Ok(())
@@ -188,8 +190,8 @@ impl Tester {
         self.speed_mbps().map(|mbps| sizes.line_rate_pps(u64::from(mbps) * 1_000_000))
     }
 
-    /// The highest load in each direction that operators of the sending ports allow. That of an agent is for
-    /// all of its ports together.
+    /// The highest load in each direction that operators of the sending ports allow. The limit of an agent
+    /// holds for all of its ports together, so each sending port gets a share.
     pub(crate) fn allowed(&self, bidirectional: bool) -> Option<AllowedLoad> {
         let senders = if bidirectional { &self.ports[..] } else { &self.ports[..1] };
         let host = |port: &dyn TestPort| port.name().rsplit_once('/').map(|(host, _)| host.to_owned());
@@ -213,11 +215,11 @@ impl Tester {
         longest.filter(|longest| *longest < Duration::MAX)
     }
 
-    /// Offers a load and counts its frames. Asks some times a second whether to go on. The result so far is
-    /// returned in any case.
+    /// Offers a load and counts its frames. Calls `go_on` several times a second. If it returns false, the
+    /// trial ends early, and its result so far is returned.
     ///
     /// # Errors
-    /// [`Error`], if there is no trial.
+    /// [`Error`], if the trial has no result.
     pub fn trial(&mut self, offer: &Offer, go_on: &dyn Fn() -> bool) -> Result<Outcome, Error> {
         // Refusals come before the first frame.
         self.check(offer)?;

@@ -17,7 +17,7 @@ pub struct Offer {
     pub load: Load,
     /// The distribution of the gaps.
     pub shape: Shape,
-    /// A limit of the frames in each direction.
+    /// The most frames that are sent in each direction.
     pub count: Option<u64>,
     /// How long frames may still arrive after the last one was sent.
     pub drain: Duration,
@@ -27,7 +27,7 @@ pub struct Offer {
     pub keep: bool,
     /// Frames of a capture, in place of test frames.
     pub replay: Option<Replay>,
-    /// The length of the intervals that are counted by themselves, if any are.
+    /// The length of the intervals of the series, if the result shall have a series.
     pub every: Option<Duration>,
 }
 
@@ -36,13 +36,13 @@ pub struct Offer {
 pub struct Replay {
     /// The frames.
     pub frames: Arc<Templates>,
-    /// The time of each, in place of load and shape.
+    /// The time of each frame. It replaces load and shape.
     pub times: Option<Arc<Times>>,
     /// The classes by which they are recognised.
     pub classes: Arc<Classes>,
 }
 
-/// Both directions: the ports that send and receive.
+/// Both directions, each as its sending and its receiving port.
 pub(super) const BOTH: [(usize, usize); 2] = [(0, 1), (1, 0)];
 
 impl Offer {
@@ -72,18 +72,18 @@ impl Offer {
         if self.bidirectional { &BOTH } else { &BOTH[..1] }
     }
 
-    /// How long frames are sent and may arrive.
+    /// The time in which frames are sent, and in which they may arrive.
     pub(super) fn length(&self) -> Duration {
         self.load.duration + self.drain
     }
 
-    /// The time of each frame, if they have their own.
+    /// The time of each frame, if the frames have times of their own.
     pub(super) fn times(&self) -> Option<Arc<Times>> {
         self.replay.as_ref()?.times.clone()
     }
 
-    /// Frames that are due in each direction, if that is known beforehand. If chance decides, only the sender
-    /// knows.
+    /// The number of frames that are due in each direction, if it is known before the trial. It is not known
+    /// if the times of the frames are random.
     pub(super) fn due(&self) -> Option<u64> {
         let Rate::Pps(pps) = self.load.rate else { return self.count };
         let timetable = match self.times() {
@@ -96,8 +96,8 @@ impl Offer {
 }
 
 impl Tester {
-    /// An offer in one direction, with the usual drain. A share of line rate is one of the slower link's, or
-    /// of a gigabit if that is unknown.
+    /// An offer in one direction, with the usual drain. If the rate is a share of line rate, the line rate is
+    /// that of the slower link, or of a gigabit link if its speed is unknown.
     pub fn offer(&self, rate: RateSpec, shape: Shape, sizes: Mix, duration: Duration) -> Offer {
         let line_pps = self.line_rate_pps(&sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT));
         let rate = rate.rate(line_pps, sizes.mean_bytes_with_fcs());

@@ -8,25 +8,25 @@ use kpps_documents::{Disturbance, LINK_CHANGES};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
 
-/// Raw counts of a trial's threads. The [document](crate::document()) is made of them. It leaves out what
-/// only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and
-/// full histograms.
+/// Raw counts of a trial's threads. The [document](crate::document()) is made of them, without the values
+/// that only the testbed needs ([`Received::last_gap`], a [`Trouble`] as an error), captured frames, and full
+/// histograms.
 pub struct Outcome {
     /// One or both directions.
     pub directions: Vec<DirectionOutcome>,
-    /// Whether it ran to its end.
+    /// Whether the trial ran to its end.
     pub complete: bool,
     /// The failure, if any.
     pub trouble: Option<Trouble>,
-    /// Whether the path was open before it began.
+    /// Whether the path was open before the trial began.
     pub learned: bool,
-    /// The counts of the systems around the ports, frames that did not arrive among them.
+    /// The counters of the systems around the ports. They explain frames that did not arrive.
     pub counted: Counted,
     /// The clocks of latencies, if there is more than one.
     pub clocks: Option<Clocks>,
     /// The largest permitted share of the tester's own losses in the due frames; `None`: the usual one.
     pub max_shortfall: Option<f64>,
-    /// How many times it was repeated, because something had disturbed the trial before.
+    /// The number of repetitions of the trial, because each trial before was disturbed.
     pub retries: u32,
 }
 
@@ -55,20 +55,20 @@ pub struct DirectionOutcome {
     pub received: Received,
     /// Times from sending to receiving.
     pub latency: Latency,
-    /// Frames that may be damaged frames of this direction, or other traffic. Up to this number of the
-    /// corrupted frames that arrived may be lost frames, and of the other traffic may belong to this
-    /// direction.
+    /// Arrived frames that may be damaged frames of this direction, or other traffic. Each was counted as one
+    /// of the two: the count of corrupted frames, or the count of other traffic, may be too high by up to
+    /// this number.
     pub either: u64,
-    /// Frames that came through and that the receiving port could not take in: its receive overflow, if the
-    /// port counts it.
+    /// Frames that came through, but that the receiving port could not take in: its receive overflow. `None`
+    /// if the port does not count it.
     pub overflow: Option<u64>,
     /// The length of intervals in s, and their results, if they were asked for.
     pub series: Option<(f64, Vec<Interval>)>,
 }
 
 impl DirectionOutcome {
-    /// Frames that were sent and did not come through, as far as is known: an overflow that the port does not
-    /// count is among them.
+    /// Frames that were sent and did not come through. If the port does not count its overflow, these frames
+    /// are included.
     pub fn lost(&self) -> u64 {
         let came = self.received.arrived.received.saturating_add(self.overflow.unwrap_or(0));
         self.sent.frames.saturating_sub(came)

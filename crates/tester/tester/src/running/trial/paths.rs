@@ -14,15 +14,16 @@ use std::net::IpAddr;
 
 /// The paths that are learned before a trial.
 pub(super) struct Paths {
-    /// The next hop of each end; `None` of a router that did not answer.
+    /// The next hop of each end; `None` for a router that did not answer.
     to: [Option<Mac>; 2],
     /// Whether frames arrive in all directions.
     pub open: bool,
-    /// Each flow from the first end as it leaves, and as it arrives, if the second end replies to them.
+    /// The flows from the first end, as they leave and as they arrive; only if the second end replies to
+    /// them.
     pub flows: Option<[Vec<Flow<IpAddr>>; 2]>,
 }
 
-/// The number of a new trial: late frames of one are other traffic in the next.
+/// The number of a new trial. Because of it, late frames of one trial count as other traffic in the next.
 pub(super) fn new_trial() -> u32 {
     tag::trial(RandomState::new().hash_one(()))
 }
@@ -47,18 +48,20 @@ impl Tester {
         Ok(paths)
     }
 
-    /// The station address to which the frames of an end go: that of its next hop, or of the other end if a
-    /// router did not answer.
+    /// The station address to which the frames of an end go: the address of its next hop, or of the other end
+    /// if the router did not answer.
     pub(super) fn next_hop(&self, from: usize, paths: &Paths) -> Mac {
         paths.to[from].unwrap_or(self.ends[1 - from].station.mac)
     }
 
-    /// Before a trial: the next hops, whether the paths are open, and for replies how flows arrive.
+    /// Learns the next hops before a trial, and whether the paths are open. If the second end replies, it
+    /// also learns the addresses with which flows arrive.
     fn learn(&mut self, bidirectional: bool, go_on: &dyn Fn() -> bool) -> Result<Paths, Error> {
         let replies = bidirectional && self.flows.replies;
         let directions = if bidirectional && !replies { &BOTH[..] } else { &BOTH[..1] };
         let (mut ends, plan, mut formats) = (self.ends, self.flows.clone(), self.formats()?);
-        // A number of their own: late learning frames are other traffic in the trial.
+        // Learning frames have a trial number of their own, so that late ones count as other traffic in the
+        // trial.
         let trial = new_trial();
         formats.iter_mut().for_each(|(format, _)| *format = format.of_trial(trial));
         let packet = plan.packet.as_deref();
@@ -80,7 +83,8 @@ impl Tester {
         let arrived: Vec<_> = learned.iter().flatten().copied().collect();
         let missing = sent.len() - arrived.len();
         if let (Some(first), 0) = (arrived.first(), missing) {
-            // Without a router of its own the second end answers whoever the frames came from.
+            // If the second end has no router, it sends its replies to the station from which the frames
+            // came.
             if ends[1].gateway.is_none() {
                 ends[1].to.get_or_insert(first.from_mac);
             }
@@ -89,7 +93,7 @@ impl Tester {
         } else {
             return Ok(Paths { to, open: false, flows: None });
         }
-        // A reply to each address, so that the device under test resolves it.
+        // A reply goes to each address, so that the device under test resolves all of them.
         let mut known = BTreeSet::new();
         let firsts: Vec<_> =
             sent.iter().zip(&arrived).filter(|(sent, _)| known.insert(sent.from.0)).collect();

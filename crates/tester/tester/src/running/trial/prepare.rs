@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// A trial that can be started.
 pub(super) struct Prepared {
-    /// The parts of the ports.
+    /// The part that each port has in the trial.
     pub parts: [Part; 2],
     /// The facts by which its results are judged.
     pub basis: Basis,
 }
 
-/// The part of a port.
+/// The part of a port in a trial.
 #[derive(Default)]
 pub(super) struct Part {
     /// The frames that it sends.
@@ -33,7 +33,7 @@ pub(super) struct Part {
 pub(super) struct Basis {
     /// Its number, which the tags of its frames have.
     pub trial: u32,
-    /// Whether the path was open before.
+    /// Whether the path was open before the trial.
     pub learned: bool,
     /// Frames that are due in each direction, if that is known beforehand.
     pub due: Option<u64>,
@@ -43,7 +43,7 @@ pub(super) struct Basis {
     pub margin_ns: u64,
 }
 
-/// The number of frames that a receiver has room for, if their number is unknown.
+/// The number of frames that a receiver has room for, if the number of due frames is unknown.
 const ROOM: u64 = 1 << 20;
 
 impl Tester {
@@ -62,7 +62,7 @@ impl Tester {
                 times: offer.times(),
                 as_they_are: offer.replay.is_some(),
                 frames: leaving,
-                // The pool is shared: a buffer may hold a frame of the other port.
+                // Both ports share one pool of buffers, so a buffer may hold a frame of the other port.
                 rewrite: true,
                 count: due.or(offer.count),
                 stream,
@@ -91,7 +91,7 @@ impl Tester {
     ) -> Result<[Arc<Templates>; 2], Error> {
         if let Some(replay) = &offer.replay {
             let End { gateway, to, station, .. } = &self.ends[from];
-            // With a next hop, frames are sent from this station to the next hop's.
+            // If the end has a next hop, the frames get the addresses of this station and of the next hop.
             let leaving = match gateway.is_some() || to.is_some() {
                 true => {
                     let macs = [station.mac, self.next_hop(from, paths)];

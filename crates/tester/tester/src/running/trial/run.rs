@@ -16,17 +16,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A frame that takes longer counts as lost in the reports of a running trial.
+/// The reports of a running trial count a frame as lost if it takes longer than this.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
-/// How long senders take to be ready, with a margin. The intervals of a series begin when all are.
+/// The time in which senders become ready, with a margin. The intervals of a series begin after it.
 const LEAD: Duration = Duration::from_millis(200);
 
 /// A trial that has been started.
 pub(super) struct Started {
     basis: Basis,
     tasks: [Task; 2],
-    /// The ports, before their threads have counted anything.
+    /// The counts of the ports, before their threads begin.
     counts: [PortCount; 2],
     state: Arc<TrialState>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Started {
 pub(super) struct Ended {
     /// The facts that were known before.
     pub basis: Basis,
-    /// The work of each port.
+    /// The results of each port's work.
     pub done: [Done; 2],
     /// Whether each port failed, so that its last report is old.
     pub lost: [bool; 2],
@@ -100,7 +100,7 @@ impl Tester {
             let there: Vec<_> = site.ports.iter().map(|&at| counts[at].clone()).collect();
             match site.host.after(&there) {
                 Ok(more) => counted.add(site.name.as_deref(), more),
-                // An agent's counts are lost with it, but not the other measurements.
+                // If an agent has failed, its counts are missing, but the other measurements are kept.
                 Err(Error::Trouble(lost)) => trouble = trouble.or(Some(lost)),
                 Err(error) => return Err(error),
             }

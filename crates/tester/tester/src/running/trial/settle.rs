@@ -12,7 +12,7 @@ use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use std::mem::take;
 
-/// The frames of one direction, of which some are missing.
+/// The frames of one direction, some of which may be missing.
 struct Crossing {
     from: usize,
     to: usize,
@@ -44,7 +44,7 @@ impl Tester {
         let either = settle_tagless(&mut crossings, &ended.counted.accounts);
         let all = missing(&crossings);
         let settled = |(crossing, either): (Crossing, u64)| {
-            // In frames: the port counts a message of several frames once.
+            // The accounts count frames; the port itself counts a message of several frames once.
             let dropped = ended.counted.accounts.at(&missed(names[crossing.to]), all);
             ended.direction(offer, crossing, either, dropped)
         };
@@ -69,12 +69,13 @@ impl Ended {
         let mut received = take(&mut self.done[to].received);
         let (mut frames, reached) = (sent.frames, received.arrived.received);
         if self.lost[from] {
-            // The last report is old: frames received or dropped since then were also sent.
+            // The sender's last report is old: frames that were received or dropped since then were sent,
+            // too.
             let dropped = if offer.bidirectional { 0 } else { self.counted.accounts.total() };
             frames = frames.max(reached + dropped);
         }
         if self.lost[to] {
-            // Its last report is old, too: whether later frames arrived is unknown.
+            // The receiver's last report is old: it is unknown whether later frames arrived.
             let place = format!("{} not reported", names[to]);
             self.counted.accounts.possible.push((place, frames.saturating_sub(reached)));
         }
@@ -88,10 +89,10 @@ impl Ended {
         Crossing { from, to, sent, received }
     }
 
-    /// Frames that were due, of which `frames` were sent.
+    /// The number of frames that were due. `frames` of them were sent.
     fn intended(&self, offer: &Offer, sent: &SentFrames, frames: u64) -> u64 {
         match self.basis.due {
-            // Only the sender knows which frames were due at which moment.
+            // The rate has changed, so only the sender knows the number of due frames.
             _ if !sent.rate_changes.is_empty() => sent.intended.max(frames),
             Some(all) if self.complete => all,
             Some(all) => sent.intended.min(all).max(frames),
@@ -100,7 +101,7 @@ impl Ended {
         }
     }
 
-    /// The result of a direction, of which `either` frames may be damaged ones or other traffic. Its
+    /// The result of a direction. `either` of its frames may be damaged frames or other traffic. Its
     /// receiving port may have dropped up to `dropped` frames.
     fn direction(
         &mut self,
@@ -129,7 +130,8 @@ impl Ended {
     }
 }
 
-/// Settles frames with a damaged tag: they may be the missing frames that were not dropped.
+/// Decides for frames with a damaged tag whether they belong to a direction: as many of them as are missing
+/// and were not dropped elsewhere.
 fn settle_nameless(crossings: &mut [Crossing], accounts: &Accounts) {
     let mut room = missing(crossings).saturating_sub(accounts.total());
     for crossing in crossings {
@@ -141,8 +143,9 @@ fn settle_nameless(crossings: &mut [Crossing], accounts: &Accounts) {
     }
 }
 
-/// Settles frames without anything like a tag: they may also be frames of others, so places come first.
-/// Returns for each direction how many may be the one or the other.
+/// Decides for frames without anything like a tag whether they belong to a direction. Other stations may have
+/// sent them, so all counters explain missing frames before these frames do. Returns for each direction the
+/// number of frames that may belong to it or be other traffic.
 fn settle_tagless(crossings: &mut [Crossing], accounts: &Accounts) -> Vec<u64> {
     let all = missing(crossings);
     let (dropped, in_flight) = accounts.explaining(all);
