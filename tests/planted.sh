@@ -10,7 +10,7 @@ only_lines=
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 if [ -n "$only_lines" ]; then
-    mkdir -p "$copy/crates" && cp -r crates/driver/driver "$copy/crates"
+    mkdir -p "$copy/crates/driver" && cp -r crates/driver/driver "$copy/crates/driver"
 else
     git archive HEAD | tar -x -C "$copy"
 fi

@@ -63,8 +63,10 @@ impl Drop for Raised {
 
 /// How to end it, if this session runs before others and no running kpps has raised it.
 pub fn left_raised() -> Option<String> {
-    let is_left = nice() == Some(HIGHEST) && !has_keeper();
-    is_left.then(|| {
+    // Another kpps of this session may begin or end between the two readings: only a state that lasts counts.
+    let is_left = || nice() == Some(HIGHEST) && !has_keeper();
+    let lasts = (0..3).all(|_| is_left()) && nice() == Some(HIGHEST);
+    lasts.then(|| {
         "this session runs before all others (autogroup nice -20), so other programs may starve: \
          `echo 0 > /proc/$$/autogroup` ends that"
             .into()
