@@ -9,6 +9,12 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A program that this process starts holds a copy of each lock until it runs: that is awaited.
+const FORK: Duration = Duration::from_secs(1);
+/// The pause before a lock is tried again.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// The kernel's services other than files.
 pub(crate) trait Kernel: Send + Sync {
@@ -100,10 +106,14 @@ impl System {
             io::ErrorKind::NotFound => Error::NoDevice(address),
             _ => Error::file(&path)(error),
         })?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse(address)),
-            Err(TryLockError::Error(error)) => Err(Error::io("flock")(error)),
+        let begin = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if begin.elapsed() < FORK => std::thread::sleep(RETRY),
+                Err(TryLockError::WouldBlock) => return Err(Error::InUse(address)),
+                Err(TryLockError::Error(error)) => return Err(Error::io("flock")(error)),
+            }
         }
     }
 }
