@@ -25,7 +25,9 @@ STUBS = "kpps/__init__.pyi"
 def stubs(site: str | pathlib.Path) -> bytes:
     """The stubs of the package in this folder, which has the built module in it."""
     variables = dict(os.environ, PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1", PYTHONIOENCODING="utf-8")
-    return subprocess.run([sys.executable, "-m", "kpps.stubs"], env=variables, stdout=subprocess.PIPE, check=True).stdout
+    command = [sys.executable, "-m", "kpps.stubs"]
+    # Python looks for modules in its working directory first.
+    return subprocess.run(command, cwd=site, env=variables, stdout=subprocess.PIPE, check=True).stdout
 
 
 def with_file(wheel: pathlib.Path, name: str, content: bytes) -> None:
