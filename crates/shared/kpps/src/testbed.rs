@@ -126,6 +126,11 @@ impl TestbedArguments {
         self.machine.constants.set.iter().map(|(path, _)| path.as_str())
     }
 
+    /// The names of the testbed, by whichever option they were typed; none means the simulator.
+    fn testbed_names(&self) -> &[String] {
+        if self.ports.is_empty() { &self.testbed } else { &self.ports }
+    }
+
     /// The testbed that these arguments choose.
     pub fn resolve(self) -> Result<Target, Failure> {
         let kind = if self.ports.is_empty() { kind(&self.testbed)? } else { Kind::Ports };
@@ -142,7 +147,7 @@ impl TestbedArguments {
 
     /// Refuses an option that this kind of testbed does not have.
     fn refuse_options_of_others(&self, kind: Kind) -> Result<(), Failure> {
-        let names = if self.ports.is_empty() { &self.testbed } else { &self.ports };
+        let names = self.testbed_names();
         let here = if names.is_empty() { "the simulator".to_owned() } else { names.join(",") };
         let has_seed = kind == Kind::Simulator || kind == Kind::Known && self.noise;
         let is_set = self.machine.names().any(|name| name == "set");
@@ -204,8 +209,8 @@ impl TestbedArguments {
     }
 
     fn ports(self) -> Result<Ports, Failure> {
-        let names = if self.ports.is_empty() { &self.testbed } else { &self.ports };
-        Ports::resolve(names, self.pair.options(), self.options.options())
+        let names = self.testbed_names().to_vec();
+        Ports::resolve(&names, self.pair.options(), self.options.options())
     }
 }
 
