@@ -22,9 +22,19 @@ CLOCK = re.compile(r"\bsleep\(|Instant::now|\.elapsed\(\)|SystemTime::now|recv_t
 FUNCTION = re.compile(r"^( *)(?:pub(?:\([a-z]+\))? )?(?:async )?(?:unsafe )?fn (\w+)", re.M)
 
 
-def functions(text: str):
-    """The functions of a file: name, body, whether it is a test, whether it is ignored."""
-    for found in FUNCTION.finditer(text):
+# A module within a file.
+MODULE = re.compile(r"^( *)(?:pub(?:\([a-z]+\))? )?mod (\w+) \{", re.M)
+
+
+def modules(text: str, position: int) -> list[str]:
+    """The modules of a file that a position is in, outermost first."""
+    return [it[2] for it in MODULE.finditer(text, 0, position) if text.find(f"\n{it[1]}}}", it.end()) > position]
+
+
+def functions(text: str, begin: int):
+    """The functions of a file from a position on: path within the file, name, body, whether it is a test, whether
+    it is ignored."""
+    for found in FUNCTION.finditer(text, begin):
         indent, name = found.groups()
         end = text.find(f"\n{indent}}}", found.end())
         above = text[: found.start()].rstrip().split("\n")
@@ -32,7 +42,8 @@ def functions(text: str):
         while above and above[-1].strip().startswith(("#[", "///", "//")):
             marks.append(above.pop().strip())
         is_test = any(mark.startswith("#[test]") for mark in marks)
-        yield name, text[found.end() : end], is_test, any(mark.startswith("#[ignore") for mark in marks)
+        path = "::".join([*modules(text, found.start()), name])
+        yield path, name, text[found.end() : end], is_test, any(mark.startswith("#[ignore") for mark in marks)
 
 
 def module(path: pathlib.Path, source: pathlib.Path) -> str:
@@ -86,18 +97,17 @@ def real_time():
             if begin is None:
                 continue
             at = "" if argument == f"--test={path.stem}" else module(path, source)
-            at = [at, *(["tests"] if begin > 0 else [])]
-            found = list(functions(text[begin:]))
-            slow = {name for name, body, *_ in found if CLOCK.search(body)}
+            found = list(functions(text, begin))
+            slow = {name for _, name, body, *_ in found if CLOCK.search(body)}
             while True:
                 calls = re.compile(rf"\b(?:{'|'.join(sorted(slow))})\(") if slow else re.compile("$^")
-                more = {name for name, body, *_ in found if calls.search(body)} - slow
+                more = {name for _, name, body, *_ in found if calls.search(body)} - slow
                 slow |= more
                 if not more:
                     break
-            for name, _, is_test, is_ignored in found:
+            for path, name, _, is_test, is_ignored in found:
                 if is_test and not is_ignored and name in slow:
-                    yield package, argument, "::".join(part for part in [*at, name] if part)
+                    yield package, argument, "::".join(part for part in [at, path] if part)
 
 
 def main() -> int:
