@@ -3,7 +3,7 @@
 # the exit code is 1 if any test failed.
 #
 # Three groups run at the same time on the processors of this machine:
-#   guests   tests that boot guests in QEMU, which mostly wait: two at a time
+#   guests   tests that boot guests in QEMU, two at a time, after the Python package's: each is one long program
 #   built    tests of the built command and of packages, which only compute: at a lower priority
 #   others   all other tests: two threads for each processor, because tests of ports and agents wait, too
 set -uo pipefail
@@ -32,8 +32,8 @@ failed=()
 trap 'trap - INT TERM; kill -TERM 0' INT TERM
 run "$(nproc)" --doc || failed+=("examples in the documentation, above")
 nice -n 5 tests/built.sh "$target" > "$target/test-built.log" 2>&1 & built=$!
-run 2 --test qemu > "$target/test-guests.log" 2>&1 & guests=$!
-run $((2 * $(nproc))) --lib --bins --test '[!q]*' --bench instructions || failed+=("others, above")
+run 2 --test python --test qemu > "$target/test-guests.log" 2>&1 & guests=$!
+run $((2 * $(nproc))) --lib --bins --test '[!pq]*' --test ports --bench instructions || failed+=("others, above")
 wait $guests || failed+=("guests: $target/test-guests.log")
 cat "$target/test-guests.log"
 wait $built || failed+=("built: $target/test-built.log")

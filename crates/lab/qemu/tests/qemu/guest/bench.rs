@@ -115,6 +115,7 @@ impl Observer for Boots {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn a_lab_that_was_interrupted_goes_on_where_it_was() {
     if !is_wanted() {
         return;

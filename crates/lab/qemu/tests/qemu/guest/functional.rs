@@ -129,6 +129,7 @@ fn in_both_directions(model: Model, backend: Backend) {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn frames_pass_between_our_driver_and_the_kernels_in_both_directions() {
     if is_wanted() {
         Model::OURS.into_iter().zip(BACKENDS).for_each(|(model, backend)| in_both_directions(model, backend));

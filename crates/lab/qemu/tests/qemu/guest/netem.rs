@@ -124,6 +124,7 @@ fn measure(guest: &mut Guest, netem: &str, load: &str, counted: impl Fn(&Outcome
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn what_netem_does_is_measured() {
     if !is_wanted() {
         return;
