@@ -3,7 +3,7 @@
 # the exit code is 1 if any test failed.
 #
 # Three groups run at the same time on the processors of this machine:
-#   guests   tests that boot guests in QEMU, two at a time, after the Python package's: each is one long program
+#   guests   tests that boot guests in QEMU, two at a time, and those of the Python package: two long programs
 #   built    tests of the built command and of packages, which only compute: at a lower priority
 #   others   all other tests: two threads for each processor, because tests of ports and agents wait, too
 set -uo pipefail

@@ -93,7 +93,8 @@ fn what_an_app_missed_is_lost_there() {
     let Some((ends, router)) = Net::with_router() else { return };
     let app = start(&router, kpps(&router, "bridge packet:ra packet:rb"), 2);
     let (came, went) = (count(&router, "ra", "rx_packets"), count(&router, "rb", "tx_packets"));
-    let words = "--load 20kpps --duration 3s";
+    // A busy machine sends fewer: enough come in any case.
+    let words = "--load 20kpps --duration 8s";
     let output = std::thread::scope(|scope| {
         let done = scope.spawn(|| trial(&ends, &router, words));
         // Learning frames are few.
@@ -101,11 +102,7 @@ fn what_an_app_missed_is_lost_there() {
         signal(&app.0, "-STOP");
         let from = count(&router, "ra", "rx_packets");
         await_true("more frames come", || {
-            count(&router, "ra", "rx_packets") > from + 40_000 || done.is_finished() || {
-                let sent = count(&router, "ra", "rx_packets");
-                std::thread::sleep(Duration::from_millis(200));
-                sent == count(&router, "ra", "rx_packets")
-            }
+            count(&router, "ra", "rx_packets") > from + 40_000 || done.is_finished()
         });
         signal(&app.0, "-CONT");
         done.join().unwrap()

@@ -28,8 +28,9 @@ struct Mirror {
     longest: u16,
     /// Sends from buffers that it keeps, with anything in them.
     keeps: bool,
-    /// From when to when after `epoch` its link is down: frames wait in its queue then.
+    /// From when to when after its first frame its link is down: frames wait in its queue then.
     down: Range<Duration>,
+    first: Option<Instant>,
     queued: u64,
     /// The most frames that were sent within a millisecond.
     largest_burst: u64,
@@ -46,8 +47,9 @@ impl Mirror {
         self.largest_burst = self.largest_burst.max(self.burst.1);
         self.counters.sent += frames;
     }
-    fn is_down(&self) -> bool {
-        self.down.contains(&self.epoch.elapsed())
+    fn is_down(&mut self) -> bool {
+        let first = self.first.get_or_insert_with(Instant::now);
+        self.down.contains(&first.elapsed())
     }
 }
 
@@ -187,6 +189,7 @@ fn mirror(pause: Duration) -> Mirror {
         longest: 1514,
         keeps: false,
         down: Duration::ZERO..Duration::ZERO,
+        first: None,
         queued: 0,
         largest_burst: 0,
         burst: (Duration::ZERO, 0),
