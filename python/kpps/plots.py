@@ -38,12 +38,18 @@ def _kpps(rate):
     return rate / 1e3
 
 
+def _system(result):
+    """The machine by name, or else the testbed."""
+    on = result.environment
+    return on.get("machine") or " and ".join(on.get("testbed") or [])
+
+
 def _curve(result, ax):
     for at, series in enumerate(result.series):
         if series.points:
             points = [(_kpps(it.offered_pps), _kpps(it.delivered_pps)) for it in series.points]
             _line(ax, at, points, series.name)
-    ax.set(xlabel="offered, kpps", ylabel="delivered, kpps", title=result.environment.machine)
+    ax.set(xlabel="offered, kpps", ylabel="delivered, kpps", title=_system(result))
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
 
@@ -60,7 +66,7 @@ def _grid(result, ax):
     for at, (name, points) in enumerate(lines.items()):
         _line(ax, at, points, name or None)
     label = "offered, kpps" if last.parameter == "load" else last.parameter
-    ax.set(xlabel=label, ylabel="delivered, kpps", title=result.environment.machine)
+    ax.set(xlabel=label, ylabel="delivered, kpps", title=_system(result))
 
 
 def _ndr(result, ax):
@@ -99,7 +105,7 @@ def _trial(result, ax):
     there = {place: frames for place, frames in places.items() if frames or place == "delivered"}
     ax.barh(list(there), list(there.values()), color=SERIES[0], height=0.6)
     ax.invert_yaxis()
-    ax.set(xlabel=f"frames, of {ledger.sent} sent", title=result.environment.get("machine", ""))
+    ax.set(xlabel=f"frames, of {ledger.sent} sent", title=_system(result))
 
 
 _DRAWN = {"curve": _curve, "grid": _grid, "ndr": _ndr, "study": _study, "trial": _trial}

@@ -5,6 +5,7 @@ use crate::rules::Breach;
 use crate::serve::Server;
 use crate::traffic::Numbered;
 use kpps_datasheet::Chip;
+use kpps_documents::Environment;
 use kpps_documents::audit::{Accesses, Audit, Row, Violation};
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
@@ -204,9 +205,10 @@ impl AuditPlan {
         let bench = Bench::fetch(self, card, bus, Arc::new(go_on))?;
         let mut audit = self.begun(&bench);
         let settings = self.settings(bench.card.chip)?;
-        observer.begins(&format!("booting {} with a model of the {}", self.kernel, audit.chip), None);
+        observer
+            .begins(&format!("booting {} with a model of the {}", self.kernel, audit.environment.chip), None);
         let (mut guest, server) = bench.start()?;
-        audit.qemu = guest.qemu_version()?;
+        audit.environment.system.insert("QEMU".into(), guest.qemu_version()?);
         let mut running = Some((guest, server));
         for task in tasks {
             observer.begins(&task.name(), None);
@@ -242,11 +244,13 @@ impl AuditPlan {
     /// The result before the first measurement.
     fn begun(&self, bench: &Bench<'_>) -> Audit {
         Audit {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: bench.kernel.name.clone(),
-            kernel_version: bench.kernel.version.clone(),
-            chip: bench.card.chip.name().into(),
-            bus: self.bus.clone(),
+            environment: Environment {
+                chip: bench.card.chip.name().into(),
+                bus: self.bus.clone(),
+                stack: bench.kernel.name.clone(),
+                system: [("kernel".to_owned(), bench.kernel.version.clone())].into(),
+                ..Environment::on(["lab"])
+            },
             load_pps: self.rate.pps(),
             settings: (self.driver_module.iter())
                 .map(|path| format!("driver module {}", path.display()))

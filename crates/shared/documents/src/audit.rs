@@ -1,6 +1,6 @@
 //! The accesses of unmodified drivers to a model of their card.
 
-use crate::Schema;
+use crate::{Environment, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,18 +22,10 @@ pub struct Audit {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: AuditKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The kernel by its name in the lab.
-    pub kernel: String,
-    /// Its package and version.
-    pub kernel_version: String,
-    /// QEMU's version.
-    pub qemu: String,
-    /// The chip that the card is a model of.
-    pub chip: String,
-    /// The bus whose occupancy is reported.
-    pub bus: String,
+    /// The environment: `stack` is the kernel by its name in the lab, `system` has its package and version
+    /// (`kernel`) and QEMU's version (`QEMU`), `chip` is what the card is a model of, and `bus` the one whose
+    /// occupancy is reported.
+    pub environment: Environment,
     /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
     /// guest takes.
     pub load_pps: Option<f64>,

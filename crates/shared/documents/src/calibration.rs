@@ -1,7 +1,7 @@
 //! The calibration of a port: its highest rate, and the regularity of its gaps below that.
 
-use crate::Schema;
 use crate::json::to_json;
+use crate::{Environment, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,8 @@ pub struct Calibration {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: CalibrationKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The port.
-    pub port: String,
-    /// Size of each frame in bytes with FCS.
-    pub frame_bytes_with_fcs: u32,
-    /// The duration of each rate, in s.
-    pub duration_s: f64,
+    /// The environment: the port is its only testbed.
+    pub environment: Environment,
     /// The highest rate, in frames per second: the lowest of `rounds_pps`.
     pub ceiling_pps: f64,
     /// Frames per second of each round, in which the port was given as many frames as it took.
@@ -106,6 +100,11 @@ pub struct Sender {
 }
 
 impl Calibration {
+    /// The port.
+    pub fn port(&self) -> String {
+        self.environment.testbed_name()
+    }
+
     /// The document as JSON, ending in a newline.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! The document of kind `curve`.
 
 use crate::json::to_json;
-use crate::round::{TENTHS, rounded_to};
 use crate::summary::two_sentences;
 use crate::{Environment, Schema, Series};
 use schemars::JsonSchema;
@@ -40,10 +39,7 @@ impl Curve {
         let mut curve = Self {
             schema: Schema::default(),
             kind: Kind::Curve,
-            environment: Environment {
-                line_rate_pps: rounded_to(environment.line_rate_pps, TENTHS),
-                ..environment
-            },
+            environment: environment.rounded(),
             series,
             summary: Default::default(),
             complete,
@@ -94,9 +90,9 @@ mod tests {
             ..Trial::default()
         };
         let series = Series { name: "a".into(), points: vec![point(1_488_095.238), point(10.04)] };
-        let environment = Environment { line_rate_pps: 1_488_095.238_095, ..Environment::default() };
+        let environment = Environment { line_rate_pps: Some(1_488_095.238_095), ..Environment::default() };
         let curve = Curve::new(environment, vec![series], true);
-        assert_eq!(curve.environment.line_rate_pps, 1_488_095.2);
+        assert_eq!(curve.environment.line_rate_pps, Some(1_488_095.2));
         let [first, second] = &curve.series[0].points[..] else { panic!("two points") };
         assert_eq!((first.offered_pps, second.offered_pps), (10.0, 1_488_095.2));
         assert_eq!((first.loss_ratio, first.cpu_busy), (0.123_457, None), "no number is unknown, not 0");

@@ -3,7 +3,7 @@
 use crate::calibration::{Gaps, Sender};
 use crate::json::to_json;
 use crate::round::rounded_to;
-use crate::{Doubt, Latency, Mix, Schema, Trial};
+use crate::{Doubt, Environment, Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,25 +24,15 @@ fn is_zero(count: &u32) -> bool {
 /// One trial with all counters around it, between two ports or on a testbed without ports.
 ///
 /// [`result`](Self::result) is the result of the load, with the fields of a [`Trial`] in the same JSON
-/// object. Its `ledger` is of all frames of the trial, damaged ones among the delivered.
+/// object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DetailedTrial {
     /// The version of this document.
     pub schema: Schema,
     /// The kind of this document.
     pub kind: TrialKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The two ports by name, or one testbed that has none: the simulator, a guest.
-    pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
-    pub frame_bytes_with_fcs: u32,
-    /// The mix of sizes, if they differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<Mix>,
-    /// How frames differ from the usual ones: addresses, flows, VLANs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
+    /// The environment. `shape` is that of the load as it was requested.
+    pub environment: Environment,
     /// The frames are those of a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
@@ -50,13 +40,6 @@ pub struct DetailedTrial {
     /// changed while frames were sent, `rate_changes` of the direction say to what. `offered_pps` is the mean
     /// then, and so it is for a ramp, which ends at `load_pps`.
     pub load_pps: Option<f64>,
-    /// How frames followed each other, if not evenly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
-    /// Frames of this size per second on the slower of the two links, if the speed is known.
-    pub line_rate_pps: Option<f64>,
-    /// How long frames were to be sent, in s.
-    pub duration_s: f64,
     /// False if it was interrupted, or a port failed.
     pub complete: bool,
     /// The failure, if any.
@@ -74,20 +57,9 @@ pub struct DetailedTrial {
     /// The result of the load.
     #[serde(flatten)]
     pub result: Trial,
-    /// Frames that were due.
-    pub intended: u64,
-    /// Frames that arrived, each counted once; damaged ones are among them.
-    pub received: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again; null if they are not counted.
-    pub duplicated: Option<u64>,
-    /// Frames that came after one of the same flow sent later (RFC 4737); null if they are not counted.
-    pub reordered: Option<u64>,
-    /// Frames that arrived only as damaged copies; null if they are not counted.
-    pub corrupted: Option<u64>,
-    /// Other traffic: frames that arrived and do not belong to this trial; null if they are not counted.
-    pub other_traffic: Option<u64>,
+    /// How the frames of all directions fared, beside the counts of the result.
+    #[serde(flatten)]
+    pub fate: Fate,
     /// Frames received, per second of sending.
     pub received_pps: f64,
     /// Bits sent per second.
@@ -101,9 +73,6 @@ pub struct DetailedTrial {
     /// The file of frames with anomalies, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
-    /// The environment, by name: kernel, CPUs, ports.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
     /// The length of the intervals of each direction's series, in s, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
@@ -212,8 +181,64 @@ pub struct BitRates {
     pub l2: f64,
 }
 
-/// The results of the flows of one direction. A frame whose tag was damaged has an unknown flow and is not
+/// Frames of one flow or one size. A frame whose tag was damaged has an unknown flow and size: it is not
 /// counted as received here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Carried {
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+}
+
+impl Carried {
+    /// The counts, if this many were sent and arrived.
+    pub fn of(sent: u64, received: u64) -> Self {
+        Self { sent, received, lost: sent.saturating_sub(received) }
+    }
+}
+
+/// How frames fared, of one direction or of all together: the counts beside those of a [`Trial`], which are
+/// `sent`, `shortfall` and `delivered`. A count that the testbed does not have is null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fate {
+    /// Frames that were due: sent, or shortfall of the generator.
+    pub intended: u64,
+    /// Frames that arrived, each counted once; damaged ones are among them.
+    pub received: u64,
+    /// Frames that were sent and did not arrive.
+    pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicated: Option<u64>,
+    /// Frames that came after one of the same flow sent later (RFC 4737).
+    pub reordered: Option<u64>,
+    /// Frames that arrived only as damaged copies. Null for a capture, too, whose damaged frames are not
+    /// recognised: they are other traffic.
+    pub corrupted: Option<u64>,
+    /// Other traffic: frames that arrived and do not belong to this trial.
+    pub other_traffic: Option<u64>,
+}
+
+impl std::iter::Sum for Fate {
+    /// The counts of several directions together; those that one of them does not have are unknown.
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        all.reduce(|sum, it| Self {
+            intended: sum.intended + it.intended,
+            received: sum.received + it.received,
+            lost: sum.lost + it.lost,
+            duplicated: both(sum.duplicated, it.duplicated),
+            reordered: both(sum.reordered, it.reordered),
+            corrupted: both(sum.corrupted, it.corrupted),
+            other_traffic: both(sum.other_traffic, it.other_traffic),
+        })
+        .unwrap_or_default()
+    }
+}
+
+/// The results of the flows of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// The number of flows.
@@ -231,12 +256,9 @@ pub struct Flows {
 pub struct FlowCount {
     /// Its addresses and ports, as they were sent.
     pub flow: String,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that arrived, each counted once.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
+    /// Its frames.
+    #[serde(flatten)]
+    pub frames: Carried,
     /// Frames that came after one of the flow sent later.
     pub reordered: u64,
 }
@@ -246,12 +268,9 @@ pub struct FlowCount {
 pub struct SizeCount {
     /// The size in bytes with FCS.
     pub frame_bytes_with_fcs: u32,
-    /// Frames that were sent.
-    pub sent: u64,
-    /// Frames that arrived, each counted once; without those whose tag was damaged.
-    pub received: u64,
-    /// Frames that did not.
-    pub lost: u64,
+    /// Its frames.
+    #[serde(flatten)]
+    pub frames: Carried,
 }
 
 /// One direction of a trial.
@@ -261,26 +280,15 @@ pub struct Direction {
     pub from: String,
     /// The port that receives.
     pub to: String,
-    /// Frames that were due.
-    pub intended: u64,
     /// Frames that were sent.
     pub sent: u64,
     /// Generator shortfall: frames that could not be sent at their time.
     pub shortfall: u64,
-    /// Frames that arrived, each counted once; damaged ones are among them.
-    pub received: u64,
     /// Frames that arrived undamaged.
     pub delivered: u64,
-    /// Frames that were sent and did not arrive.
-    pub lost: u64,
-    /// Frames that arrived again.
-    pub duplicated: u64,
-    /// Frames that came after one sent later.
-    pub reordered: u64,
-    /// Damaged frames; `None` for a capture, whose damaged frames are not recognised: they are other traffic.
-    pub corrupted: Option<u64>,
-    /// Other traffic: frames that are not of this trial.
-    pub other_traffic: u64,
+    /// How its frames fared, beside these counts.
+    #[serde(flatten)]
+    pub fate: Fate,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
     /// How many frames took how long, shortest times first: at most ten ranges for each power of ten. Ranges
@@ -410,12 +418,8 @@ impl DetailedTrial {
     pub fn cycles_per_frame(&self) -> Option<f64> {
         // A document may have any numbers: the sum of whole ones could be too large.
         let cycles = self.cpus.iter().map(|cpu| Some(cpu.cycles? as f64)).sum::<Option<f64>>()?;
-        (self.received > 0 && !self.cpus.is_empty()).then(|| cycles / self.received as f64)
-    }
-
-    /// The size in bytes with FCS, or the mix, as it is typed.
-    pub fn sizes_name(&self) -> String {
-        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
+        let received = self.fate.received;
+        (received > 0 && !self.cpus.is_empty()).then(|| cycles / received as f64)
     }
 
     /// The document with rates rounded to 0.1 per second, and times to a millionth of a second.
@@ -425,10 +429,7 @@ impl DetailedTrial {
         for rate in [&mut self.received_pps, l1, l2] {
             *rate = rounded_to(*rate, 10.0);
         }
-        for rate in [&mut self.load_pps, &mut self.line_rate_pps].into_iter().flatten() {
-            *rate = rounded_to(*rate, 10.0);
-        }
-        self.duration_s = rounded_to(self.duration_s, 1e6);
+        self.load_pps = self.load_pps.map(|pps| rounded_to(pps, 10.0));
         self.interval_s = self.interval_s.map(|interval| rounded_to(interval, 1e6));
         for change in self.directions.iter_mut().flat_map(|direction| &mut direction.rate_changes) {
             change.at_s = rounded_to(change.at_s, 1e6);
@@ -445,7 +446,7 @@ impl DetailedTrial {
                 *time = rounded_to(*time, 1e6);
             }
         }
-        Self { result: self.result.rounded(), ..self }
+        Self { environment: self.environment.rounded(), result: self.result.rounded(), ..self }
     }
 
     /// The document as JSON, ending in a newline.
@@ -464,10 +465,11 @@ mod tests {
     #[test]
     fn cycles_are_those_of_all_cpus_or_none() {
         let cpu = |cycles| CpuTimes { cycles, ..CpuTimes::default() };
-        let trial = |cpus| DetailedTrial { received: 100, cpus, ..DetailedTrial::default() };
+        let fate = Fate { received: 100, ..Fate::default() };
+        let trial = |cpus| DetailedTrial { fate, cpus, ..DetailedTrial::default() };
         let all = trial(vec![cpu(Some(3000)), cpu(Some(1000))]);
         assert_eq!(all.cycles_per_frame(), Some(40.0));
-        assert_eq!(DetailedTrial { received: 0, ..all }.cycles_per_frame(), None);
+        assert_eq!(DetailedTrial { fate: Fate::default(), ..all }.cycles_per_frame(), None);
         assert_eq!(trial(vec![cpu(Some(3000)), cpu(None)]).cycles_per_frame(), None);
         assert_eq!(trial(Vec::new()).cycles_per_frame(), None);
         let most = trial(vec![cpu(Some(u64::MAX)), cpu(Some(u64::MAX))]).cycles_per_frame();

@@ -1,7 +1,7 @@
 //! Drivers that took turns on one card in a guest.
 
 use crate::json::to_json;
-use crate::{Registers, Schema};
+use crate::{Environment, Registers, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -53,21 +53,14 @@ pub struct Lab {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: LabKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The kernel by its name in the lab.
-    pub kernel: String,
-    /// Its package and version.
-    pub kernel_version: String,
-    /// QEMU's version.
-    pub qemu: String,
+    /// The environment: `stack` is the kernel by its name in the lab, `system` has its package and version
+    /// (`kernel`) and QEMU's version (`QEMU`), and `duration_s` is the length of a window.
+    pub environment: Environment,
     /// The clock of the guests, by which all rates are.
     #[serde(default)]
     pub clock: Clock,
     /// The number of rounds: in each, all drivers are started anew.
     pub rounds: u32,
-    /// The length of a window in ms.
-    pub window_ms: u64,
     /// The load that was offered, in frames per second; null for as many frames as possible.
     pub load_pps: Option<f64>,
     /// Descriptors in each ring of kpps.

@@ -17,7 +17,7 @@ pub struct Ledger {
     pub sent: u64,
     /// Frames that were due and that the generator could not send in time: no loss of the device under test.
     pub shortfall: u64,
-    /// Frames that arrived at the consumer.
+    /// Frames that arrived at the consumer, damaged ones among them.
     pub delivered: u64,
     /// Frames lost, by the place that lost them.
     pub dropped: BTreeMap<String, u64>,

@@ -1,10 +1,9 @@
 //! A search for the highest load that is delivered, with all of its trials.
 
 use crate::json::to_json;
-use crate::{Limit, Mix, Schema, Trial};
+use crate::{Environment, Limit, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The kind of an [`Ndr`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,20 +21,8 @@ pub struct Ndr {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: NdrKind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The testbed.
-    pub testbed: Vec<String>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded.
-    pub frame_bytes_with_fcs: u32,
-    /// The mix of sizes, if they differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mix: Option<Mix>,
-    /// How frames differ from the usual ones: addresses, flows, VLANs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traffic: Option<String>,
-    /// Frames were offered in both directions.
-    pub bidirectional: bool,
+    /// The environment.
+    pub environment: Environment,
     /// The lowest load to try, in frames per second.
     pub min_pps: f64,
     /// The highest, in frames per second.
@@ -47,9 +34,6 @@ pub struct Ndr {
     /// The port whose operator allows no load above `max_pps`, if a higher one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_allowed_by: Option<String>,
-    /// The environment, by name: kernel, CPUs, ports; machine, chip, driver.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
     /// The goals and their results.
     pub goals: Vec<SearchGoal>,
     /// The rate delivered at the highest load that was measured (MRR), in frames per second: the mean of its
@@ -119,17 +103,7 @@ pub struct PlainBisection {
 impl Ndr {
     /// The load of a trial of this search in each direction, in frames per second.
     pub fn load_pps(&self, trial: &Trial) -> f64 {
-        trial.offered_pps / if self.bidirectional { 2.0 } else { 1.0 }
-    }
-
-    /// The size in bytes with FCS, or the mix, as it is typed.
-    pub fn sizes_name(&self) -> String {
-        self.mix.as_ref().map_or_else(|| self.frame_bytes_with_fcs.to_string(), |mix| mix.name.clone())
-    }
-
-    /// The mean size in bytes with FCS.
-    pub fn mean_bytes_with_fcs(&self) -> f64 {
-        self.mix.as_ref().map_or(self.frame_bytes_with_fcs.into(), |mix| mix.mean_bytes_with_fcs)
+        trial.offered_pps / self.environment.directions()
     }
 
     /// The part of the tester that limits the strictest goal, if it is not the device under test.

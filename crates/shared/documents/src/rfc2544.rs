@@ -2,7 +2,7 @@
 
 use crate::json::to_json;
 use crate::ndr::Ndr;
-use crate::{Latency, Schema, Trial};
+use crate::{Environment, Latency, Schema, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +22,8 @@ pub struct Sizes {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: SizesKind,
-    /// The version of kpps.
-    pub kpps_version: String,
+    /// The environment of all searches.
+    pub environment: Environment,
     /// A search for each size, in the order in which they were given.
     pub sizes: Vec<Ndr>,
     /// Every search reached its goals.
@@ -46,12 +46,8 @@ pub struct Rfc2544 {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: Rfc2544Kind,
-    /// The version of kpps.
-    pub kpps_version: String,
-    /// The testbed.
-    pub testbed: Vec<String>,
-    /// Frames were offered in both directions.
-    pub bidirectional: bool,
+    /// The environment of all tests.
+    pub environment: Environment,
     /// The results at each size.
     pub sizes: Vec<SizeTests>,
     /// Tests that were left out, with reasons; and where trials were shorter or fewer than RFC 2544 asks for.
@@ -137,7 +133,7 @@ impl SizeTests {
     /// The size in bytes with FCS, or the mix, as it is typed.
     pub fn sizes_name(&self) -> String {
         let size = self.frame_bytes_with_fcs;
-        self.throughput.as_ref().map_or_else(|| size.to_string(), Ndr::sizes_name)
+        self.throughput.as_ref().map_or_else(|| size.to_string(), |search| search.environment.sizes_name())
     }
 }
 

@@ -1,8 +1,8 @@
 //! A run on ports of a real system: received, sent and lost frames.
 
-use crate::Schema;
 use crate::json::to_json;
 use crate::round::rounded_to;
+use crate::{Environment, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ pub struct Run {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: RunKind,
-    /// The version of kpps.
-    pub kpps_version: String,
+    /// The environment: the ports; for `send` also how frames followed each other.
+    pub environment: Environment,
     /// The command.
     pub command: String,
     /// How long it ran, in s.
@@ -67,9 +67,6 @@ pub struct Offered {
     pub intended: u64,
     /// Frames that were due and could not be sent in time.
     pub shortfall: u64,
-    /// How frames followed each other, if not evenly.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
     /// The gaps between sent frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
@@ -171,14 +168,14 @@ impl Offered {
         self.intended.saturating_sub(self.shortfall)
     }
 
-    /// The time that the frames took, in s, if the last of them was sent this long after the first: up to
-    /// when a next frame would have been due. Without it, a few frames seem to come faster than they do.
-    /// `complete`: all were sent that were to be sent.
-    pub fn took_s(&self, seconds: f64, complete: bool) -> f64 {
+    /// The time that frames of this shape took, in s, if the last of them was sent this long after the first:
+    /// up to when a next frame would have been due. Without it, a few frames seem to come faster than they
+    /// do. `complete`: all were sent that were to be sent.
+    pub fn took_s(&self, shape: Option<&str>, seconds: f64, complete: bool) -> f64 {
         let Some(pps) = self.offered_pps.filter(|pps| *pps > 0.0) else { return seconds };
         let even = self.gaps.is_some_and(|gaps| gaps.intended_ns.is_some());
         // As many frames as came at once with the last one have the time until the next.
-        let last = match self.shape.as_deref().map(|shape| shape.split_once(':').unwrap_or((shape, ""))) {
+        let last = match shape.map(|shape| shape.split_once(':').unwrap_or((shape, ""))) {
             None if even && complete => 1,
             Some(("poisson", _)) if complete => 1,
             Some(("bursts", size)) if complete => {
@@ -199,7 +196,7 @@ impl Run {
     #[must_use]
     pub fn with_load(mut self, load: Option<Offered>) -> Self {
         if let (Some(load), Some(port)) = (&load, self.ports.first_mut()) {
-            let took_s = load.took_s(self.seconds, self.complete);
+            let took_s = load.took_s(self.environment.shape.as_deref(), self.seconds, self.complete);
             if load.offered_pps.is_some() && took_s > 0.0 {
                 port.sent_pps = rounded_to(port.sent as f64 / took_s, 10.0);
             }
@@ -238,24 +235,23 @@ mod tests {
     /// Twenty frames at 1 kpps have 19 gaps between them, and take 20 ms.
     #[test]
     fn the_rate_of_a_few_frames_is_that_of_many() {
-        let offered = |shape: Option<&str>, intended_ns| Offered {
+        let offered = |intended_ns| Offered {
             offered_pps: Some(1000.0),
             intended: 20,
-            shape: shape.map(Into::into),
             gaps: Some(Gaps { intended_ns, ..Gaps::default() }),
             ..Offered::default()
         };
-        let took_ms = |load: &Offered, ms: f64, complete| 1e3 * load.took_s(ms / 1e3, complete);
-        let even = offered(None, Some(1e6));
+        let took_ms = |load: &Offered, shape, ms: f64, complete| 1e3 * load.took_s(shape, ms / 1e3, complete);
+        let (even, uneven) = (offered(Some(1e6)), offered(None));
         for (ms, complete, took) in [(19.0, true, 20.0), (21.0, true, 22.0), (19.5, false, 20.0)] {
-            assert!((took_ms(&even, ms, complete) - took).abs() < 1e-9, "{ms}");
+            assert!((took_ms(&even, None, ms, complete) - took).abs() < 1e-9, "{ms}");
         }
         for (shape, ms) in [("bursts:10", 10.0), ("bursts:8", 16.0), ("poisson:1", 19.0)] {
-            assert!((took_ms(&offered(Some(shape), None), ms, true) - 20.0).abs() < 1e-9, "{shape}");
+            assert!((took_ms(&uneven, Some(shape), ms, true) - 20.0).abs() < 1e-9, "{shape}");
         }
-        assert!((took_ms(&offered(Some("ramp:1/1s"), None), 30.0, true) - 30.0).abs() < 1e-9);
+        assert!((took_ms(&uneven, Some("ramp:1/1s"), 30.0, true) - 30.0).abs() < 1e-9);
         // A capture of five frames, twice.
-        assert!((took_ms(&offered(None, None), 17.0, true) - 20.0).abs() < 1e-9);
+        assert!((took_ms(&uneven, None, 17.0, true) - 20.0).abs() < 1e-9);
         let port = PortRun { sent: 20, ..PortRun::default() };
         let run = Run { seconds: 0.019, complete: true, ports: vec![port], ..Run::default() };
         assert_eq!(run.with_load(Some(even)).ports[0].sent_pps, 1000.0);

@@ -1,54 +1,10 @@
 //! Documents of the simulator beside curves and grids: transmit rates, CPU profiles, scaling over CPUs, bus
 //! traces.
 
-use crate::{Latency, Ledger, Registers, Schema};
+use crate::{Environment, Latency, Ledger, Registers, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The environment of a simulation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SimulatedEnvironment {
-    /// The version of kpps.
-    pub kpps: String,
-    /// The testbed: "sim" for the simulator.
-    pub testbed: String,
-    /// The machine by name.
-    pub machine: String,
-    /// The network controller.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chip: Option<String>,
-    /// The rate-limited NIC, in place of a controller.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nic: Option<String>,
-    /// The bus between host and controller.
-    pub bus: String,
-    /// CPU, memory and chip set.
-    pub host: String,
-    /// The operating-system stack on top of the driver.
-    pub stack: String,
-    /// The driver preset, if there is one for all rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver: Option<String>,
-    /// The app between two cards, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub app: Option<String>,
-    /// Size of each frame in bytes with FCS.
-    pub frame_bytes_with_fcs: u32,
-    /// Length of the measured part in ms.
-    pub duration_ms: u64,
-    /// Flows that the load consists of, if that was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flows: Option<u16>,
-    /// Cache lines that every frame changes under one lock, if that was chosen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shared_lines: Option<u32>,
-    /// Seed of everything random, if anything is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Hash of the profiles, with all their constants, that were in force.
-    pub profiles_hash: String,
-}
 
 /// The kind of a [`Transmit`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +23,7 @@ pub struct Transmit {
     /// The kind of this document.
     pub kind: TransmitKind,
     /// The environment.
-    pub environment: SimulatedEnvironment,
+    pub environment: Environment,
     /// The drivers.
     pub rows: Vec<TransmitRow>,
     /// Whether every driver has a result; false after an interruption.
@@ -116,7 +72,7 @@ pub struct Profile {
     /// The kind of this document.
     pub kind: ProfileKind,
     /// The environment.
-    pub environment: SimulatedEnvironment,
+    pub environment: Environment,
     /// The offered load in frames per second.
     pub offered_pps: f64,
     /// Frames delivered per second.
@@ -162,7 +118,7 @@ pub struct Scale {
     /// The kind of this document.
     pub kind: ScaleKind,
     /// The environment.
-    pub environment: SimulatedEnvironment,
+    pub environment: Environment,
     /// One for each number of CPUs.
     pub rows: Vec<ScaleRow>,
     /// The number of CPUs beyond which more add nothing; null if the rate still rises.
@@ -235,7 +191,7 @@ pub struct BusTrace {
     /// The kind of this document.
     pub kind: TraceKind,
     /// The environment.
-    pub environment: SimulatedEnvironment,
+    pub environment: Environment,
     /// The load offered to each card, in frames per second.
     pub offered_pps: f64,
     /// Length of the trace, in s.

@@ -78,7 +78,7 @@ fn dip<'a>(points: &'a [Trial], peak: &Trial) -> Option<&'a Trial> {
 /// lost, and why. Both sentences are derived from the points only.
 pub(crate) fn two_sentences(environment: &Environment, series: &[Series], complete: bool) -> [String; 2] {
     // Between two ports, the series has the ports' names, and the CPUs are those of the tester's host.
-    let on_ports = environment.testbed == "ports";
+    let on_ports = environment.is_between_ports();
     let name = |series: &Series| match on_ports {
         true => format!("the device between {}", series.name),
         false => series.name.clone(),
@@ -143,8 +143,8 @@ fn subject(names: &[&str], verb: &str) -> String {
 /// The first sentence.
 fn carried(environment: &Environment, complete: bool, seen: &[Seen]) -> String {
     let highest = seen.iter().map(|s| s.last.offered_pps).fold(0.0, f64::max);
-    let of_line_rate = highest / environment.line_rate_pps;
-    let (rate, bytes) = (kpps(highest), environment.frame_bytes_with_fcs);
+    let of_line_rate = environment.line_rate_pps.map_or(f64::INFINITY, |line_pps| highest / line_pps);
+    let (rate, bytes) = (kpps(highest), environment.bytes_with_fcs());
     let load = if (0.999..1.001).contains(&of_line_rate) {
         format!("line rate ({rate} kpps of {bytes}-byte frames)")
     } else if of_line_rate.is_finite() {
@@ -378,15 +378,14 @@ mod tests {
     }
 
     fn sentences(series: Vec<Series>, complete: bool) -> [String; 2] {
-        sentences_on("", &series, complete)
+        sentences_on(&[], &series, complete)
     }
 
-    fn sentences_on(testbed: &str, series: &[Series], complete: bool) -> [String; 2] {
+    fn sentences_on(testbed: &[&str], series: &[Series], complete: bool) -> [String; 2] {
         let environment = Environment {
-            testbed: testbed.into(),
-            frame_bytes_with_fcs: 64,
-            line_rate_pps: 1488e3,
-            ..Environment::default()
+            frame_bytes_with_fcs: Some(64),
+            line_rate_pps: Some(1488e3),
+            ..Environment::on(testbed.iter().copied())
         };
         two_sentences(&environment, series, complete)
     }
@@ -469,7 +468,7 @@ mod tests {
     #[test]
     fn between_ports_the_cpu_is_that_of_the_testers_host() {
         let on_ports = |cpu_busy, points| {
-            sentences_on("ports", &[series("p:a and p:b", "ring", cpu_busy, points)], true)
+            sentences_on(&["packet:a", "packet:b"], &[series("p:a and p:b", "ring", cpu_busy, points)], true)
         };
         let [first, second] = on_ports(1.0, &[(300, 300), (1488, 10)]);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "the device between p:a and p:b falls from 300 to 10.");
@@ -493,14 +492,14 @@ mod tests {
         }
         let sends = |trial: Trial| Trial { sent: 100_000, delivered: 99_990, ..trial };
         limited.points[1] = sends(limited.points[1].clone()).with_overflow(Some(10));
-        let [first, second] = sentences_on("ports", &[limited.clone()], true);
+        let [first, second] = sentences_on(&["packet:a", "packet:b"], &[limited.clone()], true);
         assert_eq!(
             first,
             "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 800 and 1488 kpps, the generator's limit."
         );
         assert_eq!(second, "At the highest load, the device between a and b loses no frame.");
         limited.points.drain(..2);
-        let [first, _] = sentences_on("ports", &[limited], true);
+        let [first, _] = sentences_on(&["packet:a", "packet:b"], &[limited], true);
         assert_eq!(
             first,
             "Nothing was measured of the device under test: every load was above the generator's limit."

@@ -72,7 +72,8 @@ pub struct Trial {
     /// The age of a result that was not measured now but resumed from a file, in s. Absent in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
-    /// Where each frame of the whole trial ended, those of a warm-up among them.
+    /// Where each frame of the whole trial ended, those of a warm-up among them. A damaged frame that arrived
+    /// is delivered here, and lost in the counts above.
     pub ledger: Ledger,
 }
 

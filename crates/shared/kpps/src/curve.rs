@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::heading;
+use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Outputs, Resume};
 use crate::session::Session;
 use crate::simulator::COMPARED;
@@ -81,6 +82,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     session.watch();
     let Some(first) = testbeds.first_mut() else { return Err(Failure::Input("there is no testbed".into())) };
     let line_pps = first.points.line_rate_pps(&sizes)?;
+    let known_line_pps = first.points.known_line_rate_pps(&sizes)?;
     let until_limit = in_real_time && given.is_none();
     let loads = match &given {
         Some(loads) => loads.pps(line_pps, sizes.mean_bytes_with_fcs()).map_err(Failure::Input)?,
@@ -95,11 +97,11 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     testbeds.iter_mut().for_each(|it| it.points.expect(&loads));
     let environment = Environment {
         load_layer: given.as_ref().and_then(Loads::layer),
-        ..of_frames(environment, &load, line_pps)
+        ..of_frames(environment.with_line_rate(known_line_pps), &load)
     };
     let wanted = testbeds.len() * loads.len();
     let began = Instant::now();
-    let what = [&environment.chip, &environment.machine].map(String::as_str);
+    let what = [environment.chip.clone(), environment.machine_name()];
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
     let progress = Progress::of(format!("kpps curve: {what}"));
     progress.wants(wanted);
@@ -121,16 +123,14 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
 }
 
 /// One testbed for each driver preset, in the simulator.
-fn compared(Simulated { machine, drivers, .. }: &Simulated) -> Result<Ready, Failure> {
-    let (testbeds, environment) = machine.compared(machine.drivers(drivers)?)?;
+fn compared(Simulated { machine, drivers, seed, .. }: &Simulated) -> Result<Ready, Failure> {
+    let (testbeds, environment) = machine.compared(machine.drivers(drivers)?, *seed)?;
     Ok(Ready { testbeds, source: Box::new(()), environment })
 }
 
 /// Two ports, or a system whose rate is known: one series.
 fn in_real(target: &Target, session: &Session) -> Result<Ready, Failure> {
-    let opened = target.open(session)?;
-    let environment = target.described(&opened);
-    let points = Points::new(opened.testbed);
-    let name = environment.machine.clone();
-    Ok(Ready { testbeds: vec![NamedTestbed { name, points }], source: opened.source, environment })
+    let OpenTestbed { testbed, source, environment } = target.open(session)?;
+    let testbed = NamedTestbed { name: environment.testbed_name(), points: Points::new(testbed) };
+    Ok(Ready { testbeds: vec![testbed], source, environment })
 }

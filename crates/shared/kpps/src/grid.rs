@@ -2,6 +2,7 @@
 
 use crate::error::Failure;
 use crate::heading;
+use crate::live::OpenTestbed;
 use crate::output::{Outputs, Resume};
 use crate::package;
 use crate::session::Session;
@@ -134,9 +135,8 @@ impl GridPlan {
         if self.target.is_simulated() {
             return Ok((None, Box::new(())));
         }
-        let opened = self.target.open(session)?;
-        let environment = self.target.described(&opened);
-        Ok((Some(Shared::new(opened.testbed, environment)), opened.source))
+        let OpenTestbed { testbed, source, environment } = self.target.open(session)?;
+        Ok((Some(Shared::new(testbed, environment)), source))
     }
 }
 
@@ -201,7 +201,7 @@ pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure
     let wanted = shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
 
     session.watch();
-    let progress = Progress::of(format!("kpps grid: {}", environment.machine));
+    let progress = Progress::of(format!("kpps grid: {}", environment.machine_name()));
     let view = plan.target.live.view(session, progress.clone(), source, quiet)?;
     let (began, count) = (Instant::now(), wanted.len());
     let job = |at: &[usize]| plan.job(&base, None, at, &go_on, &progress);

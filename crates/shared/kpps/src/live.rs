@@ -4,23 +4,23 @@ use crate::error::Failure;
 use crate::heading;
 use crate::session::Session;
 use clap::Args;
+use kpps_documents::Environment;
 use kpps_methods::Testbed;
 use kpps_rendering::live::choice::{Choice, Terminal};
 use kpps_rendering::live::{Progress, Source, View};
-use std::collections::BTreeMap;
 
 /// A testbed that is ready.
 pub struct OpenTestbed {
     pub testbed: Box<dyn Testbed>,
     /// The source that the live view reads while a trial runs.
     pub source: Box<dyn Source>,
-    /// Facts about the testbed, by name.
-    pub environment: BTreeMap<String, String>,
+    /// The environment of its results, without what frames and load determine.
+    pub environment: Environment,
 }
 
 impl OpenTestbed {
     /// A testbed that the live view cannot read while a trial runs.
-    pub fn plain(testbed: Box<dyn Testbed>, environment: BTreeMap<String, String>) -> Self {
+    pub fn plain(testbed: Box<dyn Testbed>, environment: Environment) -> Self {
         Self { testbed, source: Box::new(()), environment }
     }
 }

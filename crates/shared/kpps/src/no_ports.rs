@@ -41,14 +41,6 @@ impl Ports {
         match *self {}
     }
 
-    pub fn traffic_differences(&self) -> Option<String> {
-        match *self {}
-    }
-
-    pub fn is_bidirectional(&self) -> bool {
-        match *self {}
-    }
-
     pub fn names(&self) -> Vec<String> {
         match *self {}
     }

@@ -9,7 +9,7 @@ use crate::testbed::Target;
 use clap::Args;
 use kpps_methods::ndr::Range;
 use kpps_methods::units::{self, RateSpec};
-use kpps_methods::{Error, Runner, Subject};
+use kpps_methods::{Error, Runner};
 use kpps_rendering::live::Progress;
 use std::time::Duration;
 
@@ -55,16 +55,9 @@ impl SearchArguments {
         let progress = Progress::of(format!("kpps {command}: {}", target.name().join(" and ")));
         let _view = target.live.view(session, progress.clone(), source, for_machines)?;
         session.watch();
-        let subject = Subject {
-            name: target.name(),
-            environment,
-            bidirectional: target.is_bidirectional(),
-            traffic: target.traffic(),
-            seed: target.seed(),
-            reset: reset.map(str::to_owned),
-        };
         let go_on = || session.goes_on();
-        let mut runner = Runner::new(testbed, subject, resume, &go_on, &progress);
+        let mut runner = Runner::new(testbed, environment, resume, &go_on, &progress);
+        runner.reset = reset.map(str::to_owned);
         let (document, end) = measure(&mut runner)?;
         Ok((document, end.and(runner.close())))
     }

@@ -19,7 +19,6 @@ use kpps_frames::{Mix, Size};
 use kpps_methods::search::Known;
 use kpps_methods::{Kind, Load, units};
 use kpps_sim::{Choice, choice};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The arguments that choose a testbed, as they are typed.
@@ -90,7 +89,7 @@ pub struct Simulated {
     /// The parts that the testbed's name contains: `machine` for sim:MACHINE.
     pub named: Vec<&'static str>,
     /// The seed of everything random.
-    seed: u64,
+    pub seed: u64,
 }
 
 /// A system that delivers all frames up to a known rate.
@@ -237,14 +236,6 @@ impl Target {
         self.kind() == Kind::Simulator
     }
 
-    /// The two ports, if the testbed is two ports.
-    fn ports(&self) -> Option<&Ports> {
-        match &self.testbed {
-            Chosen::Ports(ports) => Some(ports),
-            _ => None,
-        }
-    }
-
     /// The seed of everything random.
     pub fn seed(&self) -> u64 {
         match &self.testbed {
@@ -283,38 +274,16 @@ impl Target {
             Chosen::Simulator(simulated) => {
                 let choice = simulated.with_one_driver()?;
                 let setup = choice.setup()?;
-                let environment = setup.parts();
+                let environment = choice.environment_of_one(&setup, simulated.seed);
                 Ok(OpenTestbed::plain(choice.testbed(setup), environment))
             }
-            Chosen::Known(KnownRate { pps, noise, .. }) => {
+            Chosen::Known(KnownRate { name, pps, noise }) => {
                 let known = noise.map_or_else(|| Known::quiet(*pps), |seed| Known::noisy(*pps, seed));
-                Ok(OpenTestbed::plain(Box::new(known), BTreeMap::new()))
+                let environment = Environment { seed: Some(self.seed()), ..Environment::on([name]) };
+                Ok(OpenTestbed::plain(Box::new(known), environment))
             }
             Chosen::Ports(ports) => ports.testbed(session),
             Chosen::Guests(guests) => guests.open_one(),
-        }
-    }
-
-    /// Whether frames go from each of two ports to the other.
-    pub fn is_bidirectional(&self) -> bool {
-        self.ports().is_some_and(Ports::is_bidirectional)
-    }
-
-    /// The differences between the frames and the default frames, in words.
-    pub fn traffic(&self) -> Option<String> {
-        self.ports().and_then(Ports::traffic_differences)
-    }
-
-    /// The environment of curves and grids on the testbed, without the entries that depend on the frames.
-    pub fn described(&self, opened: &OpenTestbed) -> Environment {
-        Environment {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: self.kind().name().into(),
-            machine: self.name().join(" and "),
-            measured_on: opened.environment.clone(),
-            bidirectional: self.is_bidirectional(),
-            traffic: self.traffic(),
-            ..Environment::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! Bounds that a result must keep: how a run in CI fails.
 
 use crate::Error;
-use kpps_documents::detail::{DetailedTrial, Direction};
+use kpps_documents::detail::{DetailedTrial, Direction, Fate};
 use kpps_documents::ndr::Ndr;
 use kpps_documents::{Curve, Doubt, KEEPS_UP_LOSS, Limit, Trial};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Bounds {
     /// that keeps all bounds and is no valid measurement.
     pub fn trial(&self, trial: &DetailedTrial) -> Result<(), Error> {
         let dead = trial.directions.iter().filter_map(|direction| {
-            let Direction { from, to, sent, received, corrupted, .. } = direction;
+            let Direction { from, to, sent, fate: Fate { received, corrupted, .. }, .. } = direction;
             match received.saturating_sub(corrupted.unwrap_or(0)) {
                 0 if *sent == 0 => None,
                 0 if *received > 0 => Some(format!(
@@ -78,7 +78,7 @@ impl Bounds {
         let loss = (sent > 0).then(|| sent.saturating_sub(arrived) as f64 / sent as f64);
         let p99 = at.iter().map(|trial| trial.latency_ns.p99).collect::<Option<Vec<_>>>().and_then(slowest);
         broken.extend(self.loss(" at the NDR", loss));
-        let directions = if ndr.bidirectional { 2.0 } else { 1.0 };
+        let directions = ndr.environment.directions();
         let rate = self.rate("the NDR", lower_pps.map(|pps| pps * directions));
         broken.extend(rate.map(|rate| with_limit(rate, ndr.limited_by())));
         broken.extend(self.p99(" at the NDR", p99));
@@ -95,7 +95,7 @@ impl Bounds {
         let mut broken = Vec::new();
         for series in &curve.series {
             let of = if curve.series.len() > 1 { format!(" of {}", series.name) } else { String::new() };
-            if curve.environment.testbed != "sim" {
+            if !curve.environment.is_simulated() {
                 broken.extend(total_loss(&of, &series.points));
             }
             let best = series.points.iter().map(Trial::sustained_pps).max_by(f64::total_cmp);
@@ -274,7 +274,8 @@ mod tests {
     }
 
     fn detailed(result: Trial) -> DetailedTrial {
-        DetailedTrial { received: result.delivered, result, ..DetailedTrial::default() }
+        let fate = Fate { received: result.delivered, ..Fate::default() };
+        DetailedTrial { fate, result, ..DetailedTrial::default() }
     }
 
     fn said(result: Result<(), Error>) -> String {
@@ -367,7 +368,7 @@ mod tests {
             from: from.into(),
             to: to.into(),
             sent: 500,
-            received,
+            fate: Fate { received, ..Fate::default() },
             latency_ns: Latency { p99: (received > 0).then_some(10), ..Latency::default() },
             ..Direction::default()
         };

@@ -129,7 +129,7 @@ pub struct Job<'j> {
 
 impl<'j> Job<'j> {
     /// The job to offer `load` at the rate `offered`, on a wire that carries `line_pps` of these frames.
-    /// `testbed` is the environment without the fields that frames and load determine, and `set` are changed
+    /// `testbed` is the environment without the fields that sizes and times determine, and `set` are changed
     /// constants. `measure` offers the load.
     pub fn new(
         (offered, load): (RateSpec, Load),
@@ -140,7 +140,7 @@ impl<'j> Job<'j> {
     ) -> Self {
         let offered_pps = offered.pps(line_pps, load.sizes.mean_bytes_with_fcs());
         let load = load.at(offered_pps);
-        let environment = of_frames(testbed, &load, line_pps);
+        let environment = of_frames(testbed, &load);
         let mut set = set.to_vec();
         set.sort_unstable();
         let described = serde_json::to_string(&environment).unwrap_or_default();
@@ -171,9 +171,12 @@ impl Shared {
         go_on: &'j dyn Fn() -> bool,
         observer: &'j dyn Observer,
     ) -> Result<Job<'j>, String> {
-        let line_pps =
-            self.points.borrow().line_rate_pps(&offer.1.sizes).map_err(|error| error.to_string())?;
-        Ok(Job::new(offer, line_pps, self.environment.clone(), &[], move |load| {
+        let sizes = &offer.1.sizes;
+        let rates = |points: &Points| Ok((points.line_rate_pps(sizes)?, points.known_line_rate_pps(sizes)?));
+        let (line_pps, known_pps) =
+            rates(&self.points.borrow()).map_err(|error: TrialError| error.to_string())?;
+        let environment = self.environment.clone().with_line_rate(known_pps);
+        Ok(Job::new(offer, line_pps, environment, &[], move |load| {
             observer.begins(&in_words(load), load.rate.pps());
             self.points.borrow_mut().measure(load, go_on)
         }))
@@ -354,7 +357,7 @@ impl<'c> Cells<'c> {
     #[must_use]
     pub fn one_by_one<'j>(self, job: impl Fn(&[usize]) -> Result<Job<'j>, String>) -> CellResults {
         let jobs: Vec<_> = self.wanted.iter().filter_map(|&cell| job(&self.all.at(cell)).ok()).collect();
-        let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.frame_bytes_with_fcs));
+        let cells = jobs.iter().map(|job| (job.key.as_str(), job.environment.bytes_with_fcs()));
         let to_check = self.resume().as_mut().map_or_else(Vec::new, |resume| resume.to_check(cells));
         for (at, job) in jobs.into_iter().enumerate() {
             if to_check.contains(&at) && matches!(self.cell(job), Ok(None)) {

@@ -1,7 +1,6 @@
 //! Searches for NDR and PDR on a testbed, at one frame size or at several.
 
 use crate::error::Error;
-use crate::points::mix;
 use crate::runner::{Pattern, Runner};
 use crate::search::{Bisection, Goal, Search};
 use crate::trial::AllowedLoad;
@@ -81,7 +80,7 @@ pub fn search(
     goals: &[(&str, Goal)],
     range: &Range,
 ) -> Result<(Ndr, Result<(), Error>), Error> {
-    let line_pps = runner.line_rate_pps(sizes)?;
+    let (line_pps, environment) = (runner.line_rate_pps(sizes)?, runner.environment_of(sizes)?);
     let (min_pps, max_pps, allowed_by) = range.allowed(runner.allowed(), line_pps, sizes)?;
     let trial_s = goals.iter().map(|(_, goal)| goal.trial_s).fold(0.0, f64::max);
     let name = format!("{min_pps} to {max_pps} pps, {} ms", (trial_s * 1e3).round());
@@ -147,19 +146,12 @@ pub fn search(
         };
         end = Err(Error::Failed(why));
     }
-    let subject = &runner.subject;
     let found = Ndr {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: subject.name.clone(),
-        frame_bytes_with_fcs: sizes.mean_bytes_with_fcs().round() as u32,
-        mix: mix(sizes),
-        traffic: subject.traffic.clone(),
-        bidirectional: subject.bidirectional,
+        environment,
         min_pps: tenths(min_pps),
         max_pps: tenths(max_pps),
         max_allowed_by: allowed_by.clone(),
         ceiling_pps: search.tester_limit().map(|(pps, _)| tenths(pps)),
-        environment: subject.environment.clone(),
         goals,
         mrr_pps: search.mrr_pps().map(tenths),
         // Adding 0.0 turns -0.0, the sum of nothing, into 0.0.
@@ -245,7 +237,7 @@ pub fn sizes(
     range: &Range,
 ) -> Result<(Sizes, Result<(), Error>), Error> {
     range.check(runner, all)?;
-    let mut document = Sizes { kpps_version: env!("CARGO_PKG_VERSION").into(), ..Sizes::default() };
+    let mut document = Sizes { environment: runner.environment.clone(), ..Sizes::default() };
     let mut end = Ok(());
     for sizes in all {
         let (found, ended) = search(runner, sizes, goals, range)?;
@@ -276,8 +268,8 @@ pub fn tenths(pps: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::runner::Subject;
     use crate::trial::{Load, Testbed, TrialError};
+    use kpps_documents::Environment;
     use kpps_documents::Ledger;
     use kpps_frames::Size;
 
@@ -311,7 +303,7 @@ mod tests {
     }
 
     fn runner_of(testbed: Weak) -> Runner<'static> {
-        Runner::new(Box::new(testbed), Subject::default(), None, &|| true, &())
+        Runner::new(Box::new(testbed), Environment::default(), None, &|| true, &())
     }
 
     fn runner() -> Runner<'static> {

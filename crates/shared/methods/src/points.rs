@@ -1,7 +1,6 @@
 //! Points of curves and grids: a testbed that is measured at many sizes and loads.
 
 use crate::trial::{AllowedLoad, Load, Testbed, TrialError};
-use crate::units;
 use kpps_documents::{Environment, Trial};
 use kpps_frames::Mix;
 
@@ -29,6 +28,14 @@ impl Points {
         self.testbed.line_rate_pps(sizes)
     }
 
+    /// The same if the testbed knows it.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] if the testbed cannot send these sizes.
+    pub fn known_line_rate_pps(&self, sizes: &Mix) -> Result<Option<f64>, TrialError> {
+        Ok(Some(self.testbed.line_rate_pps(sizes)?).filter(|_| self.testbed.knows_line_rate()))
+    }
+
     /// The loads that later trials will have, in frames per second.
     pub fn expect(&mut self, loads_pps: &[f64]) {
         self.testbed.expect(loads_pps);
@@ -43,30 +50,30 @@ impl Points {
     }
 }
 
-/// The environment with the fields that depend on frame sizes and load.
-pub fn of_frames(environment: Environment, load: &Load, line_rate_pps: f64) -> Environment {
-    let sizes = &load.sizes;
-    let warmup_ms = units::millis(load.warmup);
-    let bytes_with_fcs = sizes.mean_bytes_with_fcs().round() as u32;
-    // Real ports and guests draw nothing from a seed.
-    let draws = ["sim", "known"].contains(&environment.testbed.as_str());
+/// The environment with the fields that depend on frame sizes and load. The line rate is not among them: see
+/// [`Environment::with_line_rate`].
+pub fn of_frames(environment: Environment, load: &Load) -> Environment {
+    let warmup_s = load.warmup.as_secs_f64();
+    // Where the seed matters, the warm-up does, too.
+    let has_warmup = environment.seed.is_some() || warmup_s > 0.0;
+    Environment {
+        duration_s: Some(load.seconds()),
+        warmup_s: has_warmup.then_some(warmup_s),
+        ..of_sizes(environment, &load.sizes)
+    }
+}
+
+/// The environment with the fields that depend on frame sizes.
+pub fn of_sizes(environment: Environment, sizes: &Mix) -> Environment {
     Environment {
         mix: mix(sizes),
-        size_bytes_without_fcs: u16::try_from(bytes_with_fcs).unwrap_or(u16::MAX).saturating_sub(FCS_BYTES),
-        frame_bytes_with_fcs: bytes_with_fcs,
-        line_rate_pps: line_rate_pps * if environment.bidirectional { 2.0 } else { 1.0 },
-        duration_ms: units::millis(load.duration).into(),
-        warmup_ms: (draws || warmup_ms > 0).then_some(warmup_ms.into()),
-        seed: draws.then_some(load.seed),
+        frame_bytes_with_fcs: Some(sizes.mean_bytes_with_fcs().round() as u32),
         ..environment
     }
 }
 
 /// A mix of sizes as it is published; `None` for one size.
-pub fn mix(sizes: &Mix) -> Option<kpps_documents::Mix> {
+fn mix(sizes: &Mix) -> Option<kpps_documents::Mix> {
     let mean_bytes_with_fcs = (sizes.mean_bytes_with_fcs() * 1e3).round() / 1e3;
     sizes.only().is_none().then(|| kpps_documents::Mix { name: sizes.to_string(), mean_bytes_with_fcs })
 }
-
-/// Bytes of the frame check sequence.
-const FCS_BYTES: u16 = 4;

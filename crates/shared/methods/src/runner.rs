@@ -3,13 +3,14 @@
 use crate::error::Error;
 use crate::kind::WARMUP_MS;
 use crate::observer::{Observer, in_words};
+use crate::points::of_sizes;
 use crate::resume::{Resume, measured};
 use crate::trial::{AllowedLoad, Load, Testbed};
 use crate::units;
-use kpps_documents::Trial;
+use kpps_documents::{Environment, Trial};
 use kpps_frames::Mix;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -27,28 +28,13 @@ pub enum Pattern {
     Reset(f64, f64),
 }
 
-/// The measured system, as named in results.
-#[derive(Clone, Debug, Default)]
-pub struct Subject {
-    /// The testbed: the two ports, or one name.
-    pub name: Vec<String>,
-    /// Facts about the testbed, by name.
-    pub environment: BTreeMap<String, String>,
-    /// Frames go in both directions.
-    pub bidirectional: bool,
-    /// How frames differ from the default ones.
-    pub traffic: Option<String>,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// A command for the shell that resets the system.
-    pub reset: Option<String>,
-}
-
 /// Runs trials on a testbed. Results that [`Resume`] accepts are not measured again: the same trials in the
 /// same order have the same results.
 pub struct Runner<'r> {
-    /// The subject of the measurement.
-    pub subject: Subject,
+    /// The environment of the testbed, without what frames determine.
+    pub environment: Environment,
+    /// A command for the shell that resets the system.
+    pub reset: Option<String>,
     testbed: Box<dyn Testbed>,
     resume: Option<Resume>,
     /// The number of trials so far by name.
@@ -61,12 +47,13 @@ impl<'r> Runner<'r> {
     /// A runner of trials on `testbed`. They end when `go_on` returns false.
     pub fn new(
         testbed: Box<dyn Testbed>,
-        subject: Subject,
+        environment: Environment,
         resume: Option<Resume>,
         go_on: &'r dyn Fn() -> bool,
         observer: &'r dyn Observer,
     ) -> Self {
-        Self { subject, testbed, resume, occurrences: HashMap::new(), go_on, observer }
+        let occurrences = HashMap::new();
+        Self { environment, reset: None, testbed, resume, occurrences, go_on, observer }
     }
 
     /// Whether the user has not interrupted it.
@@ -90,6 +77,15 @@ impl<'r> Runner<'r> {
         Ok(self.testbed.line_rate_pps(sizes)?)
     }
 
+    /// The environment of a search with frames of these sizes.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the testbed cannot send these sizes.
+    pub(crate) fn environment_of(&self, sizes: &Mix) -> Result<Environment, Error> {
+        let line_pps = Some(self.testbed.line_rate_pps(sizes)?).filter(|_| self.testbed.knows_line_rate());
+        Ok(of_sizes(self.environment.clone(), sizes).with_line_rate(line_pps).rounded())
+    }
+
     /// The highest load that operators allow in each direction, if they limit it.
     pub(crate) fn allowed(&self) -> Option<AllowedLoad> {
         self.testbed.allowed()
@@ -110,12 +106,9 @@ impl<'r> Runner<'r> {
     /// # Errors
     /// Errors of a trial.
     pub fn trial(&mut self, name: &str, sizes: &Mix, pattern: Pattern) -> Result<Trial, Error> {
-        let Subject { name: testbed, environment, bidirectional, traffic, .. } = &self.subject;
-        let traffic = traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default();
         // Another kernel, driver or setting is another system.
-        let name = format!(
-            "{testbed:?} {sizes}, bidirectional: {bidirectional}{traffic}, {name}, on {environment:?}"
-        );
+        let name = serde_json::to_string(&(&self.environment, sizes.to_string(), name))
+            .map_err(|error| Error::Failed(error.to_string()))?;
         let number = self.occurrences.entry(name.clone()).or_default();
         let place = *number;
         *number += 1;
@@ -130,7 +123,7 @@ impl<'r> Runner<'r> {
             // In whole milliseconds, as the trials of other commands.
             let duration = units::seconds((seconds * 1e3).round() / 1e3).map_err(Error::Input)?;
             let load = Load::of(offered_pps, sizes.clone()).lasting_ms(WARMUP_MS, 0);
-            Ok::<_, Error>(Load { duration, ..load.with_seed(self.subject.seed) })
+            Ok::<_, Error>(Load { duration, ..load.with_seed(self.environment.seed.unwrap_or(1)) })
         };
         let (load, words) = match pattern {
             Pattern::Rate(pps, seconds) => (load(pps, seconds)?, String::new()),
@@ -153,7 +146,7 @@ impl<'r> Runner<'r> {
                 trial
             }
             Pattern::Reset(..) => {
-                let command = self.subject.reset.clone().unwrap_or_default();
+                let command = self.reset.clone().unwrap_or_default();
                 reset(&mut *self.testbed, &load, &command, self.go_on)?
             }
         };

@@ -217,6 +217,10 @@ pub trait Testbed {
     /// # Errors
     /// [`TrialError::Load`] for a mix, from a testbed whose frames are all of one size.
     fn line_rate_pps(&self, sizes: &Mix) -> Result<f64, TrialError>;
+    /// Whether it knows that load. Links of unknown speed are taken for links of 1 Gb/s.
+    fn knows_line_rate(&self) -> bool {
+        true
+    }
     /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
     fn allowed(&self) -> Option<AllowedLoad> {
         None

@@ -17,7 +17,10 @@ impl Forms for Audit {
         Rows::of(&self.rows)
     }
     fn page(&self, _: usize) -> Option<String> {
-        Some(plain(&format!("Drivers of {} on a model of the {}", self.kernel, self.chip), self))
+        Some(plain(
+            &format!("Drivers of {} on a model of the {}", self.environment.stack, self.environment.chip),
+            self,
+        ))
     }
     fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -26,15 +29,16 @@ impl Forms for Audit {
 
 /// A line for each driver at each workload, the registers, and the breaches of the manual.
 pub fn screen(audit: &Audit) -> String {
+    let on = &audit.environment;
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu), cards: our model of the {} on {}{}\n\
          Guest and card do not share a clock: counts for each frame hold at the load beside them, which says only how\n\
          fast this host emulated. Interrupts for each frame depend on it.\n\n",
-        audit.kernel,
-        audit.kernel_version,
-        audit.qemu,
-        audit.chip,
-        audit.bus,
+        on.stack,
+        on.system("kernel"),
+        on.system("QEMU"),
+        on.chip,
+        on.bus,
         audit.settings.iter().map(|setting| format!("; {setting}")).collect::<String>()
     );
     let _ = writeln!(

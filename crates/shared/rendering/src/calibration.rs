@@ -14,7 +14,7 @@ impl Forms for Calibration {
         Rows::of(&self.paced)
     }
     fn page(&self, _: usize) -> Option<String> {
-        Some(plain(&format!("Calibration of {}", self.port), self))
+        Some(plain(&format!("Calibration of {}", self.port()), self))
     }
 }
 
@@ -22,9 +22,9 @@ impl Forms for Calibration {
 fn screen(calibration: &Calibration) -> String {
     let mut text = format!(
         "{} sends {:.1} kpps of {} B frames (with FCS) at most\n\n{:>12} {:>12} {:>10} {:>9} {:>14} {:>10} {:>10}\n",
-        calibration.port,
+        calibration.port(),
         calibration.ceiling_pps / 1e3,
-        calibration.frame_bytes_with_fcs,
+        calibration.environment.bytes_with_fcs(),
         "offered, kpps",
         "sent, kpps",
         "off by, %",

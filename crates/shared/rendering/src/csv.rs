@@ -1,7 +1,7 @@
 //! The rows of trials: points of curves, cells of grids.
 
 use crate::Rows;
-use kpps_documents::detail::DetailedTrial;
+use kpps_documents::detail::{DetailedTrial, Fate};
 use kpps_documents::{Cpu, Curve, Latency, Registers, Trial};
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ struct TrialRow<'t> {
 /// The row of one trial.
 pub(crate) fn row(trial: &DetailedTrial) -> Rows {
     let of = |result| {
-        let DetailedTrial { intended, received, lost, received_pps, .. } = *trial;
+        let DetailedTrial { fate: Fate { intended, received, lost, .. }, received_pps, .. } = *trial;
         TrialRow { result, intended, received, lost, received_pps }
     };
     Rows::like(&of(&observed()), &[of(&trial.result)])

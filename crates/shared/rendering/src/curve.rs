@@ -31,12 +31,14 @@ fn screen(results: &Curve, style: TextStyle) -> String {
     let remarks = remarks(results.series.iter().flat_map(|series| &series.points));
     format!(
         "{machine}{parts}\n\
-         frames of {frames}, line rate {line:.0} pps\n\n\
+         frames of {frames}{line}\n\n\
          {plot}\n{table}\n{first}\n{second}\n{remarks}\n",
-        machine = environment.machine,
+        machine = environment.machine_name(),
         parts = if parts.is_empty() { parts } else { format!(": {parts}") },
         frames = frames(environment),
-        line = environment.line_rate_pps.floor(),
+        line = environment
+            .line_rate_pps
+            .map_or(String::new(), |pps| format!(", line rate {:.0} pps", pps.floor())),
         plot = plot(results, style),
         table = table(results, style),
         remarks = remarks.iter().map(|remark| format!("{remark}\n")).collect::<String>(),

@@ -1,10 +1,10 @@
 //! A curve as a page with plots.
 
-use crate::environment::{frames, is_usual};
+use crate::environment::{FCS_BYTES, frames, is_usual, section};
 use crate::{page, remarks};
 use kpps_documents::places;
 use kpps_documents::words::in_kpps;
-use kpps_documents::{Curve, Environment, Series, Trial};
+use kpps_documents::{Curve, Series, Trial};
 use maud::{Markup, PreEscaped, html as markup};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,20 +20,18 @@ const PAGE_JS: &str = include_str!("../assets/page.js");
 /// The page holds the document itself, and gives it back as JSON.
 pub fn html(curve: &Curve) -> String {
     let environment = &curve.environment;
+    let bytes = environment.bytes_with_fcs();
     let setting = [
-        environment.machine.clone(),
+        environment.machine_name(),
         environment.chip.clone(),
         match is_usual(environment) {
-            true => format!(
-                "{}-byte frames ({} without FCS)",
-                environment.frame_bytes_with_fcs, environment.size_bytes_without_fcs
-            ),
+            true => format!("{bytes}-byte frames ({} without FCS)", bytes.saturating_sub(FCS_BYTES)),
             false => format!("frames of {}", frames(environment)),
         },
-        format!("{} ms for each point", environment.duration_ms),
+        format!("{} ms for each point", environment.duration_ms()),
     ];
     let setting: Vec<_> = setting.into_iter().filter(|part| !part.is_empty()).collect();
-    let title = format!("{}, delivered against offered load", environment.machine);
+    let title = format!("{}, delivered against offered load", environment.machine_name());
     let body = markup! {
         header {
             div {
@@ -54,7 +52,7 @@ pub fn html(curve: &Curve) -> String {
             (legend(curve))
             (plots(curve))
             (points(curve))
-            (setup(environment))
+            (section(environment))
         }
         footer {
             p {
@@ -285,44 +283,6 @@ fn row(point: &Trial, places: &BTreeSet<&str>) -> Markup {
             @for time in [times.p50, times.p99, times.p999, times.max] { td { (micros(time)) } }
             @for times in [registers.map(|it| it.read), registers.map(|it| it.write), point.allocations_per_frame] {
                 td { (or_dash(times.map(|times| times.to_string()))) }
-            }
-        }
-    }
-}
-
-fn setup(e: &Environment) -> Markup {
-    let warmup = e.warmup_ms.map(|ms| format!(" after {ms} ms of warming up")).unwrap_or_default();
-    let facts = [
-        ("Testbed", e.testbed.clone()),
-        ("Machine", e.machine.clone()),
-        ("Chip", e.chip.clone()),
-        ("Bus", e.bus.clone()),
-        ("Host", e.host.clone()),
-        ("Stack", e.stack.clone()),
-        (
-            "Frame",
-            match is_usual(e) {
-                true => {
-                    format!("{} bytes with FCS, {} without", e.frame_bytes_with_fcs, e.size_bytes_without_fcs)
-                }
-                false => frames(e),
-            },
-        ),
-        ("Line rate", format!("{:.1} frames per second", e.line_rate_pps)),
-        ("Each point", format!("{} ms{warmup}", e.duration_ms)),
-        ("Seed", e.seed.map(|seed| seed.to_string()).unwrap_or_default()),
-        ("Profiles", e.profiles_hash.clone()),
-        ("kpps", e.kpps_version.clone()),
-    ];
-    markup! {
-        section {
-            h2 { "Environment" }
-            p.hint { "The settings to repeat this measurement." }
-            dl {
-                @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { dt { (name) } dd { (value) } }
-                @for (name, what) in &e.measured_on { dt { (name) } dd { (what) } }
-                @if let Some(app) = &e.app { dt { "App" } dd { (app) ", between two cards; loads are of both directions together" } }
-                @for (name, stands_for) in &e.presets { dt { "Preset " (name) } dd { (stands_for) } }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::Rows;
 use crate::drawing::{self, Axis};
+use crate::environment::section;
 use crate::forms::Forms;
 use crate::text::TextStyle;
 use crate::{page, remarks};
@@ -10,7 +11,7 @@ use kpps_documents::study::{Figure, Line};
 use kpps_documents::words::{in_kpps, rate};
 use kpps_documents::{Cpu, Limit, Trial, UNEXPLAINED};
 use maud::{Markup, html as markup};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 impl Forms for Ndr {
@@ -32,22 +33,23 @@ impl Forms for Ndr {
 /// loss by place, latency and CPU time over the load, the environment, and every trial. Light and dark follow
 /// the reader's system.
 fn page(search: &Ndr) -> String {
-    let title = format!("{}: {} B", search.testbed.join(" and "), search.sizes_name());
+    let on = &search.environment;
+    let title = format!("{}: {} B", on.testbed_name(), on.sizes_name());
     let body = markup! {
         header { div {
-            h1 { (search.testbed.join(" and ")) }
-            p.setting { "Frames of " (search.sizes_name()) " B with FCS" @if let Some(traffic) = &search.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
-                (kpps(search.max_pps)) " kpps" @if search.bidirectional { " per direction" } }
+            h1 { (on.testbed_name()) }
+            p.setting { "Frames of " (on.sizes_name()) " B with FCS" @if let Some(traffic) = &on.traffic { ", " (traffic) } ", " (kpps(search.min_pps)) " to "
+                (kpps(search.max_pps)) " kpps" @if on.bidirectional { " per direction" } }
         } }
         main {
             div.lead { p { (found(search)) "." @if !tester_limits(search).is_empty() { " The device under test may do better." } } }
             @for notice in notices(search) { p.notice role="status" { (notice) } }
             section { h2 { "Results" } div.scroll { (goals(search)) } }
             @for drawing in drawings(search) { section { (drawing) } }
-            (environment(&search.environment))
+            (section(on))
             section { h2 { "Every trial" } div.scroll { (trials(&search.trials)) } }
         }
-        footer { p { "Made by kpps " (search.kpps_version) "; " (search.trials.len()) " trials, " (search.measured_s) " s of load." } }
+        footer { p { "Made by kpps " (on.kpps_version) "; " (search.trials.len()) " trials, " (search.measured_s) " s of load." } }
     };
     page::page(&title, &[page::CSS, drawing::CSS], &body)
 }
@@ -165,15 +167,6 @@ pub fn clock_error(search: &Ndr) -> Option<String> {
     remarks::clock_error(search.trials.iter().map(|trial| trial.latency_ns))
 }
 
-/// The environment.
-pub(crate) fn environment(environment: &BTreeMap<String, String>) -> Markup {
-    markup! {
-        @if !environment.is_empty() {
-            section { h2 { "Measured on" } dl { @for (name, what) in environment { dt { (name) } dd { (what) } } } }
-        }
-    }
-}
-
 /// Quantities over the load.
 pub(crate) fn drawings(search: &Ndr) -> Vec<Markup> {
     let (across, beyond) = across(search);
@@ -219,7 +212,7 @@ pub(crate) fn goals(search: &Ndr) -> Markup {
 /// The axis of the loads, and a note on loads outside of the axis. A search begins at the highest load, which
 /// may be far above the system's rate: loads up to twice that are drawn.
 fn across(search: &Ndr) -> (Axis, String) {
-    let directions = if search.bidirectional { 2.0 } else { 1.0 };
+    let directions = search.environment.directions();
     let best = search.trials.iter().map(|trial| trial.delivered_pps / directions).fold(0.0, f64::max);
     let loads = || search.trials.iter().map(|trial| search.load_pps(trial));
     let most = loads().filter(|load| *load <= 2.0 * best).fold(0.0, f64::max);
@@ -249,7 +242,7 @@ fn over_load(search: &Ndr, name: &str, of: impl Fn(&Trial) -> Option<f64>) -> Li
 }
 
 fn delivered(search: &Ndr, across: Axis, beyond: &str) -> Markup {
-    let directions = if search.bidirectional { 2.0 } else { 1.0 };
+    let directions = search.environment.directions();
     let rate = |trial: &Trial| Some(trial.delivered_pps / directions / 1e3);
     let all = |trial: &Trial| Some(search.load_pps(trial) / 1e3);
     let figure = Figure {
@@ -373,11 +366,11 @@ fn screen(document: &Ndr) -> String {
     let _ = writeln!(
         text,
         "{}: frames of {} B with FCS, {} to {} kpps{}\n",
-        document.testbed.join(" and "),
-        document.sizes_name(),
+        document.environment.testbed_name(),
+        document.environment.sizes_name(),
         in_kpps(document.min_pps),
         in_kpps(document.max_pps),
-        if document.bidirectional { " per direction" } else { "" }
+        if document.environment.bidirectional { " per direction" } else { "" }
     );
     for limit in tester_limits(document) {
         let _ = writeln!(text, "{limit}\n");
@@ -484,7 +477,7 @@ mod tests {
             ..SearchGoal::default()
         };
         let mut search = Ndr {
-            testbed: vec!["packet:a".into(), "packet:b".into()],
+            environment: kpps_documents::Environment::on(["packet:a", "packet:b"]),
             goals: vec![goal],
             trials: vec![trial(400, 100, 50), trial(200, 0, 0), trial(300, 10, 0)],
             ceiling_pps: Some(410e3),

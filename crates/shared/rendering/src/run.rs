@@ -111,7 +111,7 @@ fn sent(load: &Offered, port: &PortRun, run: &Run) -> String {
         None => "as fast as the port takes them".into(),
     };
     let frames = load.sent();
-    let seconds = load.took_s(run.seconds, run.complete).max(1e-9);
+    let seconds = load.took_s(run.environment.shape.as_deref(), run.seconds, run.complete).max(1e-9);
     // A frame has 4 bytes of FCS, and 20 of preamble and gap.
     let bits = |more: u64| bits((port.sent_bytes + more * port.sent) as f64 * 8.0 / seconds);
     // One frame has no rate.

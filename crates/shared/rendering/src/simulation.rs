@@ -3,7 +3,8 @@
 use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
-use kpps_documents::simulation::{BusTrace, Profile, Scale, ScaleRow, SimulatedEnvironment, Transmit};
+use kpps_documents::Environment;
+use kpps_documents::simulation::{BusTrace, Profile, Scale, ScaleRow, Transmit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -62,8 +63,8 @@ impl Forms for BusTrace {
 }
 
 /// The line rate of Gigabit Ethernet in frames per second: preamble and gap take 20 bytes.
-fn line_rate_pps(on: &SimulatedEnvironment) -> f64 {
-    1e9 / (f64::from(on.frame_bytes_with_fcs + 20) * 8.0)
+fn line_rate_pps(on: &Environment) -> f64 {
+    1e9 / (f64::from(on.bytes_with_fcs() + 20) * 8.0)
 }
 
 /// The rate of each driver, and its cost.
@@ -74,9 +75,9 @@ fn transmit(document: &Transmit) -> String {
         text,
         "Sent from {}: {} on {}, frames of {} B with FCS, line rate {:.0} pps\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("–"),
+        or_dash(&on.chip),
         on.bus,
-        on.frame_bytes_with_fcs,
+        on.bytes_with_fcs(),
         line_rate_pps(on).floor()
     );
     let width = document.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(6);
@@ -134,11 +135,11 @@ fn profile(document: &Profile) -> String {
         "{}: {} on {}, {}{}, frames of {} B with FCS, line rate {:.0} pps{}\n\
          offered {:.1} kpps, {} {:.1} kpps, CPU busy {:.1} %\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("–"),
+        or_dash(&on.chip),
         on.bus,
-        on.driver.as_deref().unwrap_or("–"),
+        or_dash(&on.driver),
         on.app.as_ref().map(|app| format!(", {app}")).unwrap_or_default(),
-        on.frame_bytes_with_fcs,
+        on.bytes_with_fcs(),
         line_rate_pps(on),
         if app { " each way" } else { "" },
         document.offered_pps / 1e3,
@@ -170,11 +171,11 @@ fn scale(document: &Scale) -> String {
     let mut text = format!(
         "{}: {} on {}, {}, {}\nframes of {} B with FCS in {}, offered {:.0} pps\n\n",
         on.machine,
-        on.nic.as_deref().unwrap_or("–"),
+        or_dash(&on.nic),
         on.bus,
         on.host,
         on.stack,
-        on.frame_bytes_with_fcs,
+        on.bytes_with_fcs(),
         match on.flows {
             None | Some(1) => "1 flow".to_owned(),
             Some(flows) => format!("{flows} flows"),
@@ -213,11 +214,11 @@ fn trace(document: &BusTrace) -> String {
     let mut text = format!(
         "{}: {} on {}, {}, {:.0} frames/s of {} B with FCS to each of {} {}, {:.1} ms from the first frame on\n",
         on.machine,
-        on.chip.as_deref().unwrap_or("–"),
+        or_dash(&on.chip),
         on.bus,
-        on.driver.as_deref().unwrap_or("–"),
+        or_dash(&on.driver),
         document.offered_pps,
-        on.frame_bytes_with_fcs,
+        on.bytes_with_fcs(),
         document.cards.len(),
         if document.cards.len() == 1 { "card" } else { "cards" },
         document.seconds * 1e3,
@@ -290,4 +291,9 @@ fn quantities(rows: &[(&str, Option<f64>)]) -> String {
 /// A value with `decimals` decimals; a dash if it is unknown.
 fn shown(value: Option<f64>, decimals: usize) -> String {
     value.map_or("–".into(), |value| format!("{value:.decimals$}"))
+}
+
+/// A name; a dash if there is none.
+fn or_dash(name: &str) -> &str {
+    if name.is_empty() { "–" } else { name }
 }

@@ -7,12 +7,12 @@ mod series;
 use crate::Rows;
 use crate::csv;
 use crate::drawing::{self, Axis, Part, band, bars, legend, percentiles};
+use crate::environment::section;
 use crate::forms::Forms;
-use crate::ndr::environment;
 use crate::page;
 use crate::text::TextStyle;
 use kpps_documents::Cpu;
-use kpps_documents::detail::{DetailedTrial, Direction};
+use kpps_documents::detail::{DetailedTrial, Direction, Fate};
 use kpps_documents::study::{Figure, Line};
 use kpps_documents::words::{in_kpps as kpps, rate};
 use maud::{Markup, html as markup};
@@ -41,17 +41,18 @@ impl Forms for DetailedTrial {
 /// system.
 fn page(trial: &DetailedTrial) -> String {
     let load = sentences::load(trial, "as many as possible");
-    let title = format!("{}: {load}, frames of {}", trial.testbed.join(" and "), sentences::frames(trial));
+    let on = &trial.environment;
+    let title = format!("{}: {load}, frames of {}", on.testbed_name(), sentences::frames(trial));
     let body = markup! {
         header { div {
-            h1 { (trial.testbed.join(" and ")) }
-            p.setting { "Frames of " (sentences::frames(trial)) @if let Some(traffic) = &trial.traffic { ", " (traffic) } ", " (load) " for " (trial.duration_s) " s"
+            h1 { (on.testbed_name()) }
+            p.setting { "Frames of " (sentences::frames(trial)) @if let Some(traffic) = &on.traffic { ", " (traffic) } ", " (load) " for " (on.duration_s.unwrap_or(0.0)) " s"
                 @if trial.directions.len() > 1 { ", per direction" } }
         } }
         main {
             div.lead { p {
-                (trial.received) " of " (trial.intended) " frames arrived, " (rate(trial.received_pps)) "; lost "
-                (trial.lost) ", generator shortfall " (trial.result.shortfall) "."
+                (trial.fate.received) " of " (trial.fate.intended) " frames arrived, " (rate(trial.received_pps)) "; lost "
+                (trial.fate.lost) ", generator shortfall " (trial.result.shortfall) "."
             } }
             @for changes in sentences::rate_changes(trial) { p.notice role="status" { (changes) "." } }
             @for notice in notices(trial) { p.notice role="status" { (notice) } }
@@ -63,13 +64,13 @@ fn page(trial: &DetailedTrial) -> String {
                 section { h2 { "CPU time" } (shares(cpu)) }
             }
             @if !trial.directions.is_empty() { section { h2 { "The sender" } (sender(trial)) } }
-            (environment(&trial.environment))
+            (section(on))
             @if !trial.directions.is_empty() {
                 section { h2 { "Each direction" } div.scroll { (directions(&trial.directions)) } }
             }
             section { h2 { "All counters" } (counted(trial)) }
         }
-        footer { p { "Made by kpps " (trial.kpps_version) "." } }
+        footer { p { "Made by kpps " (on.kpps_version) "." } }
     };
     page::page(&title, &[page::CSS, drawing::CSS], &body)
 }
@@ -224,6 +225,12 @@ fn sender(trial: &DetailedTrial) -> Markup {
 }
 
 fn directions(directions: &[Direction]) -> Markup {
+    let counts = |it: &Direction| {
+        let Fate { intended, received, lost, duplicated, reordered, corrupted, other_traffic } = it.fate;
+        let [intended, sent, shortfall, received, lost] =
+            [intended, it.sent, it.shortfall, received, lost].map(Some);
+        [intended, sent, shortfall, received, lost, duplicated, reordered, corrupted, other_traffic]
+    };
     let names = [
         "",
         "intended",
@@ -242,7 +249,7 @@ fn directions(directions: &[Direction]) -> Markup {
             tbody { @for it in directions {
                 tr {
                     th scope="row" { (it.from) " → " (it.to) }
-                    @for count in [it.intended, it.sent, it.shortfall, it.received, it.lost, it.duplicated, it.reordered].map(Some).into_iter().chain([it.corrupted, Some(it.other_traffic)]) {
+                    @for count in counts(it) {
                         td { (count.map_or("–".into(), |count| count.to_string())) }
                     }
                 }
@@ -353,7 +360,7 @@ mod tests {
         let gaps =
             Gaps { intended_ns: Some(20_000.0), count: 899, within_10us: Some(880), ..Gaps::default() };
         let trial = DetailedTrial {
-            testbed: vec!["packet:<a>".into(), "packet:b".into()],
+            environment: kpps_documents::Environment::on(["packet:<a>", "packet:b"]),
             load_pps: Some(50e3),
             complete: true,
             learned: Some(true),

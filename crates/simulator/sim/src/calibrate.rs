@@ -133,10 +133,11 @@ impl Measured {
         if curve.environment.mix.is_some() {
             return Err(input("its frames have several sizes: the simulator takes one".into()));
         }
-        let size = Size::without_fcs(curve.environment.size_bytes_without_fcs);
         let [series] = &curve.series[..] else {
             return Err(input(format!("{} series: give curves of one system each", curve.series.len())));
         };
+        let bytes = curve.environment.frame_bytes_with_fcs.and_then(|bytes| u16::try_from(bytes).ok());
+        let size = bytes.map(Size::with_fcs).ok_or_else(|| input("its frames have no size".into()))?;
         let (warmup_ms, duration_ms) = TIMES_MS;
         let most_pps = choice.line_rate_pps(size);
         let points: Vec<_> = (series.points.iter())
@@ -501,7 +502,7 @@ mod tests {
                 Trial { cpu_busy: busy, ..trial }
             };
             let points = [20, 50, 100, 150, 400].map(point).into();
-            let environment = Environment { size_bytes_without_fcs: 60, ..Environment::default() };
+            let environment = Environment { frame_bytes_with_fcs: Some(64), ..Environment::default() };
             let series = Series { name: "it".into(), points };
             let settings = [("driver.weight".to_owned(), Setting::Whole(weight))];
             Measured::new("it", &Curve::new(environment, vec![series], true), &base, &settings)

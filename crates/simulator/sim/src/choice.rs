@@ -2,7 +2,7 @@
 
 use crate::documents::Profiling;
 use crate::workload::forward::line_pps;
-use crate::{Activity, AppKind, ForwardingTestbed, Receiving, Setup, SetupError};
+use crate::{Activity, AppKind, ForwardingTestbed, RateLimitedSetup, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::{Size, rate};
@@ -282,8 +282,13 @@ impl Choice {
     ) -> Result<Job<'j>, String> {
         let size = load.sizes.only().ok_or_else(|| format!("{}: mixes are for two ports", load.sizes))?;
         let setup = self.setup().map_err(|error| error.to_string())?;
-        let environment = self.environment(std::slice::from_ref(&setup));
-        let (line_pps, set) = (self.line_rate_pps(size), words(&self.set));
+        let line_pps = self.line_rate_pps(size);
+        // A setting may be the value of an axis, which is no part of the environment of all cells.
+        let environment = Environment {
+            system: BTreeMap::new(),
+            ..self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps))
+        };
+        let set = words(&self.set);
         Ok(Job::new((offered, load), line_pps, environment, &set, move |load| {
             Points::new(self.testbed(setup.clone())).measure(load, go_on)
         }))
@@ -324,18 +329,18 @@ impl Choice {
         })
     }
 
-    /// A testbed for each of these driver presets, and their common properties.
+    /// A testbed for each of these driver presets, and the environment of results with this seed.
     ///
     /// # Errors
     /// If a profile is missing or wrong.
-    pub fn compared(&self, drivers: Vec<String>) -> Result<(Vec<NamedTestbed>, Environment), SetupError> {
+    pub fn compared(
+        &self,
+        drivers: Vec<String>,
+        seed: u64,
+    ) -> Result<(Vec<NamedTestbed>, Environment), SetupError> {
         let setups = drivers.into_iter().map(|driver| Self { driver: Some(driver), ..self.clone() }.setup());
         let setups = setups.collect::<Result<Vec<_>, _>>()?;
-        let set = words(&self.set);
-        let environment = Environment {
-            measured_on: (!set.is_empty()).then(|| ("set".to_owned(), set.join(", "))).into_iter().collect(),
-            ..self.environment(&setups)
-        };
+        let environment = self.environment(&setups, seed);
         let named = |setup: Setup| NamedTestbed {
             name: setup.driver.clone(),
             points: Points::new(self.testbed(setup)),
@@ -343,40 +348,59 @@ impl Choice {
         Ok((setups.into_iter().map(named).collect(), environment))
     }
 
-    /// The environment of results of set-ups that differ in their drivers only, without what frames and load
-    /// determine.
-    pub fn environment(&self, setups: &[Setup]) -> Environment {
+    /// The environment of results of this set-up, the only one, with this seed.
+    pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
+        Environment {
+            testbed: vec![self.name()],
+            driver: setup.driver.clone(),
+            ..self.environment(std::slice::from_ref(setup), seed)
+        }
+    }
+
+    /// The environment of results of set-ups that differ in their drivers only, with this seed, and without
+    /// what frames and load determine.
+    fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
         let Some(setup) = setups.first() else { return Environment::default() };
         let preset = |setup: &Setup| (setup.driver.clone(), setup.driver_description.clone());
+        let set = words(&self.set).join(", ");
         Environment {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            testbed: "sim".into(),
-            machine: setup.machine.clone(),
-            chip: setup.chip.clone(),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
             app: self.app_name(),
+            system: (!set.is_empty()).then(|| ("set".to_owned(), set)).into_iter().collect(),
+            seed: Some(seed),
             profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
             presets: setups.iter().map(preset).collect(),
-            ..Environment::default()
+            ..setup.environment()
         }
     }
 }
 
 impl Setup {
-    /// The names of its parts, by kind.
-    pub fn parts(&self) -> BTreeMap<String, String> {
-        let driver = format!("{}: {}", self.driver, self.driver_description);
-        let parts = [
-            ("machine", &self.machine),
-            ("card", &self.chip),
-            ("bus", &self.bus),
-            ("host", &self.host),
-            ("stack", &self.stack),
-            ("driver", &driver),
-        ];
-        parts.map(|(what, name)| (what.to_owned(), name.clone())).into()
+    /// The environment of its results, without its driver, and without what frames and load determine.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment {
+            machine: self.machine.clone(),
+            chip: self.chip.clone(),
+            bus: self.bus.clone(),
+            host: self.host.clone(),
+            stack: self.stack.clone(),
+            profiles_hash: kpps_profiles::hash(&self.own_profiles),
+            ..Environment::on(["sim"])
+        }
+    }
+}
+
+impl RateLimitedSetup {
+    /// The environment of its results, without what frames and load determine.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment {
+            machine: self.machine.clone(),
+            nic: self.nic.clone(),
+            bus: self.bus.clone(),
+            host: self.host.clone(),
+            stack: self.stack.clone(),
+            profiles_hash: kpps_profiles::hash(&self.own_profiles),
+            ..Environment::on(["sim"])
+        }
     }
 }
 

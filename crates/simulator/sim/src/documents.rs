@@ -4,26 +4,18 @@ use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
 use crate::{AppKind, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
-use kpps_documents::{Registers, known, rounded, simulation};
+use kpps_documents::{Environment, Registers, known, rounded, simulation};
 use kpps_frames::Size;
 use kpps_host::bus::{Event, EventKind, Master, Transaction};
-use kpps_methods::{Load, units};
+use kpps_methods::Load;
 
 /// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
 /// drivers after an interruption.
 pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> simulation::Transmit {
-    let environment = setups.first().map(|setup| simulation::SimulatedEnvironment {
-        kpps: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        chip: Some(setup.chip.clone()),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        frame_bytes_with_fcs: size.bytes_with_fcs(),
-        duration_ms,
-        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..simulation::SimulatedEnvironment::default()
+    let environment = setups.first().map(|setup| Environment {
+        frame_bytes_with_fcs: Some(size.bytes_with_fcs()),
+        duration_s: Some(duration_ms as f64 / 1e3),
+        ..setup.environment()
     });
     let row = |(setup, sent): (&Setup, &Transmit)| simulation::TransmitRow {
         name: setup.driver.clone(),
@@ -73,21 +65,13 @@ fn sentence(rows: &[Scaled]) -> String {
 /// after an interruption.
 pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> simulation::Scale {
     let Some((setup, what)) = trials.first() else { return simulation::Scale::default() };
-    let environment = simulation::SimulatedEnvironment {
-        kpps: env!("CARGO_PKG_VERSION").into(),
-        testbed: "sim".into(),
-        machine: setup.machine.clone(),
-        nic: Some(setup.nic.clone()),
-        bus: setup.bus.clone(),
-        host: setup.host.clone(),
-        stack: setup.stack.clone(),
-        frame_bytes_with_fcs: what.load.sizes.mean_bytes_with_fcs() as u32,
+    let environment = Environment {
         flows: Some(what.flows),
         shared_lines: Some(what.shared_lines),
         seed: Some(what.load.seed),
-        duration_ms: units::millis(what.load.duration).into(),
-        profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-        ..simulation::SimulatedEnvironment::default()
+        frame_bytes_with_fcs: Some(what.load.sizes.mean_bytes_with_fcs() as u32),
+        duration_s: Some(what.load.seconds()),
+        ..setup.environment()
     };
     let each = |row: &Scaled| {
         let busy = &row.busy;
@@ -186,20 +170,12 @@ pub fn profile(outcome: &Profiling) -> simulation::Profile {
         ns_per_frame: outcome.ns_per_frame(ps).and_then(known),
     };
     simulation::Profile {
-        environment: simulation::SimulatedEnvironment {
-            kpps: env!("CARGO_PKG_VERSION").into(),
-            testbed: "sim".into(),
-            machine: setup.machine.clone(),
-            chip: Some(setup.chip.clone()),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
-            driver: Some(setup.driver.clone()),
+        environment: Environment {
+            driver: setup.driver.clone(),
             app: outcome.app.map(|app| app.to_string()),
-            frame_bytes_with_fcs: load.sizes.mean_bytes_with_fcs() as u32,
-            duration_ms: units::millis(load.duration).into(),
-            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            ..simulation::SimulatedEnvironment::default()
+            frame_bytes_with_fcs: Some(load.sizes.mean_bytes_with_fcs() as u32),
+            duration_s: Some(load.seconds()),
+            ..setup.environment()
         },
         offered_pps: rounded(outcome.offered_pps),
         delivered_pps: rounded(outcome.delivered_pps),
@@ -215,19 +191,11 @@ pub fn profile(outcome: &Profiling) -> simulation::Profile {
 pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> simulation::BusTrace {
     let regimes = regimes(trace, 0);
     simulation::BusTrace {
-        environment: simulation::SimulatedEnvironment {
-            kpps: env!("CARGO_PKG_VERSION").into(),
-            testbed: "sim".into(),
-            machine: setup.machine.clone(),
-            chip: Some(setup.chip.clone()),
-            bus: setup.bus.clone(),
-            host: setup.host.clone(),
-            stack: setup.stack.clone(),
-            driver: Some(setup.driver.clone()),
-            frame_bytes_with_fcs: what.size.bytes_with_fcs(),
-            duration_ms: what.duration_us / 1000,
-            profiles_hash: kpps_profiles::hash(&setup.own_profiles),
-            ..simulation::SimulatedEnvironment::default()
+        environment: Environment {
+            driver: setup.driver.clone(),
+            frame_bytes_with_fcs: Some(what.size.bytes_with_fcs()),
+            duration_s: Some(what.duration_us as f64 / 1e6),
+            ..setup.environment()
         },
         offered_pps: rounded(what.offered_pps),
         seconds: rounded(trace.seconds()),

@@ -180,8 +180,12 @@ fn left_out(trial: &DetailedTrial) -> Vec<&str> {
 fn what_cannot_be_is_left_out_and_the_rest_stays() {
     let is_whole = |trial: &DetailedTrial| {
         assert!(trial.complete, "{trial:?}");
-        assert_eq!((trial.intended, trial.result.sent + trial.result.shortfall), (200, 200), "{trial:?}");
-        assert!(trial.received > 0 && trial.received <= trial.result.sent, "{trial:?}");
+        assert_eq!(
+            (trial.fate.intended, trial.result.sent + trial.result.shortfall),
+            (200, 200),
+            "{trial:?}"
+        );
+        assert!(trial.fate.received > 0 && trial.fate.received <= trial.result.sent, "{trial:?}");
     };
     let cycles =
         trial(0, in_counted(|counted| counted.cpus.iter_mut().for_each(|cpu| cpu.cycles = Some(u64::MAX))));
@@ -246,9 +250,12 @@ fn counts_of_frames_that_cannot_be_end_the_trial_and_keep_the_other_side() {
         let trial = trial(at, in_done(lie)).unwrap();
         let trouble = trial.trouble.clone().unwrap();
         assert!(!trial.complete && trouble.contains(what), "{trouble}");
-        assert!(trial.intended <= 200 && trial.result.sent <= 200 && trial.received <= 200, "{trial:?}");
+        assert!(
+            trial.fate.intended <= 200 && trial.result.sent <= 200 && trial.fate.received <= 200,
+            "{trial:?}"
+        );
         if at == 0 {
-            assert!(trial.received > 0, "{trial:?}");
+            assert!(trial.fate.received > 0, "{trial:?}");
         } else {
             assert!(trial.result.sent > 0 && trial.directions[0].gaps.is_some(), "{trial:?}");
         }
@@ -276,7 +283,7 @@ fn a_trial_ends_whatever_is_reported() {
             let trial = ended.recv_timeout(6 * LEASE + Duration::from_secs(30)).expect("no end").unwrap();
             let trouble = trial.trouble.clone().unwrap();
             assert!(!trial.complete && !trouble.is_empty(), "{trial:?}");
-            assert!(trial.result.sent < 10_000 && trial.received < 10_000, "{trial:?}");
+            assert!(trial.result.sent < 10_000 && trial.fate.received < 10_000, "{trial:?}");
         }
     }
 }
@@ -325,6 +332,7 @@ fn ports_clocks_and_frames_that_cannot_be() {
                 assert!(
                     trial
                         .environment
+                        .system
                         .iter()
                         .all(|(name, what)| !(name.clone() + what).contains(['\n', '\r']))
                 );

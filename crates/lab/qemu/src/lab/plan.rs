@@ -10,8 +10,8 @@ use crate::lab::workload::{self, Backend, Driver, Settings, Work};
 use crate::lab::{
     Cache, Clock, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, newer, qemu,
 };
-use kpps_documents::Registers;
 use kpps_documents::lab::{Lab, Profile, Ratio, Row, median};
+use kpps_documents::{Environment, Registers};
 use kpps_frames::rate::Rate;
 use kpps_methods::Observer;
 use kpps_methods::finished::{self, Finished, digest};
@@ -139,12 +139,15 @@ impl LabPlan {
         // Downloads do not count against the time limit.
         let since = if since.elapsed() > Duration::from_secs(20) { Instant::now() } else { since };
         let lab = Lab {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: kernel.name.clone(),
-            kernel_version: kernel.version.clone(),
+            environment: Environment {
+                stack: kernel.name.clone(),
+                system: [("kernel".to_owned(), kernel.version.clone())].into(),
+                duration_s: Some(self.window.as_secs_f64()),
+                ..Environment::on(["lab"])
+            }
+            .rounded(),
             clock: self.clock,
             rounds: self.rounds,
-            window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
             load_pps: self.rate.pps(),
             kpps_ring: self.settings.kpps_ring(),
             dpdk_ring: self.settings.dpdk_ring(),
@@ -159,7 +162,7 @@ impl LabPlan {
         let mut found = Found { lab, ..Found::default() };
         let newer = newer::get(&cache)?;
         let (number, version) = qemu::version(&newer)?;
-        found.lab.qemu = number;
+        found.lab.environment.system.insert("QEMU".into(), number);
         let dpdk = self.drivers.contains(&Driver::Dpdk);
         // The source of frames is kpps, too.
         let is_fed = self.works.iter().any(|work| work.is_loaded()) && self.clock == Clock::Instructions;

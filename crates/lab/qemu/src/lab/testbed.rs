@@ -198,20 +198,18 @@ fn environment(
         Clock::Instructions => "1 ns for each instruction, caches cost nothing",
     };
     Environment {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: "lab".into(),
         machine: "guest".into(),
         chip: names(|spec| spec.model.name()),
         bus: "QEMU's PCI".into(),
         host: format!("QEMU (TCG, one CPU, no wire limit, {time})"),
         stack: names(|spec| &spec.kernel),
-        measured_on: set
+        system: set
             .into_iter()
             .chain(module)
             .chain([("clock".to_owned(), clock.name().to_owned())])
             .collect(),
         presets: specs.iter().map(|spec| (spec.name(), spec.description())).collect(),
-        ..Environment::default()
+        ..Environment::on(["lab"])
     }
 }
 

@@ -6,6 +6,7 @@ use crate::error::Failure;
 use crate::heading;
 use crate::session::Session;
 use clap::Args;
+use kpps_documents::Environment;
 use kpps_documents::calibration::Calibration;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Size};
@@ -51,9 +52,11 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let measured = kpps_tester::calibrate(port, &frame, watch);
     drop(view);
     let calibration = Calibration {
-        port: arguments.port.to_string(),
-        frame_bytes_with_fcs: arguments.size.bytes_with_fcs(),
-        duration_s: arguments.duration.as_secs_f64(),
+        environment: Environment {
+            frame_bytes_with_fcs: Some(arguments.size.bytes_with_fcs()),
+            duration_s: Some(arguments.duration.as_secs_f64()),
+            ..Environment::on([arguments.port.to_string()])
+        },
         ..measured?
     };
     Ok(files.publish(&calibration, "")?)

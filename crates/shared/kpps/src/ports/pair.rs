@@ -142,7 +142,10 @@ impl Ports {
         let mut tester = self.open(session)?;
         tester.resolve_gateways(&|| session.goes_on())?;
         let mut environment = tester.environment();
-        environment.extend(self.pair.dut.iter().map(|name| ("device under test".to_owned(), name.clone())));
+        let dut = self.pair.dut.iter().map(|name| ("device under test".to_owned(), name.clone()));
+        environment.system.extend(dut);
+        environment.bidirectional = self.is_bidirectional();
+        environment.traffic = self.traffic_differences();
         let (drain, bidirectional) = (self.drain(), self.is_bidirectional());
         Ok(OpenTestbed {
             source: Box::new(Trials { gauges: tester.gauges(), can_change: false }),

@@ -131,11 +131,12 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         (given, _) => given.or(whole),
     };
     let job = Job { command: "send", specs, offered_pps: offered, duration };
-    let (sent, run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
+    let (sent, mut run) = arguments.run.run(session, &job, &mut ports, |ports, watch| {
         let sent = ports.first_mut().map_or(Ok(Sent::default()), |port| send_any(port, &plan, watch))?;
         let elapsed = sent.elapsed;
         Ok((sent, elapsed))
     })?;
-    let load = |sent| kpps_tester::offered(sizes, offered, arguments.shape, replay.as_ref(), &sent);
+    let load = |sent| kpps_tester::offered(sizes, offered, replay.as_ref(), &sent);
+    run.environment.shape = arguments.shape.name_unless_default();
     finish(&run.with_load(sent.map(load)), &mut files, "", false)
 }

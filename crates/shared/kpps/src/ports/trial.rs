@@ -172,15 +172,15 @@ fn between(
         captured
     });
     let replay = replay.map(|replay| replay.document(&offer));
-    let Some(trial) = document(&tester, &offer, &outcome) else {
+    let Some(mut trial) = document(&tester, &offer, &outcome) else {
         return Err(match (outcome.trouble, session.is_interrupted()) {
             (Some(trouble), _) => Failure::Failed(trouble.to_string()),
             (None, true) => Failure::Interrupted("interrupted before a frame was due".into()),
             (None, false) => Failure::Input("no frame is due in that time: measure longer".into()),
         });
     };
-    let traffic = ports.traffic_differences().filter(|_| replay.is_none());
-    let trial = DetailedTrial { traffic, capture, replay, sender, ..trial };
+    trial.environment.traffic = ports.traffic_differences().filter(|_| replay.is_none());
+    let trial = DetailedTrial { capture, replay, sender, ..trial };
     publish(arguments, &trial, files, session)
 }
 
@@ -202,7 +202,7 @@ fn without_ports(arguments: &TrialArguments, session: &Session) -> Result<(), Fa
     progress.begins(in_words(&load), Some(offered_pps));
     let trial = testbed.trial_while(&load, &|| session.goes_on())?;
     drop(view);
-    let document = DetailedTrial { testbed: vec![name], environment, ..detailed(&load, line_pps, trial) };
+    let document = detailed(environment.with_line_rate(Some(line_pps)), &load, trial);
     publish(arguments, &document.rounded(), files, session)
 }
 

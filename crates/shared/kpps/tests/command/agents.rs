@@ -128,7 +128,10 @@ fn a_trial_across_two_agents_closes_with_a_token_and_with_certificates() {
         let trial = document(&output);
         jsonschema::validate(&schema, &trial).unwrap();
         closes(&trial, 1000);
-        assert_eq!(trial["testbed"], serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"]));
+        assert_eq!(
+            trial["environment"]["testbed"],
+            serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"])
+        );
         // Three systems were observed: the bridge's, and both agents'.
         for interface in ["dut1", "10.9.0.1/pa", "10.9.0.2/pb"] {
             assert!(trial["interfaces"][interface].is_object(), "{trial}");
@@ -307,11 +310,17 @@ fn a_search_across_two_agents_is_as_at_home() {
     };
     let found = run("ndr --min 1kpps --max 2kpps --precision 30% --duration 100ms --pdr-loss 90%");
     assert!(found["goals"][1]["lower_pps"].as_f64() > Some(900.0), "{found}");
-    assert!(found["environment"]["10.9.0.1: packet:pa"].as_str().unwrap().contains("driver veth"), "{found}");
+    assert!(
+        found["environment"]["system"]["10.9.0.1: packet:pa"].as_str().unwrap().contains("driver veth"),
+        "{found}"
+    );
     let curve = run("curve --load 1kpps,2kpps --duration 100ms");
     let points = curve["series"][0]["points"].as_array().unwrap();
     assert!(points.len() == 2 && points[1]["delivered_pps"].as_f64() > Some(0.0), "{curve}");
-    assert_eq!(curve["environment"]["machine"], "10.9.0.1/packet:pa and 10.9.0.2/packet:pb");
+    assert_eq!(
+        curve["environment"]["testbed"],
+        serde_json::json!(["10.9.0.1/packet:pa", "10.9.0.2/packet:pb"])
+    );
     // The path between the ports belongs to no agent: the tester's host observes it.
     let words = ["trial", "--load", "1kpps", "--duration", "100ms", "--watch", "dut1,no-such"];
     let output = lab.kpps(&[&words[..], &hosts, &token].concat()).output().unwrap();

@@ -538,7 +538,7 @@ fn tables_are_printed_as_comma_separated_values() {
         (&["ndr", "--testbed", "known:700kpps"], "name,loss_ratio,", 3),
         (
             &["sizes", "--testbed", "known:700kpps", "--size", "64,512"],
-            "sizes.frame_bytes_with_fcs,name,loss_ratio,",
+            "sizes.environment.frame_bytes_with_fcs,name,loss_ratio,",
             5,
         ),
         (&["list", "chips", "82542"], "name,value,source,", 0),

@@ -49,8 +49,11 @@ fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
     let within = |outer: &str, inner: &str, fields: &[&str]| {
         let mut all = Vec::new();
         for it in list(document, outer) {
-            let around: Vec<_> =
-                fields.iter().map(|field| (format!("{outer}.{field}"), it[*field].clone())).collect();
+            let at = |field: &str| it.pointer(&format!("/{}", field.replace('.', "/"))).cloned();
+            let around: Vec<_> = fields
+                .iter()
+                .map(|field| (format!("{outer}.{field}"), at(field).unwrap_or_default()))
+                .collect();
             all.extend(list(&it, inner).into_iter().map(|object| (object, around.clone())));
         }
         all
@@ -74,7 +77,7 @@ fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
         "trial" if list(document, "directions").is_empty() => vec![(document.clone(), Vec::new())],
         "trial" => alone("directions"),
         "ndr" => alone("goals"),
-        "sizes" => within("sizes", "goals", &["frame_bytes_with_fcs"]),
+        "sizes" => within("sizes", "goals", &["environment.frame_bytes_with_fcs"]),
         "rfc2544" => alone("sizes"),
         "study" => alone("claims"),
         "transmit" | "profile" | "scale" | "comparison" | "perturbation" | "drawn" | "fit" => alone("rows"),
@@ -93,9 +96,8 @@ fn objects(document: &Value) -> Vec<(Value, Vec<(String, Value)>)> {
 }
 
 /// The fields of a document that the row of a trial without ports leaves out: they are not of its result.
-const OF_THE_DOCUMENT: &str = "schema kind kpps_version testbed frame_bytes_with_fcs mix traffic load_pps \
-    line_rate_pps duration_s complete doubts learned duplicated reordered corrupted other_traffic sent_bps clocks \
-    environment directions interfaces ip cpus softnet interrupts softirqs provenance";
+const OF_THE_DOCUMENT: &str = "schema kind environment load_pps complete doubts learned duplicated reordered \
+    corrupted other_traffic sent_bps clocks directions interfaces ip cpus softnet interrupts softirqs provenance";
 
 /// The mistakes in a table.
 fn differences(document: &Value, rows: &[Row]) -> Vec<String> {

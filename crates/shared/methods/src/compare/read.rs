@@ -166,16 +166,17 @@ impl Results {
         if !trial.complete {
             return Err("a trial was interrupted: leave out its document".into());
         }
+        let on = &trial.environment;
         let load = trial.load_pps.map_or("the highest load".into(), |pps| format!("{:.1} kpps", pps / 1e3));
         let what = format!(
             "{} B{}, {load}{}{}, {} s",
-            trial.sizes_name(),
-            trial.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default(),
-            trial.shape.as_ref().map(|shape| format!(" {shape}")).unwrap_or_default(),
+            on.sizes_name(),
+            on.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default(),
+            on.shape.as_ref().map(|shape| format!(" {shape}")).unwrap_or_default(),
             if trial.directions.len() > 1 { " per direction" } else { "" },
-            trial.duration_s
+            on.duration_s.unwrap_or(0.0)
         );
-        let testbed = trial.testbed.join(" and ");
+        let testbed = on.testbed_name();
         let of = (&testbed[..], &what[..]);
         let whole = trial.result.delivered;
         self.value(of, DELIVERED, trial.result.delivered_pps / 1e3);
@@ -204,11 +205,12 @@ impl Results {
     }
 
     fn curve(&mut self, curve: &Curve) -> Result<(), String> {
-        let e = &curve.environment;
+        let on = &curve.environment;
+        let (bytes, duration_ms) = (on.bytes_with_fcs(), on.duration_ms());
         for series in &curve.series {
             for point in &series.points {
                 let load = point.offered_pps / 1e3;
-                let what = format!("{} B, {load:.1} kpps, {} ms", e.frame_bytes_with_fcs, e.duration_ms);
+                let what = format!("{bytes} B, {load:.1} kpps, {duration_ms} ms");
                 self.point((&series.name, &what), point);
             }
         }
@@ -216,11 +218,12 @@ impl Results {
     }
 
     fn grid(&mut self, grid: &Grid) -> Result<(), String> {
+        let machine = grid.environment.machine_name();
         for cell in &grid.cells {
             let values = grid.axes.iter().zip(grid.values(cell));
             let names: Vec<_> = values.map(|(axis, value)| format!("{} {value}", axis.parameter)).collect();
             if let Some(point) = &cell.point {
-                self.point((&grid.environment.machine, &names.join(", ")), point);
+                self.point((&machine, &names.join(", ")), point);
             }
         }
         Ok(())
@@ -230,10 +233,11 @@ impl Results {
         if !search.complete {
             return Err("a search is not finished: continue it first".into());
         }
-        let testbed = search.testbed.join(" and ");
-        let both = if search.bidirectional { ", bidirectional" } else { "" };
-        let traffic = search.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default();
-        let what = format!("{} B{traffic}{both}", search.sizes_name());
+        let on = &search.environment;
+        let testbed = on.testbed_name();
+        let both = if on.bidirectional { ", bidirectional" } else { "" };
+        let traffic = on.traffic.as_ref().map(|traffic| format!(" {traffic}")).unwrap_or_default();
+        let what = format!("{} B{traffic}{both}", on.sizes_name());
         let of = (&testbed[..], &what[..]);
         for goal in &search.goals {
             if let Some(pps) = goal.lower_pps {
@@ -305,7 +309,7 @@ fn possible(name: &str, value: &Value) -> Result<(), String> {
             if ends(&["_ratio", "_busy"]) && !(0.0..=1.001).contains(&number) {
                 return Err(format!("{name} is {number}, and a share is 0 to 1: was the file changed?"));
             }
-            if ends(&["_pps", "seconds", "duration_s", "duration_ms"]) && (number.is_nan() || number < 0.0) {
+            if ends(&["_pps", "seconds", "duration_s", "warmup_s"]) && (number.is_nan() || number < 0.0) {
                 return Err(format!("{name} is {number}, below 0: was the file changed?"));
             }
             Ok(())

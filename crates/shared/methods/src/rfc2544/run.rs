@@ -114,9 +114,7 @@ impl Rfc2544Plan {
 pub fn run(runner: &mut Runner<'_>, plan: &Rfc2544Plan) -> Result<(Rfc2544, Result<(), Error>), Error> {
     plan.range.check(runner, &plan.sizes)?;
     let mut document = Rfc2544 {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: runner.subject.name.clone(),
-        bidirectional: runner.subject.bidirectional,
+        environment: runner.environment.clone(),
         departures: plan.departures(),
         ..Rfc2544::default()
     };
@@ -319,7 +317,7 @@ impl AtSize<'_, '_> {
         if !self.plan.can_reset {
             return Err(Error::Input("the simulator cannot be reset".into()));
         }
-        let Some(command) = self.runner.subject.reset.clone() else {
+        let Some(command) = self.runner.reset.clone() else {
             return Err(Error::Input("no command was given that resets the device under test".into()));
         };
         let seconds = self.plan.trial_s;
@@ -330,7 +328,7 @@ impl AtSize<'_, '_> {
         let mut times = Times { load_pps: throughput, ..Times::default() };
         for _ in 0..self.plan.repeat {
             let trial = self.trial(&name, Pattern::Reset(throughput, seconds))?;
-            let directions = if self.runner.subject.bidirectional { 2.0 } else { 1.0 };
+            let directions = self.runner.environment.directions();
             let lost = trial.due().saturating_sub(trial.came_through());
             times.seconds.push(lost as f64 / throughput / directions);
             times.mean_s = mean(times.seconds.iter().copied()).unwrap_or(0.0);

@@ -1,8 +1,7 @@
 //! A grid as a page: heat maps, and every cell in a table.
 
 use super::maps::{Map, delivered, extremes, grew, idle, loss, maps as cells_in_maps, mark, name};
-use crate::environment::{frames, parts};
-use crate::ndr::environment;
+use crate::environment::{frames, parts, section};
 use crate::{page, remarks};
 use kpps_documents::Trial;
 use kpps_documents::grid::{Axis, Cell, Grid};
@@ -19,11 +18,11 @@ const LISTED: usize = 2000;
 pub fn page(grid: &Grid) -> String {
     let e = &grid.environment;
     let names: Vec<_> = grid.axes.iter().map(|axis| axis.parameter.as_str()).collect();
-    let title = format!("{}: {} cells over {}", e.machine, grid.cells.len(), names.join(", "));
+    let title = format!("{}: {} cells over {}", e.machine_name(), grid.cells.len(), names.join(", "));
     let body = markup! {
         header { div {
             h1 { (title) }
-            p.setting { @if !parts(e).is_empty() { (parts(e)) "; " } "line rate " (kpps(e.line_rate_pps)) " kpps with frames of " (frames(e)) }
+            p.setting { @if !parts(e).is_empty() { (parts(e)) "; " } @if let Some(pps) = e.line_rate_pps { "line rate " (kpps(pps)) " kpps with " } "frames of " (frames(e)) }
         } }
         main {
             div.lead { p {
@@ -43,11 +42,11 @@ pub fn page(grid: &Grid) -> String {
                 p.notice role="status" { (remark) }
             }
             div.quantities style={ "--map-width:" (Frame::of(grid).width) "px" } { @for quantity in &QUANTITIES { (maps(grid, quantity)) } }
-            (environment(&e.measured_on))
+            (section(e))
             section { h2 { "Every cell" } (table(grid)) }
         }
         footer { p { "Made by kpps " (e.kpps_version)
-            @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms) " ms measured" @if let Some(seed) = e.seed { ", seed " (seed) } "." } }
+            @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms()) " ms measured" @if let Some(seed) = e.seed { ", seed " (seed) } "." } }
     };
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 /// The lab as one self-contained HTML page without script: the drivers at each workload as bars, kpps over
 /// the others, every row, and where the instructions go. Light and dark follow the reader's system.
 pub fn page(lab: &Lab) -> String {
-    let counts = lab.clock == Clock::Instructions;
-    let title = format!("Drivers compared on {} in QEMU {}", lab.kernel, lab.qemu);
+    let (on, counts) = (&lab.environment, lab.clock == Clock::Instructions);
+    let title = format!("Drivers compared on {} in QEMU {}", on.stack, on.system("QEMU"));
     let body = markup! {
         header { div {
             h1 { (title) }
-            p.setting { (lab.kernel_version) ", one CPU, frames of 64 B with FCS; clock: " (lab.clock.name())
+            p.setting { (on.system("kernel")) ", one CPU, frames of 64 B with FCS; clock: " (lab.clock.name())
                 "; rings: kpps " (lab.kpps_ring) ", DPDK " (lab.dpdk_ring) @for setting in &lab.settings { "; " (setting) } }
         } }
         main {
@@ -40,7 +40,7 @@ pub fn page(lab: &Lab) -> String {
             section { h2 { "Every row" } div.scroll { (rows(lab)) } }
             @for profile in &lab.profiles { (flame::graph(profile)) }
         }
-        footer { p { "Made by kpps " (lab.kpps_version) "; " (lab.rounds) " rounds of " (lab.window_ms) " ms." } }
+        footer { p { "Made by kpps " (on.kpps_version) "; " (lab.rounds) " rounds of " (on.duration_ms()) " ms." } }
     };
     page::page(&title, &[page::CSS, drawing::CSS, flame::CSS], &body)
 }

@@ -9,7 +9,7 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// A line for each driver at each workload, and kpps against the others.
 pub fn table(lab: &Lab) -> String {
-    let counts = lab.clock == Clock::Instructions;
+    let (on, counts) = (&lab.environment, lab.clock == Clock::Instructions);
     let clock = if counts {
         "Time is counted in instructions of the guest's CPU, a nanosecond each. Caches cost nothing, and an access to\n\
          a register costs no more than its instruction: these are no rates of any machine.\n"
@@ -18,9 +18,9 @@ pub fn table(lab: &Lab) -> String {
     };
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu, frames of 64 B with FCS), clock: {}\n{clock}rings: kpps {}, DPDK {}{}\n\n",
-        lab.kernel,
-        lab.kernel_version,
-        lab.qemu,
+        on.stack,
+        on.system("kernel"),
+        on.system("QEMU"),
         lab.clock.name(),
         lab.kpps_ring,
         lab.dpdk_ring,

@@ -16,9 +16,9 @@ use serde::Serialize;
 /// A row of [`Sizes`]: a goal at a size.
 #[derive(Serialize)]
 struct SizeGoal<'g> {
-    #[serde(rename = "sizes.frame_bytes_with_fcs")]
+    #[serde(rename = "sizes.environment.frame_bytes_with_fcs")]
     frame_bytes_with_fcs: u32,
-    #[serde(rename = "sizes.mix.name", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sizes.environment.mix.name", skip_serializing_if = "Option::is_none")]
     mix: Option<&'g str>,
     #[serde(flatten)]
     goal: &'g SearchGoal,
@@ -26,8 +26,8 @@ struct SizeGoal<'g> {
 
 impl<'g> SizeGoal<'g> {
     fn of(found: &'g Ndr, goal: &'g SearchGoal) -> Self {
-        let mix = found.mix.as_ref().map(|mix| mix.name.as_str());
-        Self { frame_bytes_with_fcs: found.frame_bytes_with_fcs, mix, goal }
+        let mix = found.environment.mix.as_ref().map(|mix| mix.name.as_str());
+        Self { frame_bytes_with_fcs: found.environment.bytes_with_fcs(), mix, goal }
     }
 }
 

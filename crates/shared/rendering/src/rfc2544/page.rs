@@ -2,7 +2,8 @@
 
 use super::rates::mbps;
 use crate::drawing::{self, Axis, Bar, bars, percentiles};
-use crate::ndr::{at_least, drawings, environment, found, goals, kpps, notices, trials};
+use crate::environment::section;
+use crate::ndr::{at_least, drawings, found, goals, kpps, notices, trials};
 use crate::{clock_error, page};
 use kpps_documents::Trial;
 use kpps_documents::ndr::Ndr;
@@ -14,13 +15,12 @@ use maud::{Markup, html as markup};
 /// as rates and over line rate, latency, and the curves and trials behind it. Light and dark follow the
 /// reader's system.
 pub fn sizes(sizes: &Sizes) -> String {
-    let first = sizes.sizes.first();
-    let testbed = first.map_or_else(String::new, |search| search.testbed.join(" and "));
-    let bidirectional = first.is_some_and(|search| search.bidirectional);
+    let on = &sizes.environment;
+    let testbed = on.testbed_name();
     let body = markup! {
         header { div {
             h1 { (testbed) }
-            p.setting { "Throughput at each frame size" @if bidirectional { ", per direction" } }
+            p.setting { "Throughput at each frame size" @if on.bidirectional { ", per direction" } }
         } }
         main {
             div.lead { @for words in lead(&sizes.sizes) { p { (words) } } }
@@ -33,7 +33,7 @@ pub fn sizes(sizes: &Sizes) -> String {
             section {
                 h2 { "Megabits per second by frame size" }
                 p.hint { (LAYERS) " A full bar is the highest rate of all sizes." }
-                (bars(&megabits(sizes.sizes.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
+                (bars(&megabits(sizes.sizes.iter().map(|it| (it.environment.bytes_with_fcs(), best(it))))))
             }
             @let timed: Vec<_> = sizes.sizes.iter().filter_map(|it| Some((it, latency_near(it)?))).collect();
             @if !timed.is_empty() {
@@ -43,13 +43,13 @@ pub fn sizes(sizes: &Sizes) -> String {
                     @if let Some(clocks) = clock_error(timed.iter().map(|(_, trial)| trial.latency_ns)) {
                         p.notice { (clocks) }
                     }
-                    (latencies(timed.iter().map(|(it, trial)| (format!("{} B", it.sizes_name()), trial.latency_ns))))
+                    (latencies(timed.iter().map(|(it, trial)| (format!("{} B", it.environment.sizes_name()), trial.latency_ns))))
                 }
             }
-            @if let Some(search) = first { (environment(&search.environment)) }
+            (section(on))
             @for search in &sizes.sizes { (behind(search)) }
         }
-        footer { p { "Made by kpps " (sizes.kpps_version) "; sizes in bytes with FCS." } }
+        footer { p { "Made by kpps " (on.kpps_version) "; sizes in bytes with FCS." } }
     };
     page::page(&format!("{testbed}: frame sizes"), &[page::CSS, drawing::CSS], &body)
 }
@@ -57,12 +57,12 @@ pub fn sizes(sizes: &Sizes) -> String {
 /// The tests of RFC 2544 as one self-contained HTML page without script: each test over all frame sizes,
 /// where the tests depart from it, and every trial. Light and dark follow the reader's system.
 pub fn rfc2544(document: &Rfc2544) -> String {
-    let testbed = document.testbed.join(" and ");
+    let testbed = document.environment.testbed_name();
     let searches: Vec<_> = document.sizes.iter().filter_map(|tests| tests.throughput.as_ref()).collect();
     let body = markup! {
         header { div {
             h1 { (testbed) }
-            p.setting { "The tests of RFC 2544" @if document.bidirectional { ", per direction" } }
+            p.setting { "The tests of RFC 2544" @if document.environment.bidirectional { ", per direction" } }
         } }
         main {
             div.lead { @for words in lead(searches.iter().copied()) { p { (words) } } }
@@ -74,7 +74,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 (bars(&searches.iter().map(|search| rates(search)).collect::<Vec<_>>()))
                 h3 { "The same in megabits per second" }
                 p.hint { (LAYERS) }
-                (bars(&megabits(searches.iter().map(|it| (it.frame_bytes_with_fcs, best(it))))))
+                (bars(&megabits(searches.iter().map(|it| (it.environment.bytes_with_fcs(), best(it))))))
             }
             (latency(document))
             (frame_loss(document))
@@ -87,10 +87,10 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                     ul { @for departure in &document.departures { li { (departure) } } }
                 }
             }
-            @if let Some(search) = searches.first() { (environment(&search.environment)) }
+            (section(&document.environment))
             @for tests in &document.sizes { (all_trials(tests)) }
         }
-        footer { p { "Made by kpps " (document.kpps_version) "; sizes in bytes with FCS." } }
+        footer { p { "Made by kpps " (document.environment.kpps_version) "; sizes in bytes with FCS." } }
     };
     page::page(&format!("{testbed}: RFC 2544"), &[page::CSS, drawing::CSS], &body)
 }
@@ -106,9 +106,9 @@ fn best(search: &Ndr) -> Option<f64> {
 /// The results of the smallest and of the largest frames.
 fn lead<'s>(searches: impl IntoIterator<Item = &'s Ndr>) -> Vec<String> {
     let mut found: Vec<_> = searches.into_iter().filter_map(|it| Some((it, best(it)?))).collect();
-    found.sort_by_key(|(search, _)| search.frame_bytes_with_fcs);
+    found.sort_by_key(|(search, _)| search.environment.bytes_with_fcs());
     let words = |(search, pps): &(&Ndr, f64)| {
-        let size = search.frame_bytes_with_fcs;
+        let size = search.environment.bytes_with_fcs();
         // A share of a load that the tester cannot send says nothing of the device under test.
         match search.limited_by() {
             Some(limit) => format!("{size} B: no loss, {}.", at_least(*pps, Some(limit))),
@@ -141,7 +141,7 @@ fn rates(search: &Ndr) -> (String, Vec<Bar>) {
     let goals =
         search.goals.iter().zip(colours).map(|(goal, colour)| bar(&goal.name, goal.lower_pps, colour));
     let mrr = bar("MRR", search.mrr_pps, "flight");
-    (format!("{} B", search.sizes_name()), goals.chain([mrr]).collect())
+    (format!("{} B", search.environment.sizes_name()), goals.chain([mrr]).collect())
 }
 
 /// Rates by frame size in bits per second, as bars.
@@ -188,7 +188,7 @@ fn latencies(all: impl Iterator<Item = (String, kpps_documents::Latency)>) -> Ma
 fn behind(search: &Ndr) -> Markup {
     markup! {
         section { details {
-            summary { b { (search.sizes_name()) " B" } " " span { (found(search)) "; " (search.trials.len()) " trials" } }
+            summary { b { (search.environment.sizes_name()) " B" } " " span { (found(search)) "; " (search.trials.len()) " trials" } }
             @for notice in notices(search) { p.notice { (notice) } }
             div.scroll { (goals(search)) }
             @for drawing in drawings(search) { (drawing) }
@@ -235,7 +235,7 @@ fn latency(document: &Rfc2544) -> Markup {
 fn frame_loss(document: &Rfc2544) -> Markup {
     let measured: Vec<_> = document.sizes.iter().filter(|tests| !tests.frame_loss.is_empty()).collect();
     let line = |tests: &&SizeTests| {
-        let directions = if document.bidirectional { 2.0 } else { 1.0 };
+        let directions = document.environment.directions();
         let of_most = |load_pps: f64| 100.0 * load_pps / tests.max_pps.max(f64::MIN_POSITIVE);
         let points = tests
             .frame_loss
@@ -331,9 +331,13 @@ fn all_trials(tests: &SizeTests) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kpps_documents::Latency;
     use kpps_documents::ndr::SearchGoal;
     use kpps_documents::rfc2544::{BackToBack, LatencyAt};
+    use kpps_documents::{Environment, Latency};
+
+    fn on() -> Environment {
+        Environment::on(["packet:<a>", "packet:b"])
+    }
 
     fn search(size: u32, ndr: f64, most: f64) -> Ndr {
         let goal =
@@ -351,8 +355,7 @@ mod tests {
             ..Trial::default()
         };
         Ndr {
-            testbed: vec!["packet:<a>".into(), "packet:b".into()],
-            frame_bytes_with_fcs: size,
+            environment: Environment { frame_bytes_with_fcs: Some(size), ..on() },
             max_pps: most,
             goals: vec![goal("NDR", ndr), goal("PDR", ndr * 1.1)],
             mrr_pps: Some(ndr / 2.0),
@@ -364,8 +367,11 @@ mod tests {
 
     #[test]
     fn sizes_lie_beside_each_other() {
-        let document =
-            Sizes { sizes: vec![search(64, 400e3, 1.6e6), search(1518, 80e3, 80e3)], ..Sizes::default() };
+        let document = Sizes {
+            environment: on(),
+            sizes: vec![search(64, 400e3, 1.6e6), search(1518, 80e3, 80e3)],
+            ..Sizes::default()
+        };
         let text = sizes(&document);
         for words in [
             "64 B: 400.0 kpps without loss, 25 % of the highest load that was tried.",

@@ -12,9 +12,11 @@ use std::fmt::Write;
 pub fn sizes(document: &Sizes) -> String {
     let mut text = String::new();
     let Some(first) = document.sizes.first() else { return "nothing was measured\n".into() };
-    let _ = writeln!(text, "{}\n", first.testbed.join(" and "));
+    let _ = writeln!(text, "{}\n", first.environment.testbed_name());
     let limits = document.sizes.iter().flat_map(|search| {
-        tester_limits(search).into_iter().map(|limit| format!("{} B, {limit}\n", search.sizes_name()))
+        tester_limits(search)
+            .into_iter()
+            .map(|limit| format!("{} B, {limit}\n", search.environment.sizes_name()))
     });
     let limits: String = limits.collect();
     if !limits.is_empty() {
@@ -38,13 +40,13 @@ pub fn sizes(document: &Sizes) -> String {
             }
         };
         let ndr = search.lower_pps("NDR");
-        let [l2, l1] = mbps(ndr, search.mean_bytes_with_fcs());
+        let [l2, l1] = mbps(ndr, search.environment.mean_bytes_with_fcs());
         // A share of a load that the tester cannot send says nothing of the device under test.
         let share = ndr.filter(|_| search.goals.iter().all(|goal| goal.limited_by.is_none()));
         let _ = writeln!(
             text,
             "{:>9} {:>22} {:>22} {:>10} {:>10} {l2:>10} {l1:>10}{}",
-            search.sizes_name(),
+            search.environment.sizes_name(),
             bounds("NDR"),
             bounds("PDR"),
             kpps(search.mrr_pps),
@@ -57,7 +59,7 @@ pub fn sizes(document: &Sizes) -> String {
     let _ = writeln!(
         text,
         "\nsizes in bytes with FCS; Mb/s at the NDR; {trials} trials, {seconds:.1} s of load{}",
-        if first.bidirectional { ", per direction" } else { "" }
+        if first.environment.bidirectional { ", per direction" } else { "" }
     );
     let timed = document.sizes.iter().flat_map(|search| &search.trials);
     if let Some(clocks) = clock_error(timed.map(|trial| trial.latency_ns)) {
@@ -71,13 +73,13 @@ pub fn sizes(document: &Sizes) -> String {
 
 /// The tests of RFC 2544, each with its result at each frame size.
 pub fn rfc2544(document: &Rfc2544) -> String {
-    let mut text = format!("{}\n", document.testbed.join(" and "));
+    let mut text = format!("{}\n", document.environment.testbed_name());
     for tests in &document.sizes {
         let size = tests.sizes_name();
         let _ = writeln!(text, "\nframes of {size} B with FCS, at most {} kpps", kpps(Some(tests.max_pps)));
         if let Some(search) = &tests.throughput {
             let found = search.lower_pps("throughput");
-            let [l2, l1] = mbps(found, search.mean_bytes_with_fcs());
+            let [l2, l1] = mbps(found, search.environment.mean_bytes_with_fcs());
             if !search.complete {
                 // The bounds so far: a load without loss, and a load with loss.
                 let upper = search.goals.first().and_then(|goal| goal.upper_pps);
@@ -108,7 +110,7 @@ pub fn rfc2544(document: &Rfc2544) -> String {
                 at.trials.len()
             );
         }
-        let directions = if document.bidirectional { 2.0 } else { 1.0 };
+        let directions = document.environment.directions();
         for trial in &tests.frame_loss {
             let apart = |frames: u64, what: &str| match frames {
                 0 => String::new(),
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
     use kpps_documents::ndr::{Ndr, SearchGoal};
     use kpps_documents::rfc2544::SizeTests;
-    use kpps_documents::{Limit, Trial};
+    use kpps_documents::{Environment, Limit, Trial};
 
     /// The tester's limit is no rate of the device under test, and generator shortfall and receive overflow
     /// are no loss.
@@ -189,7 +191,7 @@ mod tests {
         };
         let search = Ndr {
             goals: vec![limited.clone()],
-            frame_bytes_with_fcs: 64,
+            environment: Environment { frame_bytes_with_fcs: Some(64), ..Environment::default() },
             max_pps: 1.4e6,
             complete: true,
             ..Ndr::default()

@@ -229,9 +229,10 @@ fn legend(curve: &Curve, style: TextStyle) -> String {
 }
 
 /// The peak, its load, the rate at the highest load, and that load, in kpps; rates are sustained rates.
-fn facts(series: &Series, line_rate_pps: f64) -> [String; 4] {
+fn facts(series: &Series, line_rate_pps: Option<f64>) -> [String; 4] {
     let (Some(peak), Some(last)) = (series.peak(), series.points.last()) else { return Default::default() };
-    let load = match (last.offered_pps / line_rate_pps - 1.0).abs() < 0.001 {
+    let is_line_rate = |line_pps: f64| (last.offered_pps / line_pps - 1.0).abs() < 0.001;
+    let load = match line_rate_pps.is_some_and(is_line_rate) {
         true => "line rate".to_owned(),
         false => kpps(last.offered_pps),
     };

@@ -2,7 +2,7 @@
 
 use super::sentences;
 use crate::run::{sender, waited};
-use kpps_documents::detail::{DetailedTrial, Direction, FlowCount, Flows, SizeCount};
+use kpps_documents::detail::{Carried, DetailedTrial, Direction, FlowCount, Flows, SizeCount};
 use kpps_documents::words::{bits, in_kpps, rate};
 use kpps_documents::{Doubt, Latency, Trial};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 fn parts(direction: &Direction) -> String {
     let mut text = String::new();
     for size in &direction.sizes {
-        let SizeCount { frame_bytes_with_fcs, sent, received, lost } = size;
+        let SizeCount { frame_bytes_with_fcs, frames: Carried { sent, received, lost } } = size;
         let _ = writeln!(text, "{frame_bytes_with_fcs:>6} B: {sent} sent, {received} received, {lost} lost");
     }
     if let Some(flows) = &direction.flows {
@@ -22,7 +22,7 @@ fn parts(direction: &Direction) -> String {
             direction.from
         );
         for flow in worst.iter().take(SHOWN) {
-            let FlowCount { flow, sent, lost, reordered, .. } = flow;
+            let FlowCount { flow, frames: Carried { sent, lost, .. }, reordered } = flow;
             let _ = writeln!(text, "  {flow}: {lost} of {sent} lost, {reordered} out of order");
         }
     }
@@ -113,9 +113,9 @@ fn offer(trial: &DetailedTrial) -> String {
     let load = sentences::load(trial, "the highest load");
     let mut text = format!(
         "{}: frames of {}{}, {load} for {:.3} s\n\n",
-        trial.testbed.join(" and "),
+        trial.environment.testbed_name(),
         sentences::frames(trial),
-        trial.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
+        trial.environment.traffic.as_ref().map(|traffic| format!(", {traffic}")).unwrap_or_default(),
         trial.result.seconds
     );
     for changes in sentences::rate_changes(trial) {
@@ -133,24 +133,24 @@ fn offer(trial: &DetailedTrial) -> String {
 /// The frames by their fate, a line each.
 fn counts(trial: &DetailedTrial) -> String {
     let rows = [
-        ("intended", Some(trial.intended), ""),
+        ("intended", Some(trial.fate.intended), ""),
         ("sent", Some(trial.result.sent), ""),
         (
             "shortfall",
             Some(trial.result.shortfall),
             "generator shortfall: frames that could not be sent at their time",
         ),
-        ("received", Some(trial.received), ""),
+        ("received", Some(trial.fate.received), ""),
         (
             "overflow",
             trial.result.overflow,
             "receive overflow (tester): frames that came through and could not be taken in",
         ),
-        ("lost", Some(trial.lost), ""),
-        ("duplicated", trial.duplicated, ""),
-        ("reordered", trial.reordered, ""),
-        ("corrupted", trial.corrupted, ""),
-        ("other", trial.other_traffic, "other traffic: frames that are not of this trial"),
+        ("lost", Some(trial.fate.lost), ""),
+        ("duplicated", trial.fate.duplicated, ""),
+        ("reordered", trial.fate.reordered, ""),
+        ("corrupted", trial.fate.corrupted, ""),
+        ("other", trial.fate.other_traffic, "other traffic: frames that are not of this trial"),
     ];
     let line = |(name, count, what): (&str, Option<u64>, &str)| {
         // A dash for a count that was not observed.
@@ -169,7 +169,7 @@ fn rates(trial: &DetailedTrial) -> String {
         bits(trial.sent_bps.l2),
         rate(trial.received_pps),
         trial.result.loss_ratio * 100.0,
-        if trial.corrupted.is_some() { " (with corrupted frames)" } else { "" }
+        if trial.fate.corrupted.is_some() { " (with corrupted frames)" } else { "" }
     )
 }
 

@@ -93,14 +93,14 @@ pub(super) fn frames(trial: &DetailedTrial) -> String {
     match &trial.replay {
         Some(replay) if replay.departures.is_empty() => format!("{}, unchanged", replay.file),
         Some(replay) => replay.file.clone(),
-        None => format!("{} B with FCS", trial.sizes_name()),
+        None => format!("{} B with FCS", trial.environment.sizes_name()),
     }
 }
 
 /// A hint if no frame arrived, neither before the trial nor in it, and nothing else explains why.
 pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
     let is_cause = |doubt: &Doubt| matches!(doubt, Doubt::OtherStation { .. } | Doubt::LinkChanged { .. });
-    let is_silent = trial.learned == Some(false) && trial.received == 0;
+    let is_silent = trial.learned == Some(false) && trial.fate.received == 0;
     (is_silent && !trial.doubts.iter().any(is_cause)).then_some(
         "No frame arrived before the trial: check that the device under test is on and connected to these ports",
     )
@@ -109,7 +109,7 @@ pub(super) fn silent(trial: &DetailedTrial) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kpps_documents::detail::TrialReplay;
+    use kpps_documents::detail::{Fate, TrialReplay};
 
     #[test]
     fn frames_that_were_changed_are_not_called_unchanged() {
@@ -127,7 +127,13 @@ mod tests {
     #[test]
     fn a_silent_path_is_a_riddle_only_if_nothing_explains_it() {
         let silent = |received, doubts| {
-            silent(&DetailedTrial { learned: Some(false), received, doubts, ..Default::default() }).is_some()
+            silent(&DetailedTrial {
+                learned: Some(false),
+                fate: Fate { received, ..Fate::default() },
+                doubts,
+                ..Default::default()
+            })
+            .is_some()
         };
         assert!(silent(0, vec![Doubt::Unexplained { frames: 9 }]));
         assert!(!silent(1, vec![]), "something arrived");

@@ -191,7 +191,7 @@ fn unobserved() -> Curve {
         Trial::new(pps as f64, 1.0, [sent, 0, delivered], ledger).unwrap()
     };
     let series = Series { name: "known".into(), points: [100, 1000].map(point).into() };
-    let environment = Environment { line_rate_pps: 1000.0, ..Environment::default() };
+    let environment = Environment { line_rate_pps: Some(1000.0), ..Environment::default() };
     Curve::new(environment, vec![series], true)
 }
 

@@ -135,9 +135,9 @@ fn broadcasts_of_others_do_not_keep_a_trial_from_starting() {
                 let outcome = tester.trial(&offer, &|| true).unwrap();
                 let trial = document(&tester, &offer, &outcome).unwrap();
                 assert!(stranger.sent() > before && trial.complete, "{trial:?}");
-                assert!(trial.received > 0 && trial.intended == 500, "{trial:?}");
+                assert!(trial.fate.received > 0 && trial.fate.intended == 500, "{trial:?}");
                 let overflow = trial.result.overflow.unwrap();
-                assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
+                assert_eq!(trial.result.sent, trial.fate.received + trial.fate.lost + overflow, "{trial:?}");
                 trial.learned == Some(true)
             });
         });
@@ -203,8 +203,8 @@ fn a_network_that_is_cut_off_for_a_while_does_not_end_a_trial() {
         let Some((_, false)) = begun.get() else { return false };
         let trial = document(&tester, &offer, &outcome).unwrap();
         assert!(trial.complete && trial.trouble.is_none(), "{:?}", trial.trouble);
-        assert_eq!((trial.intended, trial.result.ledger.unexplained), (10_000, 0), "{trial:?}");
-        assert_eq!(trial.result.sent, trial.received + trial.lost + trial.result.overflow.unwrap());
+        assert_eq!((trial.fate.intended, trial.result.ledger.unexplained), (10_000, 0), "{trial:?}");
+        assert_eq!(trial.result.sent, trial.fate.received + trial.fate.lost + trial.result.overflow.unwrap());
         true
     };
     for cut in [0, 1] {

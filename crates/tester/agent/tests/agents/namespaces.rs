@@ -174,18 +174,18 @@ fn a_tester() {
 fn closes(trial: &DetailedTrial, intended: u64) {
     assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
     assert_eq!(
-        (trial.intended, trial.result.sent + trial.result.shortfall),
+        (trial.fate.intended, trial.result.sent + trial.result.shortfall),
         (intended, intended),
         "{trial:?}"
     );
     let overflow = trial.result.overflow.unwrap();
-    assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
+    assert_eq!(trial.result.sent, trial.fate.received + trial.fate.lost + overflow, "{trial:?}");
     assert_eq!(
-        (trial.duplicated, trial.corrupted, trial.result.ledger.unexplained),
+        (trial.fate.duplicated, trial.fate.corrupted, trial.result.ledger.unexplained),
         (Some(0), Some(0), 0),
         "{trial:?}"
     );
-    assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
+    assert!(trial.fate.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
 }
 
 /// Frames that this machine's own queues had no room for while it was busy.
@@ -206,7 +206,7 @@ fn a_trial_across_two_hosts_closes_with_a_token_and_with_certificates() {
             let outcome = tester.trial(&offer, &|| true).unwrap();
             let trial = document(&tester, &offer, &outcome).unwrap();
             closes(&trial, if bidirectional { 2000 } else { 1000 });
-            assert_eq!(trial.testbed, ["10.9.0.1/packet:a", "10.9.0.2/packet:b"]);
+            assert_eq!(trial.environment.testbed, ["10.9.0.1/packet:a", "10.9.0.2/packet:b"]);
             for interface in ["dut1", "10.9.0.1/a", "10.9.0.2/b"] {
                 assert!(trial.interfaces.contains_key(interface), "{trial:?}");
             }
@@ -256,7 +256,7 @@ fn all_kinds_of_traffic_pass_between_agents() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}: {:?}", tester.flows));
         let trial = document(&tester, &offer, &outcome).unwrap();
         closes(&trial, 1000);
-        assert_eq!(trial.lost, backlog(&trial), "{trial:?}");
+        assert_eq!(trial.fate.lost, backlog(&trial), "{trial:?}");
         assert_eq!(trial.directions[0].flows.as_ref().map(|it| it.count), Some(50));
     }
 }
@@ -355,11 +355,14 @@ fn ends_with_what_was_measured(lab: &Lab, lost: usize, signal: &str) -> bool {
     let name = format!("10.9.0.{}", lost + 1);
     assert!(trouble.contains(&name) && trouble.contains("lost") && !trouble.contains('\n'), "{trouble}");
     assert!(!trial.complete && since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
-    assert!(trial.result.sent > 1000 && trial.received > 1000 && trial.intended < 120_000, "{trial:?}");
+    assert!(
+        trial.result.sent > 1000 && trial.fate.received > 1000 && trial.fate.intended < 120_000,
+        "{trial:?}"
+    );
     // Frames that the lost agent no longer reported are neither invented nor unexplained.
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     let not_reported = trial.result.ledger.dropped.get("10.9.0.2/packet:b not reported");
-    assert!(trial.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
+    assert!(trial.fate.received <= trial.result.sent && (lost == 1) == not_reported.is_some(), "{trial:?}");
     true
 }
 
@@ -430,7 +433,7 @@ fn a_receiver_that_stalls_loses_nothing_of_the_devices() {
             let missed = ledger.dropped.get("10.9.0.2/packet:b missed").copied().unwrap_or(0);
             let backlog = backlog(&trial);
             // The tester's own overflow is no loss of the device.
-            assert_eq!((trial.lost, trial.result.overflow), (backlog, Some(missed)), "{trial:#?}");
+            assert_eq!((trial.fate.lost, trial.result.overflow), (backlog, Some(missed)), "{trial:#?}");
             assert!(trial.result.loss_ratio <= backlog as f64 / trial.result.sent as f64, "{trial:#?}");
             Some((trial.result.sent, missed))
         })

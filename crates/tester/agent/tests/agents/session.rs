@@ -2,6 +2,7 @@
 //! the speed of a busy machine.
 
 use kpps_agent::{Agent, Host, Network, Rules, Security, TEST_NETWORKS, Token, connect, keys};
+use kpps_documents::Environment;
 use kpps_documents::Limit;
 use kpps_documents::detail::{Arrival, ArrivalBy};
 use kpps_frames::encap::Tags;
@@ -11,7 +12,7 @@ use kpps_frames::{Mix, Size, Templates};
 use kpps_methods::Load;
 use kpps_methods::ndr::{Range, search};
 use kpps_methods::units::RateSpec;
-use kpps_methods::{Runner, Subject, Testbed};
+use kpps_methods::{Runner, Testbed};
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::Shape;
@@ -420,8 +421,8 @@ fn a_search_goes_up_to_what_an_operator_allows() {
         let drain = Duration::from_millis(200);
         let testbed = Box::new(PortsTestbed { tester, drain, bidirectional });
         assert_eq!(testbed.allowed().map(|allowed| allowed.pps), Some(pps));
-        let subject = Subject { bidirectional, ..Subject::default() };
-        let mut runner = Runner::new(testbed, subject, None, &|| true, &());
+        let environment = Environment { bidirectional, ..Environment::default() };
+        let mut runner = Runner::new(testbed, environment, None, &|| true, &());
         let (min, max) = (RateSpec::Pps(100.0), "100%".parse().unwrap());
         let range = Range { min, max, precision: 0.2, max_time: Duration::from_secs(30) };
         let goals = range.goals(Duration::from_millis(50), 0.005);

@@ -5,9 +5,10 @@ use crate::judging::received::OfFlow;
 use crate::running::trial::{DirectionOutcome, Offer, Outcome, Tester};
 use kpps_documents::calibration::{Gaps, SenderPriority};
 use kpps_documents::detail::{
-    BitRates, Capture, CpuTimes, DetailedTrial, Direction, FlowCount, Flows, SizeCount, TrialReplay,
+    BitRates, Capture, Carried, CpuTimes, DetailedTrial, Direction, Fate, FlowCount, Flows, SizeCount,
+    TrialReplay,
 };
-use kpps_documents::{Cpu, Doubt, Ledger, Trial};
+use kpps_documents::{Cpu, Doubt, Environment, Ledger, Trial};
 use kpps_frames::rate::Rate;
 use kpps_methods::Latency;
 use kpps_ports::port::run::{self, Shape};
@@ -80,27 +81,36 @@ fn cpu(cpus: &[CpuTimes]) -> Option<Cpu> {
 
 /// The document of a trial; `None` if no frame was due.
 pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<DetailedTrial> {
-    let sum = |count: fn(&DirectionOutcome) -> u64| outcome.directions.iter().map(count).sum::<u64>();
     let result = result(offer, outcome)?;
-    let received = sum(|direction| direction.received.arrived.received);
-    // A damaged frame of a capture is not recognised: it counts as other traffic, and as lost.
-    let corrupted = |frames| offer.replay.is_none().then_some(frames);
+    let fate = |direction: &DirectionOutcome| {
+        let arrived = &direction.received.arrived;
+        Fate {
+            intended: direction.sent.intended,
+            received: arrived.received,
+            lost: direction.lost(),
+            duplicated: Some(arrived.duplicated),
+            reordered: Some(arrived.reordered),
+            // A damaged frame of a capture is not recognised: it counts as other traffic, and as lost.
+            corrupted: offer.replay.is_none().then_some(arrived.corrupted),
+            other_traffic: Some(arrived.other_traffic),
+        }
+    };
+    let all: Fate = outcome.directions.iter().map(fate).sum();
+    let environment = Environment {
+        bidirectional: offer.bidirectional,
+        shape: offer.shape.name_unless_default(),
+        ..kpps_methods::of_frames(tester.environment(), &offer.load)
+    };
     let published = |direction: &DirectionOutcome| {
         let DirectionOutcome { from, sent, received, latency, series, .. } = direction;
         let arrived = &received.arrived;
         Direction {
             from: tester.names()[*from].to_owned(),
             to: tester.names()[1 - from].to_owned(),
-            intended: sent.intended,
             sent: sent.frames,
             shortfall: sent.shortfall(),
-            received: arrived.received,
             delivered: arrived.received.saturating_sub(arrived.corrupted),
-            lost: direction.lost(),
-            duplicated: arrived.duplicated,
-            reordered: arrived.reordered,
-            corrupted: corrupted(arrived.corrupted),
-            other_traffic: arrived.other_traffic,
+            fate: fate(direction),
             latency_ns: latency.quantiles(),
             latency_histogram: latency.ranges(),
             arrival: received.arrival,
@@ -112,33 +122,20 @@ pub fn document(tester: &Tester, offer: &Offer, outcome: &Outcome) -> Option<Det
         }
     };
     let document = DetailedTrial {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        testbed: tester.names().map(ToOwned::to_owned).to_vec(),
-        frame_bytes_with_fcs: offer.load.sizes.mean_bytes_with_fcs().round() as u32,
-        mix: kpps_methods::mix(&offer.load.sizes),
+        environment: environment.with_line_rate(tester.line_rate_pps(&offer.load.sizes)),
         load_pps: offer.load.rate.pps(),
-        shape: offer.shape.name_unless_default(),
-        line_rate_pps: tester.line_rate_pps(&offer.load.sizes),
-        duration_s: offer.load.duration.as_secs_f64(),
         complete: outcome.complete,
         trouble: outcome.trouble.as_ref().map(ToString::to_string),
         doubts: doubts(&result, outcome),
         retries: outcome.retries,
         learned: Some(outcome.learned),
-        intended: sum(|direction| direction.sent.intended),
-        received,
-        lost: sum(DirectionOutcome::lost),
-        duplicated: Some(sum(|direction| direction.received.arrived.duplicated)),
-        reordered: Some(sum(|direction| direction.received.arrived.reordered)),
-        corrupted: corrupted(sum(|direction| direction.received.arrived.corrupted)),
-        other_traffic: Some(sum(|direction| direction.received.arrived.other_traffic)),
-        received_pps: received as f64 / result.seconds,
+        fate: all,
+        received_pps: all.received as f64 / result.seconds,
         sent_bps: BitRates {
             l1: offer.load.sizes.l1_bits_per_s(result.sent_pps),
             l2: offer.load.sizes.l2_bits_per_s(result.sent_pps),
         },
         clocks: outcome.clocks.clone(),
-        environment: tester.environment(),
         interval_s: outcome.directions.iter().find_map(|it| Some(it.series.as_ref()?.0)),
         directions: outcome.directions.iter().map(published).collect(),
         interfaces: outcome.counted.interfaces.clone(),
@@ -206,9 +203,7 @@ fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
     bad.sort_by_key(|flow| (std::cmp::Reverse((lost(flow), flow.reordered)), flow.flow));
     let published = |flow: &OfFlow| FlowCount {
         flow: tester.flow_name(from, flow.flow),
-        sent: flow.sent,
-        received: flow.received,
-        lost: lost(flow),
+        frames: Carried::of(flow.sent, flow.received),
         reordered: flow.reordered,
     };
     (!flows.is_empty()).then(|| Flows {
@@ -223,9 +218,7 @@ fn flows(tester: &Tester, from: usize, flows: &[OfFlow]) -> Option<Flows> {
 fn sizes(offer: &Offer, counts: &[(u64, u64)]) -> Vec<SizeCount> {
     let published = |(&(size, _), &(sent, received)): (&(kpps_frames::Size, u32), &(u64, u64))| SizeCount {
         frame_bytes_with_fcs: size.bytes_with_fcs(),
-        sent,
-        received,
-        lost: sent - received,
+        frames: Carried::of(sent, received),
     };
     offer.load.sizes.parts().iter().zip(counts).map(published).collect()
 }

@@ -62,11 +62,5 @@ pub fn calibrate<W: Watch>(
             gaps: sent.gaps.as_ref().map(gaps),
         });
     }
-    Ok(Calibration {
-        kpps_version: env!("CARGO_PKG_VERSION").into(),
-        ceiling_pps,
-        rounds_pps,
-        paced,
-        ..Calibration::default()
-    })
+    Ok(Calibration { ceiling_pps, rounds_pps, paced, ..Calibration::default() })
 }

@@ -59,10 +59,10 @@ fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
         .only()
         .map(Size::bytes_with_fcs)
         .ok_or("a calibration holds for one frame size, not for a mix: leave it out")?;
-    if calibration.port != port || calibration.frame_bytes_with_fcs != bytes {
-        let Calibration { port: other, frame_bytes_with_fcs, .. } = calibration;
+    let (other, other_bytes) = (calibration.port(), calibration.environment.bytes_with_fcs());
+    if other != port || other_bytes != bytes {
         return Err(format!(
-            "{} is a calibration of {other} with frames of {frame_bytes_with_fcs} B, not of {port} with {bytes} B",
+            "{} is a calibration of {other} with frames of {other_bytes} B, not of {port} with {bytes} B",
             file.display()
         ));
     }
@@ -82,6 +82,7 @@ fn calibrated(file: &Path, port: &str, sizes: &Mix) -> Result<f64, String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use kpps_documents::Environment;
     use kpps_documents::provenance::Provenance;
 
     #[test]
@@ -92,8 +93,10 @@ mod tests {
         let (host, kernel) = system();
         let calibration = |bytes, host: Option<String>, kernel: Option<String>| {
             let document = Calibration {
-                port: "packet:a".into(),
-                frame_bytes_with_fcs: bytes,
+                environment: Environment {
+                    frame_bytes_with_fcs: Some(bytes),
+                    ..Environment::on(["packet:a"])
+                },
                 ceiling_pps: 7e5,
                 ..Calibration::default()
             };

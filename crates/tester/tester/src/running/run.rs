@@ -3,10 +3,11 @@
 
 use crate::accounting::document::gaps;
 use crate::judging::playback::Playback;
+use kpps_documents::Environment;
 use kpps_documents::run::{AppRun, Offered, PortRun, ProcessCpu, Run, Stream};
 use kpps_frames::Mix;
 use kpps_ports::Spec;
-use kpps_ports::port::run::{Sent, Shape, Streams};
+use kpps_ports::port::run::{Sent, Streams};
 use kpps_ports::port::{AnyPort, Counters, Port, Trouble};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ impl RunStart {
             rows.push(row(service, spec, port, before, &now, elapsed));
         }
         Run {
-            kpps_version: env!("CARGO_PKG_VERSION").into(),
+            environment: Environment::on(specs.iter().map(ToString::to_string)),
             command: command.into(),
             seconds: elapsed.as_secs_f64(),
             complete: trouble.is_none(),
@@ -119,19 +120,12 @@ fn row(
 }
 
 /// The frames that a port was to send, and the frames that it sent of them.
-pub fn offered(
-    sizes: &Mix,
-    offered_pps: Option<f64>,
-    shape: Shape,
-    replay: Option<&Playback>,
-    sent: &Sent,
-) -> Offered {
+pub fn offered(sizes: &Mix, offered_pps: Option<f64>, replay: Option<&Playback>, sent: &Sent) -> Offered {
     Offered {
         size: sizes.name().into(),
         offered_pps,
         intended: sent.intended,
         shortfall: sent.shortfall,
-        shape: shape.name_unless_default(),
         gaps: sent.gaps.as_ref().map(gaps),
         departures: replay.map(|replay| replay.departures.clone()).unwrap_or_default(),
     }

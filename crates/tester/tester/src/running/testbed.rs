@@ -96,6 +96,10 @@ impl Testbed for PortsTestbed {
         Ok(self.tester.line_rate_pps(sizes).unwrap_or_else(|| sizes.line_rate_pps(rate::GIGABIT)))
     }
 
+    fn knows_line_rate(&self) -> bool {
+        self.tester.speed_mbps().is_some()
+    }
+
     fn allowed(&self) -> Option<AllowedLoad> {
         self.tester.allowed(self.bidirectional)
     }

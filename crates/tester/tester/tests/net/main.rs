@@ -76,9 +76,9 @@ fn trial(tester: &mut Tester, offer: &Offer) -> DetailedTrial {
     let outcome = tester.trial(offer, &|| true).unwrap();
     let trial = document(tester, offer, &outcome).unwrap();
     assert!(trial.complete && trial.learned == Some(true), "{trial:?}");
-    assert_eq!(trial.intended, trial.result.sent + trial.result.shortfall);
+    assert_eq!(trial.fate.intended, trial.result.sent + trial.result.shortfall);
     let overflow = trial.result.overflow.unwrap();
-    assert_eq!(trial.result.sent, trial.received + trial.lost + overflow, "{trial:?}");
+    assert_eq!(trial.result.sent, trial.fate.received + trial.fate.lost + overflow, "{trial:?}");
     trial
 }
 
@@ -86,12 +86,12 @@ fn trial(tester: &mut Tester, offer: &Offer) -> DetailedTrial {
 /// explained.
 fn is_clean(trial: &DetailedTrial) {
     assert_eq!(
-        (trial.duplicated, trial.reordered, trial.corrupted),
+        (trial.fate.duplicated, trial.fate.reordered, trial.fate.corrupted),
         (Some(0), Some(0), Some(0)),
         "{trial:?}"
     );
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
-    assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
+    assert!(trial.fate.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
     // Packet sockets have the kernel's times; the clock is not set here.
     let arrival = Arrival { by: ArrivalBy::Kernel, clock_set_ns: None };
     assert!(trial.directions.iter().all(|direction| direction.arrival == arrival), "{trial:?}");
@@ -100,7 +100,7 @@ fn is_clean(trial: &DetailedTrial) {
 /// All frames came through, except for frames that this machine's own queues had no room for while it was
 /// busy.
 fn came_through(trial: &DetailedTrial) {
-    assert_eq!(trial.lost, places::backlog_of(trial, ""), "{trial:?}");
+    assert_eq!(trial.fate.lost, places::backlog_of(trial, ""), "{trial:?}");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_bridge_passes_all_sizes_and_the_ledger_closes() {
     for bytes in [64, 65, 128, 256, 512, 1024, 1280, 1518] {
         for both in [false, true] {
             let trial = trial(&mut tester, &offer(4000.0, bytes, both));
-            assert_eq!(trial.intended, if both { 2000 } else { 1000 });
+            assert_eq!(trial.fate.intended, if both { 2000 } else { 1000 });
             is_clean(&trial);
         }
     }
@@ -135,9 +135,9 @@ fn a_series_has_every_frame_in_its_interval() {
         assert_eq!(trial.interval_s, Some(0.2));
         for way in &trial.directions {
             let sum = |of: fn(&Interval) -> u64| way.series.iter().map(of).sum::<u64>();
-            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.intended, way.sent));
-            assert_eq!((sum(|it| it.shortfall), sum(|it| it.received)), (way.shortfall, way.received));
-            assert_eq!(sum(|it| it.lost), way.lost);
+            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.fate.intended, way.sent));
+            assert_eq!((sum(|it| it.shortfall), sum(|it| it.received)), (way.shortfall, way.fate.received));
+            assert_eq!(sum(|it| it.lost), way.fate.lost);
             let last = way.series.last().unwrap();
             let seconds: f64 = way.series.iter().map(|it| it.seconds).sum();
             assert!((last.from_s + last.seconds - seconds).abs() < 1e-5, "{way:?}");
@@ -195,7 +195,7 @@ fn a_rate_may_change_while_frames_are_sent() {
         let trial = document(&tester, &offer, &outcome).unwrap();
         is_clean(&trial);
         let dropped: u64 = trial.result.ledger.dropped.values().sum();
-        let lost = trial.lost + trial.result.overflow.unwrap();
+        let lost = trial.fate.lost + trial.result.overflow.unwrap();
         assert_eq!((trial.complete, trial.load_pps, lost), (true, Some(2000.0), dropped));
         for way in &trial.directions {
             let [change] = way.rate_changes[..] else { panic!("{way:?}") };
@@ -205,10 +205,10 @@ fn a_rate_may_change_while_frames_are_sent() {
             let due = 2000.0 * change.at_s + 6000.0 * (2.0 - change.at_s) - ramp;
             // Chance: five standard deviations.
             let off = if matches!(shape, Shape::Poisson { .. }) { 5.0 * due.sqrt() } else { 0.02 * due };
-            assert!((way.intended as f64 - due).abs() <= off, "{due}: {way:?}");
-            assert_eq!(way.intended, way.sent + way.shortfall);
+            assert!((way.fate.intended as f64 - due).abs() <= off, "{due}: {way:?}");
+            assert_eq!(way.fate.intended, way.sent + way.shortfall);
             let sum = |of: fn(&Interval) -> u64| way.series.iter().map(of).sum::<u64>();
-            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.intended, way.sent));
+            assert_eq!((sum(|it| it.intended), sum(|it| it.sent)), (way.fate.intended, way.sent));
             // The last interval is longer if the sender could not end in time.
             for it in &way.series[..way.series.len() - 1] {
                 let pps = if it.from_s > change.at_s { 6000.0 } else { 2000.0 };
@@ -220,7 +220,7 @@ fn a_rate_may_change_while_frames_are_sent() {
             assert!(way.gaps.is_some_and(|gaps| gaps.intended_ns.is_none()), "{way:?}");
         }
         // The mean.
-        assert!((trial.result.offered_pps - trial.intended as f64 / 2.0).abs() < 1.0, "{trial:?}");
+        assert!((trial.result.offered_pps - trial.fate.intended as f64 / 2.0).abs() < 1.0, "{trial:?}");
     }
 }
 
@@ -365,8 +365,8 @@ fn a_running_trial_tells_its_counters_over_http() {
     let way = &trial.directions[0];
     for (name, at_the_end) in [
         ("sent", way.sent),
-        ("received", way.received),
-        ("lost", way.lost),
+        ("received", way.fate.received),
+        ("lost", way.fate.lost),
         ("shortfall", way.shortfall),
         ("overflow", trial.result.overflow.unwrap()),
     ] {
@@ -378,7 +378,7 @@ fn a_running_trial_tells_its_counters_over_http() {
         |name: &str| scrapes.iter().rev().find_map(|text| value(text, &format!("kpps_{name}{labels}")));
     assert_eq!(seen("offered_frames_per_second"), Some(2000.0));
     let (sent, lost) = (seen("sent_frames_total").unwrap(), seen("lost_frames_total").unwrap());
-    assert!(sent > 1000.0 && lost > 500.0 && way.received == 0, "{sent} {lost} {way:?}");
+    assert!(sent > 1000.0 && lost > 500.0 && way.fate.received == 0, "{sent} {lost} {way:?}");
     assert_eq!(seen("latency_seconds"), None, "nothing arrived");
     assert!(scrapes.iter().all(|text| text.ends_with("\n# EOF\n")));
     // With the cable in place there are latencies.
@@ -559,7 +559,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
         is_clean(&trial);
         // Frames to learn the way are forwarded, too.
         let seen = forwarded() - before;
-        assert!(seen >= trial.received && seen <= trial.received + 1000, "{seen}: {trial:?}");
+        assert!(seen >= trial.fate.received && seen <= trial.fate.received + 1000, "{seen}: {trial:?}");
     }
 }
 
@@ -626,8 +626,8 @@ fn a_capture_is_replayed_through_a_router() {
     let mut tester = tester([Some("198.18.0.254"), None], &[&place]);
     let offer = playback.offer(offer(1.0, 64, false), None).unwrap();
     let trial = trial(&mut tester, &offer);
-    assert_eq!((trial.intended, trial.received), (100, trial.result.sent), "{trial:?}");
-    assert!(trial.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
+    assert_eq!((trial.fate.intended, trial.fate.received), (100, trial.result.sent), "{trial:?}");
+    assert!(trial.fate.received > 0 && trial.result.ledger.unexplained == 0, "{trial:?}");
 }
 
 /// The tester's own interface vanishes: the frames until then are no measurement, and a doubt says so.
@@ -713,7 +713,7 @@ fn a_router_in_another_namespace() {
     let outcome = tester.trial(&offer, &|| true).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
     assert_eq!(trial.learned, Some(false));
-    assert_eq!((trial.received, trial.lost), (0, trial.result.sent));
+    assert_eq!((trial.fate.received, trial.fate.lost), (0, trial.result.sent));
     // The error names a next hop that does not exist, and no frame is sent.
     drop(tester);
     let mut tester = self::tester([Some("198.18.0.77"), Some("198.19.0.254")], &[]);
@@ -734,20 +734,23 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
     for both in [false, true] {
         let trial = trial(&mut tester, &offer(4000.0, 68, both).with_sizes(mix.clone()));
         is_clean(&trial);
-        assert_eq!(trial.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
+        assert_eq!(trial.environment.mix.as_ref().unwrap().name, "68:2,570:1,1518:1");
         for direction in &trial.directions {
             let flows = direction.flows.as_ref().unwrap();
-            let few = direction.sent - direction.received;
+            let few = direction.sent - direction.fate.received;
             assert!(flows.count == 100 && flows.silent <= flows.lossy, "{flows:?}");
             assert!(u64::from(flows.lossy) <= few && (few > 0 || flows.worst.is_empty()), "{flows:?}");
             let sizes: Vec<_> = direction.sizes.iter().map(|size| size.frame_bytes_with_fcs).collect();
             assert_eq!(sizes, [68, 570, 1518]);
             let sum = |of: fn(&SizeCount) -> u64| direction.sizes.iter().map(of).sum::<u64>();
             assert_eq!(
-                (sum(|size| size.sent), sum(|size| size.received)),
-                (direction.sent, direction.received)
+                (sum(|size| size.frames.sent), sum(|size| size.frames.received)),
+                (direction.sent, direction.fate.received)
             );
-            assert!(direction.sizes[0].sent.abs_diff(2 * direction.sizes[1].sent) <= 4, "{direction:?}");
+            assert!(
+                direction.sizes[0].frames.sent.abs_diff(2 * direction.sizes[1].frames.sent) <= 4,
+                "{direction:?}"
+            );
         }
         // 556 bytes and the gaps between frames, except for whole frames that were not sent.
         let (sent, frames) = (trial.sent_bps, trial.result.sent_pps);
@@ -784,12 +787,12 @@ fn ipv6_flows_through_a_router() {
     for (bytes, both) in [(84, false), (84, true), (1518, true)] {
         let trial = trial(&mut tester, &offer(4000.0, bytes, both));
         assert_eq!(
-            (trial.duplicated, trial.reordered, trial.corrupted),
+            (trial.fate.duplicated, trial.fate.reordered, trial.fate.corrupted),
             (Some(0), Some(0), Some(0)),
             "{trial:?}"
         );
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 64);
-        assert!(trial.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
+        assert!(trial.fate.received > 0 && trial.result.latency_ns.p50.is_some(), "{trial:?}");
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
     }
     let error = tester.trial(&offer(4000.0, 64, false), &|| true).err().unwrap();
@@ -822,7 +825,7 @@ fn a_queue_that_overflows_says_how_much() {
         // The learning frames went through, too, but met no full queue.
         let dropped = trial.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
         assert_eq!(dropped, dropped_by_qdisc(&net, "pb") - before, "{trial:?}");
-        assert_eq!(trial.lost, dropped + places::backlog_of(&trial, ""), "{trial:?}");
+        assert_eq!(trial.fate.lost, dropped + places::backlog_of(&trial, ""), "{trial:?}");
         dropped > 0
     });
 }
@@ -870,9 +873,9 @@ fn an_end_in_the_middle_keeps_what_was_measured() {
     let outcome = tester.trial(&offer, &too_little).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
     assert!(!trial.complete && trial.result.seconds < 60.0, "{trial:?}");
-    assert!(trial.received >= 500 && trial.result.ledger.unexplained == 0, "{trial:?}");
+    assert!(trial.fate.received >= 500 && trial.result.ledger.unexplained == 0, "{trial:?}");
     let due = 2000.0 * trial.result.seconds;
-    assert!((trial.intended as f64 - due).abs() <= 2.0, "only what was due until then: {due} {trial:?}");
+    assert!((trial.fate.intended as f64 - due).abs() <= 2.0, "only what was due until then: {due} {trial:?}");
 }
 
 #[test]

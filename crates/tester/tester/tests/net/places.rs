@@ -108,7 +108,7 @@ impl SetUp {
         let trial = document(tester, offer, &outcome).unwrap();
         let seen = (before.frames(), behind.frames());
         drop((before, behind));
-        if let Some(why) = trial.environment.get("drop reasons") {
+        if let Some(why) = trial.environment.system.get("drop reasons") {
             skip::lacks(&format!("the kernel's drop reasons: {why}"));
             return None;
         }
@@ -118,7 +118,7 @@ impl SetUp {
         let overflow = trial.result.overflow.unwrap();
         assert_eq!(overflow, own_overflow(&trial), "{trial:#?}");
         let came = trial.result.sent - backlog_of(&trial, &self.place("ra"));
-        assert_eq!((came, trial.received + overflow), seen, "{trial:#?}");
+        assert_eq!((came, trial.fate.received + overflow), seen, "{trial:#?}");
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
         Some(trial)
     }
@@ -205,7 +205,7 @@ fn a_throttled_exit_with_other_traffic() {
             let trial = set_up.trial(&mut tester, &offered);
             drop(others);
             let Some(trial) = trial else { return true };
-            let lost = trial.lost - backlog_of(&trial, "");
+            let lost = trial.fate.lost - backlog_of(&trial, "");
             let frames: u64 = dropped(&trial).iter().map(|(_, frames)| frames).sum();
             assert_eq!(frames, lost, "{trial:#?}");
             let name = set_up.place(if watched { "rb tbf" } else { "rb qdisc" });
@@ -230,7 +230,7 @@ fn a_queue_that_still_holds_frames_at_the_end() {
         let trial = document(&tester, &offer, &outcome).unwrap();
         let ledger = &trial.result.ledger;
         assert_eq!(ledger.unexplained, 0, "{trial:#?}");
-        assert!(ledger.in_flight <= trial.lost, "{trial:#?}");
+        assert!(ledger.in_flight <= trial.fate.lost, "{trial:#?}");
         // The next trial begins with an empty queue.
         std::thread::sleep(Duration::from_secs(1));
         ledger.in_flight_at.get(&set_up.place("rb")).is_some_and(|held| *held > 100)
@@ -258,16 +258,16 @@ fn both_ways(meters: [[Meter<'_>; 2]; 2], tester: &mut Tester, offer: &Offer) ->
     let (backlog, overflow) = (backlog_of(&trial, ""), own_overflow(&trial));
     for (way, [before, behind]) in trial.directions.iter().zip(&meters) {
         assert!((way.sent - backlog..=way.sent).contains(&before.frames()), "{trial:#?}");
-        assert!((way.received..=way.received + overflow).contains(&behind.frames()), "{trial:#?}");
-        assert!(way.lost <= backlog && way.corrupted == Some(0), "{trial:#?}");
+        assert!((way.fate.received..=way.fate.received + overflow).contains(&behind.frames()), "{trial:#?}");
+        assert!(way.fate.lost <= backlog && way.fate.corrupted == Some(0), "{trial:#?}");
         let learning = 100 * way.flows.as_ref().map_or(1, |flows| u64::from(flows.count));
-        for (meter, frames) in [(before, way.sent - backlog), (behind, way.received)] {
+        for (meter, frames) in [(before, way.sent - backlog), (behind, way.fate.received)] {
             let most = frames + backlog + overflow + learning;
             assert!((frames..=most).contains(&meter.all()), "{}: {trial:#?}", meter.all());
         }
     }
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
-    assert_eq!(trial.lost, backlog, "{trial:#?}");
+    assert_eq!(trial.fate.lost, backlog, "{trial:#?}");
     trial
 }
 
@@ -344,7 +344,7 @@ fn flows_that_are_each_rewritten_in_another_way() {
     tester.flows = FlowPlan { sports: Ports::from(2000, 50), dscp, turn: 64, ..FlowPlan::default() };
     let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
     assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200, "{trial:#?}");
-    assert_eq!((trial.corrupted, dropped(&trial)), (Some(0), vec![]), "{trial:#?}");
+    assert_eq!((trial.fate.corrupted, dropped(&trial)), (Some(0), vec![]), "{trial:#?}");
 }
 
 /// A stateful firewall passes replies, and nothing else in that direction.
@@ -385,7 +385,7 @@ fn a_bridge_whose_filter_drops() {
     let offer = offer(4000.0, 64, false);
     let outcome = tester.trial(&offer, &|| true).unwrap();
     let trial = document(&tester, &offer, &outcome).unwrap();
-    if let Some(why) = trial.environment.get("drop reasons") {
+    if let Some(why) = trial.environment.system.get("drop reasons") {
         return skip::lacks(&format!("the kernel's drop reasons: {why}"));
     }
     assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");

@@ -37,7 +37,7 @@ fn throttle(router: &Net, mbps: u32, bucket: u32, queue: u32) -> bool {
 /// Whether as many frames came through as these, within 2 %; fewer by as many as could have passed while the
 /// generator did not run. A machine that is busier than that carries what came late, or not in time.
 fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) -> bool {
-    let came = (trial.received + trial.result.overflow.unwrap()) as f64;
+    let came = (trial.fate.received + trial.result.overflow.unwrap()) as f64;
     let stalled_s = trial.result.shortfall as f64 / trial.load_pps.unwrap();
     let least = 0.98 * frames - stalled_s * pps - backlog_of(trial, "") as f64;
     let is_close = least <= came && came <= 1.02 * frames;
@@ -71,7 +71,7 @@ fn is_as_throttled(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<bool> {
     let pps = f64::from(mbps) * 1e6 / (counted_bytes * 8.0);
     let mut tester = set_up.tester(true);
     let trial = set_up.trial(&mut tester, &long(2.0 * pps, bytes))?;
-    let lost = trial.lost - backlog_of(&trial, "");
+    let lost = trial.fate.lost - backlog_of(&trial, "");
     let place = set_up.place("rb tbf");
     assert_eq!(dropped(&trial), Vec::from_iter((lost > 0).then_some((&*place, lost))), "{trial:#?}");
     // The queue may also drop the router's own ARP messages.
@@ -269,12 +269,12 @@ fn an_overflow_that_is_not_known() {
         let outcome = tester.trial(&offer, &|| true).unwrap();
         let trial = document(tester, &offer, &outcome).unwrap();
         assert_eq!((trial.result.overflow, trial.result.overflow_unknown), (None, true), "{trial:#?}");
-        assert_eq!(trial.result.sent, trial.received + trial.lost, "{trial:#?}");
+        assert_eq!(trial.result.sent, trial.fate.received + trial.fate.lost, "{trial:#?}");
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:#?}");
         trial
     };
     let clean = trial(&mut tester);
-    assert_eq!(clean.lost, backlog_of(&clean, ""), "{clean:#?}");
+    assert_eq!(clean.fate.lost, backlog_of(&clean, ""), "{clean:#?}");
     assert_ne!(clean.result.limit(), Some(Limit::Receiver), "{clean:#?}");
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
         return skip::lacks("the queueing discipline tbf");
@@ -286,7 +286,7 @@ fn an_overflow_that_is_not_known() {
         let dropped = lossy.result.ledger.dropped.get("pb tbf").copied().unwrap_or(0);
         assert_eq!(dropped, super::dropped_by_qdisc(&net, "pb") - before, "{lossy:#?}");
         let is_known = lossy.result.limit().is_some() && !lossy.result.is_of_the_device();
-        assert!(is_known || lossy.lost * 100 < lossy.result.sent, "{lossy:#?}");
+        assert!(is_known || lossy.fate.lost * 100 < lossy.result.sent, "{lossy:#?}");
         dropped > 0
     });
 }

@@ -103,12 +103,15 @@ fn lost_frames_are_lost_whatever_others_send() {
         let is_told = trial.doubts.iter().any(|doubt| matches!(doubt, Doubt::Either { .. }));
         assert!(sent > 0 && dropped > 0, "{who}: {sent} sent, {dropped} dropped");
         // Frames that this machine's own queues had no room for are lost, too.
-        let lost = trial.lost - backlog_of(&trial, "");
-        assert!((lost, trial.corrupted) == (dropped, Some(0)) || is_told, "{who}: {dropped}: {trial:#?}");
+        let lost = trial.fate.lost - backlog_of(&trial, "");
+        assert!(
+            (lost, trial.fate.corrupted) == (dropped, Some(0)) || is_told,
+            "{who}: {dropped}: {trial:#?}"
+        );
         // Where the kernel reports its drops, no doubt is left.
-        let tells = !trial.environment.contains_key("drop reasons");
+        let tells = !trial.environment.system.contains_key("drop reasons");
         let sure = !is_told && lost == dropped && trial.result.ledger.unexplained == 0;
         assert!(!tells || sure, "{who}: {dropped}: {trial:#?}");
-        assert!(trial.other_traffic.is_some_and(|frames| frames > 0), "{who}: {trial:#?}");
+        assert!(trial.fate.other_traffic.is_some_and(|frames| frames > 0), "{who}: {trial:#?}");
     }
 }

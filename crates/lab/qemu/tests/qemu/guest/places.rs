@@ -31,7 +31,7 @@ fn trial(guest: &mut Guest) -> Value {
     assert!(code == 0 || code == 3 && says_short_of_cpu(&errors), "{errors}");
     let trial: Value = serde_json::from_str(&guest.run("cat /tmp/trial").unwrap()).unwrap();
     assert_eq!(trial["ledger"]["unexplained"].as_i64(), Some(0), "{trial}");
-    assert_eq!(trial["environment"].get("drop reasons"), None, "{trial}");
+    assert_eq!(trial["environment"]["system"].get("drop reasons"), None, "{trial}");
     trial
 }
 

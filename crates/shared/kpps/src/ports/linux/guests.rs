@@ -3,7 +3,7 @@
 use crate::error::Failure;
 use crate::guests::GuestArguments;
 use crate::live::OpenTestbed;
-use kpps_documents::{grid, lab::Clock};
+use kpps_documents::{Environment, grid, lab::Clock};
 use kpps_qemu::lab::workload::{Setting, Settings};
 use kpps_qemu::lab::{self, GuestSpec};
 use std::path::PathBuf;
@@ -58,8 +58,8 @@ impl Guests {
         if guests.len() > 1 {
             return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
         }
-        let mut guest = guests.into_iter().zip(environment.presets.into_values());
-        let ((_, testbed), what) = guest.next().ok_or_else(|| Failure::Input("there is no guest".into()))?;
-        Ok(OpenTestbed::plain(testbed, [("guest in QEMU".to_owned(), what)].into()))
+        let guest = guests.into_iter().next();
+        let (name, testbed) = guest.ok_or_else(|| Failure::Input("there is no guest".into()))?;
+        Ok(OpenTestbed::plain(testbed, Environment { testbed: vec![name], ..environment }))
     }
 }

@@ -6,6 +6,7 @@ mod chromium;
 
 use crate::net::{Net, is_short_of_cpu};
 use chromium::Chromium;
+use kpps_documents::Environment;
 use kpps_documents::lab::{Clock, Lab, Profile, Ratio, Row, Stack};
 use kpps_namespaces::skip;
 use serde_json::Value;
@@ -117,9 +118,16 @@ fn lab() -> Lab {
     };
     let stacks = vec![stack(5, 0.4), stack(4, 0.3), stack(3, 0.15), stack(2, 0.1), stack(1, 0.05)];
     Lab {
-        kernel: "linux-6.1".into(),
-        kernel_version: "linux-image-6.1.0-42-amd64 6.1.192-2".into(),
-        qemu: "11.1.3 (Debian 1:11.1.3+ds-1)".into(),
+        environment: Environment {
+            stack: "linux-6.1".into(),
+            system: [
+                ("kernel".to_owned(), "linux-image-6.1.0-42-amd64 6.1.192-2".to_owned()),
+                ("QEMU".to_owned(), "11.1.3 (Debian 1:11.1.3+ds-1)".to_owned()),
+            ]
+            .into(),
+            duration_s: Some(0.0),
+            ..Environment::default()
+        },
         clock: Clock::Instructions,
         ratios: rows.iter().filter_map(|row| Ratio::of(row, "linux", &[1.2, 1.3, 1.4])).collect(),
         profiles: vec![Profile { workload: "receive".into(), stacks, ..Profile::default() }],

@@ -142,7 +142,7 @@ fn a_sniffer_takes_no_place_away() {
     }
     let gateways = "--gateway 198.18.0.254,198.19.0.254 --load 4kpps --duration 500ms";
     let trial = closes(&trial(&ends, &router, gateways));
-    if trial["environment"]["drop reasons"].is_string() {
+    if trial["environment"]["system"]["drop reasons"].is_string() {
         return skip::lacks("the kernel's drop reasons");
     }
     let rules = router.output("nft list chain ip f c");

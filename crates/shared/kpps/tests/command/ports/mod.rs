@@ -340,7 +340,7 @@ fn shapes_flows_and_vlans_are_sent() {
         let words =
             ["send", "packet:a", "--load", "2kpps", "--duration", "500ms", "--shape", shape, "--json"];
         let sent = document(&net.kpps(&words));
-        let told = sent["load"]["shape"].as_str().unwrap();
+        let told = sent["environment"]["shape"].as_str().unwrap();
         assert!(told.starts_with(&shape[..6]) && sent["load"]["gaps"]["intended_ns"].is_null(), "{told}");
         let intended = sent["load"]["intended"].as_f64().unwrap();
         // 1000 within five standard deviations; a ramp from 100 to 2000 has half of it and a little more.

@@ -91,14 +91,9 @@ fn a_curve_between_two_ports_goes_on_where_it_was() {
         assert!(point["cpu_busy"].as_f64().is_some() && point["latency_ns"]["p50"].as_u64().is_some());
     }
     let environment = &curve["environment"];
-    assert_eq!(
-        (&series["name"], &environment["machine"]),
-        (&environment["machine"], &"packet:a and packet:b".into())
-    );
-    assert!(
-        environment["measured_on"]["packet:a"].as_str().unwrap().contains("driver veth"),
-        "{environment}"
-    );
+    assert_eq!(series["name"], "packet:a and packet:b");
+    assert_eq!(environment["testbed"], serde_json::json!(["packet:a", "packet:b"]));
+    assert!(environment["system"]["packet:a"].as_str().unwrap().contains("driver veth"), "{environment}");
     assert_eq!((&environment["bidirectional"], &environment["traffic"]), (&true.into(), &"10 flows".into()));
     assert_eq!(environment["mix"]["mean_bytes_with_fcs"], 190.5);
     let page = fs::read_to_string(here.join("page.html")).unwrap();

@@ -2,6 +2,7 @@
 //! drain time.
 
 use crate::net::{End, Middle, Net, backlog, document, is_short_of_cpu, tag_of};
+use kpps_documents::Environment;
 use kpps_documents::calibration::Calibration;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
@@ -248,8 +249,8 @@ fn replays_that_make_no_sense_are_refused() {
 
 /// A calibration of the first port.
 fn calibration(folder: &Path, ceiling_pps: f64) -> PathBuf {
-    let (port, frame_bytes_with_fcs) = ("packet:a".into(), 64);
-    let calibration = Calibration { port, frame_bytes_with_fcs, ceiling_pps, ..Calibration::default() };
+    let environment = Environment { frame_bytes_with_fcs: Some(64), ..Environment::on(["packet:a"]) };
+    let calibration = Calibration { environment, ceiling_pps, ..Calibration::default() };
     let file = folder.join("calibration.json");
     std::fs::write(&file, serde_json::to_string(&calibration).unwrap()).unwrap();
     file
@@ -324,7 +325,11 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     for (drain, late) in [("500ms", 0), ("8s", 1)] {
         in_six_tries("the frame is sent, and all look in time", || {
             let trial = trial(&net, &[&words[..], &[drain]].concat());
-            assert_eq!((&trial["intended"], &trial["shape"]), (&100.into(), &"bursts:10".into()), "{trial}");
+            assert_eq!(
+                (&trial["intended"], &trial["environment"]["shape"]),
+                (&100.into(), &"bursts:10".into()),
+                "{trial}"
+            );
             assert_eq!(
                 number(&trial, "sent"),
                 number(&trial, "received") + number(&trial, "lost"),

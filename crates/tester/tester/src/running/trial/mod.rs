@@ -22,6 +22,7 @@ use crate::running::neighbours::Station;
 use crate::running::test_port::{Host, TestPort};
 use crate::watching::gauges::Gauges;
 use crate::watching::metrics::Metrics;
+use kpps_documents::Environment;
 use kpps_frames::flows::Addresses;
 use kpps_frames::{Encap, Mac, Mix};
 use kpps_methods::AllowedLoad;
@@ -132,7 +133,7 @@ impl Tester {
         // Routers are not noted here, but when they have answered.
         let is_port =
             |name: &String| names.iter().any(|port| name.ends_with(port)) && !name.starts_with(GATEWAY_OF);
-        provenance::note_ports(tester.environment().into_iter().filter(|(name, _)| is_port(name)));
+        provenance::note_ports(tester.system().into_iter().filter(|(name, _)| is_port(name)));
         tester
     }
 
@@ -164,8 +165,13 @@ impl Tester {
         Ok(())
     }
 
-    /// The environment of trials, by name.
-    pub fn environment(&self) -> BTreeMap<String, String> {
+    /// The environment of trials, without what an offer determines.
+    pub fn environment(&self) -> Environment {
+        Environment { system: self.system(), ..Environment::on(self.names()) }
+    }
+
+    /// The system by name: kernels, CPUs, ports, routers.
+    fn system(&self) -> BTreeMap<String, String> {
         let of = |site: &Site| {
             let ports = site.ports.iter().map(|&at| (self.ports[at].name(), self.ports[at].interface()));
             let all = site.host.environment(&ports.collect::<Vec<_>>());
