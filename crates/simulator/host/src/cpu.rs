@@ -14,7 +14,7 @@ mod several;
 pub use function::{Function, Profile};
 pub use several::{Line, Lock};
 
-use crate::host;
+use crate::host::{self, Steps};
 use crate::memory::Memory;
 use crate::world::{Vector, World};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -383,10 +383,11 @@ impl Machine {
         self.spend(cost_ps);
     }
 
-    /// As [`Machine::spend_on`], in cycles of the host's CPU.
+    /// As [`Machine::spend_on`], for steps of a stack's table: cycles of a Pentium III, with or without
+    /// locked operations.
     #[inline]
-    pub fn spend_cycles(&self, function: Function, cycles: u64) {
-        self.spend_on(function, cycles * self.0.host.cycle_ps);
+    pub fn spend_steps(&self, function: Function, steps: impl Into<Steps>) {
+        self.spend_on(function, self.0.host.steps_ps(steps.into()));
     }
 
     #[cold]

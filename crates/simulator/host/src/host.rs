@@ -221,6 +221,8 @@ pub struct Params {
     pub cycle_ps: u64,
     /// See [`Host`].
     pub cycles_ratio: f64,
+    /// One locked operation.
+    pub lock_ps: u64,
     /// Fetching one line that another CPU has written.
     pub line_transfer_ps: u64,
     /// Cache lines of a packet structure and of what belongs to it, which allocating touches.
@@ -281,6 +283,7 @@ impl Params {
             checksum_ps: host.checksum_ps.unwrap_or(ps(work.checksum_cycles)),
             cycle_ps: host.cycle_ps,
             cycles_ratio: host.cycles_ratio,
+            lock_ps: locks(1),
             line_transfer_ps: host.line_transfer_ps,
             structure_lines,
             buffer_lines: structure_lines + 1,
@@ -296,10 +299,50 @@ impl Params {
         }
     }
 
+    /// The time of these steps.
+    #[inline]
+    pub fn steps_ps(&self, steps: Steps) -> u64 {
+        self.pentium_iii_ps(steps.cycles) + steps.locks * self.lock_ps
+    }
+
     /// The time of `cycles` cycles of a Pentium III.
     #[inline]
     pub fn pentium_iii_ps(&self, cycles: u64) -> u64 {
         pentium_iii_ps(cycles, self.cycles_ratio, self.cycle_ps)
+    }
+}
+
+/// Work of a kernel on its way: the unit of stacks' tables. Cache lines are counted where they are touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Instructions, in cycles of a Pentium III, without locked operations.
+    pub cycles: u64,
+    /// Locked operations, or pairs of turning interrupts off and on where one CPU needs no lock.
+    pub locks: u64,
+}
+
+impl Steps {
+    /// These cycles and locked operations.
+    pub const fn new(cycles: u64, locks: u64) -> Self {
+        Self { cycles, locks }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { cycles: self.cycles + other.cycles, locks: self.locks + other.locks }
+    }
+
+    /// The rest of these steps after a part of them.
+    #[must_use]
+    pub const fn without(self, part: Self) -> Self {
+        Self { cycles: self.cycles.saturating_sub(part.cycles), locks: self.locks.saturating_sub(part.locks) }
+    }
+}
+
+impl From<u64> for Steps {
+    fn from(cycles: u64) -> Self {
+        Self { cycles, locks: 0 }
     }
 }
 

@@ -157,7 +157,12 @@ impl Readers<'_> {
     }
 
     fn ignored(&self, change: &Change) -> Option<String> {
-        let steps: Vec<&str> = change.constant.split('.').collect();
+        // The locked operations of a step have an effect where its cycles have.
+        let constant = match change.constant.strip_suffix("_locks") {
+            Some(step) if change.kind == Kind::Stack => format!("{step}_cycles"),
+            _ => change.constant.clone(),
+        };
+        let steps: Vec<&str> = constant.split('.').collect();
         let is = |names: &[&str]| steps.iter().any(|step| names.contains(step));
         match change.kind {
             Kind::Machine => self.of_machine(&steps),

@@ -18,6 +18,7 @@ use super::handler::{Handler, Interface, Work, supply};
 use super::netdev::{IntoBuffer, Netdev, NextPoll, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{ContextId, Function, Level, Machine};
+use crate::host::Steps;
 use crate::limits::{QUEUE, check};
 use crate::platform::Arrays;
 use polling::State;
@@ -26,7 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The constants of the stack: limits, and costs in clock cycles of the host's CPU.
+/// The constants of the stack: limits, and costs in cycles of a Pentium III.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -128,12 +129,12 @@ impl Params {
         Socket::new(udp::Costs {
             capacity: self.socket_queue,
             header_bytes: udp::HEADER_BYTES,
-            check_cycles: 0,
-            queue_cycles: 0,
-            wake_cycles: 0,
-            switch_cycles: self.switch_cycles,
-            call_cycles: self.receive_call_cycles,
-            program_cycles: self.element_cycles,
+            check: Steps::default(),
+            queue: Steps::default(),
+            wake: Steps::default(),
+            switch: self.switch_cycles.into(),
+            call: self.receive_call_cycles.into(),
+            program: self.element_cycles.into(),
             lines: 0,
         })
     }
@@ -305,7 +306,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
 impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     /// `ether_input`: puts a frame into the IP input queue, or gives its buffer back.
     fn input(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
-        machine.spend_cycles(Function::NetifRx, self.params.input_cycles);
+        machine.spend_steps(Function::NetifRx, self.params.input_cycles);
         let mut input = self.input.borrow_mut();
         let of = &self.ports[port];
         if input.len() >= self.params.input_queue {
@@ -345,7 +346,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let mut moved = false;
         while port.device.has_tx_space() {
             let Some(frame) = port.transmit.borrow_mut().pop_front() else { break };
-            machine.spend_cycles(Function::Transmit, self.params.start_cycles);
+            machine.spend_steps(Function::Transmit, self.params.start_cycles);
             if let Err(frame) = port.device.forward(frame) {
                 port.transmit.borrow_mut().push_front(frame);
                 break;
@@ -386,7 +387,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 Work::Bridge | Work::Route { .. } => 0,
                 Work::Elements(elements) => elements,
                 Work::Protocol => {
-                    machine.spend_cycles(Function::Receive, self.params.receive_cycles);
+                    machine.spend_steps(Function::Receive, self.params.receive_cycles);
                     let transmit = |frame| self.transmit(machine, port, frame);
                     let interface = Interface { device: &of.device, transmit: &transmit };
                     let buffer = self.handler.borrow().receive(machine, &interface, frame);
@@ -397,14 +398,14 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                     continue;
                 }
             };
-            machine.spend_cycles(Function::Element, u64::from(elements) * self.params.element_cycles);
+            machine.spend_steps(Function::Element, u64::from(elements) * self.params.element_cycles);
             let ended = self.handler.borrow_mut().handle(machine.now_ps(), port, frame, &mut out);
             let ended_here = u64::from(ended.is_some());
             of.count(|t| {
                 (t.in_hand, t.ended) = (t.in_hand - 1 + out.len() as u64, t.ended + ended_here);
             });
             if out.is_empty() {
-                machine.spend_cycles(Function::Receive, self.params.receive_cycles);
+                machine.spend_steps(Function::Receive, self.params.receive_cycles);
             }
             let released = self.handler.borrow_mut().released();
             of.count(|t| t.ended += released.len() as u64);
@@ -420,7 +421,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                     }
                     _ => (Function::Forward, self.params.forward_cycles),
                 };
-                machine.spend_cycles(function, cycles);
+                machine.spend_steps(function, cycles);
                 machine.without_interrupts(|| {
                     of.count(|t| t.in_hand -= 1);
                     self.transmit(machine, to, frame);
@@ -450,9 +451,9 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
     let shared = Rc::clone(shared);
     machine.spawn(Level::Softirq, move |machine| {
         machine.wait();
-        machine.spend_cycles(Function::Task, shared.params.switch_cycles);
+        machine.spend_steps(Function::Task, shared.params.switch_cycles);
         loop {
-            machine.spend_cycles(Function::Softirq, shared.params.poll_cycles);
+            machine.spend_steps(Function::Softirq, shared.params.poll_cycles);
             let polled = machine.without_interrupts(|| {
                 let device = &shared.ports[index].device;
                 let polled = device.poll(burst, &mut |frame| shared.input(machine, index, frame));
@@ -469,7 +470,7 @@ fn spawn_taskqueue<N: Netdev, H: Handler<N>>(
                 NextPoll::Now => false,
             };
             if switched {
-                machine.spend_cycles(Function::Task, shared.params.switch_cycles);
+                machine.spend_steps(Function::Task, shared.params.switch_cycles);
             }
             machine.yield_cpu();
         }
@@ -490,7 +491,7 @@ fn spawn_handler<N: Netdev, H: Handler<N>>(
         loop {
             machine.wait_for_interrupt(port.slot);
             machine.enter_interrupt();
-            machine.spend_cycles(Function::InterruptEntry, shared.params.interrupt_thread_cycles);
+            machine.spend_steps(Function::InterruptEntry, shared.params.interrupt_thread_cycles);
             let raised = port.device.interrupt(&mut |frame| shared.input(machine, index, frame));
             match (raised, poller) {
                 (Raised::Poll, Some(poller)) => machine.wake(poller),
@@ -509,7 +510,7 @@ fn spawn_clock<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<N
         loop {
             machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
             machine.enter_interrupt();
-            machine.spend(shared.params.clock_cycles * machine.host().cycle_ps);
+            machine.spend(machine.host().pentium_iii_ps(shared.params.clock_cycles));
             if polled {
                 machine.spend(shared.params.polling.clock_read_ps);
                 if shared.polling.clock() {
@@ -529,7 +530,7 @@ fn spawn_netisr<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Shared<
         loop {
             if !stack.polling.is_scheduled() && stack.input.borrow().is_empty() {
                 machine.wait();
-                machine.spend_cycles(Function::Softirq, stack.params.netisr_cycles);
+                machine.spend_steps(Function::Softirq, stack.params.netisr_cycles);
             }
             let read_clock = || {
                 if stack.polling.is_between_ticks() {

@@ -14,6 +14,7 @@ use super::handler::{Handler, Interface, Work, supply};
 use super::netdev::{IntoBuffer, Netdev, NextPoll, Polled, Producer, Raised, Service, timer};
 use super::udp::{self, Socket};
 use crate::cpu::{Function, Level, Line, Machine};
+use crate::host::Steps;
 use crate::limits::{QUEUE, STEP_PS, check};
 use crate::platform::Arrays;
 use port::Port;
@@ -23,7 +24,8 @@ use softirq::PerCpu;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The constants of the stack: limits, and costs in clock cycles of the host's CPU.
+/// The constants of the stack: limits, and costs in cycles of a Pentium III, with
+/// locked operations counted by themselves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -52,14 +54,26 @@ pub struct Params {
     pub softirq_cycles: u64,
     /// One poll of a device, beside what its driver does.
     pub poll_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub poll_locks: u16,
     /// `netif_receive_skb`: one frame to the protocol that wants it.
     pub receive_cycles: u64,
     /// One frame through the bridge, with both lookups in its table.
     pub bridge_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub bridge_locks: u16,
     /// `dev_queue_xmit`: one frame into and out of a transmit queue.
     pub enqueue_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub enqueue_locks: u16,
     /// `hard_start_xmit`, beside the descriptor: one frame to the driver.
     pub transmit_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub transmit_locks: u16,
     /// An element of an application, for one frame.
     pub element_cycles: u64,
     /// One turn of a thread.
@@ -72,31 +86,55 @@ pub struct Params {
     pub ip_cycles: u64,
     /// `ip_forward` to the neighbour's station address: one packet on its way.
     pub forward_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub forward_locks: u16,
     /// A VLAN's device: one frame out of its VLAN and into another.
     pub vlan_cycles: u64,
     /// Connection tracking and translation: one packet of a connection that is known.
     pub nat_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub nat_locks: u16,
     /// A packet socket examines a frame: the list of protocols that want all frames, the filter, the socket's
     /// memory.
     pub packet_check_cycles: u64,
     /// A packet socket queues a frame: its clone, its source address, the socket's queue.
     pub packet_queue_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub packet_queue_locks: u16,
     /// `udp_rcv` to the socket's queue: one datagram.
     pub udp_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub udp_locks: u16,
     /// `tcp_v4_rcv` to the socket's queue: one segment that was expected.
     pub tcp_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub tcp_locks: u16,
     /// The part of these for a segment that the softirq leaves to a process in `recv`: the prequeue. Without
     /// it the softirq does all. `None`: the kernel has no prequeue.
     #[serde(default)]
     pub prequeue_cycles: Option<u64>,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub prequeue_locks: u16,
     /// Making a segment or an acknowledgement and sending it as far as the transmit queue.
     pub tcp_ack_cycles: u64,
     /// Waking a process.
     pub wake_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub wake_locks: u16,
     /// From one process to another, including its cold cache lines.
     pub switch_cycles: u64,
     /// `recv`: into the kernel, to the socket, and back.
     pub receive_call_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub receive_call_locks: u16,
     /// One segment in it, beside its bytes and its buffer.
     pub receive_segment_cycles: u64,
     /// Bytes that a packet buffer counts against a socket's memory beside its own.
@@ -113,6 +151,9 @@ pub struct Params {
     pub packet_lines: u32,
     /// The system call with which a process takes a frame from a packet socket.
     pub packet_call_cycles: u64,
+    /// Locked operations of it.
+    #[serde(default)]
+    pub packet_call_locks: u16,
     /// Cache lines of a transmit queue and its locks.
     pub queue_lines: u32,
     /// Cache lines of the bridge's table and locks that each frame changes.
@@ -141,6 +182,7 @@ impl Params {
             ("nat_lines", self.nat_lines as usize, 0..=1000),
         ])?;
         const CYCLES: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+        const LOCKS: std::ops::RangeInclusive<u64> = 0..=1000;
         check(&[
             ("softirq_time_ps", self.softirq_time_ps, crate::US..=crate::S),
             ("thread_slice_ps", self.thread_slice_ps, crate::US..=crate::S),
@@ -172,11 +214,74 @@ impl Params {
             ("switch_cycles", self.switch_cycles, CYCLES),
             ("receive_call_cycles", self.receive_call_cycles, 1..=1_000_000),
             ("receive_segment_cycles", self.receive_segment_cycles, CYCLES),
+            ("poll_locks", self.poll_locks.into(), LOCKS),
+            ("bridge_locks", self.bridge_locks.into(), LOCKS),
+            ("forward_locks", self.forward_locks.into(), LOCKS),
+            ("enqueue_locks", self.enqueue_locks.into(), LOCKS),
+            ("transmit_locks", self.transmit_locks.into(), LOCKS),
+            ("nat_locks", self.nat_locks.into(), LOCKS),
+            ("packet_queue_locks", self.packet_queue_locks.into(), LOCKS),
+            ("packet_call_locks", self.packet_call_locks.into(), LOCKS),
+            ("udp_locks", self.udp_locks.into(), LOCKS),
+            ("tcp_locks", self.tcp_locks.into(), LOCKS),
+            ("wake_locks", self.wake_locks.into(), LOCKS),
+            ("receive_call_locks", self.receive_call_locks.into(), LOCKS),
+            ("prequeue_locks", self.prequeue_locks.into(), 0..=self.tcp_locks.into()),
             ("buffer_overhead_bytes", self.buffer_overhead_bytes.into(), 0..=65_536),
             ("datagram_bytes", self.datagram_bytes.into(), 0..=1 << 24),
             ("stream_bytes", self.stream_bytes.into(), 4096..=1 << 24),
             ("time_slice_ms", self.time_slice_ms, 1..=10_000),
         ])
+    }
+
+    /// One poll of a device.
+    pub const fn poll(&self) -> Steps {
+        Steps::new(self.poll_cycles, self.poll_locks as u64)
+    }
+
+    /// One frame through the bridge.
+    pub const fn bridge(&self) -> Steps {
+        Steps::new(self.bridge_cycles, self.bridge_locks as u64)
+    }
+
+    /// `ip_forward` to the neighbour's station address.
+    pub const fn forward(&self) -> Steps {
+        Steps::new(self.forward_cycles, self.forward_locks as u64)
+    }
+
+    /// `dev_queue_xmit`.
+    pub const fn enqueue(&self) -> Steps {
+        Steps::new(self.enqueue_cycles, self.enqueue_locks as u64)
+    }
+
+    /// `hard_start_xmit`.
+    pub const fn transmit(&self) -> Steps {
+        Steps::new(self.transmit_cycles, self.transmit_locks as u64)
+    }
+
+    /// Connection tracking and translation.
+    pub const fn nat(&self) -> Steps {
+        Steps::new(self.nat_cycles, self.nat_locks as u64)
+    }
+
+    /// `tcp_v4_rcv`.
+    pub const fn tcp(&self) -> Steps {
+        Steps::new(self.tcp_cycles, self.tcp_locks as u64)
+    }
+
+    /// Waking a process.
+    pub const fn wake(&self) -> Steps {
+        Steps::new(self.wake_cycles, self.wake_locks as u64)
+    }
+
+    /// `recv`.
+    pub const fn receive_call(&self) -> Steps {
+        Steps::new(self.receive_call_cycles, self.receive_call_locks as u64)
+    }
+
+    /// The part of [`tcp`](Self::tcp) before the prequeue, if the kernel has one.
+    pub fn prequeue(&self) -> Option<Steps> {
+        self.prequeue_cycles.map(|cycles| Steps::new(cycles, self.prequeue_locks.into()))
     }
 
     /// A UDP socket of this system, for datagrams in buffers of `buffer_bytes`.
@@ -186,12 +291,12 @@ impl Params {
             // The last one may exceed the limit.
             capacity: self.datagram_bytes as usize / each as usize + 1,
             header_bytes: udp::HEADER_BYTES,
-            check_cycles: self.ip_cycles + self.udp_cycles,
-            queue_cycles: 0,
-            wake_cycles: self.wake_cycles,
-            switch_cycles: self.switch_cycles,
-            call_cycles: self.receive_call_cycles + self.receive_segment_cycles,
-            program_cycles: self.element_cycles,
+            check: Steps::new(self.ip_cycles + self.udp_cycles, self.udp_locks as u64),
+            queue: Steps::default(),
+            wake: self.wake(),
+            switch: self.switch_cycles.into(),
+            call: self.receive_call().and(self.receive_segment_cycles.into()),
+            program: self.element_cycles.into(),
             lines: self.socket_lines,
         })
     }
@@ -203,12 +308,12 @@ impl Params {
             header_bytes: 0,
             // Unlike a UDP socket's, none may exceed the limit (`packet_rcv`).
             capacity: (self.datagram_bytes as usize / each as usize).max(1),
-            check_cycles: self.packet_check_cycles,
-            queue_cycles: self.packet_queue_cycles,
-            wake_cycles: self.wake_cycles,
-            switch_cycles: self.switch_cycles,
-            call_cycles: self.packet_call_cycles,
-            program_cycles: self.element_cycles,
+            check: self.packet_check_cycles.into(),
+            queue: Steps::new(self.packet_queue_cycles, self.packet_queue_locks as u64),
+            wake: self.wake(),
+            switch: self.switch_cycles.into(),
+            call: Steps::new(self.packet_call_cycles, self.packet_call_locks as u64),
+            program: self.element_cycles.into(),
             lines: self.packet_lines,
         })
     }
@@ -274,13 +379,13 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             let (port, params) = (&shared.ports[port], &shared.params);
             loop {
                 let began = machine.now_ps();
-                machine.spend_cycles(Function::Task, params.task_cycles);
+                machine.spend_steps(Function::Task, params.task_cycles);
                 let mut sent = 0;
                 let slice_ends = began + params.thread_slice_ps;
                 while machine.now_ps() < slice_ends && port.device.has_tx_space() {
                     let elements = u64::from(producer.elements());
-                    machine.spend_cycles(Function::Element, elements * params.element_cycles);
-                    machine.spend_cycles(Function::Transmit, params.transmit_cycles);
+                    machine.spend_steps(Function::Element, elements * params.element_cycles);
+                    machine.spend_steps(Function::Transmit, params.transmit());
                     if !port.device.send(&mut |buffer| producer.produce(machine.now_ps(), buffer)) {
                         break;
                     }
@@ -340,21 +445,21 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     fn deliver(&self, machine: &Machine, port: usize, frame: N::Frame) -> Option<N::Buffer> {
         let params = &self.params;
         self.ports[port].count(|t| t.in_hand += 1);
-        machine.spend_cycles(Function::Receive, params.receive_cycles);
+        machine.spend_steps(Function::Receive, params.receive_cycles);
         let work = self.handler.borrow().work();
         match work {
             Work::Bridge => {
-                machine.spend_cycles(Function::Forward, params.bridge_cycles);
+                machine.spend_steps(Function::Forward, params.bridge());
                 machine.own(&self.handler_line, params.bridge_lines);
             }
             Work::Route { vlans, translates } => {
-                machine.spend_cycles(Function::Ip, params.ip_cycles);
-                machine.spend_cycles(Function::Route, params.forward_cycles);
+                machine.spend_steps(Function::Ip, params.ip_cycles);
+                machine.spend_steps(Function::Route, params.forward());
                 if vlans {
-                    machine.spend_cycles(Function::Vlan, params.vlan_cycles);
+                    machine.spend_steps(Function::Vlan, params.vlan_cycles);
                 }
                 if translates {
-                    machine.spend_cycles(Function::Translate, params.nat_cycles);
+                    machine.spend_steps(Function::Translate, params.nat());
                 }
                 let lines = params.route_lines + if translates { params.nat_lines } else { 0 };
                 machine.own(&self.handler_line, lines);
@@ -367,7 +472,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
                 return buffer;
             }
             Work::Elements(elements) => {
-                machine.spend_cycles(Function::Element, u64::from(elements) * params.element_cycles);
+                machine.spend_steps(Function::Element, u64::from(elements) * params.element_cycles);
             }
         }
         let mut out = self.cpus[machine.cpu()].out.take();
@@ -402,7 +507,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
 
     /// The first half of `dev_queue_xmit`: into the transmit queue, or back if that is full.
     fn enqueue(&self, machine: &Machine, to: usize, frame: N::Frame) -> Option<N::Frame> {
-        machine.spend_cycles(Function::Enqueue, self.params.enqueue_cycles);
+        machine.spend_steps(Function::Enqueue, self.params.enqueue());
         self.ports[to].enqueue(machine, frame, self.params.transmit_queue)
     }
 
@@ -412,7 +517,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         if let Some(frame) = refused {
             port.device.free(frame.into_buffer());
         }
-        port.run_queue(machine, self.params.transmit_cycles);
+        port.run_queue(machine, self.params.transmit());
     }
 }
 
@@ -434,7 +539,7 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
         let port = &shared.ports[index];
         loop {
             let began = machine.now_ps();
-            machine.spend_cycles(Function::Task, shared.params.task_cycles);
+            machine.spend_steps(Function::Task, shared.params.task_cycles);
             let Polled { frames, completed, next } = machine.without_interrupts(|| {
                 port.device.poll(burst, &mut |frame| {
                     port.count(|t| t.from_driver += 1);
@@ -442,7 +547,7 @@ fn spawn_poller<N: Netdev, H: Handler<N>>(
                 })
             });
             if port.wakes(machine.now_ps()) {
-                port.run_queue(machine, shared.params.transmit_cycles);
+                port.run_queue(machine, shared.params.transmit());
             }
             shared.ports.iter().for_each(|port| port.device.flush());
             match next {

@@ -7,6 +7,7 @@
 use super::handler::{Handler, Interface, Work};
 use super::netdev::{IntoBuffer, Netdev};
 use crate::cpu::{ContextId, Function, Level, Line, Machine};
+use crate::host::Steps;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 /// Ethernet, IPv4 and UDP headers, which no process gets to see.
 pub const HEADER_BYTES: usize = 42;
 
-/// The capacity of a socket, and the work for a datagram in clock cycles of the host's CPU.
+/// The capacity of a socket, and the work for a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// Datagrams that fit its buffer.
@@ -22,17 +23,17 @@ pub struct Costs {
     /// Bytes before a frame's data, which are not copied to the process.
     pub header_bytes: usize,
     /// The protocol, as far as the stack has not charged it before, until it is known whether there is space.
-    pub check_cycles: u64,
+    pub check: Steps,
     /// The rest of it, for a frame that there is space for.
-    pub queue_cycles: u64,
+    pub queue: Steps,
     /// Waking the process.
-    pub wake_cycles: u64,
+    pub wake: Steps,
     /// Switching to it.
-    pub switch_cycles: u64,
+    pub switch: Steps,
     /// The system call that takes a datagram, beside copying it.
-    pub call_cycles: u64,
+    pub call: Steps,
     /// The program's own work on a datagram.
-    pub program_cycles: u64,
+    pub program: Steps,
     /// Cache lines of the socket that protocol and process both change.
     pub lines: u32,
 }
@@ -112,7 +113,7 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
         let process = machine.spawn_on(cpu, Level::Thread, move |machine| {
             let costs = shared.costs;
             loop {
-                machine.spend_cycles(Function::SystemCall, costs.call_cycles);
+                machine.spend_steps(Function::SystemCall, costs.call);
                 machine.own(&shared.line, costs.lines);
                 let frame = loop {
                     if let Some(frame) = shared.buffer.borrow_mut().pop_front() {
@@ -120,13 +121,13 @@ impl<F: AsRef<[u8]> + 'static> Socket<F> {
                     }
                     shared.asleep.set(id.get());
                     machine.wait();
-                    machine.spend_cycles(Function::Schedule, costs.switch_cycles);
+                    machine.spend_steps(Function::Schedule, costs.switch);
                 };
                 let bytes = frame.as_ref().len().saturating_sub(costs.header_bytes) as u64;
                 machine.spend_on(Function::Copy, bytes * machine.host().copy_byte_ps);
                 free(machine, frame);
                 shared.count(|t| (t.held, t.read) = (t.held - 1, t.read + 1));
-                machine.spend_cycles(Function::Element, costs.program_cycles);
+                machine.spend_steps(Function::Element, costs.program);
                 machine.yield_cpu();
             }
         });
@@ -141,17 +142,17 @@ impl<N: Netdev> Handler<N> for Socket<N::Frame> {
 
     fn receive(&self, machine: &Machine, _: &Interface<N>, frame: N::Frame) -> Option<N::Buffer> {
         let shared = &self.0;
-        machine.spend_cycles(Function::Receive, shared.costs.check_cycles);
+        machine.spend_steps(Function::Receive, shared.costs.check);
         machine.own(&shared.line, shared.costs.lines);
         if shared.buffer.borrow().len() >= shared.costs.capacity {
             shared.count(|t| (t.arrived, t.dropped) = (t.arrived + 1, t.dropped + 1));
             return Some(frame.into_buffer());
         }
-        machine.spend_cycles(Function::Receive, shared.costs.queue_cycles);
+        machine.spend_steps(Function::Receive, shared.costs.queue);
         shared.buffer.borrow_mut().push_back(frame);
         shared.count(|t| (t.arrived, t.held) = (t.arrived + 1, t.held + 1));
         if let Some(process) = shared.asleep.take() {
-            machine.spend_cycles(Function::Schedule, shared.costs.wake_cycles);
+            machine.spend_steps(Function::Schedule, shared.costs.wake);
             machine.wake(process);
         }
         None

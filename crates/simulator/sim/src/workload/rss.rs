@@ -253,7 +253,7 @@ impl Rig {
         let devices = (0..queues).map(attach).collect::<Result<Vec<_>, TrialError>>()?;
         let header_misses = devices.iter().map(|attach| attach.device.header_misses()).collect();
         let end = End {
-            elements_ps: 2 * params.element_cycles * setup.host_params.cycle_ps,
+            elements_ps: setup.host_params.pentium_iii_ps(2 * params.element_cycles),
             shared: (what.shared_lines > 0).then(|| Lock::new(0, what.shared_lines)),
             measured: Rc::clone(measured),
         };

@@ -153,7 +153,7 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
         let mut found = false;
         for (index, port) in self.ports.iter().enumerate() {
             found |= machine.without_interrupts(|| {
-                machine.spend_cycles(Function::Softirq, self.params.poll_cycles);
+                machine.spend_steps(Function::Softirq, self.params.poll_cycles);
                 if check_status {
                     port.device.check_status();
                 }

@@ -105,12 +105,12 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                     due_ps += every_ps;
                     // The clock is the kernel's: each reading is a system call.
                     while machine.now_ps() < due_ps && !stop.get() {
-                        machine.spend_cycles(Function::SystemCall, shared.params.system_call_cycles);
+                        machine.spend_steps(Function::SystemCall, shared.params.system_call_cycles);
                         machine.yield_cpu();
                     }
                 }
                 let elements = u64::from(producer.elements());
-                machine.spend_cycles(Function::Element, elements * shared.params.element_cycles);
+                machine.spend_steps(Function::Element, elements * shared.params.element_cycles);
                 let mut calls = counted.get();
                 if shared.send(machine, bytes, &mut producer) {
                     calls.sent += 1;
@@ -123,19 +123,19 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
                 match program.on_full {
                     OnFull::Retry => machine.yield_cpu(),
                     OnFull::Select => {
-                        machine.spend_cycles(Function::SystemCall, shared.params.system_call_cycles);
+                        machine.spend_steps(Function::SystemCall, shared.params.system_call_cycles);
                         machine.yield_cpu();
                     }
                     OnFull::Sleep(us) => {
                         let tick_ps = shared.params.tick_ps();
                         let ticks = (us * crate::US).div_ceil(tick_ps) + 1;
                         machine.wait_until((machine.now_ps() / tick_ps + ticks) * tick_ps);
-                        machine.spend_cycles(Function::Task, shared.params.switch_cycles);
+                        machine.spend_steps(Function::Task, shared.params.switch_cycles);
                     }
                     OnFull::Wait => {
                         shared.ports[0].waiting.set(id.get());
                         machine.wait();
-                        machine.spend_cycles(Function::Task, shared.params.switch_cycles);
+                        machine.spend_steps(Function::Task, shared.params.switch_cycles);
                     }
                 }
             }
@@ -149,13 +149,13 @@ impl<N: Netdev, H: Handler<N>> Shared<N, H> {
     /// The system call: `false` is `ENOBUFS`.
     fn send(&self, machine: &Machine, bytes: usize, producer: &mut impl Producer) -> bool {
         let clock_cycles = if self.soft_timers { CLOCK_CYCLES } else { 0 };
-        machine.spend_cycles(Function::SystemCall, self.params.system_call_cycles + clock_cycles);
+        machine.spend_steps(Function::SystemCall, self.params.system_call_cycles + clock_cycles);
         let made = machine.without_interrupts(|| {
             self.ports[0].device.make(&mut |buffer| producer.produce(machine.now_ps(), buffer))
         });
         let Some(frame) = made else { return false };
         machine.spend_on(Function::SystemCall, bytes as u64 * machine.host().copy_byte_ps);
-        machine.spend_cycles(Function::Enqueue, self.params.output_cycles);
+        machine.spend_steps(Function::Enqueue, self.params.output_cycles);
         machine.without_interrupts(|| match self.output(machine, 0, frame) {
             Ok(()) => true,
             Err(frame) => {

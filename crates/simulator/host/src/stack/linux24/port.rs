@@ -2,6 +2,7 @@
 
 use super::{Attach, Params};
 use crate::cpu::{Function, Lock, Machine};
+use crate::host::Steps;
 use crate::stack::{Netdev, Service};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -106,10 +107,10 @@ impl<N: Netdev> Port<N> {
     }
 
     /// `qdisc_run`: gives frames to the driver until there is none, or it takes none.
-    pub(super) fn run_queue(&self, machine: &Machine, transmit_cycles: u64) {
+    pub(super) fn run_queue(&self, machine: &Machine, transmit: Steps) {
         while !self.stall.get().stopped {
             let Some(frame) = self.queue.with(machine, VecDeque::pop_front) else { return };
-            machine.spend_cycles(Function::Transmit, transmit_cycles);
+            machine.spend_steps(Function::Transmit, transmit);
             match self.device.forward(frame) {
                 Ok(()) => {
                     self.sent(machine.now_ps());

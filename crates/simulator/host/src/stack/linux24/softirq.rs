@@ -84,7 +84,7 @@ pub(super) fn spawn<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Rc<Sha
                 if per_cpu.deferred.get() {
                     continue;
                 }
-                machine.spend_cycles(Function::Softirq, shared.params.softirq_cycles);
+                machine.spend_steps(Function::Softirq, shared.params.softirq_cycles);
                 run(machine, &shared, cpu);
                 if per_cpu.pending() {
                     per_cpu.deferred.set(true);
@@ -116,8 +116,8 @@ fn run<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Shared<N, H>, cpu: 
 fn run_queues<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Shared<N, H>, cpu: usize) {
     loop {
         let Some(port) = shared.cpus[cpu].output.borrow_mut().pop_front() else { return };
-        machine.spend_cycles(Function::Softirq, shared.params.poll_cycles);
-        shared.ports[port].run_queue(machine, shared.params.transmit_cycles);
+        machine.spend_steps(Function::Softirq, shared.params.poll());
+        shared.ports[port].run_queue(machine, shared.params.transmit());
         shared.ports[port].device.flush();
     }
 }
@@ -129,7 +129,7 @@ fn poll_list<N: Netdev, H: Handler<N>>(machine: &Machine, shared: &Shared<N, H>,
     let ends_ps = machine.now_ps() + params.softirq_time_ps;
     while budget > 0 && machine.now_ps() < ends_ps {
         let Some(what) = per_cpu.list.borrow_mut().pop_front() else { return };
-        machine.spend_cycles(Function::Softirq, params.poll_cycles);
+        machine.spend_steps(Function::Softirq, params.poll());
         let limit = weight(shared, what).min(budget);
         let (frames, done) = match what {
             Poll::Device(port) => poll_device(machine, shared, port, limit),
@@ -201,7 +201,7 @@ fn netif_rx<N: Netdev, H: Handler<N>>(
     index: usize,
     frame: N::Frame,
 ) -> Option<N::Frame> {
-    machine.spend_cycles(Function::NetifRx, shared.params.netif_rx_cycles);
+    machine.spend_steps(Function::NetifRx, shared.params.netif_rx_cycles);
     let per_cpu = &shared.cpus[machine.cpu()];
     let port = &shared.ports[index];
     let mut backlog = per_cpu.backlog.borrow_mut();

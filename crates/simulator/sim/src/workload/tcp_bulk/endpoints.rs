@@ -135,7 +135,7 @@ impl Endpoints {
                 let mut slice_ends = machine.now_ps() + slice_ps;
                 loop {
                     let Some(process) = shared.ready.borrow_mut().pop_front() else { break };
-                    machine.spend_cycles(Function::Schedule, shared.params.switch_cycles);
+                    machine.spend_steps(Function::Schedule, shared.params.switch_cycles);
                     let goes_on = match process {
                         Ready::Reader(socket) => shared.run_reader(machine, &interface, socket, slice_ends),
                         Ready::Writer(index) => {
@@ -161,7 +161,7 @@ impl Endpoints {
             let tick_ps = shared.params.tick_ps;
             loop {
                 machine.wait_until((machine.now_ps() / tick_ps + 1) * tick_ps);
-                machine.spend_cycles(Function::Timer, shared.params.tick_cycles);
+                machine.spend_steps(Function::Timer, shared.params.tick_cycles);
                 for (index, socket) in shared.sockets.iter().enumerate() {
                     let now_ps = machine.now_ps();
                     if socket.due_ps.get().is_none_or(|due| due > now_ps) {
@@ -262,7 +262,7 @@ impl Shared {
     /// One packet, in the softirq.
     fn receive(&self, machine: &Machine, interface: &Interface<E1000>, frame: Frame) -> Option<Buf> {
         let params = &self.params;
-        machine.spend_cycles(Function::Ip, params.ip_cycles);
+        machine.spend_steps(Function::Ip, params.ip_cycles);
         if !self.checksums.ip {
             // The driver has read the frame's first line.
             let cached_ps = machine.host().copy_cached_byte_ps;
@@ -276,7 +276,7 @@ impl Shared {
             .checked_sub(FIRST_SINK)
             .and_then(|index| Some((index, self.outgoing.get(usize::from(index))?)));
         if let Some((index, writer)) = writer {
-            machine.spend_cycles(Function::Tcp, params.tcp_cycles);
+            machine.spend_steps(Function::Tcp, params.tcp());
             if writer.acknowledged(machine, interface, params, fields) {
                 self.wake(machine, Ready::Writer(index.into()));
             }
@@ -289,8 +289,8 @@ impl Shared {
         };
         machine.own(&this.line, params.socket_lines);
         let segment = Segment { sequence: fields.sequence, bytes, buffer: frame.into_buffer() };
-        if let Some(prequeue_cycles) = params.prequeue_cycles {
-            machine.spend_cycles(Function::Tcp, prequeue_cycles);
+        if let Some(prequeue) = params.prequeue() {
+            machine.spend_steps(Function::Tcp, prequeue);
             this.prequeue.borrow_mut().push_back(segment);
             let held = this.prequeue.borrow().len() as u32;
             if this.asleep.replace(false) {
@@ -303,7 +303,7 @@ impl Shared {
             }
             return None;
         }
-        machine.spend_cycles(Function::Tcp, params.tcp_cycles);
+        machine.spend_steps(Function::Tcp, params.tcp());
         let back = self.process(machine, interface, socket, segment);
         if this.connection.borrow().readable() && this.asleep.replace(false) {
             self.wake(machine, Ready::Reader(socket));
@@ -313,7 +313,7 @@ impl Shared {
 
     /// Makes a sleeping process ready.
     fn wake(&self, machine: &Machine, process: Ready) {
-        machine.spend_cycles(Function::Schedule, self.params.wake_cycles);
+        machine.spend_steps(Function::Schedule, self.params.wake());
         self.ready.borrow_mut().push_back(process);
         if let Some(processes) = self.processes.get() {
             machine.wake(processes);
@@ -352,8 +352,8 @@ impl Shared {
         let (params, this) = (&self.params, &self.sockets[socket]);
         loop {
             let Some(segment) = this.prequeue.borrow_mut().pop_front() else { return };
-            let left = params.tcp_cycles - params.prequeue_cycles.unwrap_or(0);
-            machine.spend_cycles(Function::Tcp, left);
+            let left = params.tcp().without(params.prequeue().unwrap_or_default());
+            machine.spend_steps(Function::Tcp, left);
             machine.own(&this.line, params.socket_lines);
             if let Some(back) = self.process(machine, interface, socket, segment) {
                 interface.device.free(back);
@@ -364,7 +364,7 @@ impl Shared {
     fn acknowledge(&self, machine: &Machine, interface: &Interface<E1000>, socket: usize) {
         let (params, this) = (&self.params, &self.sockets[socket]);
         machine.own(&this.line, params.socket_lines);
-        machine.spend_cycles(Function::TcpAck, params.tcp_ack_cycles);
+        machine.spend_steps(Function::TcpAck, params.tcp_ack_cycles);
         this.due_ps.set(None);
         let (acknowledgement, window) = this.connection.borrow_mut().acknowledge();
         let to = (self.flow.from.0, FIRST_PORT + socket as u16);
@@ -400,14 +400,14 @@ impl Shared {
                 return true;
             }
             lock(machine, &this.locked);
-            machine.spend_cycles(Function::SystemCall, params.receive_call_cycles);
+            machine.spend_steps(Function::SystemCall, params.receive_call());
             machine.own(&this.line, params.socket_lines);
             self.run_prequeue(machine, interface, socket);
             self.reads.set(self.reads.get() + 1);
             let mut read = 0;
             while read < READ_BYTES {
                 let Some((bytes, buffer)) = this.connection.borrow_mut().read() else { break };
-                machine.spend_cycles(Function::SystemCall, params.receive_segment_cycles);
+                machine.spend_steps(Function::SystemCall, params.receive_segment_cycles);
                 self.copy(machine, bytes.into());
                 interface.device.free(buffer);
                 read += bytes;

@@ -78,7 +78,7 @@ impl Outgoing {
     pub fn run(&self, machine: &Machine, to: &Interface<E1000>, params: &Params, until_ps: u64) -> bool {
         self.asleep.set(false);
         loop {
-            machine.spend_cycles(Function::SystemCall, params.receive_call_cycles);
+            machine.spend_steps(Function::SystemCall, params.receive_call());
             self.lock(machine, params);
             for _ in 0..(WRITE_BYTES / self.segment_bytes).max(1) {
                 if self.memory.get() + self.each_bytes > MEMORY || !self.write(machine, to, params) {
@@ -98,7 +98,7 @@ impl Outgoing {
     /// One segment from the process into a buffer (`tcp_sendmsg`). False: there was none.
     fn write(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) -> bool {
         let Some(frame) = to.device.make(&mut |_| 0) else { return false };
-        machine.spend_cycles(Function::SystemCall, params.receive_segment_cycles);
+        machine.spend_steps(Function::SystemCall, params.receive_segment_cycles);
         machine.spend_on(Function::Copy, self.segment_bytes * machine.host().copy_byte_ps);
         self.written.set(self.written.get() + self.segment_bytes);
         self.kept.borrow_mut().push_back((self.written.get(), frame.into_buffer()));
@@ -110,7 +110,7 @@ impl Outgoing {
     /// Sends the segments that the windows allow (`tcp_write_xmit`).
     fn push(&self, machine: &Machine, to: &Interface<E1000>, params: &Params) {
         while self.connection.borrow().may_send() > 0 {
-            machine.spend_cycles(Function::TcpAck, params.tcp_ack_cycles);
+            machine.spend_steps(Function::TcpAck, params.tcp_ack_cycles);
             let (at_ps, first) = (machine.now_ps(), self.connection.borrow().first());
             let clone = to.device.clone_of(self.segment.borrow_mut().with(first as u32));
             let is_congested = clone.is_some();
