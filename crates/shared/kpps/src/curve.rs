@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
 (lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
-lab:linux-6.1/e1000/linux/route. With --bidirectional a load is that of each direction, and results are
+lab:linux-6.1/e1000/linux/forward. With --bidirectional a load is that of each direction, and results are
 of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
 )]
 pub struct Arguments {

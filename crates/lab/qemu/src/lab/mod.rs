@@ -41,7 +41,7 @@ pub use kpps_documents::lab::{Clock, Lab, Ratio, Row};
 pub use measure::{Job, Measured, Sample};
 pub use options::{Cable, Card, Machine, Model, Options, Paced, address, mac};
 pub use plan::{LabPlan, failure};
-pub use testbed::{GuestSpec, GuestTestbed, Guests, PREFIX, open};
+pub use testbed::{GuestSpec, GuestTestbed, GuestTestbeds, PREFIX, open};
 pub use userland::Userland;
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Two ports with a device under test between them: how they are opened, addressed and observed.
 
 use super::agent::Credentials;
-use super::traffic::{Traffic, at_most};
+use super::traffic::{TrafficArguments, at_most};
 use super::{PortOptions, specs};
 use crate::error::Failure;
 use crate::heading;
@@ -30,7 +30,7 @@ pub struct PortPair {
     #[command(flatten)]
     credentials: Credentials,
     #[command(flatten)]
-    traffic: Traffic,
+    traffic: TrafficArguments,
     /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
     #[arg(long, value_delimiter = ',', value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094), help_heading = heading::TRAFFIC)]
     vlan: Vec<u16>,

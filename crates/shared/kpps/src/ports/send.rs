@@ -3,7 +3,7 @@
 use super::KINDS;
 use super::options::{Job, RunOptions, finish};
 use super::replay::ReplayArguments;
-use super::traffic::{Traffic, at_most};
+use super::traffic::{TrafficArguments, at_most};
 use crate::error::Failure;
 use crate::heading;
 use crate::session::Session;
@@ -14,7 +14,7 @@ use kpps_frames::{Mac, Mix, rate};
 use kpps_methods::units::{self, RateSpec};
 use kpps_ports::Spec;
 use kpps_ports::port::Port;
-use kpps_ports::port::run::{Plan, Sent, Shape, send_any};
+use kpps_ports::port::run::{SendPlan, Sent, Shape, send_any};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MAC", help_heading = heading::TRAFFIC)]
     dst_mac: Option<Mac>,
     #[command(flatten)]
-    traffic: Traffic,
+    traffic: TrafficArguments,
     #[command(flatten)]
     replay: ReplayArguments,
     /// VLAN of the frames, 1 to 4094
@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let offered = rate.pps();
     let extent = replay.as_ref().map(|replay| replay.extent(arguments.duration, arguments.count));
     let (all, whole) = extent.transpose().map_err(Failure::Input)?.unwrap_or_default();
-    let plan = Plan {
+    let plan = SendPlan {
         rate,
         shape: arguments.shape,
         times,

@@ -5,12 +5,12 @@ use crate::heading;
 use crate::typed::Typed;
 use clap::Args;
 use kpps_frames::Encap;
-use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::flows::{Addresses, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_tester::Template;
 
 /// Addresses and ports of frames.
 #[derive(Args)]
-pub struct Traffic {
+pub struct TrafficArguments {
     /// Source addresses: one, or FIRST-LAST as 10.0.0.1-10.0.0.200; IPv4 or IPv6. In a trial the sending port
     /// answers for them [default: 198.18.0.1]
     #[arg(long, value_name = "ADDRESSES", help_heading = heading::TRAFFIC)]
@@ -24,10 +24,10 @@ pub struct Traffic {
     ipv6: bool,
     /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows from there up]
     #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
-    sport: Option<Ports>,
+    sport: Option<PortNumbers>,
     /// UDP destination ports: one, or FIRST-LAST [default: 9]
     #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
-    dport: Option<Ports>,
+    dport: Option<PortNumbers>,
     /// Number of UDP flows, in turns: source ports count up first, then source addresses, destination
     /// addresses, destination ports [default: all flows of the given ranges]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)), help_heading = heading::TRAFFIC)]
@@ -65,7 +65,7 @@ pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
     if values > most { many() } else { Ok(()) }
 }
 
-impl Traffic {
+impl TrafficArguments {
     /// The traffic that the arguments choose, on ports with these VLANs (0 for none).
     pub fn chosen(&self, vlans: &[u16]) -> kpps_tester::Traffic {
         let &Self { src, dst, ipv6, sport, dport, flows, .. } = self;

@@ -508,6 +508,9 @@ fn a_shell_is_offered_values() {
         (&["kpps", "send", "--service", "na"], "napi"),
         (&["kpps", "send", "--priority", "y"], "yes"),
         (&["kpps", "trial", "--testbed", "sim:mor"], "sim:morris2000"),
+        (&["kpps", "lab", "--driver", "kpps,d"], "kpps,dpdk"),
+        (&["kpps", "audit", "--driver", "l"], "linux"),
+        (&["kpps", "audit", "--workload", "f"], "forward"),
     ] {
         let all = offered(words);
         assert!(all.iter().any(|it| it == value), "{words:?}: {all:?}");

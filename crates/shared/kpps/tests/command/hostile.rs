@@ -656,6 +656,8 @@ const REAL: &[(&str, &str)] = &[
     ("audit --chip 82574l", "the 82574l cannot be audited: the guest's card is on PCI"),
     ("audit --chip nosuch", "nosuch"),
     ("audit --bus nosuch", "nosuch"),
+    ("audit --driver bsd", "no driver called 'bsd'"),
+    // Its earlier name.
     ("audit --under-test bsd", "no driver called 'bsd'"),
     ("audit --count 0", "0 is not in 1.."),
     ("audit --max reads", "give NAME=VALUE; names are reads-per-frame"),

@@ -24,7 +24,7 @@ use kpps_host::cpu::{Function, Level};
 use kpps_host::stack::freebsd::{Attach, Calls, OnFull, Params, Sender, Stack, Tally};
 use kpps_host::stack::udp::{self, Socket};
 use kpps_host::stack::{Handler, Producer};
-use kpps_host::wire::Traffic;
+use kpps_host::wire::FrameSource;
 use kpps_host::{MS, Machine, NS};
 use kpps_methods::TrialError;
 use std::rc::Rc;
@@ -268,7 +268,7 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     }
 
     /// Puts traffic on the wire, whose first frame comes after [`FIRST_PS`], and measures.
-    fn receive<T: Traffic + 'static>(
+    fn receive<T: FrameSource + 'static>(
         &self,
         traffic: impl FnOnce(u64) -> T,
         times_ms: (u32, u32),

@@ -285,7 +285,7 @@ fn what_the_operator_does_not_allow_is_refused_by_both_sides() {
             tags: Tags::default(),
             ips: Addresses::from([198, 18, 0, 1].into(), 1),
         },
-        plan: Some(kpps_ports::port::run::Plan {
+        plan: Some(kpps_ports::port::run::SendPlan {
             rate: Rate::Pps(50_000.0),
             shape: Shape::Constant,
             times: None,

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::running::learn::FlowPlan;
 use crate::running::template::Template;
 use crate::running::trial::Address;
-use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_frames::{Encap, Mac, Mix, Size, TemplateOptions, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,9 +19,9 @@ pub struct Traffic {
     /// Whether the default addresses are of IPv6.
     pub ipv6: bool,
     /// Source ports, by default 49152, or with `flows` all from there up.
-    pub sport: Option<Ports>,
+    pub sport: Option<PortNumbers>,
     /// Destination ports, by default the discard port 9.
-    pub dport: Option<Ports>,
+    pub dport: Option<PortNumbers>,
     /// The number of flows, by default all combinations.
     pub flows: Option<u32>,
     /// The differentiated services code point, 0 to 63.
@@ -83,8 +83,8 @@ impl Traffic {
     pub fn plan(&self) -> FlowPlan {
         let sports = if self.flows.is_some() { DYNAMIC_PORTS } else { 1 };
         let own = self.template.as_ref().and_then(|it| headers::flow(&it.packet.bytes));
-        let own = own.map(|flow| [flow.from.1, flow.to.1].map(|port| Ports::from(port, 1)));
-        let [sport, dport] = own.unwrap_or([Ports::from(DYNAMIC, sports), Ports::from(9, 1)]);
+        let own = own.map(|flow| [flow.from.1, flow.to.1].map(|port| PortNumbers::from(port, 1)));
+        let [sport, dport] = own.unwrap_or([PortNumbers::from(DYNAMIC, sports), PortNumbers::from(9, 1)]);
         let turns = [self.dscp, self.hops].into_iter().flatten().map(|numbers| numbers.count());
         let layers = self.encap.iter().map(Encap::turn);
         FlowPlan {

@@ -46,7 +46,7 @@ impl Guests {
     }
 
     /// Opens all, each with its name, and returns their common properties.
-    pub fn open(&self) -> Result<lab::Guests, Failure> {
+    pub fn open(&self) -> Result<lab::GuestTestbeds, Failure> {
         kpps_tester::provenance::begin();
         let module = self.driver_module.as_deref();
         lab::open(self.specs.clone(), &self.settings, self.clock, module).map_err(Failure::Input)

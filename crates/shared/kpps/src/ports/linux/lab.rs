@@ -20,9 +20,9 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps lab --quick                                  takes at most three minutes
-  kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
+  kpps lab --driver linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
   kpps lab --profile --workload transmit --report lab.html    where the instructions go
-  kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
+  kpps lab --driver linux --device e1000 --driver-module ./e1000.ko      your own driver
 
 kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
 KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
-    guests: Guests,
+    guests: GuestSoftware,
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
@@ -62,10 +62,16 @@ pub struct Arguments {
 
 /// The software of guests, whatever their cards are.
 #[derive(Args)]
-struct Guests {
-    /// Drivers: kpps, linux, dpdk
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
-    under_test: Vec<Driver>,
+struct GuestSoftware {
+    /// Drivers to compare: kpps, linux (the kernel's own), dpdk
+    #[arg(
+        long,
+        alias = "under-test",
+        value_delimiter = ',',
+        value_name = "DRIVER,…",
+        default_value = "kpps,linux,dpdk"
+    )]
+    driver: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
     workload: Vec<Work>,
@@ -92,8 +98,8 @@ struct Guests {
     mut_arg("load", |load| load.default_value("1kpps")),
     after_help = "Examples:
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
-  kpps audit --under-test linux --driver-module ./e1000.ko --max reads-per-frame=0.1
-  kpps audit --under-test linux --workload bridge --count 1000000 --load max --max lost=0
+  kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
+  kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
 
 kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
 frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
@@ -116,7 +122,7 @@ pub struct AuditArguments {
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
     max: Vec<Bound>,
     #[command(flatten)]
-    guests: Guests,
+    guests: GuestSoftware,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -141,7 +147,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         dpdk: arguments.dpdk.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
-        drivers: guests.under_test.clone(),
+        drivers: guests.driver.clone(),
         works: guests.workload.clone(),
         clock: arguments.clock,
         rounds: arguments.rounds.unwrap_or(if by_wall { 5 } else { 1 }),
@@ -170,7 +176,7 @@ pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failur
         driver_module: guests.driver_module.clone(),
         chip: arguments.chip.clone(),
         bus: arguments.bus.clone(),
-        drivers: guests.under_test.clone(),
+        drivers: guests.driver.clone(),
         works: guests.workload.clone(),
         rate: guests.load,
         duration: arguments.duration,
