@@ -2,7 +2,7 @@
 # Builds Linux's e1000 driver with another NAPI weight than 64: how many frames one poll may take. With it,
 # `kpps lab` and `kpps curve --testbed lab:linux-6.1/e1000` measure what the weight does, by --driver-module.
 # The source and the headers are Debian's, fetched with apt, of the version that is in the lab's cache: run
-# `kpps lab --under-test linux --device e1000` once before. Nothing is installed. It takes 500 MB of disk
+# `kpps lab --driver linux --device e1000` once before. Nothing is installed. It takes 500 MB of disk
 # meanwhile, and gcc, make, binutils and xz.
 # usage: tests/e1000-weight.sh WEIGHT FILE.ko
 set -euo pipefail

@@ -15,7 +15,7 @@ missed=0
 # measure NAME: into the file of that name
 measure() {
     cargo build --quiet --release --manifest-path "$copy/Cargo.toml" --package kpps
-    "$kpps" lab --clock instructions --device e1000 --backend uio --under-test kpps --workload transmit,receive --results "$copy/$1.json"
+    "$kpps" lab --clock instructions --device e1000 --backend uio --driver kpps --workload transmit,receive --results "$copy/$1.json"
 }
 
 # compare NAME CODE: with the driver as it is

@@ -79,7 +79,7 @@ def ahead(options: argparse.Namespace, folder: pathlib.Path, medians: dict[tuple
     """Prints our driver against the others', DPDK with the ring that is best for it; whether it is far enough ahead."""
     rings = {}
     for ring in options.rings:
-        arguments = [*options.arguments, "--under-test", "dpdk", "--set", f"dpdk.ring={ring}"]
+        arguments = [*options.arguments, "--driver", "dpdk", "--set", f"dpdk.ring={ring}"]
         for key, value in counts(lab(options.kpps, arguments, folder / f"ring{ring}.json")).items():
             rings.setdefault(key, {})[ring] = value
     holds = True

@@ -282,13 +282,13 @@ impl AsMut<[u8]> for Frame {
     }
 }
 
-struct Ports {
+struct PortNumbers {
     alive: Rc<Cell<i64>>,
     buffers: u8,
     sent: Vec<(usize, Frame)>,
 }
 
-impl Outputs<Frame> for Ports {
+impl Outputs<Frame> for PortNumbers {
     fn send(&mut self, port: usize, frame: Frame) {
         self.sent.push((port, frame));
     }
@@ -316,7 +316,7 @@ fn feed<A: App<Frame>>(
     mut check: impl FnMut(&A, Option<(usize, &[u8])>, &[(usize, Frame)]),
 ) {
     let alive = Rc::new(Cell::new(0));
-    let mut out = Ports { alive: alive.clone(), buffers: u8::MAX, sent: Vec::new() };
+    let mut out = PortNumbers { alive: alive.clone(), buffers: u8::MAX, sent: Vec::new() };
     let mut now_ns = 0;
     for event in events {
         match event {

@@ -1,7 +1,7 @@
 //! The parsers of frames and captures, and what an end station checks and sends, against arbitrary bytes.
 
 use kpps_frames::capture::Capture;
-use kpps_frames::flows::{Addresses, Mapping, Ports};
+use kpps_frames::flows::{Addresses, Mapping, PortNumbers};
 use kpps_frames::headers::{self, Fields, Headers};
 use kpps_frames::raw::from_hex;
 use kpps_frames::{Encap, RawPacket, Tag, ethernet, ipv4, tag, tcp, udp};
@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
         if let Ok(encap) = text.parse::<Encap>() {
             assert_eq!(encap.to_string().parse(), Ok(encap));
         }
-        let _ = (text.parse::<Addresses>(), text.parse::<Ports>(), text.parse::<Mapping>());
+        let _ = (text.parse::<Addresses>(), text.parse::<PortNumbers>(), text.parse::<Mapping>());
     }
     if let Ok(frame) = ethernet::Frame::new_checked(bytes)
         && let Ok(packet) = ipv4::Packet::new_checked(frame.payload())

@@ -12,9 +12,16 @@ pub const ASKED: &str = "COMPLETE";
 /// Where a system has its interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
-/// The argument with the completions of its values, if they are known.
-pub fn with_values(arg: Arg) -> Arg {
-    let values: fn() -> Vec<String> = match arg.get_long().unwrap_or(arg.get_id().as_str()) {
+/// The argument of this command with the completions of its values, if they are known.
+fn with_values(command: &str, arg: Arg) -> Arg {
+    let name = arg.get_long().unwrap_or(arg.get_id().as_str());
+    let Some(values) = of_guests(command, name).or_else(|| of_any(name)) else { return arg };
+    arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(values(), typed)))
+}
+
+/// The values of an argument, by its name.
+fn of_any(name: &str) -> Option<fn() -> Vec<String>> {
+    Some(match name {
         "machine" => || kpps_profiles::names(Kind::Machine),
         "chip" => || kpps_profiles::names(Kind::Chip),
         "nic" => || kpps_profiles::names(Kind::Nic),
@@ -30,9 +37,29 @@ pub fn with_values(arg: Arg) -> Arg {
             let machines = kpps_profiles::names(Kind::Machine).into_iter();
             machines.map(|machine| format!("sim:{machine}")).collect()
         },
-        _ => return arg,
+        _ => return None,
+    })
+}
+
+/// The values of an argument of `kpps lab` or `kpps audit`, whose drivers run in a guest and are no presets.
+#[cfg(all(target_os = "linux", feature = "ports"))]
+fn of_guests(command: &str, name: &str) -> Option<fn() -> Vec<String>> {
+    use kpps_qemu::lab::{
+        Model,
+        workload::{Driver, Work},
     };
-    arg.add(ArgValueCompleter::new(move |typed: &OsStr| offered(values(), typed)))
+    Some(match name {
+        _ if !["lab", "audit"].contains(&command) => return None,
+        "driver" => || Driver::ALL.iter().map(|it| it.name().to_owned()).collect(),
+        "workload" => || Work::ALL.iter().map(|it| it.name().to_owned()).collect(),
+        "device" => || Model::ALL.iter().map(|it| it.name().to_owned()).collect(),
+        _ => return None,
+    })
+}
+
+#[cfg(not(all(target_os = "linux", feature = "ports")))]
+fn of_guests(_: &str, _: &str) -> Option<fn() -> Vec<String>> {
+    None
 }
 
 /// The values that begin as what was typed. Of several with commas between them, the last one is completed.
@@ -72,7 +99,8 @@ fn commands() -> Command {
 }
 
 fn values_of_all(command: Command) -> Command {
-    command.mut_args(with_values).mut_subcommands(values_of_all)
+    let name = command.get_name().to_owned();
+    command.mut_args(|arg| with_values(&name, arg)).mut_subcommands(values_of_all)
 }
 
 #[cfg(test)]

@@ -1,24 +1,24 @@
 //! The far end of a card's wire: where frames come from, and where they go.
 
 /// A source of frames that arrive at a card.
-pub trait Traffic {
+pub trait FrameSource {
     /// When the last bit of the next frame arrives; `u64::MAX` if there is no next frame. Only
-    /// [`Traffic::frame`] changes it, and, for a source that [answers](Traffic::answers), the frames that the
-    /// card sends.
+    /// [`FrameSource::frame`] changes it, and, for a source that [answers](FrameSource::answers), the frames
+    /// that the card sends.
     fn next_ps(&self) -> u64;
     /// Whether it reacts to the card's frames, as the other end of a connection does.
     #[inline]
     fn answers(&self) -> bool {
         false
     }
-    /// The next frame, without FCS. Called at [`Traffic::next_ps`].
+    /// The next frame, without FCS. Called at [`FrameSource::next_ps`].
     fn frame(&mut self) -> &[u8];
 }
 
 /// A silent wire.
 pub struct Silence;
 
-impl Traffic for Silence {
+impl FrameSource for Silence {
     #[inline]
     fn next_ps(&self) -> u64 {
         u64::MAX

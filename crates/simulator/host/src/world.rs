@@ -2,7 +2,7 @@
 
 use crate::bus::{self, Bus, EventKind, Master, Request};
 use crate::memory::Memory;
-use crate::wire::{Receiver, Traffic};
+use crate::wire::{FrameSource, Receiver};
 use kpps_card::rate_limited::RateLimitedNic;
 use kpps_card::{BurstKind, Host, Nic, Purpose};
 use std::rc::Rc;
@@ -68,8 +68,8 @@ impl Plugged {
 struct Slot {
     nic: Plugged,
     master: Master,
-    traffic: Box<dyn Traffic>,
-    /// When its next frame arrives: [`Traffic::next_ps`], remembered.
+    traffic: Box<dyn FrameSource>,
+    /// When its next frame arrives: [`FrameSource::next_ps`], remembered.
     arrival_ps: u64,
     /// The traffic depends on the card's frames.
     answers: bool,
@@ -163,7 +163,7 @@ impl World {
 
     /// Puts a card into the next free slot and returns the slot's number.
     #[inline]
-    pub fn plug(&mut self, nic: Nic, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
+    pub fn plug(&mut self, nic: Nic, traffic: Box<dyn FrameSource>, receiver: Box<dyn Receiver>) -> usize {
         self.plug_either(Plugged::E1000(nic), traffic, receiver)
     }
 
@@ -172,14 +172,19 @@ impl World {
     pub fn plug_rate_limited(
         &mut self,
         nic: RateLimitedNic,
-        traffic: Box<dyn Traffic>,
+        traffic: Box<dyn FrameSource>,
         receiver: Box<dyn Receiver>,
     ) -> usize {
         self.plug_either(Plugged::RateLimited(nic), traffic, receiver)
     }
 
     #[inline]
-    fn plug_either(&mut self, nic: Plugged, traffic: Box<dyn Traffic>, receiver: Box<dyn Receiver>) -> usize {
+    fn plug_either(
+        &mut self,
+        nic: Plugged,
+        traffic: Box<dyn FrameSource>,
+        receiver: Box<dyn Receiver>,
+    ) -> usize {
         let arrival_ps = traffic.next_ps();
         let master = Master::Card(self.slots.len().try_into().unwrap_or(u8::MAX));
         self.slots.push(Slot { nic, master, answers: traffic.answers(), traffic, arrival_ps, receiver });
@@ -189,7 +194,7 @@ impl World {
 
     /// Replaces the traffic of the card in `slot`.
     #[inline]
-    pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn Traffic>) {
+    pub fn set_traffic(&mut self, slot: usize, traffic: Box<dyn FrameSource>) {
         self.slots[slot].arrival_ps = traffic.next_ps();
         self.slots[slot].answers = traffic.answers();
         self.slots[slot].traffic = traffic;
@@ -397,7 +402,7 @@ mod tests {
         log: Rc<RefCell<Vec<u64>>>,
     }
 
-    impl Traffic for Timed {
+    impl FrameSource for Timed {
         fn next_ps(&self) -> u64 {
             self.times_ps.first().copied().unwrap_or(u64::MAX)
         }

@@ -8,7 +8,7 @@ pub(crate) use groups::PacedGroups;
 use crate::simulation::station;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
-use kpps_host::wire::Traffic;
+use kpps_host::wire::FrameSource;
 use kpps_methods::TrialError;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -76,7 +76,7 @@ impl ConstantRate {
     }
 }
 
-impl Traffic for ConstantRate {
+impl FrameSource for ConstantRate {
     #[inline]
     fn next_ps(&self) -> u64 {
         if self.due.0 > self.last_ps { u64::MAX } else { self.due.0 }

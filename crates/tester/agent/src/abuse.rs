@@ -15,7 +15,7 @@ use kpps_frames::encap::Tags;
 use kpps_frames::flows::Addresses;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Templates};
-use kpps_ports::port::run::{Plan, Shape};
+use kpps_ports::port::run::{SendPlan, Shape};
 use kpps_tester::clock::Clock;
 use kpps_tester::neighbours::Station;
 use kpps_tester::{Allowed, Task};
@@ -146,7 +146,7 @@ fn work(pps: f64) -> proto::Work {
             tags: Tags::default(),
             ips: Addresses::from(Ipv4Addr::LOCALHOST.into(), 1),
         },
-        plan: Some(Plan {
+        plan: Some(SendPlan {
             rate: Rate::Pps(pps),
             shape: Shape::Constant,
             times: None,
@@ -605,7 +605,7 @@ fn messages_beyond_the_limit_are_refused() {
             assert!(session.says(QuestionKind::Part(vec![0; 60_000])).await);
         }
         let said = session.refused(QuestionKind::Begin(proto::Begin {})).await;
-        assert!(said.contains("more frames than an agent takes"), "{said}");
+        assert!(said.contains("more different frames than an agent accepts"), "{said}");
         assert!(matches!(session.works(work(100.0)).await, Some(AnswerKind::Progress(_))));
     });
 }

@@ -153,7 +153,7 @@ pub(crate) fn done(
     let mut judge = Judge::default();
     let mut trouble = said.trouble.as_deref().map(text);
     let mut nonsense = |what: &str| {
-        trouble.get_or_insert_with(|| format!("the agent gives a number of {what} frames that cannot be"));
+        trouble.get_or_insert_with(|| format!("the agent reports an impossible number of {what} frames"));
     };
     let (mut intended, mut frames) = (said.intended, said.sent);
     if frames > limits.sent || intended > limits.sent {
@@ -274,7 +274,7 @@ fn sizes(judge: &mut Judge, said: Vec<proto::OfSize>, task: &Task, limits: &Limi
 }
 
 /// Frames with anomalies.
-fn kept(judge: &mut Judge, said: Vec<proto::Offender>, task: &Task) -> Vec<AnomalousFrame> {
+fn kept(judge: &mut Judge, said: Vec<proto::AnomalousFrame>, task: &Task) -> Vec<AnomalousFrame> {
     let most = if task.expect.as_ref().is_some_and(|expect| expect.keep) { KEPT } else { 0 };
     let longest = usize::from(Size::MAX.bytes_without_fcs()) + 64;
     let said = judge.list("frames with anomalies", said, |each| {
@@ -302,11 +302,11 @@ fn is_disturbance(said: &proto::Disturbance, intended: u64, limits: &Limits) -> 
             && pause.cpu.is_none_or(|cpu| (cpu as usize) < CPUS)
             && pause.group.as_ref().is_none_or(|group| group.len() <= TEXT)
     };
-    said.packets <= intended && said.pauses <= said.packets && said.longest.as_ref().is_none_or(can_be)
+    said.frames <= intended && said.pauses <= said.frames && said.longest.as_ref().is_none_or(can_be)
 }
 
 fn disturbance_of(said: proto::Disturbance) -> Disturbance {
-    let proto::Disturbance { packets: frames, pauses, longest } = said;
+    let proto::Disturbance { frames, pauses, longest } = said;
     Disturbance { frames, pauses, longest: longest.map(pause) }
 }
 
@@ -401,7 +401,7 @@ fn point(said: proto::Point) -> Point {
     }
 }
 
-fn anomalous_frame(said: proto::Offender) -> AnomalousFrame {
+fn anomalous_frame(said: proto::AnomalousFrame) -> AnomalousFrame {
     AnomalousFrame { at_ns: said.at_ns, frame: said.frame, why: text(&said.why) }
 }
 
@@ -471,7 +471,7 @@ fn is_cpu(cpu: &proto::CpuTimes) -> bool {
 pub(crate) fn opened(said: proto::OpenedPort) -> Result<proto::OpenedPort, String> {
     let max_load_pps = said.max_load_pps;
     if max_load_pps.is_nan() || max_load_pps <= 0.0 {
-        return Err(format!("its highest load is {max_load_pps} frames per second, which cannot be"));
+        return Err(format!("it reports an impossible highest load: {max_load_pps} frames per second"));
     }
     let shortest = u32::from(Size::MIN.bytes_without_fcs());
     Ok(proto::OpenedPort {

@@ -9,7 +9,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::templates::Parts;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_methods::Latency;
-use kpps_ports::port::run::{Got, Plan, Shape};
+use kpps_ports::port::run::{Got, SendPlan, Shape};
 use kpps_tester::ledger::PortCount;
 use kpps_tester::neighbours::Station;
 use kpps_tester::timeline::Point;
@@ -116,7 +116,7 @@ fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
     let pieces: Option<_> = lengths.iter().map(next).collect();
     pieces
         .filter(|_| all.is_empty())
-        .ok_or_else(|| "the frames do not have the bytes that they should".into())
+        .ok_or_else(|| "the lengths of the frames do not match their bytes".into())
 }
 
 /// Frames that a port can send.
@@ -134,7 +134,7 @@ fn templates(frames: Option<proto::Frames>) -> Result<Arc<Templates>, String> {
     templates.map(Arc::new).ok_or_else(|| "the numbers of frames, flows and sizes do not match".into())
 }
 
-fn plan(plan: &Plan) -> proto::Plan {
+fn plan(plan: &SendPlan) -> proto::SendPlan {
     use proto::shape::Shape as Kind;
     let shape = match plan.shape {
         Shape::Constant => None,
@@ -143,7 +143,7 @@ fn plan(plan: &Plan) -> proto::Plan {
         Shape::Ramp(from_pps, over) => Some(Kind::Ramp(proto::Ramp { from_pps, over_ns: ns(over) })),
         Shape::Then(after, pps) => Some(Kind::Then(proto::Then { after_ns: ns(after), pps })),
     };
-    proto::Plan {
+    proto::SendPlan {
         pps: plan.rate.pps(),
         shape: shape.map(|shape| proto::Shape { shape: Some(shape) }),
         frames: Some(frames(&plan.frames)),
@@ -201,7 +201,7 @@ fn not_a_rate(pps: f64) -> String {
     format!("{pps} is not a rate in frames per second: a load has {SLOWEST_PPS} to {FASTEST_PPS}")
 }
 
-fn planned(plan: proto::Plan) -> Result<Plan, String> {
+fn planned(plan: proto::SendPlan) -> Result<SendPlan, String> {
     use proto::shape::Shape as Kind;
     // A load may begin or end with nothing.
     let rate = |pps: f64| if pps == 0.0 { Ok(pps) } else { load(pps).map(|_| pps) };
@@ -219,7 +219,7 @@ fn planned(plan: proto::Plan) -> Result<Plan, String> {
         Some(Kind::Ramp(ramp)) => Shape::Ramp(rate(ramp.from_pps)?, Duration::from_nanos(ramp.over_ns)),
         Some(Kind::Then(then)) => Shape::Then(Duration::from_nanos(then.after_ns), rate(then.pps)?),
     };
-    Ok(Plan {
+    Ok(SendPlan {
         rate: load,
         shape,
         times: None,
@@ -307,7 +307,7 @@ fn disturbance(Disturbance { frames, pauses, longest }: Disturbance) -> proto::D
         };
         proto::Pause { at_ns, lasted_ns, cpu, hypervisor, group }
     };
-    proto::Disturbance { packets: frames, pauses, longest: longest.map(pause) }
+    proto::Disturbance { frames, pauses, longest: longest.map(pause) }
 }
 
 fn rate_change(&RateChange { at_s, offered_pps }: &RateChange) -> proto::RateChange {
@@ -330,8 +330,8 @@ fn flow(of: &OfFlow) -> proto::Flow {
     proto::Flow { sent: of.sent, received: of.received, reordered: of.reordered }
 }
 
-fn anomalous_frame(AnomalousFrame { at_ns, frame, why }: AnomalousFrame) -> proto::Offender {
-    proto::Offender { at_ns, frame, why }
+fn anomalous_frame(AnomalousFrame { at_ns, frame, why }: AnomalousFrame) -> proto::AnomalousFrame {
+    proto::AnomalousFrame { at_ns, frame, why }
 }
 
 fn latency(latency: &Latency) -> proto::Latency {
@@ -415,7 +415,7 @@ mod tests {
                 tags: Encap::vlan(7).tags(),
                 ips: "2001:2::1-2001:2::9".parse().unwrap(),
             },
-            plan: Some(Plan {
+            plan: Some(SendPlan {
                 rate: Rate::Pps(50_000.0),
                 shape,
                 times: None,
@@ -474,9 +474,9 @@ mod tests {
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
         assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
         assert!(bad(|work| frames_of(work).flows = 3).contains("do not match"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("the bytes that they should"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("the bytes that they should"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("do not match their bytes"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("do not match their bytes"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("do not match their bytes"));
         assert!(bad(|work| frames_of(work).head_bytes = vec![0; FRAMES + 1]).contains("too many"));
         assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0, -0.0, 1e-300, f64::MIN_POSITIVE, 1e-7, 1e10, f64::MAX]

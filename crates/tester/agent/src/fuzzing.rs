@@ -24,7 +24,7 @@ fn work() -> Work {
         senders: 2,
         mac: vec![2; 6],
         ips: "198.18.0.1".into(),
-        plan: Some(proto::Plan { pps: Some(1e6), frames: frames(), ..proto::Plan::default() }),
+        plan: Some(proto::SendPlan { pps: Some(1e6), frames: frames(), ..proto::SendPlan::default() }),
         expect: Some(proto::Expect { frames: frames(), parts: 16, keep: true, ..proto::Expect::default() }),
         duration_ns: 1_000_000_000,
         drain_ns: 1_000_000_000,

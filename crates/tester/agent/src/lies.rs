@@ -432,7 +432,7 @@ fn nothing_that_is_believed_is_nonsense() {
             cut_off: false,
             queue_growth: Some(any()),
             disturbance: Some(proto::Disturbance {
-                packets: any(),
+                frames: any(),
                 pauses: any(),
                 longest: Some(proto::Pause { at_ns: any(), lasted_ns: any(), ..proto::Pause::default() }),
             }),

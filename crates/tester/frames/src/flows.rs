@@ -93,7 +93,7 @@ pub struct Numbers {
 
 /// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports(Numbers);
+pub struct PortNumbers(Numbers);
 
 impl Numbers {
     /// This one.
@@ -230,7 +230,7 @@ impl FromStr for Addresses {
     }
 }
 
-impl Ports {
+impl PortNumbers {
     /// `count` values from `first` on; fewer at the end of the number space.
     pub fn from(first: u16, count: u16) -> Self {
         let last = first.saturating_add(count.saturating_sub(1)).into();
@@ -248,13 +248,13 @@ impl Ports {
     }
 }
 
-impl fmt::Display for Ports {
+impl fmt::Display for PortNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Ports {
+impl FromStr for PortNumbers {
     type Err = BadRange;
 
     /// `9`, `49152-65535`, `1024-2047/8`, `random:1024-65535`.
@@ -320,15 +320,19 @@ pub struct Flows {
     /// Destination addresses.
     pub to: Addresses,
     /// Source ports.
-    pub sports: Ports,
+    pub sports: PortNumbers,
     /// Destination ports.
-    pub dports: Ports,
+    pub dports: PortNumbers,
 }
 
 impl Flows {
     /// All flows of these ranges, or the first `count`. `None` if there are fewer, none, or too many. Ranges
     /// at random have as many flows as are asked for.
-    pub fn new(count: Option<u32>, [from, to]: [Addresses; 2], [sports, dports]: [Ports; 2]) -> Option<Self> {
+    pub fn new(
+        count: Option<u32>,
+        [from, to]: [Addresses; 2],
+        [sports, dports]: [PortNumbers; 2],
+    ) -> Option<Self> {
         let all = [from.count(), to.count(), sports.count(), dports.count()]
             .into_iter()
             .fold(1_u64, |all, count| all.saturating_mul(count.into()));
@@ -386,14 +390,14 @@ mod tests {
         for bad in ["", "10.0.0.2-10.0.0.1", "10.0.0.1-", "10.0.0.0/24", "10.0.0.1-::1", "a-b"] {
             assert!(bad.parse::<Addresses>().is_err(), "{bad}");
         }
-        let ports: Ports = "49152-65535".parse().unwrap();
+        let ports: PortNumbers = "49152-65535".parse().unwrap();
         assert_eq!((ports.count(), ports.nth(16383), ports.nth(16384)), (16384, 65535, 49152));
-        assert!(["", "2-1", "65536", "1-2-3"].iter().all(|bad| bad.parse::<Ports>().is_err()));
+        assert!(["", "2-1", "65536", "1-2-3"].iter().all(|bad| bad.parse::<PortNumbers>().is_err()));
     }
 
     #[test]
     fn steps_and_random_values_are_the_same_in_every_run() {
-        let ports: Ports = "1000-1010/4".parse().unwrap();
+        let ports: PortNumbers = "1000-1010/4".parse().unwrap();
         assert_eq!([0, 1, 2, 3].map(|n| ports.nth(n)), [1000, 1004, 1008, 1000]);
         assert_eq!(addresses("10.0.0.1-10.0.0.255/100").count(), 3);
         let random = |text: &str| -> Vec<u32> {

@@ -454,14 +454,18 @@ impl Template<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::flows::{Addresses, Ports};
+    use crate::flows::{Addresses, PortNumbers};
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
     fn flows(count: u32) -> Flows {
         let address = |last: u8| Addresses::from([198, 18, 0, last].into(), 1);
-        Flows::new(Some(count), [address(1), address(2)], [Ports::from(49152, 16384), Ports::from(9, 1)])
-            .unwrap()
+        Flows::new(
+            Some(count),
+            [address(1), address(2)],
+            [PortNumbers::from(49152, 16384), PortNumbers::from(9, 1)],
+        )
+        .unwrap()
     }
 
     proptest! {

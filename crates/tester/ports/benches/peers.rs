@@ -15,7 +15,7 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size, Templates};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    BUDGET, BURST, Gaps, Glance, Plan, Recorder, Shape, Streams, Watch, send, send_and_listen,
+    BUDGET, BURST, Gaps, Glance, Recorder, SendPlan, Shape, Streams, Watch, send, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Frame, Options, Port, open};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -160,7 +160,7 @@ impl Bench {
                 tell.send(gettid().as_raw_nonzero()).unwrap();
                 let spec: Spec = port.parse().unwrap();
                 let mut ports = open(&[spec], &Options::default()).unwrap();
-                let plan = Plan { rate: load, ..plan() };
+                let plan = SendPlan { rate: load, ..plan() };
                 let sent = match &mut ports[0] {
                     AnyPort::Packet(port) => send(&mut **port, &plan, &mut Until(&stop)),
                     AnyPort::Xdp(port) => send(&mut **port, &plan, &mut Until(&stop)),
@@ -363,11 +363,11 @@ impl Watch for For {
     }
 }
 
-fn plan() -> Plan {
+fn plan() -> SendPlan {
     // To a station that is not there, as testpmd has it: the far end counts the frame and drops it.
     let flow = Flow { to_mac: Mac([2, 0, 0, 0, 0, 0]), ..Flow::default() };
     let frames = Arc::new(Templates::one(&udp_test(&flow, Size::MIN).unwrap()));
-    Plan {
+    SendPlan {
         rate: Rate::Max,
         shape: Shape::Constant,
         times: None,

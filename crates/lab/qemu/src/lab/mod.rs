@@ -41,7 +41,7 @@ pub use kpps_documents::lab::{Clock, Lab, Ratio, Row};
 pub use measure::{Job, Measured, Sample};
 pub use options::{Cable, Card, Machine, Model, Options, Paced, address, mac};
 pub use plan::{LabPlan, failure};
-pub use testbed::{GuestSpec, GuestTestbed, Guests, PREFIX, open};
+pub use testbed::{GuestSpec, GuestTestbed, GuestTestbeds, PREFIX, open};
 pub use userland::Userland;
 
 use std::path::PathBuf;
@@ -53,6 +53,7 @@ use std::path::PathBuf;
 pub fn program() -> Result<PathBuf> {
     match std::env::var_os("KPPS_LAB_BINARY") {
         Some(path) => Ok(path.into()),
-        None => std::env::current_exe().map_err(|e| Error::Input(format!("where is this program? {e}"))),
+        None => std::env::current_exe()
+            .map_err(|e| Error::Input(format!("cannot find the file of this program: {e}"))),
     }
 }

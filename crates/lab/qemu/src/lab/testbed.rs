@@ -40,10 +40,13 @@ pub const PREFIX: &str = "lab:";
 
 /// The apps of a guest, by their names on the command line.
 const APPS: [(&str, Work); 3] =
-    [("receive", Work::Receive), ("route", Work::Forward), ("bridge", Work::Bridge)];
+    [("receive", Work::Receive), ("forward", Work::Forward), ("bridge", Work::Bridge)];
+
+/// An earlier name of the app that forwards. Only Linux routes: the other drivers forward frames unchanged.
+const ROUTE: &str = "route";
 
 /// Which guest: "linux-6.1/e1000", after another slash "linux", "kpps-uio", "kpps-vfio", "dpdk-uio" or
-/// "dpdk-vfio", and after one more "receive", "route" or "bridge".
+/// "dpdk-vfio", and after one more "receive", "forward" or "bridge".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSpec {
     /// The kernel.
@@ -64,11 +67,12 @@ impl FromStr for GuestSpec {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let text = text.strip_prefix(PREFIX).unwrap_or(text);
         let help = "give KERNEL/DEVICE as linux-6.1/e1000, KERNEL/DEVICE/DRIVER-BACKEND as linux-6.1/e1000/dpdk-uio, \
-                    or KERNEL/DEVICE/DRIVER/APP as linux-6.1/e1000/linux/route";
+                    or KERNEL/DEVICE/DRIVER/APP as linux-6.1/e1000/linux/forward";
         let parts: Vec<&str> = text.split('/').collect();
         let (kernel, model, driver, app) = match parts[..] {
             [kernel, model] => (kernel, model, None, "receive"),
             [kernel, model, driver] => (kernel, model, Some(driver), "receive"),
+            [kernel, model, driver, ROUTE] => (kernel, model, Some(driver), "forward"),
             [kernel, model, driver, app] => (kernel, model, Some(driver), app),
             _ => return Err(format!("'{text}' is no guest: {help}")),
         };
@@ -97,7 +101,7 @@ impl FromStr for GuestSpec {
         let exists = |work| workload::exists(model, driver, backend, work);
         if !exists(work) {
             let driver = driver.name();
-            return Err(format!("{driver} is no {app} in a guest: it can {}", names(&exists)));
+            return Err(format!("{driver} cannot {app} in a guest: it can {}", names(&exists)));
         }
         Ok(Self { kernel: kernel.into(), model, driver, backend, work })
     }
@@ -115,7 +119,7 @@ impl GuestSpec {
         names.iter().map(|name| name.parse()).collect()
     }
 
-    /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio", "linux-6.1 e1000 linux route".
+    /// Its name in results: "linux-6.1 e1000", "linux-6.1 e1000 dpdk-uio", "linux-6.1 e1000 linux forward".
     pub fn name(&self) -> String {
         let Self { kernel, model, driver, backend, work } = self;
         let driver = match driver {
@@ -150,7 +154,7 @@ impl GuestSpec {
 }
 
 /// Testbeds, each with its name, and the environment of all.
-pub type Guests = (Vec<(String, Box<dyn Testbed>)>, Environment);
+pub type GuestTestbeds = (Vec<(String, Box<dyn Testbed>)>, Environment);
 
 /// The guests, none of them booted, with these settings of their kernels and drivers, and with this module in
 /// place of their kernels' own.
@@ -162,11 +166,11 @@ pub fn open(
     settings: &Settings,
     clock: Clock,
     driver_module: Option<&Path>,
-) -> std::result::Result<Guests, String> {
+) -> std::result::Result<GuestTestbeds, String> {
     if let (Some(other), Some(_)) = (specs.iter().find(|it| it.driver != Driver::Linux), driver_module) {
         let name = other.name();
         return Err(format!(
-            "a module takes the place of the kernel's own driver, which {name} does not use"
+            "{name} does not use the kernel's own driver, which the module would replace: leave out the module"
         ));
     }
     let kpps = program().map_err(|error| error.to_string())?;
@@ -281,7 +285,7 @@ impl GuestTestbed {
             let longest = Size::MAX_STANDARD.bytes_with_fcs();
             let asked = size.bytes_with_fcs();
             return Err(Error::Input(format!(
-                "frames of {asked} B: the guests' cards take at most {longest} B"
+                "frames of {asked} B are too long: the guests' cards take at most {longest} B"
             )));
         }
         let offered_pps = load.rate.pps_of(most_pps);
@@ -325,7 +329,7 @@ impl GuestTestbed {
             Some(source) => {
                 if let Some(sent) = fed.source.filter(|sent| sent.starved > 0) {
                     return Err(Error::Input(format!(
-                        "the source of frames could not keep this rate: {} times it had none",
+                        "the source of frames could not sustain this rate: its queue was empty {} times",
                         sent.starved
                     )));
                 }
@@ -480,9 +484,10 @@ mod tests {
         let spec: GuestSpec = "lab:linux-6.1/e1000/linux".parse().unwrap();
         assert_eq!((spec.work, &*spec.name()), (Work::Receive, "linux-6.1 e1000"));
         for (text, work, name, what) in [
-            ("linux/route", Work::Forward, "linux route", "the kernel's own driver, routing"),
+            ("linux/forward", Work::Forward, "linux forward", "the kernel's own driver, routing"),
             ("linux/bridge", Work::Bridge, "linux bridge", "the kernel's own driver, bridging"),
-            ("dpdk-uio/route", Work::Forward, "dpdk-uio route", "testpmd io through uio"),
+            ("dpdk-uio/forward", Work::Forward, "dpdk-uio forward", "testpmd io through uio"),
+            ("dpdk-uio/route", Work::Forward, "dpdk-uio forward", "testpmd io through uio"),
             ("kpps-uio/bridge", Work::Bridge, "kpps-uio bridge", "kpps bridge through uio"),
             ("kpps-vfio/receive", Work::Receive, "kpps-vfio", "kpps count through vfio"),
         ] {
@@ -491,9 +496,9 @@ mod tests {
             assert_eq!(spec.description(), format!("linux-6.1 on QEMU's e1000, {what}"));
         }
         for (text, part) in [
-            ("linux-6.1/e1000/linux/nat", "no app 'nat': known are receive, route, bridge"),
-            ("linux-6.1/e1000/dpdk-uio/bridge", "dpdk is no bridge in a guest: it can receive, route"),
-            ("linux-6.1/e1000/linux/route/2", "KERNEL/DEVICE/DRIVER/APP"),
+            ("linux-6.1/e1000/linux/nat", "no app 'nat': known are receive, forward, bridge"),
+            ("linux-6.1/e1000/dpdk-uio/bridge", "dpdk cannot bridge in a guest: it can receive, forward"),
+            ("linux-6.1/e1000/linux/forward/2", "KERNEL/DEVICE/DRIVER/APP"),
             ("e1000", "is no guest"),
             ("linux-2.2/e1000", "known are linux-6.1"),
             ("linux-6.1/ne2000", "no device called"),

@@ -1,7 +1,7 @@
 //! A source that sends in groups, as hardware that works on several frames at a time does.
 
 use kpps_frames::{Tag, tag};
-use kpps_host::wire::Traffic;
+use kpps_host::wire::FrameSource;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -58,7 +58,7 @@ impl PacedGroups {
     }
 }
 
-impl Traffic for PacedGroups {
+impl FrameSource for PacedGroups {
     fn next_ps(&self) -> u64 {
         if self.next_ps > self.last_ps { u64::MAX } else { self.next_ps }
     }

@@ -17,7 +17,7 @@ use kpps_frames::{Mix, Size, rate};
 use kpps_host::cpu::Profile;
 use kpps_host::stack::linux24::{Stall, Tally};
 use kpps_host::stack::{freebsd, linux22, linux24};
-use kpps_host::wire::{Receiver, Traffic};
+use kpps_host::wire::{FrameSource, Receiver};
 use kpps_host::{MS, Machine};
 use kpps_methods::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError, only_size};
 use std::cell::{Cell, RefCell};
@@ -100,7 +100,7 @@ struct Once {
     at_ps: u64,
 }
 
-impl Traffic for Once {
+impl FrameSource for Once {
     fn next_ps(&self) -> u64 {
         self.at_ps
     }

@@ -24,7 +24,7 @@ use kpps_host::cpu::{Function, Level};
 use kpps_host::stack::freebsd::{Attach, Calls, OnFull, Params, Sender, Stack, Tally};
 use kpps_host::stack::udp::{self, Socket};
 use kpps_host::stack::{Handler, Producer};
-use kpps_host::wire::Traffic;
+use kpps_host::wire::FrameSource;
 use kpps_host::{MS, Machine, NS};
 use kpps_methods::TrialError;
 use std::rc::Rc;
@@ -268,7 +268,7 @@ impl<H: Handler<E1000> + Handler<RateLimitedDevice>> Rig<H> {
     }
 
     /// Puts traffic on the wire, whose first frame comes after [`FIRST_PS`], and measures.
-    fn receive<T: Traffic + 'static>(
+    fn receive<T: FrameSource + 'static>(
         &self,
         traffic: impl FnOnce(u64) -> T,
         times_ms: (u32, u32),
@@ -439,7 +439,9 @@ pub fn receive(
             let socket = machine.system()?.socket();
             let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
             if rig.machine().host().copy_byte_ps == 0 {
-                return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
+                return Err(TrialError::Testbed(
+                    "the host profile has no cost of copying a byte: set host.copy_byte_ps".into(),
+                ));
             }
             rig.running.read(rig.machine(), &socket);
             let rig = Rig { socket: Some(socket), ..rig };

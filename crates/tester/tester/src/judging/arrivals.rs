@@ -808,7 +808,7 @@ mod tests {
     use super::*;
     use kpps_frames::build::{Flow, udp_test};
     use kpps_frames::checksum::{Sum, checksum};
-    use kpps_frames::flows::{Addresses, Flows, Ports};
+    use kpps_frames::flows::{Addresses, Flows, PortNumbers};
     use kpps_frames::{Mac, Mix, Size, Tag};
     use kpps_frames::{RawPacket, TemplateOptions, ipv4, tag, tcp, udp};
     use std::net::IpAddr;
@@ -820,7 +820,8 @@ mod tests {
     /// Ten flows of an own mix, tagged frames by number.
     fn many(from: &str, to: &str) -> (Arc<Templates>, impl Fn(u64) -> Vec<u8>) {
         let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
-        let flows = Flows::new(Some(10), addresses, [Ports::from(49152, 2), Ports::from(9, 1)]).unwrap();
+        let flows =
+            Flows::new(Some(10), addresses, [PortNumbers::from(49152, 2), PortNumbers::from(9, 1)]).unwrap();
         let mix: Mix = "100:2,120:1".parse().unwrap();
         let all = Arc::new(Templates::tests(&flows, [Mac([2; 6]), Mac([4; 6])], Some(7), &mix).unwrap());
         let templates = all.clone();
@@ -845,7 +846,7 @@ mod tests {
     /// The default flow.
     fn flow() -> Flows {
         let addresses = ["198.18.0.1", "198.19.0.2"].map(|text| text.parse::<Addresses>().unwrap());
-        Flows::new(None, addresses, [Ports::from(49152, 1), Ports::from(9, 1)]).unwrap()
+        Flows::new(None, addresses, [PortNumbers::from(49152, 1), PortNumbers::from(9, 1)]).unwrap()
     }
 
     fn arrivals() -> Arrivals {
@@ -1278,7 +1279,8 @@ mod tests {
         {
             let addresses = [from, to].map(|text| text.parse::<Addresses>().unwrap());
             let flows =
-                Flows::new(Some(100), addresses, [Ports::from(2000, 100), Ports::from(9, 1)]).unwrap();
+                Flows::new(Some(100), addresses, [PortNumbers::from(2000, 100), PortNumbers::from(9, 1)])
+                    .unwrap();
             let flows = (0..100).map(|n| flows.nth(n, MACS, None));
             let encap = encap.parse().unwrap();
             let options =

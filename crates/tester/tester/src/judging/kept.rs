@@ -79,8 +79,8 @@ impl Kept {
     }
 
     fn call(&mut self, unsettled: &str, why: &str) {
-        for offender in self.frames.iter_mut().filter(|offender| offender.why == unsettled) {
-            offender.why = why.into();
+        for frame in self.frames.iter_mut().filter(|frame| frame.why == unsettled) {
+            frame.why = why.into();
         }
     }
 }
@@ -155,7 +155,7 @@ impl Keeper {
     /// has a damaged tag.
     pub fn finish(self, changes: &[(Change, u64)], has_stations: impl Fn(&[u8], bool) -> bool) -> Kept {
         let usual = changes.first().map(|(change, _)| change);
-        let offender = |suspect: &Suspect| {
+        let anomalous = |suspect: &Suspect| {
             let Suspect { at_ns, bytes: (from, length), sequence, mut anomalies, change } = *suspect;
             if change.is_some() {
                 anomalies.corrupted = change.as_ref() != usual;
@@ -172,7 +172,7 @@ impl Keeper {
         let counts = |change| self.counts.get(change).copied().unwrap_or(0);
         let damaged = changes.iter().skip(1).map(|(change, frames)| frames.saturating_sub(counts(change)));
         Kept {
-            frames: self.suspects.iter().filter_map(offender).collect(),
+            frames: self.suspects.iter().filter_map(anomalous).collect(),
             not_kept: self.not_kept + damaged.sum::<u64>(),
         }
     }

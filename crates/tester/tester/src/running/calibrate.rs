@@ -5,7 +5,7 @@ use kpps_documents::calibration::{Calibration, Paced};
 use kpps_frames::Templates;
 use kpps_frames::rate::Rate;
 use kpps_methods::ndr::tenths;
-use kpps_ports::port::run::{Plan, Sent, Shape, Watch, send};
+use kpps_ports::port::run::{SendPlan, Sent, Shape, Watch, send};
 use kpps_ports::port::{AnyPort, Trouble};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub fn calibrate<W: Watch>(
 ) -> Result<Calibration, Trouble> {
     let frames = Arc::new(Templates::one(frame));
     let mut measure = |load| -> Result<(Sent, f64), Trouble> {
-        let plan = Plan {
+        let plan = SendPlan {
             rate: load,
             shape: Shape::Constant,
             times: None,

@@ -3,7 +3,7 @@
 use crate::running::neighbours::{self, Station};
 use crate::running::test_port::TestPort;
 use kpps_frames::build::Flow;
-use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_frames::tag::TagFormat;
 use kpps_frames::{Encap, Mac, RawPacket, Tag, TemplateOptions, headers};
 use kpps_ports::port::Trouble;
@@ -60,9 +60,9 @@ pub struct FlowPlan {
     /// The number of flows. The default is all combinations of addresses and ports.
     pub count: Option<u32>,
     /// Source ports.
-    pub sports: Ports,
+    pub sports: PortNumbers,
     /// Destination ports.
-    pub dports: Ports,
+    pub dports: PortNumbers,
     /// The longest cycle of the other fields that vary by flow. At least this many flows are used.
     pub turn: u32,
     /// Whether the frames from the second end are replies to the flows from the first, as these arrive.
@@ -80,8 +80,8 @@ impl Default for FlowPlan {
     fn default() -> Self {
         Self {
             count: None,
-            sports: Ports::from(49152, 1),
-            dports: Ports::from(9, 1),
+            sports: PortNumbers::from(49152, 1),
+            dports: PortNumbers::from(9, 1),
             turn: 1,
             replies: false,
             dscp: None,

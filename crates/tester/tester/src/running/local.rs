@@ -18,7 +18,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{
-    self, Aside, BUDGET, Glance, Near, Plan, Steady, Timetable, Watch, send_and_listen,
+    self, Aside, BUDGET, Glance, Near, SendPlan, Steady, Timetable, Watch, send_and_listen,
 };
 use kpps_ports::port::{AnyPort, Counters, Frame, Port, Trouble, wait};
 use std::cell::Cell;
@@ -136,7 +136,7 @@ impl TestPort for LocalPort {
         };
         let epoch = self.clock.when(task.epoch_ns);
         let mut incoming = task.expect.as_ref().map(|expect| Incoming::new(task, expect, epoch));
-        let plan = task.plan.as_ref().map(|plan| Plan { epoch: Some(epoch), ..plan.clone() });
+        let plan = task.plan.as_ref().map(|plan| SendPlan { epoch: Some(epoch), ..plan.clone() });
         let mut counting = Counting::new(task, epoch, before);
         let with = (plan.as_ref(), &self.near, &mut counting);
         let (sent, mut line, mut trouble) = work(&mut self.port, task, with, &mut incoming, state);
@@ -232,7 +232,7 @@ struct Until<'s> {
 }
 
 impl<'s> Until<'s> {
-    fn new(state: &'s TrialState, task: &Task, plan: &Plan, before: u64) -> Self {
+    fn new(state: &'s TrialState, task: &Task, plan: &SendPlan, before: u64) -> Self {
         let timetable = match (&plan.times, plan.rate) {
             (Some(times), _) => Some(Timetable::of(times.clone())),
             (None, Rate::Pps(pps)) => Some(Timetable::new(pps, plan.shape)),
@@ -463,7 +463,7 @@ type Worked = (SentFrames, Option<Timeline>, Option<Trouble>);
 fn work(
     port: &mut AnyPort,
     task: &Task,
-    (plan, near, counting): (Option<&Plan>, &Near, &mut Counting),
+    (plan, near, counting): (Option<&SendPlan>, &Near, &mut Counting),
     incoming: &mut Option<Incoming>,
     state: &TrialState,
 ) -> Worked {
@@ -525,7 +525,7 @@ fn work(
 fn transmit(
     port: &mut AnyPort,
     task: &Task,
-    plan: &Plan,
+    plan: &SendPlan,
     (listen, answered): (&mut impl FnMut(&mut AnyPort) -> Result<(usize, u64), Trouble>, &Cell<u64>),
     state: &TrialState,
 ) -> Worked {

@@ -20,7 +20,7 @@ use kpps_frames::tag::TagFormat;
 use kpps_frames::{Mac, Templates};
 use kpps_methods::Latency;
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::{Gaps, Near, Plan, Shape};
+use kpps_ports::port::run::{Gaps, Near, SendPlan, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Task {
     /// Its station, which answers questions.
     pub station: Station,
     /// The frames that it sends. Times are counted from `epoch_ns` whatever the plan says.
-    pub plan: Option<Plan>,
+    pub plan: Option<SendPlan>,
     /// The frames that it receives.
     pub expect: Option<Expect>,
     /// How long frames are sent.

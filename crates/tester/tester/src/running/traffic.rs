@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::running::learn::FlowPlan;
 use crate::running::template::Template;
 use crate::running::trial::Address;
-use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, Ports};
+use kpps_frames::flows::{Addresses, Flows, MOST_FLOWS, Numbers, PortNumbers};
 use kpps_frames::{Encap, Mac, Mix, Size, TemplateOptions, Templates, headers};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,9 +19,9 @@ pub struct Traffic {
     /// Whether the default addresses are of IPv6.
     pub ipv6: bool,
     /// Source ports, by default 49152, or with `flows` all from there up.
-    pub sport: Option<Ports>,
+    pub sport: Option<PortNumbers>,
     /// Destination ports, by default the discard port 9.
-    pub dport: Option<Ports>,
+    pub dport: Option<PortNumbers>,
     /// The number of flows, by default all combinations.
     pub flows: Option<u32>,
     /// The differentiated services code point, 0 to 63.
@@ -49,7 +49,10 @@ impl Traffic {
     pub fn ends(&self, gateways: &[IpAddr], to: Option<Mac>) -> Result<[Address; 2], String> {
         let ips = self.addresses();
         if gateways.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
-            return Err(format!("the gateway and {} are of two versions of IP", ips[0]));
+            return Err(format!(
+                "the gateway and {} have different IP versions: give both as IPv4 or both as IPv6",
+                ips[0]
+            ));
         }
         Ok([0, 1].map(|at: usize| Address {
             ips: ips[at],
@@ -83,8 +86,8 @@ impl Traffic {
     pub fn plan(&self) -> FlowPlan {
         let sports = if self.flows.is_some() { DYNAMIC_PORTS } else { 1 };
         let own = self.template.as_ref().and_then(|it| headers::flow(&it.packet.bytes));
-        let own = own.map(|flow| [flow.from.1, flow.to.1].map(|port| Ports::from(port, 1)));
-        let [sport, dport] = own.unwrap_or([Ports::from(DYNAMIC, sports), Ports::from(9, 1)]);
+        let own = own.map(|flow| [flow.from.1, flow.to.1].map(|port| PortNumbers::from(port, 1)));
+        let [sport, dport] = own.unwrap_or([PortNumbers::from(DYNAMIC, sports), PortNumbers::from(9, 1)]);
         let turns = [self.dscp, self.hops].into_iter().flatten().map(|numbers| numbers.count());
         let layers = self.encap.iter().map(Encap::turn);
         FlowPlan {
@@ -106,13 +109,15 @@ impl Traffic {
     pub fn flows(&self) -> Result<Flows, String> {
         let [from, to] = self.addresses();
         if from.first().is_ipv4() != to.first().is_ipv4() {
-            return Err(format!("{from} and {to} are of two versions of IP"));
+            return Err(format!(
+                "{from} and {to} have different IP versions: give both as IPv4 or both as IPv6"
+            ));
         }
         let plan = self.plan();
         plan.over([from, to]).ok_or_else(|| {
             let FlowPlan { sports, dports, .. } = plan;
             format!(
-                "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give the number of flows"
+                "the ranges from {from} port {sports} to {to} port {dports} have fewer flows than requested, or more than {MOST_FLOWS}: give a number of flows that the ranges have"
             )
         })
     }

@@ -11,7 +11,7 @@ mod strangers;
 use kpps_documents::Doubt;
 use kpps_documents::detail::{Arrival, ArrivalBy, DetailedTrial, Interval, SizeCount};
 use kpps_frames::build::{self, Flow};
-use kpps_frames::flows::Ports;
+use kpps_frames::flows::PortNumbers;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_methods::Testbed;
@@ -292,15 +292,15 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     };
     let endless = offer(2000.0, 64, false).lasting(Duration::from_secs(600));
     let outcome = tester.trial(&endless, &go_on).unwrap();
-    let limit = "what the sender can send";
+    let limit = "the ceiling of the sender";
     let expected = [
         "3.0 kpps from now on".to_owned(),
         format!("3.0 kpps from now on: {limit}"),
-        format!("no more than 3.0 kpps: {limit}"),
+        format!("the load is already at its limit of 3.0 kpps ({limit})"),
         "0.1 kpps from now on".to_owned(),
     ];
     assert_eq!(said.borrow()[..4], expected);
-    assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no rate\")"]);
+    assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no load\")"]);
     // The last one took effect; one before it only if this thread was held up between them.
     let changes = &outcome.directions[0].sent.rate_changes;
     assert!((1..=4).contains(&changes.len()), "{changes:?}");
@@ -466,7 +466,7 @@ fn sockets_refuse_headers_that_they_cannot_send() {
         tester.flows = flows;
         let error = tester.trial(&offer(100.0, 64, false), &|| true).err().map(|error| error.to_string());
         assert_eq!(
-            error.is_some_and(|error| error.contains("udp:127.0.0.1:47123 sends the payload")),
+            error.is_some_and(|error| error.contains("headers of frames that udp:127.0.0.1:47123 sends")),
             refused
         );
     }
@@ -508,7 +508,7 @@ fn a_tunnel_ends_between_the_ports() {
     let layers = ["vxlan:5/192.0.2.1/192.0.2.2", "none"];
     for (ips, least) in [(["198.18.0.1-198.18.0.5", "198.19.0.2"], 116), (IPV6, 136)] {
         let mut tester = tester_in(layers, ips);
-        tester.flows = FlowPlan { sports: Ports::from(2000, 10), ..FlowPlan::default() };
+        tester.flows = FlowPlan { sports: PortNumbers::from(2000, 10), ..FlowPlan::default() };
         for bytes in [least, 300, 1518] {
             let trial = trial(&mut tester, &offer(2000.0, bytes, true));
             came_through(&trial);
@@ -729,7 +729,7 @@ fn a_mix_of_sizes_and_flows_through_a_bridge_with_vlans() {
          bridge vlan add dev pa vid 7 && bridge vlan add dev pb vid 7 pvid untagged && bridge vlan del dev pb vid 1";
     let ends = if net.can(vlans) { [Some(7), None] } else { [Some(7), Some(7)] };
     let mut tester = tester_of(["10.0.0.1-10.0.0.10", "10.1.0.1-10.1.0.5"], ends, [None, None], &[]);
-    tester.flows = FlowPlan { sports: Ports::from(49152, 2), ..FlowPlan::default() };
+    tester.flows = FlowPlan { sports: PortNumbers::from(49152, 2), ..FlowPlan::default() };
     let mix: Mix = "68:2,570:1,1518:1".parse().unwrap();
     for both in [false, true] {
         let trial = trial(&mut tester, &offer(4000.0, 68, both).with_sizes(mix.clone()));

@@ -6,7 +6,7 @@
 use super::{offer, tester, tester_of};
 use kpps_documents::detail::DetailedTrial;
 use kpps_frames::Mix;
-use kpps_frames::flows::Ports;
+use kpps_frames::flows::PortNumbers;
 use kpps_namespaces::{Net, Process, in_six_tries, skip};
 use kpps_tester::{FlowPlan, Offer, Tester, document};
 use serde_json::Value;
@@ -317,7 +317,7 @@ fn a_nat_that_translates_each_flow_in_both_directions() {
     for gateway in [Some("198.19.0.254"), None] {
         let addresses = ["198.18.0.1-198.18.0.4", "198.19.0.2"];
         let mut tester = tester_of(addresses, [None, None], [Some("198.18.0.254"), gateway], &[]);
-        tester.flows = FlowPlan { sports: Ports::from(2000, 50), ..FlowPlan::default() };
+        tester.flows = FlowPlan { sports: PortNumbers::from(2000, 50), ..FlowPlan::default() };
         let trial = replied(&set_up, &mut tester, &offer(2000.0, 64, true));
         assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200);
         let mix = offer(1000.0, 64, true).with_sizes(Mix::imix_csit());
@@ -341,7 +341,7 @@ fn flows_that_are_each_rewritten_in_another_way() {
     let gateways = [Some("198.18.0.254"), Some("198.19.0.254")];
     let mut tester = tester_of(addresses, [None, None], gateways, &[]);
     let dscp = Some("0-63".parse().unwrap());
-    tester.flows = FlowPlan { sports: Ports::from(2000, 50), dscp, turn: 64, ..FlowPlan::default() };
+    tester.flows = FlowPlan { sports: PortNumbers::from(2000, 50), dscp, turn: 64, ..FlowPlan::default() };
     let Some(trial) = set_up.trial(&mut tester, &offer(4000.0, 64, false)) else { return };
     assert_eq!(trial.directions[0].flows.as_ref().unwrap().count, 200, "{trial:#?}");
     assert_eq!((trial.fate.corrupted, dropped(&trial)), (Some(0), vec![]), "{trial:#?}");
@@ -357,7 +357,7 @@ fn a_stateful_firewall_in_both_directions() {
         return skip::lacks("connection tracking");
     }
     let mut tester = set_up.tester(false);
-    tester.flows = FlowPlan { sports: Ports::from(2000, 100), ..FlowPlan::default() };
+    tester.flows = FlowPlan { sports: PortNumbers::from(2000, 100), ..FlowPlan::default() };
     replied(&set_up, &mut tester, &offer(2000.0, 64, true));
     // A packet that is no reply is dropped.
     tester.flows.replies = false;

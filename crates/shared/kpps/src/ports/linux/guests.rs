@@ -46,7 +46,7 @@ impl Guests {
     }
 
     /// Opens all, each with its name, and returns their common properties.
-    pub fn open(&self) -> Result<lab::Guests, Failure> {
+    pub fn open(&self) -> Result<lab::GuestTestbeds, Failure> {
         kpps_tester::provenance::begin();
         let module = self.driver_module.as_deref();
         lab::open(self.specs.clone(), &self.settings, self.clock, module).map_err(Failure::Input)
@@ -56,7 +56,9 @@ impl Guests {
     pub fn open_one(&self) -> Result<OpenTestbed, Failure> {
         let (guests, environment) = self.open()?;
         if guests.len() > 1 {
-            return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
+            return Err(Failure::Input(
+                "this command takes one guest: give one, or compare several with `kpps curve`".into(),
+            ));
         }
         let guest = guests.into_iter().next();
         let (name, testbed) = guest.ok_or_else(|| Failure::Input("there is no guest".into()))?;

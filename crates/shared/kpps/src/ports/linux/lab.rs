@@ -20,15 +20,16 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps lab --quick                                  takes at most three minutes
-  kpps lab --under-test linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
+  kpps lab --driver linux --kernel linux-5.10 --set linux.RxIntDelay=100 --workload receive
   kpps lab --profile --workload transmit --report lab.html    where the instructions go
-  kpps lab --under-test linux --device e1000 --driver-module ./e1000.ko      your own driver
+  kpps lab --driver linux --device e1000 --driver-module ./e1000.ko      your own driver
 
-kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
-KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
-(KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
+kpps boots stock Debian kernels in QEMU with four cards. In each guest the drivers take turns. Neither KVM nor
+root is needed. kpps fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
+(KPPS_LAB_CACHE). QEMU's cards have no line rate, so a guest can be faster than a real card.")]
 pub struct Arguments {
-    /// Take at most three minutes: one round, short windows; whatever does not fit is left out
+    /// Measure for at most three minutes: one round, short windows. Drivers and workloads for which no time
+    /// is left are left out
     #[arg(long, help_heading = heading::SEARCH)]
     quick: bool,
     /// QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3
@@ -37,23 +38,24 @@ pub struct Arguments {
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
     backend: Vec<Backend>,
-    /// Tell where the instructions go, by function; --report draws flame graphs
+    /// Report the share of the instructions of each function; --report draws flame graphs
     #[arg(long)]
     profile: bool,
     /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
     #[arg(long, value_name = "FOLDER")]
     dpdk: Option<PathBuf>,
-    /// The guest's clock: instructions, a nanosecond for each one that it executes, or wall
+    /// The clock of the guest. `instructions`: each executed instruction takes one nanosecond of the guest's
+    /// time; `wall`: real time
     #[arg(long, value_name = "CLOCK", default_value = "instructions", help_heading = heading::TESTBED)]
     clock: Clock,
-    /// Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+    /// Number of rounds. Each round starts each driver again [default: 1; with --clock wall: 5]
     #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
-    /// How long each workload is measured [default: 200ms; by the wall clock 1s]
+    /// How long each workload is measured [default: 200ms; with --clock wall: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
-    guests: Guests,
+    guests: GuestSoftware,
     #[command(flatten)]
     resume: Resume,
     #[command(flatten)]
@@ -62,10 +64,16 @@ pub struct Arguments {
 
 /// The software of guests, whatever their cards are.
 #[derive(Args)]
-struct Guests {
-    /// Drivers: kpps, linux, dpdk
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = "kpps,linux,dpdk")]
-    under_test: Vec<Driver>,
+struct GuestSoftware {
+    /// Drivers to compare: kpps, linux (the kernel's own), dpdk
+    #[arg(
+        long,
+        alias = "under-test",
+        value_delimiter = ',',
+        value_name = "DRIVER,…",
+        default_value = "kpps,linux,dpdk"
+    )]
+    driver: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
     workload: Vec<Work>,
@@ -76,10 +84,11 @@ struct Guests {
     /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
     #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
     driver_module: Option<PathBuf>,
-    /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
+    /// The load that is offered in the workloads receive, forward and bridge: frames per second as 400kpps,
+    /// or max
     #[arg(long, value_name = "LOAD", default_value = "max", value_parser = load::rate, help_heading = heading::LOAD)]
     load: Rate,
-    /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
+    /// Change a setting of the guest: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE", help_heading = heading::MACHINE)]
@@ -92,15 +101,16 @@ struct Guests {
     mut_arg("load", |load| load.default_value("1kpps")),
     after_help = "Examples:
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
-  kpps audit --under-test linux --driver-module ./e1000.ko --max reads-per-frame=0.1
-  kpps audit --under-test linux --workload bridge --count 1000000 --load max --max lost=0
+  kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
+  kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
 
-kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
-frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
-manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
-The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
+kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). For each frame kpps
+counts register accesses by name, bursts for descriptors and data, interrupts and bus time. It also reports
+accesses that the manual forbids. Guest and card do not share a clock: load and interrupts depend on the speed
+of the emulation on this host. The workload bridge sends numbered frames of all sizes, which must come back
+unchanged. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
-    /// The chip's profile (`kpps list chips`), except for the 82542
+    /// The profile of the chip (`kpps list chips`); the 82542 and the 82574L cannot be audited
     #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: String,
     /// The bus's profile (`kpps list buses`)
@@ -109,14 +119,14 @@ pub struct AuditArguments {
     /// How long each workload is counted
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
     duration: Duration,
-    /// Count this number of frames instead
+    /// Count this number of frames, in place of --duration
     #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
-    /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
+    /// End with exit code 1 if a row exceeds this bound: reads-per-frame=0.1, violations=0, …
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
     max: Vec<Bound>,
     #[command(flatten)]
-    guests: Guests,
+    guests: GuestSoftware,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -141,7 +151,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         dpdk: arguments.dpdk.clone(),
         models: arguments.device.clone(),
         backends: arguments.backend.clone(),
-        drivers: guests.under_test.clone(),
+        drivers: guests.driver.clone(),
         works: guests.workload.clone(),
         clock: arguments.clock,
         rounds: arguments.rounds.unwrap_or(if by_wall { 5 } else { 1 }),
@@ -170,7 +180,7 @@ pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failur
         driver_module: guests.driver_module.clone(),
         chip: arguments.chip.clone(),
         bus: arguments.bus.clone(),
-        drivers: guests.under_test.clone(),
+        drivers: guests.driver.clone(),
         works: guests.workload.clone(),
         rate: guests.load,
         duration: arguments.duration,

@@ -8,7 +8,7 @@ use crate::source::{ConstantRate, slot_ps};
 use kpps_apps::{Interface, Ipv4Net, Misconfigured, Router};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Mac, Mix, Size, ethernet, ipv4};
-use kpps_host::wire::Traffic;
+use kpps_host::wire::FrameSource;
 use kpps_methods::TrialError;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ struct MixedRate {
     wire_ps: u64,
 }
 
-impl Traffic for MixedRate {
+impl FrameSource for MixedRate {
     fn next_ps(&self) -> u64 {
         self.pace.next_ps().max(self.wire_ps)
     }

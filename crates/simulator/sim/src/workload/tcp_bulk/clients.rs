@@ -10,7 +10,7 @@ use kpps_frames::build::{self, Flow};
 use kpps_frames::checksum::updated;
 use kpps_frames::{Error, Size, ethernet, ipv4, tcp};
 use kpps_host::stack::tcp::{Ack, Connection, Sending, Sent};
-use kpps_host::wire::{Receiver, Traffic};
+use kpps_host::wire::{FrameSource, Receiver};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -327,7 +327,7 @@ impl Segments {
     }
 }
 
-impl Traffic for Segments {
+impl FrameSource for Segments {
     fn next_ps(&self) -> u64 {
         self.clients.borrow().next_ps()
     }

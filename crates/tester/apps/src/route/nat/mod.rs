@@ -23,7 +23,7 @@ use crate::Reason;
 use foldhash::fast::RandomState;
 use kpps_frames::ipv4;
 use packet::{Flow, Kind, Transport};
-use ports::Ports;
+use ports::PortPool;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -115,7 +115,7 @@ pub(super) struct Translator<F> {
     /// The mappings of each inside host that has some.
     of_host: HashMap<Ipv4Addr, usize, RandomState>,
     /// The ports of UDP and TCP, and the identifiers of ICMP queries.
-    ports: [Ports; 3],
+    ports: [PortPool; 3],
     pub(super) fragments: Fragments<F>,
     sweep_ns: u64,
 }
@@ -128,7 +128,7 @@ impl<F> Translator<F> {
             by_inside: HashMap::default(),
             by_outside: HashMap::default(),
             of_host: HashMap::default(),
-            ports: [Ports::new(true), Ports::new(true), Ports::new(false)],
+            ports: [PortPool::new(true), PortPool::new(true), PortPool::new(false)],
             fragments: Fragments::default(),
             sweep_ns: 0,
         }

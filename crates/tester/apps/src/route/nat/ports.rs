@@ -11,7 +11,7 @@ const ALL: usize = 65536 / WORD;
 
 /// The ports, or identifiers, of one protocol.
 #[derive(Debug)]
-pub(super) struct Ports {
+pub(super) struct PortPool {
     /// A bit for each taken port.
     taken: Vec<u64>,
     /// The word to search next, so that a freed port is not reused at once.
@@ -20,7 +20,7 @@ pub(super) struct Ports {
     ranges: bool,
 }
 
-impl Ports {
+impl PortPool {
     /// All ports are free except 0, which is invalid. `ranges`: privileged ports map to privileged ones,
     /// others to others (RFC 4787, REQ-3).
     pub(super) fn new(ranges: bool) -> Self {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn each_port_is_taken_once_and_from_its_range() {
-        let mut ports = Ports::new(true);
+        let mut ports = PortPool::new(true);
         assert_eq!(ports.take(5001), Some(5001), "as wanted");
         let others: HashSet<u16> = std::iter::from_fn(|| ports.take(5001)).collect();
         assert_eq!(others.len(), 65536 - 1024 - 1);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn parity_is_kept_and_freed_ports_are_not_reused_at_once() {
-        let mut ports = Ports::new(true);
+        let mut ports = PortPool::new(true);
         for wanted in [2000, 2001] {
             ports.take(wanted);
             for _ in 0..1000 {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn identifiers_have_no_ranges() {
-        let mut ids = Ports::new(false);
+        let mut ids = PortPool::new(false);
         assert_eq!(std::iter::from_fn(|| ids.take(1)).count(), 65535);
     }
 }

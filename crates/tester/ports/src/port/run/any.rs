@@ -4,7 +4,7 @@
 //! The watch is not generic here, so that the loops are compiled with this crate, whose profile is that of
 //! packet paths, and not with whoever watches. It is asked once for a burst at most.
 
-use super::{Plan, Sent, Streams, Watch, count, forward, send};
+use super::{SendPlan, Sent, Streams, Watch, count, forward, send};
 use crate::port::{AnyPort, Trouble};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// [`Trouble`].
-pub fn send_any(port: &mut AnyPort, plan: &Plan, mut watch: &mut dyn Watch) -> Result<Sent, Trouble> {
+pub fn send_any(port: &mut AnyPort, plan: &SendPlan, mut watch: &mut dyn Watch) -> Result<Sent, Trouble> {
     match port {
         #[cfg(target_os = "linux")]
         AnyPort::Card(card) => send(&mut **card, plan, &mut watch),

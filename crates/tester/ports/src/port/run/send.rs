@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// The frames to send.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SendPlan {
     /// The rate.
     pub rate: Rate,
     /// The distribution of the gaps of a paced load.
@@ -78,7 +78,7 @@ const AGAIN: Duration = Duration::from_micros(10);
 
 /// A plan under way.
 struct Source<'p> {
-    plan: &'p Plan,
+    plan: &'p SendPlan,
     rewrite: bool,
     /// Buffers to send, from a handle of its own: the port's handle is in use while frames are drawn.
     pool: BufferPool,
@@ -202,7 +202,7 @@ fn prepare<P: Port>(port: &mut P, frame: Template<'_>) {
 ///
 /// # Errors
 /// [`Trouble`].
-pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
+pub fn send<P: Port>(port: &mut P, plan: &SendPlan, watch: &mut impl Watch) -> Result<Sent, Trouble> {
     send_and_listen(port, plan, watch, &mut |port: &mut P| port.receive(BUDGET, |frame| Some(frame.buffer)))
 }
 
@@ -213,7 +213,7 @@ pub fn send<P: Port>(port: &mut P, plan: &Plan, watch: &mut impl Watch) -> Resul
 /// [`Trouble`].
 pub fn send_and_listen<P: Port>(
     port: &mut P,
-    plan: &Plan,
+    plan: &SendPlan,
     watch: &mut impl Watch,
     listen: &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
 ) -> Result<Sent, Trouble> {

@@ -9,7 +9,7 @@ use crate::running::learn::End;
 use crate::running::test_port::Expect;
 use kpps_frames::{Templates, tag};
 use kpps_ports::port::Trouble;
-use kpps_ports::port::run::Plan;
+use kpps_ports::port::run::SendPlan;
 use std::sync::Arc;
 
 /// A trial that can be started.
@@ -24,7 +24,7 @@ pub(super) struct Prepared {
 #[derive(Default)]
 pub(super) struct Part {
     /// The frames that it sends.
-    pub plan: Option<Plan>,
+    pub plan: Option<SendPlan>,
     /// The frames that it receives.
     pub expect: Option<Expect>,
 }
@@ -56,7 +56,7 @@ impl Tester {
         for &(from, to) in offer.directions() {
             let [leaving, arriving] = self.frames_of((from, to), offer, paths, trial)?;
             let stream = if from == 0 { 0 } else { tag::BACK };
-            parts[from].plan = Some(Plan {
+            parts[from].plan = Some(SendPlan {
                 rate: offer.load.rate,
                 shape: offer.shape,
                 times: offer.times(),

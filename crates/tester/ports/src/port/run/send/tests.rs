@@ -196,8 +196,8 @@ fn mirror(pause: Duration) -> Mirror {
     }
 }
 
-fn flood(frames: u64) -> Plan {
-    Plan {
+fn flood(frames: u64) -> SendPlan {
+    SendPlan {
         rate: Rate::Max,
         shape: Shape::Constant,
         times: None,
@@ -271,8 +271,8 @@ fn a_pause_at_the_end_hides_nothing_that_was_due() {
 }
 
 /// A load of `pps` frames a second.
-fn paced(pps: f64) -> Plan {
-    Plan { rate: Rate::Pps(pps), count: None, ..flood(0) }
+fn paced(pps: f64) -> SendPlan {
+    SendPlan { rate: Rate::Pps(pps), count: None, ..flood(0) }
 }
 
 /// While the link is down, frames count as generator shortfall, and so do frames that would be late.
@@ -309,12 +309,12 @@ fn no_burst_follows_a_pause() {
 
 /// A plan of different frames without tags, each with its number in front; every `long`-th is as long as
 /// that.
-fn replay(load: Rate, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> Plan {
+fn replay(load: Rate, frames: u16, count: Option<u64>, (long, bytes): (u16, usize)) -> SendPlan {
     let frame = |n: u16| {
         let bytes = if n % long == 1 { bytes } else { 60 };
         [&n.to_be_bytes()[..], &vec![7; bytes - 2]].concat()
     };
-    Plan {
+    SendPlan {
         rate: load,
         as_they_are: true,
         frames: Arc::new(Templates::each((0..frames).map(frame))),
