@@ -359,7 +359,7 @@ fn the_simulator_is_a_testbed_by_name() {
         ),
         (&["curve", "--cpus", "0", "--duration", "1ms"], "--cpus is for two ports"),
         (&["ndr", "--testbed", "known:1Mpps", "--gateway", "192.0.2.1"], "--gateway is for two ports"),
-        (&["ndr", "--testbed", "packet:a,sim:morris2000"], "by itself"),
+        (&["ndr", "--testbed", "packet:a,sim:morris2000"], "is a complete testbed"),
     ] {
         let output = kpps(&directory, arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
