@@ -36,7 +36,7 @@ import pytest
         (lambda: kpps.grid(vary={"driver.nothing": [1]}), "nothing"),
         (lambda: kpps.grid(vary={"load": ["50%"]}, executor=3), "executor="),
         (lambda: kpps.grid(vary={"load": ["50%"]}, executor="cloud"), "there is no engine called cloud"),
-        (lambda: kpps.grid(vary={"load": ["50%"]}, testbed="known:1kpps", executor="processes"), "only the simulator"),
+        (lambda: kpps.grid(vary={"load": ["50%"]}, testbed="known:1kpps", executor="processes"), "only a grid of the simulator"),
         (lambda: kpps.compare("/no/such/file", "/no/such/file"), "/no/such/file"),
         (lambda: kpps.curve(machine="a\0b"), "a"),
         (lambda: kpps.curve(seed=-1), "a seed is a whole number from 0 to 18446744073709551615"),
