@@ -92,12 +92,11 @@ impl FromStr for Bound {
         let names = || QUANTITIES.map(|(name, _)| name).join(", ");
         let (name, most) = text
             .split_once('=')
-            .ok_or_else(|| format!("'{text}': give NAME=VALUE; names are {}", names()))?;
+            .ok_or_else(|| format!("'{text}' is no bound: give NAME=VALUE; names are {}", names()))?;
         let most = most.parse().ok().filter(|most: &f64| *most >= 0.0);
-        let most = most.ok_or_else(|| format!("'{text}': the value is no number from 0 on"))?;
+        let most = most.ok_or_else(|| format!("'{text}': the value must be a number, 0 or more"))?;
         let known = QUANTITIES.into_iter().find(|(known, _)| *known == name);
-        let (name, of) =
-            known.ok_or_else(|| format!("there is no '{name}' to bound: there are {}", names()))?;
+        let (name, of) = known.ok_or_else(|| format!("'{name}' cannot be bounded: names are {}", names()))?;
         Ok(Self { name, of, most })
     }
 }
@@ -107,13 +106,13 @@ impl Bound {
     pub fn exceeded(&self, audit: &Audit) -> Option<String> {
         let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
         if seen.is_empty() {
-            let what = "no row has it; lost and changed are counted by the workload bridge only";
+            let what = "no row has this quantity; only the workload bridge counts lost and changed frames";
             return Some(format!("{}: {what}", self.name));
         }
         seen.into_iter().find(|(_, value)| *value > self.most).map(|(row, value)| {
             let Row { workload, driver, .. } = row;
             let most = self.most;
-            format!("{workload} {driver}: {} is {value:.4}, and may be at most {most}", self.name)
+            format!("{workload} {driver}: {} is {value:.4}, above the bound {most}", self.name)
         })
     }
 }
@@ -274,7 +273,10 @@ impl AuditPlan {
     fn stalled(&self, task: Task, row: &Row) -> Option<String> {
         let count = self.count.filter(|count| row.frames < *count)?;
         let (frames, seconds) = (row.frames, STALLED.as_secs());
-        Some(format!("{}: only {frames} of {count} frames, none in the last {seconds} s", task.name()))
+        Some(format!(
+            "{}: only {frames} of {count} frames arrived, none in the last {seconds} s",
+            task.name()
+        ))
     }
 
     /// Chip and bus.
@@ -284,7 +286,7 @@ impl AuditPlan {
             Profile::named(Kind::Chip, &self.chip).and_then(|it| it.get()).map_err(wrong)?;
         let why = match params.chip {
             Chip::I82542 => Some("its registers are not where the manual has them"),
-            chip if chip.is_pci_express() => Some("the guest's card is on PCI, and it is on PCI Express"),
+            chip if chip.is_pci_express() => Some("it is on PCI Express, and the guest's cards are on PCI"),
             _ => None,
         };
         if let Some(why) = why {
@@ -473,9 +475,9 @@ mod tests {
         let bound = |text: &str| text.parse::<Bound>();
         for (text, part) in [
             ("reads", "give NAME=VALUE"),
-            ("reads=1", "there is no 'reads' to bound: there are reads-per-frame"),
-            ("lost=-1", "no number from 0 on"),
-            ("lost=nan", "no number from 0 on"),
+            ("reads=1", "'reads' cannot be bounded: names are reads-per-frame"),
+            ("lost=-1", "must be a number, 0 or more"),
+            ("lost=nan", "must be a number, 0 or more"),
         ] {
             let error = bound(text).unwrap_err();
             assert!(error.contains(part), "{error}");
@@ -486,7 +488,7 @@ mod tests {
         assert!(message.contains("linux: reads-per-frame is 0.2000"), "{message}");
         assert_eq!(bound("reads-per-frame=0.2").unwrap().exceeded(&audit), None);
         let none = bound("lost=0").unwrap().exceeded(&audit).unwrap();
-        assert!(none.starts_with("lost: no row has it"), "{none}");
+        assert!(none.starts_with("lost: no row has this quantity"), "{none}");
     }
 
     #[test]

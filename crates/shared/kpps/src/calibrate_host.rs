@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
       --machine lab-e1000 --driver linux-6.1-e1000
   kpps curve --machine mine/machine.toml --set driver.rx_ring=80
 
-What counts of each point is the CPU time for a delivered frame. Where the CPU was not observed, only points
-that lost more than 5 % of the frames count, and the CPU is taken to have been busy all the time: leave out
-curves that lost frames for another reason, as a short ring. Measure light and heavy loads, and two settings
-that differ in what the CPU has to do.")]
+kpps uses the CPU time for a delivered frame at each point. If the CPU was not observed, kpps uses only points
+with a loss of more than 5 %, and assumes that the CPU was busy all the time. So leave out curves with another
+cause of loss, such as a short ring. Measure light and heavy loads, and two settings that give the CPU different
+work.")]
 pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let found = found.map_err(input)?;
     files.publish(&found, "")?;
     if !session.goes_on() {
-        return Err(Failure::Interrupted("interrupted: the constants are those found so far".into()));
+        return Err(Failure::Interrupted("interrupted: these constants are the best so far".into()));
     }
     if let Some(folder) = &arguments.to {
         let failed = |path: &Path, why| Failure::Failed(format!("cannot write {}: {why}", path.display()));

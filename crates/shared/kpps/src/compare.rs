@@ -24,7 +24,7 @@ only, their names may differ.
 Quantities: delivered frames per second, latency (p50 and p99), CPU time per delivered frame (without idle
 polls), NDR, PDR and MRR. The test is the exact rank-sum test (Wilcoxon, Mann and Whitney) with Holm's
 correction for all comparisons made: the more quantities are compared, the more repetitions it takes. A
-single value never decides, but for counts of `kpps lab --clock instructions`, which repeat within 2 %.")]
+single value never decides, except for counts of `kpps lab --clock instructions`, which repeat within 2 %.")]
 pub struct Arguments {
     /// The results to compare: the first side is the reference
     #[arg(required = true, num_args = 2.., value_name = "RESULTS")]

@@ -26,18 +26,19 @@ use std::time::{Duration, Instant};
   kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
 
-Several guests in QEMU may be compared, each with the kernel's driver (lab:KERNEL/DEVICE) or another one
-(lab:KERNEL/DEVICE/DRIVER-BACKEND), and with an app: receive, route or bridge, as
-lab:linux-6.1/e1000/linux/forward. With --bidirectional a load is that of each direction, and results are
-of both together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each series."
+A curve can compare several guests in QEMU. lab:KERNEL/DEVICE is a guest with the kernel's own driver,
+lab:KERNEL/DEVICE/DRIVER-BACKEND a guest with another driver. An app may follow: receive, forward or bridge, as
+in lab:linux-6.1/e1000/linux/forward. With --bidirectional each direction gets the load, and the results are
+those of both directions together. --max-loss and --max-p99 bound each point, --min-rate the best rate of each
+series."
 )]
 pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
-    /// Offered loads: `100kpps,80%,100%` or `FROM..TO/STEP`, in bits as 10MbpsL1..1GbpsL1/10MbpsL1 [default:
-    /// 100kpps..100%/100kpps; on ports and guests, growing steps from 10kpps; on ports, the last step is the
-    /// first load that the tester cannot sustain]
+    /// Offered loads: a list as 100kpps,80%,100%, or FROM..TO/STEP as 100kpps..1Mpps/100kpps, also in bits
+    /// per second as 10MbpsL1..1GbpsL1/10MbpsL1 [default: 100kpps..100%/100kpps; on ports and guests: growing
+    /// steps from 10kpps; on ports the curve ends at the first load that the tester cannot sustain]
     #[arg(long, value_name = "LOAD,…", help_heading = heading::LOAD)]
     load: Option<Loads>,
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]

@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
   kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
 
-A parameter is a constant by its path (`kpps list KIND NAME` shows them: driver.rx_ring,
-driver.moderation.rdtr or short driver.rdtr, chip.…, bus.…, host.…, stack.…, machine.…), or one of load,
-size, driver, chip, machine, app, one-way. On ports, guests and known: testbeds the parameters are load and size,
-mixes of sizes among them. Values: 16,32,64; 1..64 in steps of 1; 10..100/30 in steps of 30; 16..1024*2 by a
-factor of 2.
+A parameter is the path of a constant (driver.rx_ring, driver.moderation.rdtr or short driver.rdtr, chip.…,
+bus.…, host.…, stack.…, machine.…; `kpps list KIND NAME` shows all), or one of load, size, driver, chip,
+machine, app and one-way. On ports, guests and known: testbeds the only parameters are load and size; on ports
+a size may be a mix. Values are a list (16,32,64), a range in steps of 1 (1..64) or of another number
+(10..100/30), or a range by a factor (16..1024*2).
 
-With --resume FILE an interrupted grid can be continued, and a grid with more values measures only those
-that are missing. A cell is reused only if kpps and all profiles are the same; on ports, if all that is known
-of the ports and the device under test is. One kept cell is measured again before the others are used.")]
+With --resume FILE an interrupted grid can be continued, and a grid with more values measures only the missing
+cells. A cell is reused only if kpps and all profiles are the same, or, on ports, if all known facts about the
+ports and the device under test are the same. Before kpps uses kept cells, it measures one of them again.")]
 pub struct Arguments {
-    /// A parameter and its values; the last one given is the horizontal axis of maps
+    /// A parameter and its values. The last --vary is the horizontal axis of maps
     #[arg(long, required = true, value_name = "PARAMETER=VALUES", value_parser = parameter::axis, help_heading = heading::LOAD)]
     vary: Vec<Axis>,
     /// Frame size in bytes with FCS
@@ -47,10 +47,11 @@ pub struct Arguments {
     /// How long each trial is measured [default: 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
-    /// Measure only this share of the cells, as 2/8: the second of eight, for a job of a cluster
+    /// Measure only this share of the cells: 2/8 is the second of eight shares, for one of eight jobs
     #[arg(long, value_name = "NUMBER/OF", help_heading = heading::LOAD)]
     shard: Option<Shard>,
-    /// Measure the cells on an engine: processes, dask, dask://HOST:PORT, ray, slurm; takes kpps for Python
+    /// Distribute the cells with an engine: processes, dask, dask://HOST:PORT, ray or slurm. This needs the
+    /// Python package of kpps
     #[arg(long, value_name = "ENGINE", help_heading = heading::LOAD)]
     on: Option<String>,
     #[command(flatten)]
@@ -179,7 +180,7 @@ pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure
     plan.check_name()?;
     let is_simulated = plan.target.is_simulated();
     if session.engine.is_some() && !is_simulated {
-        return Err(Failure::Input("only the simulator's cells can be measured elsewhere".into()));
+        return Err(Failure::Input("only a grid of the simulator can be distributed: leave out --on".into()));
     }
     let all = Combinations::of(&plan.axes).map_err(Failure::Input)?;
     let base = plan.base()?;

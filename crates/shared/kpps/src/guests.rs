@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// Options of guests.
 #[derive(Args)]
 pub struct GuestArguments {
-    /// With lab: the guest's clock: instructions, a nanosecond for each one that it executes, or wall
-    /// [default: instructions]
+    /// With --testbed lab:…: the clock of the guest. `instructions`: each executed instruction takes one
+    /// nanosecond of the guest's time; `wall`: real time [default: instructions]
     #[arg(long, value_name = "CLOCK", help_heading = heading::TESTBED)]
     pub clock: Option<Clock>,
-    /// With lab: load this module in place of the kernel's own driver
+    /// With --testbed lab:…: load this kernel module in place of the kernel's own driver of the card
     #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
     pub driver_module: Option<PathBuf>,
 }

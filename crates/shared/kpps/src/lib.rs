@@ -66,8 +66,8 @@ pub use session::Session;
 frame); rates are frames per second. Only ports of real interfaces and cards need root (packet:, xdp:,
 auto:, uio:, vfio:); nothing else does.
 
-Exit codes: 0 done; 1 a check failed, as a claim or a bound; 2 bad input; 3 a trial that is no valid
-measurement of the device under test; 130 interrupted, and what was measured is kept."
+Exit codes: 0 done; 1 a check failed, such as a claim or a bound; 2 bad input; 3 a trial is no valid measurement
+of the device under test; 130 interrupted, and the results so far are kept."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -82,7 +82,7 @@ enum Command {
     Grid(typed::Typed<grid::Arguments>),
     /// Measure the highest transmit rate of each driver
     Transmit(transmit::Arguments),
-    /// Measure packets per second against CPUs, with receive side scaling, and find the limit
+    /// Measure packets per second for several numbers of CPUs, with receive side scaling, and find the limit
     Scale(scale::Arguments),
     /// Show where the CPU time of driver and kernel goes, by function and level
     Profile(profile::Arguments),
@@ -96,9 +96,9 @@ enum Command {
     Rfc2544(rfc2544::Arguments),
     /// Compare results by a statistical test; exit code 1 if something is worse
     Compare(compare::Arguments),
-    /// Merge files of --resume into one: the shares of a grid that several machines measured
+    /// Merge --resume files into one, such as the shares of a grid that several machines measured
     Merge(merge::Arguments),
-    /// Find the costs of a frame and an interrupt on a machine, from curves measured on it, for the simulator
+    /// Find the costs of a frame and an interrupt for the simulator, from curves measured on a real machine
     CalibrateHost(calibrate_host::Arguments),
     #[cfg(feature = "ports")]
     #[command(flatten)]

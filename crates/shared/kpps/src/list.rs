@@ -17,10 +17,10 @@ use kpps_sim::inventory::profiles;
 pub struct Arguments {
     /// Only profiles of this kind: machines, chips, nics, buses, hosts, stacks or drivers
     kind: Option<Kind>,
-    /// Only this profile, a name or a .toml file, with its constants and their sources
+    /// Only this profile (a name or a .toml file), with its constants and their sources
     #[arg(requires = "kind")]
     name: Option<String>,
-    /// Print the profile as a .toml file, to be changed and given in its place
+    /// Print the profile as a .toml file, which you can change and use in its place
     #[arg(long, requires = "name", conflicts_with_all = ["json", "results", "csv", "report"])]
     toml: bool,
     #[command(flatten)]

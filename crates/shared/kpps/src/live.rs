@@ -28,8 +28,8 @@ impl OpenTestbed {
 /// How much is shown while a run lasts.
 #[derive(Args, Clone, Copy, Default)]
 pub struct Live {
-    /// Show the progress on the whole screen from the start [default: after 2 s, if standard input, output
-    /// and error are a terminal, the results are not printed as JSON or CSV, and NO_COLOR is not set]
+    /// Show a full-screen view of the progress from the start [default: after 2 s, if standard input, output
+    /// and error are terminals, no JSON or CSV is printed, and NO_COLOR is not set]
     #[arg(long, overrides_with = "no_live", help_heading = heading::VIEW)]
     live: bool,
     /// Show the progress in one line only
@@ -47,7 +47,12 @@ impl Live {
         for_machines: bool,
     ) -> Result<View, Failure> {
         let choice = Choice { live: self.live, no_live: self.no_live };
-        let none = || Failure::Input("--live needs a terminal as standard error".into());
+        let none = || {
+            Failure::Input(
+                "--live draws on standard error, which is no terminal or has TERM=dumb: leave out --live"
+                    .into(),
+            )
+        };
         let show = choice.show(Terminal::now(), for_machines).ok_or_else(none)?;
         // A signal must not leave the view on the screen.
         session.watch();

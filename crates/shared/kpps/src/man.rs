@@ -13,12 +13,12 @@ const EXIT_STATUS: [(&str, &str); 5] = [
     ("0", "Done."),
     (
         "1",
-        "A check failed: a claim, a conformance case, a regression, a bound as of --max-loss, or all frames were lost; or a file could not be written.",
+        "A check failed: a claim, a conformance case, a regression or a bound such as --max-loss; or all frames were lost; or a file could not be written.",
     ),
     ("2", "Bad input: one line names the mistake and the valid values."),
     (
         "3",
-        "A trial between two ports that is no valid measurement of the device under test. If a bound is broken as well, it is 1.",
+        "A trial between two ports is no valid measurement of the device under test. If the trial also breaks a bound, the exit code is 1.",
     ),
     ("130", "Interrupted; what was measured is kept."),
 ];
@@ -30,7 +30,7 @@ const EXIT_STATUS: [(&str, &str); 5] = [
   kpps man ~/.local/share/man/man1    install the pages of kpps and all its commands")]
 pub struct Arguments {
     /// Write the pages of kpps and of all its commands into this folder, which is created if it does not
-    /// exist [default: print that of kpps]
+    /// exist [default: print the page of kpps]
     folder: Option<PathBuf>,
 }
 

@@ -20,18 +20,18 @@ use std::time::Duration;
   kpps ndr --driver intel-2.5.11-tuned                        in the simulator
   kpps ndr --testbed known:700kpps --noise --bisection        a known rate, with noise
 
-NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. Each load is judged by
-several trials, which together take up to 21 times --duration. At least half of that time must agree, so one
-disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). On ports and in guests the last
-of them takes 11 times --duration: a shaper's bucket hides less from it. A trial does not count if the
-tester could not send or take in its frames: the search goes on below that load. A load is that of one
-direction; with --app of both together. --min-rate bounds the NDR, --max-loss and --max-p99 the trials at
-it.")]
+NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. kpps judges a load by
+several trials, which together take up to 21 times --duration. Trials of at least half of that time must agree,
+so one disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). On ports and in guests the last
+trial takes 11 times --duration, because the bucket of a traffic shaper hides the loss in short trials. If the
+tester itself could not send or receive all frames of a trial, the trial does not count, and the search
+continues below that load. A load is that of one direction; with --app, the sum of both directions. --min-rate
+bounds the NDR, --max-loss and --max-p99 the trials at the NDR.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
-    /// Search by plain bisection, too
+    /// Also search by plain bisection, for comparison
     #[arg(long, help_heading = heading::SEARCH)]
     bisection: bool,
     #[command(flatten)]

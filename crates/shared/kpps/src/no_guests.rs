@@ -20,7 +20,10 @@ impl Guests {
         _: Vec<(String, grid::Setting)>,
         _: GuestArguments,
     ) -> Result<Self, Failure> {
-        Err(Failure::Input("guests in QEMU need Linux, and a kpps that was built with ports".into()))
+        Err(Failure::Input(
+            "guests in QEMU need Linux and a kpps with ports: build it there with `cargo build --release`"
+                .into(),
+        ))
     }
 
     pub fn open(&self) -> Result<Opened, Failure> {

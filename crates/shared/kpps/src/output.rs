@@ -75,7 +75,7 @@ pub fn refuse_overwriting(command: &ArgMatches) -> Result<(), Failure> {
         let mut others = given.iter().filter(|(other, _)| !replaced(other));
         if others.any(|(_, other)| replaced_file(other).as_ref() == Some(&file)) {
             return Err(Failure::Input(format!(
-                "{} is given twice: --{id} would replace it; give the results a file of their own",
+                "{} is given twice, and --{id} would replace it: give --{id} another file",
                 path.display()
             )));
         }
@@ -98,17 +98,17 @@ fn replaced_file(path: &Path) -> Option<PathBuf> {
 /// The bounds of a result. If the result breaks one, the command ends with exit code 1.
 #[derive(Args, Clone)]
 pub struct BoundArguments {
-    /// End with exit code 1 if a larger share of the frames is lost: 0, 0.1%
+    /// End with exit code 1 if more than this share of the frames is lost: 0, 0.1%
     #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = heading::BOUNDS)]
     max_loss: Option<f64>,
-    /// End with exit code 1 if fewer frames per second are delivered, all directions together
+    /// End with exit code 1 if fewer frames per second than this are delivered, all directions together
     #[arg(long, value_name = "RATE", value_parser = bounds::rate_pps, help_heading = heading::BOUNDS)]
     min_rate: Option<f64>,
-    /// End with exit code 1 if 99 % of the frames take longer: 100us
+    /// End with exit code 1 if the 99th percentile of the latency is above this time: 100us
     #[arg(long, value_name = "TIME", value_parser = bounds::latency, help_heading = heading::BOUNDS)]
     max_p99: Option<Duration>,
-    /// End with exit code 1 if a larger share of the frames is lost at an unknown place; 0 requires that
-    /// --watch covers the whole path
+    /// End with exit code 1 if more than this share of the frames is lost at unknown places. For 0, --watch
+    /// must cover the whole path
     #[arg(long, value_name = "SHARE", value_parser = bounds::loss, help_heading = heading::BOUNDS)]
     max_unexplained: Option<f64>,
 }
@@ -124,8 +124,8 @@ impl BoundArguments {
 /// Where measurements are kept, to resume from.
 #[derive(Args, Clone, Default)]
 pub struct Resume {
-    /// Keep every measurement in this file, which is created if it does not exist, and do not repeat
-    /// measurements of the same system that it has
+    /// Store every measurement in this file, which is created if it does not exist. Measurements of the same
+    /// system that the file already contains are not repeated
     #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     resume: Option<PathBuf>,
 }

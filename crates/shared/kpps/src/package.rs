@@ -5,7 +5,7 @@ use std::process::Command;
 /// Python code that runs the same command with the package.
 const RUN: &str = "import sys
 try: from kpps.__main__ import main
-except ImportError as error: sys.exit(f'kpps: --on takes kpps for Python, which is not here ({error}): pip install kpps')
+except ImportError as error: sys.exit(f'kpps: --on needs the Python package of kpps, which cannot be imported ({error}): pip install kpps')
 main()";
 
 /// Has the Python package run the command line of this process on an engine, in the place of this process.
@@ -22,5 +22,8 @@ pub fn hand_over(engine: &str) -> String {
         Ok(status) => std::process::exit(status.code().unwrap_or(1)),
         Err(error) => error,
     };
-    format!("--on {engine} takes Python, and {} cannot be run: {failed}", python.to_string_lossy())
+    format!(
+        "--on {engine} needs Python, and {} cannot be run: {failed}; KPPS_PYTHON may name another interpreter",
+        python.to_string_lossy()
+    )
 }

@@ -20,7 +20,7 @@ const WARMUP_MS: u32 = 20;
 #[command(
     mut_arg("machine", |machine| machine.default_value("rdr2007")),
     mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file [default: \
-        the first that the machine's profile names]")),
+        the first driver in the machine's profile]")),
     after_help = "Examples:
   kpps profile                                       the time of Linux 2.6.12's driver at line rate
   kpps profile --driver rdr --load 300kpps           recycled buffers: no time for the allocator

@@ -26,29 +26,29 @@ The tests, with their sections of RFC 2544:
   latency       of all frames, at 10, 50, 90 and 100 % of the throughput (26.2)
   frame-loss    loss in steps of a tenth of the highest load (26.3)
   back-to-back  the longest burst without loss, with the corrected buffer time of RFC 9004 (26.4)
-  recovery      from 110 % of the throughput to half of that: time until the last loss (26.5)
-  reset         time of lost frames when --reset resets the device under test (26.6, RFC 6201)
+  recovery      time until the last loss after 110 % of the throughput falls to half of that (26.5)
+  reset         length of the outage when --reset resets the device under test (26.6, RFC 6201)
 The results name each test that the testbed cannot do, and each trial that was shorter than RFC 2544 asks
 for. If the system loses single frames now and then, use `kpps sizes` instead.")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Vec<Mix>,
-    /// Only these tests, by the names below; throughput is always measured, because the others need it
-    /// [default: all]
+    /// Run only these tests, by the names below. Throughput is always measured, because the other tests need
+    /// it [default: all]
     #[arg(long, value_delimiter = ',', value_name = "TEST,…", help_heading = heading::SEARCH)]
     test: Vec<Test>,
-    /// Trials of 1 s, and three of each
+    /// Use trials of 1 s, and repeat each test three times
     #[arg(long, help_heading = heading::SEARCH)]
     quick: bool,
     /// Length of one trial [default: 60s; with --quick 1s; in the simulator 50ms of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
-    /// Repetitions of each test of latency, back-to-back, recovery and reset [default: 20, of back-to-back
-    /// 50; with --quick 3]
+    /// Number of repetitions of the tests latency, back-to-back, recovery and reset [default: 20;
+    /// back-to-back: 50; with --quick: 3]
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::SEARCH)]
     repeat: Option<u32>,
-    /// Command for the shell that resets the device under test
+    /// Shell command that resets the device under test
     #[arg(long, value_name = "COMMAND", help_heading = heading::DEVICE_UNDER_TEST)]
     reset: Option<String>,
     #[command(flatten)]
@@ -99,7 +99,9 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let target = target.resolve()?;
     kpps_methods::refuse_twice(sizes.iter().map(Mix::name))?;
     if reset.is_some() && target.is_simulated() {
-        return Err(Failure::Input("--reset takes two ports: a simulated machine has no command".into()));
+        return Err(Failure::Input(
+            "--reset is for two ports: a command cannot reset a simulated machine".into(),
+        ));
     }
     let plan = Tests { sizes, tests, quick, duration, repeat }.plan(target.is_simulated(), search.range());
     let mut files = outputs.open(session, "rfc2544")?;

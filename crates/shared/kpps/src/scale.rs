@@ -29,17 +29,18 @@ pub struct Arguments {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, default_value = "rss", help_heading = heading::MACHINE)]
     machine: String,
-    /// The rate-limited NIC, if not the machine's own: a name (`kpps list nics`) or a .toml file
+    /// Another rate-limited NIC for the machine: a name (`kpps list nics`) or a .toml file
     #[arg(long, help_heading = heading::MACHINE)]
     nic: Option<String>,
-    /// Numbers of simulated CPUs: `1,2,4` or `1..8` [default: from 1 to all of the machine]
+    /// Numbers of CPUs to simulate, each in its own trial: a list as 1,2,4 or a range as 1..8 [default: from
+    /// 1 to the number of CPUs of the machine]
     #[arg(long, value_name = "COUNTS", value_parser = parameter::counts, help_heading = heading::MACHINE)]
     cpu_counts: Option<Counts>,
     /// Number of UDP flows in the load
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..), help_heading = heading::TRAFFIC)]
     flows: u16,
-    /// Number of cache lines that every frame changes under one lock, on whichever CPU: those of a socket
-    /// that all flows share
+    /// Simulate one socket that all flows share: for each frame, a CPU takes the socket's lock and writes
+    /// this number of cache lines. 0: no such socket
     #[arg(long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000), help_heading = heading::MACHINE)]
     shared_lines: u32,
     #[command(flatten)]
@@ -53,7 +54,7 @@ pub struct Arguments {
     /// How long each trial is measured, after a warm-up of the same length, in virtual time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
-    /// Seed of everything random; equal seeds give equal results
+    /// Seed of all random numbers. The same seed gives the same results
     #[arg(long, default_value_t = 1, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: u64,
     #[command(flatten)]

@@ -22,11 +22,11 @@ pub struct SearchArguments {
     /// The highest load to try
     #[arg(long, value_name = "LOAD", default_value = "100%", help_heading = heading::SEARCH)]
     max: RateSpec,
-    /// Distance of the two bounds at which the search ends, as a share of the upper bound
+    /// End the search when the lower and the upper bound are this close, as a share of the upper bound
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = units::share, help_heading = heading::SEARCH)]
     precision: f64,
-    /// End a search after this much time, when its trial has ended, and print the bounds that are known then.
-    /// The limit holds for each frame size, and separately for --bisection
+    /// Start no further trial of a search after this time, and print the bounds found so far. The limit
+    /// applies to each frame size, and separately to --bisection
     #[arg(long, value_name = "TIME", default_value = "20min", value_parser = units::duration, help_heading = heading::SEARCH)]
     max_time: Duration,
     #[command(flatten)]

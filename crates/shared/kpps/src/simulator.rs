@@ -9,14 +9,14 @@ use kpps_profiles::Change;
 use kpps_sim::{AppKind, Choice, choice};
 
 /// The help of `--driver` where several are compared.
-pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: those \
-    that the machine's profile names, and that fit its chip and stack]";
+pub const COMPARED: &str = "Driver presets to compare: names (`kpps list drivers`) or .toml files [default: of the \
+    drivers in the machine's profile, all that fit its chip and stack]";
 
 /// Constants that are not as the profiles have them.
 #[derive(Args, Clone, Default)]
 pub struct Constants {
-    /// Give a constant another value, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND
-    /// NAME` shows them); *1.1 multiplies its own
+    /// Set a constant of a profile, as driver.rx_ring=80 or host.ring_offset_bytes=16 (`kpps list KIND NAME`
+    /// shows the constants); the value *1.1 multiplies the profile's value by 1.1
     #[arg(long, value_name = "PATH=VALUE", value_parser = parameter::change, help_heading = heading::MACHINE)]
     pub set: Vec<(String, Setting)>,
 }
@@ -35,7 +35,7 @@ pub struct Machine {
     /// The machine: a name (`kpps list machines`) or a .toml file
     #[arg(long, help_heading = heading::MACHINE)]
     pub machine: Option<String>,
-    /// The chip, if not the machine's own: a name (`kpps list chips`) or a .toml file
+    /// Another chip for the machine: a name (`kpps list chips`) or a .toml file
     #[arg(long, help_heading = heading::MACHINE)]
     pub chip: Option<String>,
     /// The driver preset: a name (`kpps list drivers`) or a .toml file
@@ -75,15 +75,17 @@ pub fn with_one_driver(machine: Choice, drivers: &[String]) -> Result<Choice, Fa
     match drivers {
         [] => Ok(machine),
         [one] => Ok(Choice { driver: Some(one.clone()), ..machine }),
-        _ => Err(Failure::Input("give one driver here; kpps curve compares several".into())),
+        _ => Err(Failure::Input(
+            "this command takes one driver: give one, or compare several with `kpps curve`".into(),
+        )),
     }
 }
 
 /// The program on top of the driver in the simulator: a receiver, or an app between two cards.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OnTop {
-    /// Simulate an app between two cards: bridge, route (IPv4), vlan-route or nat. A load is then that of
-    /// both directions together [default: a receiver on one card]
+    /// Simulate an app that forwards between two cards: bridge, route (IPv4), vlan-route or nat. The load is
+    /// then the sum of both directions [default: a receiver on one card]
     #[arg(long, help_heading = heading::MACHINE)]
     pub app: Option<AppKind>,
     /// With --app: offer the whole load to the first card, and nothing to the second

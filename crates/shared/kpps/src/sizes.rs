@@ -18,7 +18,8 @@ use kpps_methods::ndr::sizes;
   kpps sizes --ports packet:A,packet:B --resume sizes.jsonl   an interrupted run can be resumed
   kpps sizes --ports packet:A,packet:B --size 64,1518 --bidirectional --json
 
-For each size the search of `kpps ndr`: NDR, PDR, and the rate delivered at the highest load (MRR).")]
+kpps runs the search of `kpps ndr` for each size. The results are NDR, PDR, and the rate delivered at the highest
+load (MRR).")]
 pub struct Arguments {
     /// Frame sizes in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX,…", value_delimiter = ',', default_value = SIZES, value_parser = kpps_methods::units::sizes, help_heading = heading::TRAFFIC)]

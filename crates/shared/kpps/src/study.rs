@@ -21,12 +21,12 @@ use kpps_study::{pages, perturb, wanted};
   kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
 
 Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
-Exit code 1 if a claim is missed that is arithmetic or was used for fitting, or if any claim failed.")]
+The exit code is 1 if a claim failed, or if a claim was missed that is arithmetic or was used for fitting.")]
 pub struct Arguments {
-    /// Studies, by name [default: those of papers]
+    /// Names of studies [default: all studies of papers]
     #[arg(value_name = "NAME")]
     studies: Vec<String>,
-    /// Only these claims, by id
+    /// Judge only the claims with these ids
     #[arg(long, value_delimiter = ',', value_name = "ID,…")]
     claim: Vec<String>,
     /// Change each fitted constant up and down by this share and list the verdicts that change
@@ -35,15 +35,15 @@ pub struct Arguments {
     /// Find the fitted constants again, from the claims of kind fit
     #[arg(long, conflicts_with_all = ["perturb", "seeds", "resume"])]
     fit: bool,
-    /// Predict each claim of kind fit from the others
+    /// For each claim of kind fit: find the constants without this claim, and predict the claim
     #[arg(long, conflicts_with_all = ["perturb", "fit", "seeds", "resume"])]
     cross_validate: bool,
     #[command(flatten)]
     resume: Resume,
-    /// Draw the random machines with these seeds instead
+    /// Draw the random machines from these seeds [default: the seeds of the study]
     #[arg(long, value_name = "FIRST..LAST", value_parser = units::seeds, conflicts_with = "perturb")]
     seeds: Option<(u32, u32)>,
-    /// Print the constants of the random machine with this seed; nothing is measured
+    /// Only print the constants of the random machine with this seed
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "resume"])]
     drawn: Option<u32>,
     #[command(flatten)]

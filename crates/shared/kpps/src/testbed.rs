@@ -29,28 +29,31 @@ use std::time::Duration;
         [default: morris2000; with --app: lunz2003]")),
     mut_arg("driver", |driver| driver.help("The driver preset: a name (`kpps list drivers`) or a .toml file \
         [default: kpps]")),
-    mut_arg("set", |set| set.help("Give a constant another value, as driver.rx_ring=80 (`kpps list KIND NAME` shows \
-        them); with lab: a setting of the guest, as linux.RxIntDelay=100")),
+    mut_arg("set", |set| set.help("Set a constant of a profile, as driver.rx_ring=80 (`kpps list KIND NAME` shows the \
+        constants); the value *1.1 multiplies the profile's value by 1.1. With --testbed lab:…: change a setting of the \
+        guest, as linux.RxIntDelay=100")),
 )]
 pub struct TestbedArguments {
-    /// The two ports, with the device under test between them
+    /// The two ports; the device under test lies between them
     #[arg(long, value_delimiter = ',', value_name = "PORT,PORT", conflicts_with = "testbed", help_heading = heading::TESTBED)]
     ports: Vec<String>,
-    /// Another testbed: sim:MACHINE/DRIVER/APP, the simulator (as --machine, --driver, --app; the driver is
-    /// kpps if none is named); lab:KERNEL/DEVICE/DRIVER/APP, a guest in QEMU; known:RATE, a system that
-    /// delivers this rate; PORT,PORT as --ports [default: the simulator]
+    /// The testbed. sim:MACHINE/DRIVER/APP is the simulator, as with --machine, --driver and --app (without
+    /// DRIVER, the driver is kpps); lab:KERNEL/DEVICE/DRIVER/APP is a guest in QEMU; known:RATE is a system
+    /// that delivers all frames up to this rate; PORT,PORT means two ports, as with --ports [default: the
+    /// simulator]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", help_heading = heading::TESTBED)]
     testbed: Vec<String>,
     #[command(flatten)]
     machine: Typed<Machine>,
     #[command(flatten)]
     top: Typed<OnTop>,
-    /// Seed of everything random in the simulator and of --noise; equal seeds give equal results [default: 1]
+    /// Seed of all random numbers in the simulator, or of --noise. The same seed gives the same results
+    /// [default: 1]
     #[arg(long, value_parser = units::seed, help_heading = heading::TESTBED)]
     seed: Option<u64>,
     #[command(flatten)]
     guests: Typed<GuestArguments>,
-    /// With known:RATE: one second in twenty loses up to 2000 frames more
+    /// With --testbed known:RATE: drop 1 to 2000 additional frames in one second of twenty, chosen at random
     #[arg(long, help_heading = heading::TESTBED)]
     noise: bool,
     #[command(flatten)]
@@ -110,7 +113,7 @@ fn kind(names: &[String]) -> Result<Kind, Failure> {
         [one] if is_simulated(&one) => Ok(Kind::Simulator),
         all if all.iter().any(|name| is_simulated(&name)) => {
             let one = all.iter().find(is_simulated).map_or("", String::as_str);
-            Err(Failure::Input(format!("{one} is a testbed by itself, not one of two ports")))
+            Err(Failure::Input(format!("{one} is a complete testbed, not one of several: give it alone")))
         }
         [first, ..] => Ok(match prefix(first).as_deref() {
             Some("known") => Kind::Known,
@@ -155,17 +158,17 @@ impl TestbedArguments {
         let refused = if let Some(option) =
             self.pair.first().or_else(|| self.options.first()).filter(|_| kind != Kind::Ports)
         {
-            format!("{option} takes two ports, not {here}")
+            format!("{option} is for two ports, not for {here}")
         } else if let Some(option) = simulated.filter(|_| kind != Kind::Simulator) {
             format!("--{option} is for the simulator, not for {here}")
         } else if is_set && [Kind::Known, Kind::Ports].contains(&kind) {
             format!("--set is for the simulator and for guests, not for {here}")
         } else if let Some(option) = self.guests.first().filter(|_| kind != Kind::Guests) {
-            format!("{option} is for guests, not for {here}: --testbed lab:KERNEL/DEVICE")
+            format!("{option} is for guests, not for {here}: give --testbed lab:KERNEL/DEVICE")
         } else if self.seed.is_some() && !has_seed {
             "--seed is for the simulator, and for known:RATE with --noise".to_owned()
         } else if self.noise && kind != Kind::Known {
-            format!("--noise is for a known rate, not for {here}: --testbed known:RATE")
+            format!("--noise is for a system with a known rate, not for {here}: give --testbed known:RATE")
         } else {
             return Ok(());
         };
@@ -179,7 +182,7 @@ impl TestbedArguments {
         if let Some(name) = self.testbed.first() {
             if machine.machine.is_some() || machine.app.is_some() || !drivers.is_empty() {
                 return Err(Failure::Input(format!(
-                    "{name} names machine, driver and app: give no --machine, --driver and --app beside it"
+                    "{name} already chooses machine, driver and app: leave out --machine, --driver and --app"
                 )));
             }
             let named: Choice = name.parse().map_err(Failure::Input)?;

@@ -24,7 +24,7 @@ const LOG: usize = 1 << 20;
 #[command(
     mut_arg("machine", |machine| machine.default_value("rdr2007-pci")),
     mut_arg("driver", |driver| driver
-        .help("The driver preset, one that uses interrupts: a name (`kpps list drivers`) or a .toml file")
+        .help("The driver preset, which must use interrupts: a name (`kpps list drivers`) or a .toml file")
         .default_value("linux-2.6.12-e1000")),
     after_help = "Examples:
   kpps trace                                 an overload: smooth at first, then short of descriptors
@@ -35,25 +35,26 @@ const LOG: usize = 1 << 20;
 pub struct Arguments {
     #[command(flatten)]
     machine: Machine,
-    /// Frames offered to each port, per second or as a share of the line rate
+    /// The load offered to each card: frames per second, or a share of the line rate
     #[arg(long, default_value = "1Mpps", help_heading = heading::LOAD)]
     load: RateSpec,
     /// Frame size in bytes with FCS
     #[arg(long, default_value = "64", value_parser = units::size, help_heading = heading::TRAFFIC)]
     size: Size,
-    /// Send the frames in groups of this many
+    /// Number of frames in a group; the frames of a group are --spacing apart
     #[arg(long, default_value_t = 1, value_name = "FRAMES", value_parser = value_parser!(u32).range(1..))]
     group: u32,
     /// Time between two frames of a group
     #[arg(long, default_value = "915ns", value_name = "TIME", requires = "group", value_parser = units::short_time_ps)]
     spacing: u64,
-    /// Number of cards under load; each interrupts one of the machine's CPUs, in turn
+    /// Number of cards under load. Their interrupts go to the machine's CPUs in turn
     #[arg(long, value_name = "CARDS", default_value_t = 1)]
     cards: usize,
     /// How long to trace, in virtual time, from the first frame on; at most 10s
     #[arg(long, value_name = "TIME", default_value = "3ms", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Duration,
-    /// Plot these bus clocks [default: all of them, the first ones, and a stretch short of descriptors]
+    /// Plot this range of bus clocks [default: three plots: the whole trace, its beginning, and a time in
+    /// which the card lacks descriptors]
     #[arg(long, value_name = "FROM..TO", value_parser = units::range)]
     window: Option<(u32, u32)>,
     /// Width of a plot in columns

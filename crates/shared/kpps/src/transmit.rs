@@ -19,16 +19,16 @@ use std::time::Duration;
     after_help = "Examples:
   kpps transmit --chip 82542
   kpps transmit --machine ols2005 --size 1518 --checksum cpu       or card, or none
-  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: the card cuts up ten
+  kpps transmit --machine ols2005 --size 1518 --segments 10        TSO: ten segments
   kpps transmit --machine ols2005 --size 256 --fragments 4         also with --coalesce
   kpps transmit --machine ols2005 --size 1518 --set driver.tx_gap_bytes=96
 
-What each feature costs: fragments cost bursts on the bus; --coalesce, which copies them into one buffer,
-costs CPU time. A checksum by the CPU costs time for each byte; by the card it costs a pass over the frame
-before it leaves. A VLAN tag that the card inserts does not cross the bus. Segments that the card cuts up
-cost the CPU one frame's work for all of them. A longer gap (driver.tx_gap_bytes) lowers the line rate.
-Jumbo frames (--size 9018) spread a frame's cost over six times the bytes. The simulator checks the frames
-that leave the card: tags, headers, checksums."
+The cost of each feature: fragments cost bursts on the bus. --coalesce copies them into one buffer, which costs
+CPU time. A checksum by the CPU costs CPU time for each byte. For a checksum by the card, the card reads the
+whole frame before it sends the first byte. A VLAN tag that the card inserts does not cross the bus. A
+superpacket that the card cuts into segments costs the CPU as much as one frame. A longer gap
+(driver.tx_gap_bytes) lowers the line rate. Jumbo frames (--size 9018) spread a frame's cost over six times the
+bytes. The simulator checks tags, headers and checksums of the frames that leave the card."
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -42,14 +42,14 @@ pub struct Arguments {
     /// Let the driver copy the fragments into one buffer
     #[arg(long, requires = "fragments")]
     coalesce: bool,
-    /// Place where the UDP checksum is computed: none (the datagrams have none), cpu or card
+    /// Computation of the UDP checksum: cpu, card, or none for datagrams without a checksum
     #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     checksum: By,
-    /// Place where the VLAN tag is inserted: none (the frames have none), cpu or card
+    /// Insertion of the VLAN tag: cpu, card, or none for frames without a tag
     #[arg(long, default_value = "none", value_name = "none|cpu|card")]
     vlan_insertion: By,
-    /// Number of TCP segments that the stack hands over as one, for the card to cut up (TSO); above 1, frames
-    /// are TCP segments
+    /// Number of TCP segments in a superpacket, which the card cuts (TSO). Above 1, all frames are TCP
+    /// segments
     #[arg(long, value_name = "SEGMENTS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "checksum")]
     segments: u16,
     /// How long to measure, in virtual time

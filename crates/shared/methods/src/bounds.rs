@@ -118,7 +118,7 @@ impl Bounds {
         match loss {
             None => Some(format!("loss bound {}: the loss{at} was not observed", percent(most))),
             Some(loss) if loss > most => Some(format!(
-                "loss bound {}: the loss{at} is {}, {} of the frames more",
+                "loss bound {}: the loss{at} is {}, above the bound by {} of the frames",
                 percent(most),
                 percent(loss),
                 percent(loss - most)
@@ -179,10 +179,14 @@ impl Bounds {
 fn as_known(loss: String, trial: &Trial) -> String {
     match (trial.overflow_unknown, trial.queue_growth.filter(|frames| *frames > 0)) {
         (true, _) => {
-            format!("{loss}; it may be the tester's own, whose port did not count its receive overflow")
+            format!(
+                "{loss}; the lost frames may be the tester's own receive overflow, which its port did not count"
+            )
         }
         (false, Some(frames)) => {
-            format!("{loss}, with {frames} frames by which queues grew: in a longer time they are lost")
+            format!(
+                "{loss}; it includes {frames} frames that still waited in growing queues, because a longer trial loses them"
+            )
         }
         (false, None) => loss,
     }
@@ -199,7 +203,9 @@ fn testers_limit(points: &[Trial]) -> Option<Limit> {
 /// A broken bound on the rate, with the tester's limit, if that may be the reason.
 fn with_limit(rate: String, limit: Option<Limit>) -> String {
     match limit {
-        Some(limit) => format!("{rate}; that is {}, and the device may do better", limit.words()),
+        Some(limit) => {
+            format!("{rate}; the reason may be {}, and the device under test may do better", limit.words())
+        }
         None => rate,
     }
 }
@@ -311,7 +317,10 @@ mod tests {
     #[test]
     fn a_broken_bound_is_named_with_its_distance() {
         let broken = said(ALL.trial(&detailed(trial(1e3, 800, Some(150_000)))));
-        assert!(broken.contains("loss bound 1 %: the loss is 20 %, 19 % of the frames more"), "{broken}");
+        assert!(
+            broken.contains("loss bound 1 %: the loss is 20 %, above the bound by 19 % of the frames"),
+            "{broken}"
+        );
         assert!(
             broken.contains("rate bound 0.9 kpps: delivered is 0.8 kpps, 0.1 kpps (11.1 %) below"),
             "{broken}"
@@ -408,7 +417,9 @@ mod tests {
         let broken = said(strict.search(&ndr(goal(Some(1000.0), Some(Limit::Generator)))));
         assert!(broken.contains("the loss at the NDR is 0.05 %"), "{broken}");
         assert!(
-            broken.contains("the NDR is 1.0 kpps, 0.5 kpps (33.3 %) below; that is the generator's limit"),
+            broken.contains(
+                "the NDR is 1.0 kpps, 0.5 kpps (33.3 %) below; the reason may be the generator's limit"
+            ),
             "{broken}"
         );
         let nothing = said(ALL.search(&ndr(goal(None, None))));

@@ -53,7 +53,9 @@ impl Error {
 pub fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     let mut seen = std::collections::BTreeSet::new();
     names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| {
-        Err(Error::Input(format!("'{name}' is given twice: results go by name, so rename one")))
+        Err(Error::Input(format!(
+            "'{name}' is given twice, and results are stored by name: leave out or rename one"
+        )))
     })
 }
 

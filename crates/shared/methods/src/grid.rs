@@ -332,7 +332,7 @@ impl<'c> Cells<'c> {
             let known =
                 outcomes.iter().find_map(|it| Some((it.key.as_ref()?, job(&self.all.at(it.cell)).ok()?)));
             if known.is_some_and(|(key, job)| *key != job.key) {
-                let why = "a worker has another version of kpps, or other profiles: its cells are left out";
+                let why = "a worker has another version of kpps, or other profiles, so its cells are left out: install the same version everywhere";
                 return self.fail(Error::Failed(why.into()));
             }
             for outcome in outcomes {

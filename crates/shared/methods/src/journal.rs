@@ -250,7 +250,7 @@ impl<T> Journal<T> {
     pub fn torn(&self) -> Option<String> {
         let path = self.path.display();
         self.is_torn.then(|| {
-            format!("{path} ends in the middle of a line, as its last run was killed: that result is measured again")
+            format!("{path} ends in the middle of a line, because its last run was killed: this result is measured again")
         })
     }
 

@@ -177,7 +177,7 @@ fn disturbed(search: &Search) -> Option<String> {
     let all = search.trials();
     let disturbed = all.iter().filter(|(_, trial)| trial.is_disturbed()).count();
     (2 * disturbed > all.len())
-        .then(|| format!("something else had the generator's CPU in {disturbed} of {} trials", all.len()))
+        .then(|| format!("the generator lost its CPU in {disturbed} of {} trials", all.len()))
 }
 
 /// A plain bisection over the range of a search, for one goal, for at most this time; `document` gets it.
@@ -213,10 +213,7 @@ pub fn bisect(
 }
 
 fn too_short(what: &str, max_time: Duration) -> Error {
-    Error::Failed(format!(
-        "{what} in the {:.0} s that the search may take: allow it more time",
-        max_time.as_secs_f64()
-    ))
+    Error::Failed(format!("{what}: allow the search more than {:.0} s", max_time.as_secs_f64()))
 }
 
 /// Trials of a load that are tried until one is limited by the device and not by the tester.
@@ -376,7 +373,7 @@ mod tests {
     fn a_bisection_ends_at_its_time() {
         let mut document = Ndr { min_pps: 1e4, max_pps: 1e6, ..Ndr::default() };
         let end = bisected(&mut document, Duration::ZERO);
-        assert!(end.unwrap_err().to_string().contains("did not end in the 0 s that the search may take"));
+        assert!(end.unwrap_err().to_string().contains("did not end: allow the search more than 0 s"));
         assert!(document.bisection.is_some_and(|plain| plain.trials.is_empty()));
     }
 

@@ -76,7 +76,9 @@ fn loads(text: &str) -> Result<Vec<Setting>, String> {
         return Ok(text.split(',').map(word).collect());
     }
     let Loads::Range { from, to, step } = text.parse()? else {
-        return Err(format!("'{text}' is not a range of loads"));
+        return Err(format!(
+            "'{text}' is not a range of loads: give FROM..TO/STEP, as 100kpps..1Mpps/100kpps"
+        ));
     };
     let [(from, unit), (to, other), (step, third)] = [from, to, step].map(RateSpec::number_and_unit);
     if unit != other || unit != third {
@@ -125,7 +127,7 @@ fn steps(from: f64, to: f64, at: impl Fn(u32) -> f64) -> Result<Vec<f64>, String
     let within = |number: &f64| *number <= to * (1.0 + 1e-9);
     let numbers: Vec<f64> = (0..).map(at).take_while(within).take(MOST_VALUES + 1).collect();
     if numbers.len() > MOST_VALUES {
-        Err(format!("a range has at most {MOST_VALUES} values"))
+        Err(format!("the range from {from} to {to} has more than {MOST_VALUES} values: give a larger step"))
     } else {
         Ok(numbers)
     }

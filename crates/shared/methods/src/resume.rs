@@ -117,10 +117,10 @@ impl Resume {
             let (path, load) = (self.journal.path().display(), new.offered_pps / 1e3);
             observer.notice(&match disturbed_by(&kept, new) {
                 Some(what) => format!(
-                    "{path} could not be confirmed, nothing in it is used: {load:.1} kpps, measured again, is {what}"
+                    "no result of {path} is used, because none could be confirmed: the new trial at {load:.1} kpps shows {what}"
                 ),
                 None => format!(
-                    "{path} is of another system, nothing in it is used: {load:.1} kpps, measured again, delivered {}; when it was kept, {}",
+                    "no result of {path} is used, because it is of another system: at {load:.1} kpps the new trial delivered {}, the kept trial {}",
                     delivered(new),
                     delivered(&kept),
                 ),
@@ -136,8 +136,9 @@ impl Resume {
 
     fn note(&mut self, written: Result<(), JournalError>, observer: &dyn Observer) {
         if let (Err(error), None) = (written, &self.failed) {
-            observer
-                .notice(&format!("{error}; results that it cannot take are shown at the end all the same"));
+            observer.notice(&format!(
+                "{error}; results that are not in the file are shown at the end all the same"
+            ));
             self.failed = Some(error);
         }
     }
@@ -174,7 +175,7 @@ impl Resume {
 /// The limit or disturbance of the new trial that the old trial did not have. Such a trial confirms no result
 /// of the device under test.
 fn disturbed_by(old: &Trial, new: &Trial) -> Option<&'static str> {
-    let what = new.limit().map_or("a trial that something disturbed", Limit::words);
+    let what = new.limit().map_or("a disturbance", Limit::words);
     (old.is_of_the_device() && !new.is_of_the_device()).then_some(what)
 }
 
@@ -287,7 +288,8 @@ mod tests {
         let said = notices.0.lock().unwrap().clone();
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].contains("nothing in it is used") && said[0].contains("0.7 kpps with 30.00 %"),
+            said[0].contains("is used, because it is of another system")
+                && said[0].contains("0.7 kpps with 30.00 %"),
             "{said:?}"
         );
         assert_eq!(run(&path, false, 100, &[1000, 500], &notices).0, 1, "the new ones are kept");

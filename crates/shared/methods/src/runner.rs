@@ -186,6 +186,6 @@ fn reset(
         Some(Ok(status)) if status.success() => Ok(trial),
         Some(Ok(status)) => Err(cannot(&status)),
         Some(Err(error)) => Err(cannot(&error)),
-        None => Err(cannot(&"the trial was over before it could begin")),
+        None => Err(cannot(&"the trial ended before the command could begin")),
     }
 }

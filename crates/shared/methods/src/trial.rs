@@ -85,7 +85,9 @@ impl Load {
 /// [`TrialError::Load`] if there are several: the refusal of a testbed whose frames are all of one size.
 pub fn only_size(sizes: &Mix) -> Result<Size, TrialError> {
     sizes.only().ok_or_else(|| {
-        TrialError::Load(format!("{sizes}: this testbed sends frames of one size only; two ports send mixes"))
+        TrialError::Load(format!(
+            "this testbed cannot send the mix {sizes}: give one frame size, or measure between two ports"
+        ))
     })
 }
 

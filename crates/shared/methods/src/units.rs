@@ -136,14 +136,14 @@ impl FromStr for RateSpec {
         };
         match rate {
             Self::Percent(0.0) | Self::Pps(0.0) | Self::L2(0.0) | Self::L1(0.0) => {
-                Err(format!("a load of {text} sends no frames: give one above 0"))
+                Err(format!("a load of {text} sends no frames: give a load above 0"))
             }
             Self::Percent(percent) if percent > 100.0 => {
                 Err(format!("{text} is above line rate: give at most 100%"))
             }
-            rate if !LOADS.contains(&rate.number_and_unit().0) => {
-                Err(format!("a load of {text} is out of range: no trial and no wire is made for it"))
-            }
+            rate if !LOADS.contains(&rate.number_and_unit().0) => Err(format!(
+                "a load of {text} is out of range: give 1e-7 to 5e12 frames per second, bits per second or per cent"
+            )),
             rate => Ok(rate),
         }
     }

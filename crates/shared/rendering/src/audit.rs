@@ -28,8 +28,8 @@ impl Forms for Audit {
 pub fn screen(audit: &Audit) -> String {
     let mut text = format!(
         "{} ({}) in QEMU {} (TCG, one cpu), cards: our model of the {} on {}{}\n\
-         Guest and card do not share a clock: counts for each frame hold at the load beside them, which says only how\n\
-         fast this host emulated. Interrupts for each frame depend on it.\n\n",
+         Guest and card do not share a clock: the load only shows how fast this host emulated. Counts for each frame\n\
+         are valid at this load, and interrupts for each frame depend on it.\n\n",
         audit.kernel,
         audit.kernel_version,
         audit.qemu,
@@ -100,7 +100,7 @@ fn line(row: &Row) -> String {
     ];
     let each: Vec<_> = each.iter().map(|value| format!("{value:>6.3}")).collect();
     let fate = match (row.lost, row.changed) {
-        (Some(0), Some(0)) => "all came back whole".to_owned(),
+        (Some(0), Some(0)) => "all came back unchanged".to_owned(),
         (Some(lost), Some(changed)) => format!("{lost} lost, {changed} changed"),
         _ => "–".to_owned(),
     };
@@ -164,7 +164,7 @@ mod tests {
             "do not share a clock",
             "1.5k   2.960",
             "1 lost, 0 changed",
-            "all came back whole",
+            "all came back unchanged",
             "ICR 0.980+0.000 (1 others 0.000+0.000)\n",
             "RCTL = 0x1 reserved bits written as 1 (13.4.22), 2 times",
             ": nothing",

@@ -31,7 +31,7 @@ pub enum PublishError {
     #[error("JSON and comma-separated values both print on standard output: give one of them a file")]
     PrintedTwice,
     /// Several pages are to be written to one file.
-    #[error("{} is one page, and there are {pages}: give a folder", path.display())]
+    #[error("{} is one file, and there are {pages} pages: give a folder", path.display())]
     OnePage {
         /// The file.
         path: PathBuf,

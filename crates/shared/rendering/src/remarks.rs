@@ -53,7 +53,7 @@ fn not_of_the_device<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<Stri
         false => "",
     };
     Some(format!(
-        "{loads} the tester could not send, or not take in, more than 0.1 % of the frames: what is shown there is {}.{unknown}",
+        "{loads} the tester itself could not send or receive more than 0.1 % of the frames: the results there show {}.{unknown}",
         limit.words()
     ))
 }
@@ -76,7 +76,7 @@ pub fn disturbed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<
     let all = disturbed.filter_map(|point| point.disturbance.clone()).reduce(Disturbance::and);
     let how = all.map(|all| all.words()).unwrap_or_default();
     Some(format!(
-        "{at} something disturbed the generator ({how}): the lost frames are the device's loss, and fewer frames were sent than were due."
+        "{at} the generator was disturbed ({how}) and sent fewer frames than were due. The lost frames are the loss of the device under test."
     ))
 }
 
@@ -84,7 +84,7 @@ pub fn disturbed<'p>(points: impl Iterator<Item = &'p Trial> + Clone) -> Option<
 fn not_steady<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
     let at = loads(points.filter(|point| !point.is_steady()))?;
     Some(format!(
-        "{at} queues grew during the measurement: the rate delivered there is not sustained. Measure longer."
+        "{at} queues grew during the measurement: the device under test cannot sustain the rate delivered there. Measure longer."
     ))
 }
 
@@ -92,7 +92,7 @@ fn not_steady<'p>(points: impl Iterator<Item = &'p Trial>) -> Option<String> {
 pub fn clock_error(latencies: impl Iterator<Item = Latency>) -> Option<String> {
     let worst = latencies.filter_map(|latency| latency.error_ns).max()?;
     Some(format!(
-        "Latencies are by the clocks of two hosts, compared before and after each trial: within ±{:.1} µs.",
+        "Latencies use the clocks of two hosts, which kpps compares before and after each trial: their error is at most {:.1} µs.",
         worst as f64 / 1e3
     ))
 }
@@ -130,8 +130,7 @@ mod tests {
         else {
             panic!("two remarks")
         };
-        let how =
-            "At 20.0 kpps something disturbed the generator (other programs had CPU 0 for 4.3 ms at 0.61 s)";
+        let how = "At 20.0 kpps the generator was disturbed (other programs had CPU 0 for 4.3 ms at 0.61 s)";
         assert!(disturbed.starts_with(how) && !disturbed.contains("limit"), "{disturbed}");
         assert!(grew.starts_with("At 20.0 kpps queues grew"), "{grew}");
     }
@@ -154,6 +153,6 @@ mod tests {
         assert!(unknown.contains("receiver. The tester's port did not count"), "{unknown}");
         let [sender, clocks] = &remarks(points.iter())[..] else { panic!("two remarks") };
         assert!(sender.contains("At 2 loads from 300.0 kpps on") && sender.contains("generator"), "{sender}");
-        assert!(clocks.contains("±9.0 µs"), "{clocks}");
+        assert!(clocks.contains("at most 9.0 µs"), "{clocks}");
     }
 }

@@ -319,12 +319,12 @@ mod tests {
         let rates = "20 pps sent (13.4 kb/s on layer 1, 10.2 kb/s on layer 2), 20 pps received;";
         assert!(text.contains(rates) && text.contains(", 20 pps for"), "{text}");
         assert!(text.contains("all 20 sent frames arrived") && !text.contains("unexplained"), "{text}");
-        assert!(text.contains("had disturbed the trial before.\n"), "{text}");
+        assert!(text.contains("the first trial was disturbed.\n"), "{text}");
         assert!(page(&trial).contains("20 pps; lost"), "{text}");
         let pause = kpps_documents::Pause { lasted_ns: 4_300_000, cpu: Some(0), ..Default::default() };
         trial.result.disturbance =
             Some(kpps_documents::Disturbance { frames: 1, pauses: 1, longest: Some(pause) });
-        let shown = "before; in the trial that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
+        let shown = "disturbed; in the trial that is shown, other programs had CPU 0 for 4.3 ms at 0.00 s.";
         assert!(screen(&trial).contains(shown), "{}", screen(&trial));
     }
 

@@ -41,7 +41,7 @@ pub fn drawn(studies: &[Study], seed: u32) -> Result<Drawn, String> {
         }
     }
     if rows.is_empty() {
-        return Err("nothing is drawn at random in these studies; only in study beyond".into());
+        return Err("these studies draw no random machines: choose the study beyond".into());
     }
     Ok(Drawn { seed, rows, ..Drawn::default() })
 }

@@ -62,5 +62,5 @@ pub fn bad(study: &documents::Study) -> Option<String> {
         Verdict::Pass | Verdict::Predicted => false,
     });
     let bad: Vec<_> = bad.map(|claim| claim.id.as_str()).collect();
-    (!bad.is_empty()).then(|| format!("missed or failed: {}", bad.join(", ")))
+    (!bad.is_empty()).then(|| format!("claims missed or failed: {}", bad.join(", ")))
 }

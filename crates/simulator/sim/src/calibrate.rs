@@ -101,7 +101,7 @@ impl Measured {
         let input = |why: String| CalibrateError::Input(format!("{file}: {why}"));
         let document = std::fs::read_to_string(file).map_err(|error| input(error.to_string()))?;
         let curve: Curve = serde_json::from_str(&document)
-            .map_err(|error| input(format!("no document of `kpps curve`: {error}")))?;
+            .map_err(|error| input(format!("this is no document of `kpps curve`: {error}")))?;
         let settings = parts.map(|part| parameter::change(part).map_err(input));
         Self::new(file, &curve, base, &settings.collect::<Result<Vec<_>, CalibrateError>>()?)
     }
@@ -131,11 +131,14 @@ impl Measured {
             choice.change(path, value).map_err(input)?;
         }
         if curve.environment.mix.is_some() {
-            return Err(input("its frames have several sizes: the simulator takes one".into()));
+            return Err(input("its frames have several sizes: give a curve of one size".into()));
         }
         let size = Size::without_fcs(curve.environment.size_bytes_without_fcs);
         let [series] = &curve.series[..] else {
-            return Err(input(format!("{} series: give curves of one system each", curve.series.len())));
+            return Err(input(format!(
+                "the curve has {} series: give curves of one system each",
+                curve.series.len()
+            )));
         };
         let (warmup_ms, duration_ms) = TIMES_MS;
         let most_pps = choice.line_rate_pps(size);

@@ -28,7 +28,11 @@ impl Cell {
             "size" => self.sizes = Some(units::sizes(&value.to_string())?),
             "load" => self.offered = value.to_string().parse()?,
             part if is_simulated => self.choice.change(part, value)?,
-            other => return Err(format!("{other} is not of this testbed: load and size are")),
+            other => {
+                return Err(format!(
+                    "this testbed has no parameter {other}: its parameters are load and size"
+                ));
+            }
         }
         Ok(())
     }

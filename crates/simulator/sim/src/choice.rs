@@ -47,7 +47,7 @@ impl FromStr for Choice {
         let mut part = || parts.next().flatten();
         let (machine, driver, app) = (part(), part(), part());
         if parts.next().is_some() {
-            return Err(format!("{name}: the simulator's name is sim:MACHINE/DRIVER/APP"));
+            return Err(format!("'{name}' has too many parts: give sim:MACHINE/DRIVER/APP"));
         }
         let app = app.map(|app| app.parse()).transpose()?;
         Ok(Self { machine, driver, app, ..Self::default() })
@@ -280,7 +280,9 @@ impl Choice {
         (offered, load): (RateSpec, Load),
         go_on: &'j dyn Fn() -> bool,
     ) -> Result<Job<'j>, String> {
-        let size = load.sizes.only().ok_or_else(|| format!("{}: mixes are for two ports", load.sizes))?;
+        let size = load.sizes.only().ok_or_else(|| {
+            format!("the simulator cannot send the mix {}: give one frame size", load.sizes)
+        })?;
         let setup = self.setup().map_err(|error| error.to_string())?;
         let environment = self.environment(std::slice::from_ref(&setup));
         let (line_pps, set) = (self.line_rate_pps(size), words(&self.set));
@@ -465,7 +467,7 @@ mod tests {
     /// NAPI came with Linux 2.4.20 (kernel.org, its ChangeLog).
     #[test]
     fn a_driver_is_compared_on_kernels_that_it_existed_for() {
-        const ELSEWHERE: &str = "it never ran on";
+        const ELSEWHERE: &str = "it runs only in this simulator";
         let needs_napi = |driver: &str| driver.starts_with("intel-5") || driver.starts_with("linux-");
         for machine in kpps_profiles::names(Kind::Machine) {
             let choice = Choice { machine: Some(machine.clone()), ..Choice::default() };

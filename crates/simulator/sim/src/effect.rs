@@ -162,20 +162,22 @@ impl Readers<'_> {
         match change.kind {
             Kind::Machine => self.of_machine(&steps),
             Kind::Driver | Kind::Chip | Kind::Nic if !self.activity.sends() && is(&OF_SENDING) => {
-                Some("nothing is sent here".to_owned())
+                Some("this simulation sends no frames".to_owned())
             }
             Kind::Driver | Kind::Chip if !self.activity.receives() && is(&OF_RECEIVING) => {
-                Some("nothing is received here".to_owned())
+                Some("this simulation receives no frames".to_owned())
             }
             Kind::Host | Kind::Stack | Kind::Work if is(&OF_PROCESSES) && !self.switches(&steps) => {
-                Some("no process reads from a socket here".to_owned())
+                Some("no process reads from a socket in this simulation".to_owned())
             }
             Kind::Host | Kind::Stack | Kind::Work if is(&OF_SEVERAL_CPUS) && self.is_on_one_cpu() => {
-                Some("one CPU does the work here".to_owned())
+                Some("this simulation uses one CPU only".to_owned())
             }
             Kind::Stack => self.of_stack(&steps),
             Kind::Chip => match *steps.first()? {
-                "port" if self.chooses_port() => Some("the simulation chooses the card's port".to_owned()),
+                "port" if self.chooses_port() => {
+                    Some("the simulation itself chooses the port of the card".to_owned())
+                }
                 "eeprom_ps" => Some("the driver reads the EEPROM before a trial begins".to_owned()),
                 _ => None,
             },
@@ -222,7 +224,7 @@ impl Readers<'_> {
             self.e1000.is_some_and(|(_, config)| matches!(config.service, Service::Polling { .. }));
         let first = *steps.first()?;
         if !self.activity.sends() && OF_STACKS_SENDING.contains(&first) {
-            return Some("nothing is sent here".to_owned());
+            return Some("this simulation sends no frames".to_owned());
         }
         if let Some((_, config)) = self.e1000
             && let Some(why) = self.of_service(&config.service, first)
@@ -239,7 +241,7 @@ impl Readers<'_> {
             "polling" if !is_polled => "no card that is polled by polling(4)",
             _ => return None,
         };
-        Some(format!("there is {lacks} here"))
+        Some(format!("this simulation has {lacks}"))
     }
 
     /// The reason why a stack does not read this entry here, if it reads it only for drivers with another
@@ -250,10 +252,10 @@ impl Readers<'_> {
         let has_backlog = in_interrupt && self.activity.receives();
         let sends_only = self.activity == Activity::Send;
         let is_app = self.is_app();
-        let no_backlog = "no driver here hands frames to netif_rx";
-        let no_softirq = "no softirq receives here";
-        let no_elements = "the app here is not made of counting elements";
-        let no_queue = "the sender here passes no queue";
+        let no_backlog = "no driver of this simulation hands frames to netif_rx";
+        let no_softirq = "no softirq receives frames in this simulation";
+        let no_elements = "the app of this simulation has no counting elements";
+        let no_queue = "frames of this sender go through no queue";
         match (self.stack, entry) {
             (StackParams::Linux22(_) | StackParams::Linux24(_), "netif_rx_cycles" | "backlog")
             | (StackParams::Linux24(_), "backlog_weight")
@@ -267,21 +269,21 @@ impl Readers<'_> {
                 Some(no_elements)
             }
             (StackParams::Linux22(params), "element_cycles") if params.element_ps.is_some() => {
-                Some("element_ps holds in its place")
+                Some("the profile has element_ps, which replaces it")
             }
             (StackParams::Linux22(_), "from_device_queue" | "from_device_burst" | "net_bh_cycles")
                 if !has_backlog && (!by_softirq || sends_only) =>
             {
-                Some("no frame comes to Click through net_bh here")
+                Some("no frame reaches Click through net_bh in this simulation")
             }
             (StackParams::Linux22(_), "bottom_half_cycles") if !has_backlog && !by_softirq => {
-                Some("no bottom half runs here")
+                Some("no bottom half runs in this simulation")
             }
             (StackParams::Linux22(_), "softirq_budget" | "softirq_restarts") if !by_softirq => {
                 Some(no_softirq)
             }
             (StackParams::Linux22(_), "thread_slice_ps") if !in_interrupt && !by_softirq => {
-                Some("the thread here yields after each turn")
+                Some("the thread of this simulation yields after each turn")
             }
             (StackParams::Linux22(_), "to_device_queue" | "queue_cycles") if sends_only => Some(no_queue),
             (
@@ -292,33 +294,39 @@ impl Readers<'_> {
                 Some(no_softirq)
             }
             (StackParams::Linux24(_), "task_cycles") if (in_interrupt || by_softirq) && !sends_only => {
-                Some("no thread polls or sends here")
+                Some("no thread polls or sends in this simulation")
             }
             (StackParams::Linux24(_), "enqueue_cycles" | "transmit_queue") if sends_only => Some(no_queue),
-            (StackParams::Linux24(_), "receive_cycles") if sends_only => Some("nothing is received here"),
-            (StackParams::Linux24(_), "watchdog_ps") => Some("a trial is shorter than this limit"),
+            (StackParams::Linux24(_), "receive_cycles") if sends_only => {
+                Some("this simulation receives no frames")
+            }
+            (StackParams::Linux24(_), "watchdog_ps") => Some("each trial is shorter than this limit"),
             (StackParams::FreeBsd(_), "output_cycles" | "system_call_cycles") if !sends_only => {
-                Some("no process sends here")
+                Some("no process sends in this simulation")
             }
             (
                 StackParams::FreeBsd(_),
                 "input_cycles" | "input_queue" | "netisr_cycles" | "receive_cycles",
-            ) if sends_only => Some("nothing is received here"),
+            ) if sends_only => Some("this simulation receives no frames"),
             (StackParams::FreeBsd(_), "element_cycles") if is_app => Some(no_elements),
-            (StackParams::FreeBsd(_), "poll_cycles") if in_interrupt => Some("nothing is polled here"),
+            (StackParams::FreeBsd(_), "poll_cycles") if in_interrupt => Some("this simulation polls no card"),
             _ => None,
         }
     }
 
     fn of_machine(&self, steps: &[&str]) -> Option<String> {
         match *steps {
-            ["nic"] if self.e1000.is_some() => {
-                Some("the card is no rate-limited NIC here; `kpps scale` measures one".to_owned())
+            ["nic"] if self.e1000.is_some() => Some(
+                "the card of this simulation is no rate-limited NIC; `kpps scale` simulates one".to_owned(),
+            ),
+            ["chip"] if self.e1000.is_none() => {
+                Some("the card of this simulation is a rate-limited NIC".to_owned())
             }
-            ["chip"] if self.e1000.is_none() => Some("the card is a rate-limited NIC here".to_owned()),
-            ["nic" | "chip"] if self.card_is_given => Some("the card is given beside it".to_owned()),
+            ["nic" | "chip"] if self.card_is_given => {
+                Some("another argument already chooses the card".to_owned())
+            }
             ["cpus"] if self.e1000.is_some() && self.is_on_one_cpu() => {
-                Some("one CPU does the work here".to_owned())
+                Some("this simulation uses one CPU only".to_owned())
             }
             ["bus", entry] if entry != self.bus => {
                 Some(format!("the card's bus is machine.bus.{}", self.bus))
@@ -349,5 +357,5 @@ fn of_driver(chip: Chip, config: &Config, steps: &[&str]) -> Option<String> {
     if chip.has(Erratum::ReceiveDelayLockUp) {
         return Some(format!("the receive timer of the {} locks up", chip.name()));
     }
-    (config.moderation.rdtr > 0).then(|| "moderation.rdtr is not 0, and holds at all times".to_owned())
+    (config.moderation.rdtr > 0).then(|| "moderation.rdtr is not 0, and applies at all times".to_owned())
 }

@@ -29,7 +29,7 @@ pub(crate) fn check_load(offered_pps: f64, most_pps: f64, wire: &str) -> Result<
         return Ok(());
     }
     Err(TrialError::Load(format!(
-        "a load of {offered_pps:.0} pps cannot be offered: above 0 and at most {wire}, {most_pps:.0} pps"
+        "a load of {offered_pps:.0} pps cannot be offered: give a load above 0 and at most {wire}, {most_pps:.0} pps"
     )))
 }
 

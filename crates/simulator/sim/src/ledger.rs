@@ -48,7 +48,9 @@ impl Places {
         self.dropped_if_any("driver", dropped);
         let ring = remaining("stored by the card", card.to_host, handed_up + dropped)?;
         if ring > u64::from(rx_ring) {
-            return Err(TrialError::Testbed(format!("{ring} frames in a ring of {rx_ring}")));
+            return Err(TrialError::Testbed(format!(
+                "the ledger does not close: {ring} frames are in a ring of {rx_ring} descriptors"
+            )));
         }
         self.in_flight("fifo", card.in_fifo);
         self.in_flight("ring", ring);
@@ -75,8 +77,11 @@ impl Places {
 /// The frames that are left at a place which had `had` of them when `gone` have gone. An error if more have
 /// gone than it had.
 pub(crate) fn remaining(place: &str, had: u64, gone: u64) -> Result<u64, TrialError> {
-    had.checked_sub(gone)
-        .ok_or_else(|| TrialError::Testbed(format!("{gone} frames have gone where only {had} were {place}")))
+    had.checked_sub(gone).ok_or_else(|| {
+        TrialError::Testbed(format!(
+            "the ledger does not close: {had} frames were {place}, and {gone} have left"
+        ))
+    })
 }
 
 /// Fails unless a stack's and a socket's own ledgers close and agree. The stack has ended `ended` frames and

@@ -150,7 +150,7 @@ fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> 
         Some(Change { kind, constant, .. }) => {
             let (word, what) = (kind.word(), others.iter().map(|kind| kind.word()).collect::<Vec<_>>());
             Err(SetupError::Mismatch(format!(
-                "{word}.{constant} has no effect: there is no {} here",
+                "{word}.{constant} has no effect: this simulation has no {}",
                 what.join(" and no ")
             )))
         }
@@ -350,8 +350,8 @@ impl Setup {
         match (&self.stack_params, self.config.service) {
             (StackParams::FreeBsd(params), Service::Polling { .. }) if params.hz < POLLING_HZ => {
                 Err(SetupError::Mismatch(format!(
-                    "driver preset '{}' is polled at the ticks of FreeBSD's clock, and {} a second are too few \
-                     (stack.hz): polling(4) asks for {POLLING_HZ}",
+                    "driver preset '{}' is polled at the ticks of FreeBSD's clock, and stack.hz={} is too low: \
+                     polling(4) needs {POLLING_HZ} or more",
                     self.driver, params.hz
                 )))
             }

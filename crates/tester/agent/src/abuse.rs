@@ -605,7 +605,7 @@ fn messages_beyond_the_limit_are_refused() {
             assert!(session.says(QuestionKind::Part(vec![0; 60_000])).await);
         }
         let said = session.refused(QuestionKind::Begin(proto::Begin {})).await;
-        assert!(said.contains("more frames than an agent takes"), "{said}");
+        assert!(said.contains("more different frames than an agent accepts"), "{said}");
         assert!(matches!(session.works(work(100.0)).await, Some(AnswerKind::Progress(_))));
     });
 }

@@ -113,7 +113,9 @@ impl agent_server::Agent for Service {
     ) -> Result<Response<Self::SessionStream>, Status> {
         let client = Client::of(&call).ok_or_else(|| Status::internal("a call without a connection"))?;
         client.log_in(|| self.security.check(&call))?;
-        let many = |_| Status::resource_exhausted(format!("it serves {SESSIONS} sessions already"));
+        let many = |_| {
+            Status::resource_exhausted(format!("it already serves {SESSIONS} sessions, which is its limit"))
+        };
         let place = self.sessions.clone().try_acquire_owned().map_err(many)?;
         let (answers, stream) = mpsc::channel(4);
         let (shared, questions) = (self.shared.clone(), call.into_inner());
@@ -124,7 +126,9 @@ impl agent_server::Agent for Service {
             drop(place);
         };
         let thread = std::thread::Builder::new().name("session".into()).spawn(session);
-        thread.map_err(|error| Status::resource_exhausted(format!("no thread for a session: {error}")))?;
+        thread.map_err(|error| {
+            Status::resource_exhausted(format!("cannot start a thread for the session: {error}"))
+        })?;
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }

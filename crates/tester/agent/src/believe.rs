@@ -153,7 +153,7 @@ pub(crate) fn done(
     let mut judge = Judge::default();
     let mut trouble = said.trouble.as_deref().map(text);
     let mut nonsense = |what: &str| {
-        trouble.get_or_insert_with(|| format!("the agent gives a number of {what} frames that cannot be"));
+        trouble.get_or_insert_with(|| format!("the agent reports an impossible number of {what} frames"));
     };
     let (mut intended, mut frames) = (said.intended, said.sent);
     if frames > limits.sent || intended > limits.sent {
@@ -471,7 +471,7 @@ fn is_cpu(cpu: &proto::CpuTimes) -> bool {
 pub(crate) fn opened(said: proto::OpenedPort) -> Result<proto::OpenedPort, String> {
     let max_load_pps = said.max_load_pps;
     if max_load_pps.is_nan() || max_load_pps <= 0.0 {
-        return Err(format!("its highest load is {max_load_pps} frames per second, which cannot be"));
+        return Err(format!("it reports an impossible highest load: {max_load_pps} frames per second"));
     }
     let shortest = u32::from(Size::MIN.bytes_without_fcs());
     Ok(proto::OpenedPort {

@@ -130,7 +130,7 @@ impl Clients {
     fn ban(&self, peer: SocketAddr) -> io::Error {
         let banned = |it: &mut Address| it.flooded = Some(Instant::now());
         self.state().addresses.entry(host(peer)).and_modify(banned);
-        self.tell(&format!("{peer}: refused: it sends much, and does not log in"));
+        self.tell(&format!("{peer}: refused: it sends too much data without logging in"));
         io::ErrorKind::ConnectionAborted.into()
     }
 

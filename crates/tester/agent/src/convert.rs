@@ -116,7 +116,7 @@ fn split(mut all: &[u8], lengths: &[u32]) -> Result<Vec<Vec<u8>>, String> {
     let pieces: Option<_> = lengths.iter().map(next).collect();
     pieces
         .filter(|_| all.is_empty())
-        .ok_or_else(|| "the frames do not have the bytes that they should".into())
+        .ok_or_else(|| "the lengths of the frames do not match their bytes".into())
 }
 
 /// Frames that a port can send.
@@ -474,9 +474,9 @@ mod tests {
         assert!(bad(|work| work.plan.as_mut().unwrap().stream = 70_000).contains("70000"));
         assert!(bad(|work| frames_of(work).bytes[0] = 1 << 17).contains("too long"));
         assert!(bad(|work| frames_of(work).flows = 3).contains("do not match"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("the bytes that they should"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("the bytes that they should"));
-        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("the bytes that they should"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] += 1).contains("do not match their bytes"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] -= 1).contains("do not match their bytes"));
+        assert!(bad(|work| frames_of(work).head_bytes[0] = u32::MAX).contains("do not match their bytes"));
         assert!(bad(|work| frames_of(work).head_bytes = vec![0; FRAMES + 1]).contains("too many"));
         assert!(bad(|work| work.ips.clear()).contains("range of addresses"));
         for pps in [f64::NAN, f64::INFINITY, -1.0, 0.0, -0.0, 1e-300, f64::MIN_POSITIVE, 1e-7, 1e10, f64::MAX]

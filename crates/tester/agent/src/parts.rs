@@ -74,11 +74,17 @@ impl Parts {
                 }
             }
             Ok(_) => {
-                *self =
-                    Self { refused: Some("a trial has more frames than an agent takes"), ..Self::default() }
+                *self = Self {
+                    refused: Some(
+                        "the trial has more different frames than an agent accepts: give fewer flows or sizes",
+                    ),
+                    ..Self::default()
+                }
             }
             Err(_) => {
-                let refused = Some("the trials of others take the memory that this agent has for frames");
+                let refused = Some(
+                    "trials of other testers use the memory that this agent has for frames: try again later",
+                );
                 *self = Self { refused, ..Self::default() };
             }
         }
@@ -95,7 +101,7 @@ impl Parts {
         }
         let _only = memory.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let work = proto::Work::decode(&bytes[..]);
-        let work = work.map_err(|error| format!("what the trial is to do cannot be read: {error}"))?;
+        let work = work.map_err(|error| format!("the description of the trial cannot be read: {error}"))?;
         Ok((work, Share { _held: held }))
     }
 }
@@ -137,7 +143,7 @@ mod tests {
         let [mut a, mut b] = [Parts::default(), Parts::default()];
         add(&mut a, &work(60_000), &memory);
         add(&mut b, &work(60_000), &memory);
-        assert!(b.take(&memory).err().unwrap().contains("the trials of others"));
+        assert!(b.take(&memory).err().unwrap().contains("trials of other testers"));
         let (_, share) = a.take(&memory).unwrap();
         // While the trial is under way, its frames are in memory.
         add(&mut b, &work(60_000), &memory);
@@ -150,7 +156,7 @@ mod tests {
         let part = vec![0; LONGEST / 4];
         (0..5).for_each(|_| a.add(&part, &memory));
         assert_eq!((a.bytes.capacity(), memory.free.available_permits()), (0, 10 * LONGEST));
-        assert!(a.take(&memory).err().unwrap().contains("more frames than an agent takes"));
+        assert!(a.take(&memory).err().unwrap().contains("more different frames than an agent accepts"));
         assert!(a.refused.is_none());
     }
 }

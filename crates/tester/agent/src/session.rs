@@ -78,8 +78,11 @@ impl OpenPort {
         if let Some(other) = ask.others.iter().find(|name| !shared.rules.may_be_seen(name)) {
             return Err(format!("{other} is not an interface of an allowed port"));
         }
-        let ring =
-            ask.ring.map(u16::try_from).transpose().map_err(|_| "such a ring is too large".to_owned())?;
+        let ring = ask
+            .ring
+            .map(u16::try_from)
+            .transpose()
+            .map_err(|_| "a ring has at most 65535 descriptors".to_owned())?;
         let options = Options { service: ask.service.parse().unwrap_or_default(), ring, promiscuous: true };
         let name = spec.to_string();
         let used = shared.loads.take(&name).ok_or(format!("{name} is in use by another tester"))?;
@@ -94,7 +97,7 @@ impl OpenPort {
         let port = LocalPort::new(&spec, port).map_err(|e| e.to_string())?.with_clock(shared.clock.clone());
         let around: Vec<String> = interface(&spec).into_iter().chain(ask.others.iter().cloned()).collect();
         let host = LocalHost::around(&around, &[]).map_err(|e| e.to_string())?;
-        let known = shared.responder.cookie().ok_or("this system has no random numbers")?;
+        let known = shared.responder.cookie().ok_or("this system provides no random numbers")?;
         let (parts, heard) = (Parts::default(), Vec::new());
         Ok(Self { shared: shared.clone(), used, port, host, around, known, parts, learns: None, heard })
     }
@@ -117,7 +120,7 @@ impl OpenPort {
     /// Executes a call outside a trial.
     fn answer(&mut self, asks: QuestionKind) -> Result<AnswerKind, String> {
         Ok(match asks {
-            QuestionKind::Open(_) => return Err("a session has one port".into()),
+            QuestionKind::Open(_) => return Err("this session already has a port".into()),
             QuestionKind::ReadClock(proto::ReadClock {}) => {
                 let came_ns = self.shared.clock.now_ns();
                 AnswerKind::Clock(proto::Clock { came_ns, left_ns: self.shared.clock.now_ns() })
@@ -229,7 +232,8 @@ impl OpenPort {
             let counts = proto::Progress { sent, received, sent_all, ..proto::Progress::default() };
             AnswerKind::Progress(proto::Progress { shortfall, missed, absent, p50_ns, p99_ns, ..counts })
         };
-        let no_thread = |error| Some(AnswerKind::Refused(format!("no thread for a trial: {error}")));
+        let no_thread =
+            |error| Some(AnswerKind::Refused(format!("cannot start a thread for the trial: {error}")));
         std::thread::scope(|scope| {
             let (renew, lease) = sync_channel(1);
             let watchdog = Builder::new().name("lease".into());
@@ -374,7 +378,6 @@ pub(crate) fn run(shared: &Arc<Shared>, peer: &str, mut tester: Tester<'_>) {
             )),
         };
     }
-    let how =
-        if gone { ", and what it sent has ended: the tester is gone in the middle of a trial" } else { "" };
+    let how = if gone { ", and it sends no longer: the tester disconnected during a trial" } else { "" };
     (shared.log)(&format!("{peer}: {} is closed{how}", port.used.name()));
 }

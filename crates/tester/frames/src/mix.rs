@@ -176,7 +176,7 @@ impl fmt::Display for UnknownMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no mix {:?}: a frame size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, imix-routers, or \
+            "{:?} is no frame size and no mix: give a size of 64 to 9018 bytes with FCS, imix-csit, imix-trex, imix-linux, imix-routers, or \
              sizes with weights as 64:7,570:4,1518:1",
             self.0
         )

@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// None of these ports has rings whose size can be chosen.
     #[error(
-        "rings of a chosen size are of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS: {0} is none"
+        "a ring size can be chosen only for cards that kpps' own driver drives (vfio:ADDRESS, uio:ADDRESS): {0} is no such card"
     )]
     NoRing(String),
     /// The card does not support this ring size.

@@ -44,8 +44,8 @@ pub enum Error {
     },
     /// A UDP socket has the system's headers.
     #[error(
-        "{0} sends the payload of a frame with headers of the system: encapsulations, templates, DSCP, TTL \
-        and replies take ports of interfaces, as packet:IFACE"
+        "the system makes the headers of frames that {0} sends: encapsulations, templates, DSCP, TTL and replies \
+        need ports on interfaces, as packet:IFACE"
     )]
     PayloadOnly(String),
     /// Replies need to know each flow as it arrives.

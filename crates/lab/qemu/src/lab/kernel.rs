@@ -131,7 +131,10 @@ impl Kernel {
             return Ok(());
         }
         let path = path.display();
-        Err(Error::Input(format!("{path} was built for Linux {built_for}, and {} is {release}", self.name)))
+        Err(Error::Input(format!(
+            "{path} was built for Linux {built_for}, and {} is {release}: build it for this kernel, or choose its kernel",
+            self.name
+        )))
     }
 
     fn open(name: &str, directory: &Path) -> Result<Self> {

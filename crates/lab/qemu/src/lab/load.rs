@@ -30,10 +30,12 @@ pub fn rate(text: &str) -> std::result::Result<Rate, String> {
     match units::rate_or_max(text)? {
         RateSpec::Max => Ok(Rate::Max),
         RateSpec::Pps(pps) => Ok(Rate::Pps(pps)),
-        RateSpec::L1(_) | RateSpec::L2(_) => Err(format!("'{text}': give frames per second, or max")),
-        RateSpec::Percent(_) => {
-            Err(format!("'{text}': QEMU's wire has no line rate; give frames per second, or max"))
+        RateSpec::L1(_) | RateSpec::L2(_) => {
+            Err(format!("'{text}' is no load for a guest: give frames per second, or max"))
         }
+        RateSpec::Percent(_) => Err(format!(
+            "'{text}' is no load for a guest, because QEMU's wire has no line rate: give frames per second, or max"
+        )),
     }
 }
 

@@ -151,7 +151,7 @@ impl Job<'_> {
         if let Some(paced) = guest.paced().filter(|_| is_fed_within) {
             let starved = fed.source.is_some_and(|source| source.starved > 0);
             if starved && self.rate != Rate::Max {
-                return Err(Error::Input("the source of frames could not keep this rate".into()));
+                return Err(Error::Input("the source of frames could not sustain this rate".into()));
             }
             measured.samples.iter_mut().for_each(|sample| sample.sent_pps = Some(paced.pps()));
         }

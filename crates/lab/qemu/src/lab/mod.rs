@@ -53,6 +53,7 @@ use std::path::PathBuf;
 pub fn program() -> Result<PathBuf> {
     match std::env::var_os("KPPS_LAB_BINARY") {
         Some(path) => Ok(path.into()),
-        None => std::env::current_exe().map_err(|e| Error::Input(format!("where is this program? {e}"))),
+        None => std::env::current_exe()
+            .map_err(|e| Error::Input(format!("cannot find the file of this program: {e}"))),
     }
 }

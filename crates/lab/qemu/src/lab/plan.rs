@@ -109,10 +109,10 @@ impl LabPlan {
         finished: &Finished<Measured>,
     ) -> Result<Lab> {
         if self.profile && self.clock == Clock::Wall {
-            return Err(Error::Input("a profile is of instructions: choose the clock instructions".into()));
+            return Err(Error::Input("a profile counts instructions: choose the clock instructions".into()));
         }
         if finished.is_kept() && self.clock == Clock::Wall {
-            let why = "only the clock instructions can be resumed: what the wall clock measured in another run cannot be compared";
+            let why = "only runs with the clock instructions can be resumed, because results by the wall clock of two runs cannot be compared";
             return Err(Error::Input(why.into()));
         }
         if let (Some(model), [Driver::Kpps]) =
@@ -120,9 +120,7 @@ impl LabPlan {
         {
             let ours = Model::OURS.map(Model::name).join(", ");
             let card = model.name();
-            return Err(Error::Input(format!(
-                "kpps has no driver for {card}, but for {ours}: choose that device"
-            )));
+            return Err(Error::Input(format!("kpps has no driver for {card}: choose a device of {ours}")));
         }
         let go_on: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(go_on);
         let since = Instant::now();

@@ -39,7 +39,7 @@ pub(super) fn version(folder: &Path) -> Result<(String, String)> {
     let line = text.lines().next().unwrap_or_default();
     let number = line.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let both = number.map(|number| (number.to_owned(), line.to_owned()));
-    both.ok_or_else(|| Error::Input(format!("{PROGRAM} --version told none: {line}")))
+    both.ok_or_else(|| Error::Input(format!("{PROGRAM} --version printed no version: {line}")))
 }
 
 /// The QEMU in a folder, or the host's.

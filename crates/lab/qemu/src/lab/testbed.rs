@@ -101,7 +101,7 @@ impl FromStr for GuestSpec {
         let exists = |work| workload::exists(model, driver, backend, work);
         if !exists(work) {
             let driver = driver.name();
-            return Err(format!("{driver} is no {app} in a guest: it can {}", names(&exists)));
+            return Err(format!("{driver} cannot {app} in a guest: it can {}", names(&exists)));
         }
         Ok(Self { kernel: kernel.into(), model, driver, backend, work })
     }
@@ -170,7 +170,7 @@ pub fn open(
     if let (Some(other), Some(_)) = (specs.iter().find(|it| it.driver != Driver::Linux), driver_module) {
         let name = other.name();
         return Err(format!(
-            "a module takes the place of the kernel's own driver, which {name} does not use"
+            "{name} does not use the kernel's own driver, which the module would replace: leave out the module"
         ));
     }
     let kpps = program().map_err(|error| error.to_string())?;
@@ -287,7 +287,7 @@ impl GuestTestbed {
             let longest = Size::MAX_STANDARD.bytes_with_fcs();
             let asked = size.bytes_with_fcs();
             return Err(Error::Input(format!(
-                "frames of {asked} B: the guests' cards take at most {longest} B"
+                "frames of {asked} B are too long: the guests' cards take at most {longest} B"
             )));
         }
         let offered_pps = load.rate.pps_of(most_pps);
@@ -331,7 +331,7 @@ impl GuestTestbed {
             Some(source) => {
                 if let Some(sent) = fed.source.filter(|sent| sent.starved > 0) {
                     return Err(Error::Input(format!(
-                        "the source of frames could not keep this rate: {} times it had none",
+                        "the source of frames could not sustain this rate: its queue was empty {} times",
                         sent.starved
                     )));
                 }
@@ -499,7 +499,7 @@ mod tests {
         }
         for (text, part) in [
             ("linux-6.1/e1000/linux/nat", "no app 'nat': known are receive, forward, bridge"),
-            ("linux-6.1/e1000/dpdk-uio/bridge", "dpdk is no bridge in a guest: it can receive, forward"),
+            ("linux-6.1/e1000/dpdk-uio/bridge", "dpdk cannot bridge in a guest: it can receive, forward"),
             ("linux-6.1/e1000/linux/forward/2", "KERNEL/DEVICE/DRIVER/APP"),
             ("e1000", "is no guest"),
             ("linux-2.2/e1000", "known are linux-6.1"),

@@ -16,12 +16,12 @@ use std::time::Duration;
 /// How agent and tester authenticate each other.
 #[derive(Args)]
 pub struct Credentials {
-    /// File with a token of 16 characters or more that agent and tester share; only for networks that nobody
-    /// else can read
+    /// File with a token of 16 characters or more that agent and tester share. The token is sent unencrypted:
+    /// use it only in networks where no one else can read the traffic
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"], help_heading = heading::AGENTS)]
     token_file: Option<PathBuf>,
     /// Certificate of the authority that signed the other side's certificate (PEM); `kpps agent keys` makes
-    /// all of them
+    /// all certificates and keys
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"], help_heading = heading::AGENTS)]
     tls_ca: Option<PathBuf>,
     /// Own certificate (PEM)
@@ -72,14 +72,14 @@ impl Credentials {
   kpps trial --ports packet:eth1,packet:eth1 --from h1 --to h2 --load 50kpps \\
       --tls-ca ca.pem --tls-cert tester.pem --tls-key tester.key        on the tester's host
 
-An agent uses only the ports and sends only the loads that its operator allows. It stops sending three
-seconds after it last heard from the tester. It listens for TCP, and on the same port number for UDP
-datagrams that ask for the time."
+An agent uses only the ports and sends only the loads that its operator allows. It stops sending seven seconds
+after the last message of the tester. It listens on one port number: by TCP for testers, by UDP for questions
+about its clock."
 )]
 pub struct Arguments {
     #[command(subcommand)]
     task: Option<Task>,
-    /// Address to listen on; 0.0.0.0:5777 for testers anywhere. The default is for testers on this host only
+    /// Address to listen on. 0.0.0.0:5777 accepts testers of all hosts, the default only testers of this host
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], kpps_agent::PORT)))]
     listen: SocketAddr,
     /// Ports that testers may use; `udp:`, `packet:` and so on allow all ports of a kind
@@ -94,11 +94,12 @@ pub struct Arguments {
     /// Longest time that a load may last [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     max_duration: Option<Duration>,
-    /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
-    /// CPUs those on which little runs]
+    /// CPUs for senders and receivers, as 2,3 or 0-3. Senders use the first CPUs of the list [default: CPUs
+    /// on which little else runs]
     #[arg(long, value_name = "LIST", help_heading = heading::CARDS_AND_CPUS)]
     cpus: Option<CpuList>,
-    /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
+    /// Whether senders and receivers run with priority over other programs, if this user may raise the
+    /// priority [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = super::options::yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     priority: Option<bool>,
     #[command(flatten)]

@@ -56,8 +56,8 @@ pub fn bridge(arguments: &BridgeArguments, session: &Session) -> Result<(), Fail
   kpps route packet:a@10=10.0.0.1/24 packet:a@20=10.0.1.1/24       between two VLANs of a trunk
 
 An IPv4 router: longest prefix match, ARP, echo replies, ICMP errors (at most 1000 per second). It does not
-fragment packets and ignores IP options. Give it addresses that the kernel does not have, or both will
-answer.
+fragment packets and ignores IP options. Give it addresses that the kernel does not have: otherwise both the
+kernel and kpps answer.
 
 {}", KINDS))]
 pub struct RouteArguments {
@@ -84,23 +84,24 @@ pub fn route(arguments: &RouteArguments, session: &Session) -> Result<(), Failur
   kpps nat packet:lan=192.168.1.1/24 packet:wan=203.0.113.2/24 --route 0.0.0.0/0=203.0.113.1
   kpps nat packet:lan@10=10.0.10.1/24 packet:lan@20=10.0.20.1/24 packet:wan=203.0.113.2/24
 
-The router of `kpps route` with NAT: the hosts behind all interfaces but the last share the address of the
-last one. It translates UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is
+The router of `kpps route` with NAT: the hosts behind the other interfaces share the address of the
+last interface. It translates UDP, TCP and ICMP (RFC 4787, 5382, 5508). A packet from outside without a mapping is
 dropped. When the mapping table or the ports are exhausted, a packet from inside is refused with an ICMP
 error.
 
 {}", KINDS))]
 pub struct NatArguments {
-    /// The interfaces inside and, last, the one outside: PORT=ADDRESS/BITS or PORT@VLAN=ADDRESS/BITS
+    /// The inside interfaces and, as the last one, the outside interface: PORT=ADDRESS/BITS or
+    /// PORT@VLAN=ADDRESS/BITS
     #[arg(required = true, num_args = 2.., value_name = "INTERFACE")]
     interfaces: Vec<RoutedSpec>,
     /// Add a route: NETWORK/BITS=NEXT_HOP
     #[arg(long, value_name = "ROUTE")]
     route: Vec<Route>,
-    /// Size of the mapping table
+    /// Highest number of mappings in the table
     #[arg(long, value_name = "MAPPINGS", default_value_t = 65536)]
     mappings: usize,
-    /// The most mappings of one host inside
+    /// Highest number of mappings of one inside host
     #[arg(long, value_name = "MAPPINGS", default_value_t = 8192)]
     per_host: usize,
     /// How long a UDP mapping lives after the last packet from inside

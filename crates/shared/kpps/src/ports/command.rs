@@ -10,7 +10,7 @@ use clap::Subcommand;
 pub enum Command {
     /// Offer one load and account for every frame: between two ports, or on another testbed
     Trial(Box<trial::Arguments>),
-    /// Measure the highest rate that a port can send here, and how evenly it sends below that
+    /// Measure the highest rate that a port of this host can send, and the gaps at lower rates
     Calibrate(calibrate::Arguments),
     /// Send tagged test frames from a port, at an exact rate or as fast as possible
     Send(Box<send::Arguments>),

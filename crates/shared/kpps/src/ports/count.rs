@@ -19,10 +19,10 @@ use std::time::Duration;
   kpps count uio:0000:00:11.0 --duration 10s
   kpps count packet:veth1 --expect 1000 --duration 5s     exit code 1 if a frame is missing
 
-Frames of `kpps send` carry a tag. kpps counts for each stream which of them were lost, duplicated,
-reordered or corrupted, and counts other traffic apart. It ends as soon as --expect frames have arrived. A
-frame is reordered if a later frame of its stream came before it; on an xdp: port with several queues, and
-where the kernel merges packets (GRO), a later frame of its flow.
+Frames of `kpps send` carry a tag. For each stream, kpps counts lost, duplicated, reordered and corrupted frames,
+and it counts other traffic separately. The command ends as soon as --expect frames have arrived. A frame counts
+as reordered if a later frame of its stream arrived earlier. On an xdp: port with several queues, and where the
+kernel merges packets (GRO), kpps compares only frames of the same flow.
 
 {}", KINDS))]
 pub struct Arguments {

@@ -28,7 +28,7 @@ pub struct Arguments {
     a: Spec,
     /// The second port
     b: Spec,
-    /// Send this many frames of --size from the first port before forwarding begins
+    /// Number of frames of --size that the first port sends before forwarding begins
     #[arg(long, default_value_t = 0, value_name = "FRAMES")]
     prime: u32,
     /// Frame size in bytes with FCS

@@ -28,11 +28,12 @@ pub struct PortOptions {
     /// on locked memory allows no more]
     #[arg(long, value_name = "DESCRIPTORS", help_heading = heading::CARDS_AND_CPUS)]
     ring: Option<u16>,
-    /// CPUs that senders and receivers may use, as 2,3 or 0-3; senders take the first ones [default: of all
-    /// CPUs those on which little runs]
+    /// CPUs for senders and receivers, as 2,3 or 0-3. Senders use the first CPUs of the list [default: CPUs
+    /// on which little else runs]
     #[arg(long, value_name = "LIST", help_heading = heading::CARDS_AND_CPUS)]
     pub cpus: Option<CpuList>,
-    /// Whether senders and receivers run before other programs, where this user may have that [default: yes]
+    /// Whether senders and receivers run with priority over other programs, if this user may raise the
+    /// priority [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no(), help_heading = heading::CARDS_AND_CPUS)]
     pub priority: Option<bool>,
 }
@@ -46,7 +47,8 @@ pub fn yes_or_no() -> impl TypedValueParser<Value = bool> {
 /// Options of the commands that run on ports by themselves.
 #[derive(Args)]
 pub struct RunOptions {
-    /// Print the numbers of frames received and sent so far, this often, as lines of JSON on standard error
+    /// Print the numbers of frames received and sent so far at intervals of this time, as lines of JSON on
+    /// standard error
     #[arg(long, value_name = "TIME", value_parser = kpps_methods::units::duration, help_heading = heading::VIEW)]
     every: Option<Duration>,
     #[command(flatten)]
@@ -84,8 +86,8 @@ impl PortOptions {
         let may_be_card = |spec: &Spec| matches!(spec, Spec::Card(..) | Spec::Auto(_));
         match specs.first() {
             Some(first) if self.service.is_some() && !specs.iter().any(may_be_card) => {
-                let cards = "is of cards that our driver drives, as vfio:ADDRESS and uio:ADDRESS";
-                Err(Failure::Input(format!("--service {cards}: {first} is none")))
+                let cards = "is for cards that kpps' own driver drives (vfio:ADDRESS, uio:ADDRESS)";
+                Err(Failure::Input(format!("--service {cards}: {first} is no such card")))
             }
             _ => Ok(()),
         }

@@ -31,44 +31,46 @@ pub struct PortPair {
     credentials: Credentials,
     #[command(flatten)]
     traffic: TrafficArguments,
-    /// VLAN of the frames: one for both ports, or one for each, the first port's first; 0 for none
+    /// VLAN ID of the frames: one for both ports, or one for the first port and one for the second; 0 is no
+    /// VLAN
     #[arg(long, value_delimiter = ',', value_name = "ID[,ID]", value_parser = clap::value_parser!(u16).range(..=4094), help_heading = heading::TRAFFIC)]
     vlan: Vec<u16>,
-    /// Routers that the ports send to, the first port's first; kpps resolves them by ARP or neighbour
-    /// discovery [default: the other port]
+    /// Addresses of the routers to which the ports send, the first port's first. kpps resolves the addresses
+    /// by ARP or neighbour discovery [default: the other port]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS[,ADDRESS]", help_heading = heading::TRAFFIC)]
     gateway: Vec<IpAddr>,
     /// MAC address that the first port sends to [default: the second port's, or the gateway's]
     #[arg(long, value_name = "MAC", conflicts_with = "gateway", help_heading = heading::TRAFFIC)]
     dst_mac: Option<Mac>,
-    /// Observe this interface of the device under test too: IFACE; NAMESPACE/IFACE in another network
-    /// namespace (`ip netns`); NAMESPACE/ for all of them. kpps finds the other ends of veth pairs and
-    /// bridges of its own namespace by itself
+    /// Also read the counters of this interface of the device under test: IFACE, NAMESPACE/IFACE in another
+    /// network namespace (`ip netns`), or NAMESPACE/ for all interfaces of the namespace. In its own
+    /// namespace kpps finds bridges and the other ends of veth pairs without this option
     #[arg(long, value_delimiter = ',', value_name = "PLACE,…", help_heading = heading::DEVICE_UNDER_TEST)]
     watch: Vec<Scope>,
     /// The name of the device under test, for the results
     #[arg(long, value_name = "NAME", help_heading = heading::DEVICE_UNDER_TEST)]
     dut: Option<String>,
-    /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464: OpenMetrics
-    /// text, for Prometheus. `kpps trial` adds shortfall and latency of the last interval, by default of 1 s
+    /// Serve the counters of the running trial over HTTP at this address, as 127.0.0.1:9464, in the text
+    /// format of OpenMetrics, for Prometheus. `kpps trial` adds shortfall and latency of the last interval,
+    /// by default of 1 s
     #[arg(long, value_name = "ADDRESS", help_heading = heading::RESULTS)]
     metrics: Option<String>,
-    /// How long to wait for frames after the last one was sent; less if none is missing [default: 1s]
+    /// How long to wait for missing frames after the last frame was sent [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     drain: Option<Duration>,
-    /// How often to repeat a trial in which other programs had the generator's CPU, or its quota was used up
-    /// [default: 2, and 0 for trials of more than 1min]
+    /// How often to repeat a trial if other programs used the generator's CPU, or the generator's CPU quota
+    /// was used up [default: 2; for trials of more than 1min: 0]
     #[arg(long, value_name = "TIMES", help_heading = heading::BOUNDS)]
     retries: Option<u32>,
-    /// A trial is no measurement of the device under test if the tester did not send in time, or did not take
-    /// in, more than this share of the frames [default: 0.1%]
+    /// The highest share of frames that the tester itself may fail to send in time or to receive. Above it, a
+    /// trial is no valid measurement of the device under test [default: 0.1%]
     #[arg(long, value_name = "SHARE", value_parser = kpps_methods::bounds::loss, help_heading = heading::BOUNDS)]
     max_shortfall: Option<f64>,
-    /// Offer the same load from the second port to the first, too
+    /// Also offer the same load from the second port to the first
     #[arg(long, help_heading = heading::LOAD)]
     bidirectional: bool,
-    /// As --bidirectional, and the second port replies: it sends to the addresses and ports from which each
-    /// flow arrives there, as a NAT or a stateful firewall between them needs
+    /// As --bidirectional, but the second port answers the flows of the first: it sends to the addresses and
+    /// UDP ports from which a flow arrives. A NAT or a stateful firewall between the ports needs this
     #[arg(long, help_heading = heading::LOAD)]
     replies: bool,
 }
@@ -87,7 +89,7 @@ pub struct Ports {
 impl Ports {
     /// The ports with these names.
     pub fn resolve(names: &[String], pair: PortPair, options: PortOptions) -> Result<Self, Failure> {
-        let two = |_| Failure::Input("a trial takes two ports: --ports packet:A,packet:B".into());
+        let two = |_| Failure::Input("a trial needs two ports: give --ports packet:A,packet:B".into());
         let specs = specs(names)?;
         options.check(&specs)?;
         let specs: [Spec; 2] = specs.try_into().map_err(two)?;
@@ -112,7 +114,7 @@ impl Ports {
                 match hosts.iter().position(Option::is_none) {
                     Some(at) => options.beside(&specs[1 - at]).open(session, &specs[at..=at], true)?.pop(),
                     None if options.cpus.is_some() => return Err(Failure::Input(
-                        "--cpus is of this host, and both ports are on others: give it to `kpps agent` there"
+                        "--cpus chooses CPUs of this host, and both ports are on other hosts: give --cpus to `kpps agent` there"
                             .into(),
                     )),
                     None => None,

@@ -12,20 +12,20 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct ReplayArguments {
     /// Send the frames of this capture (pcap or pcapng, also in gzip, zstd or lz4) unchanged and without
-    /// tags, at the times of the capture, or with --load at that rate. With --dst-mac, or in trials
-    /// --gateway, Ethernet addresses are replaced: the port's own is the source, the given one the
-    /// destination
+    /// tags, at the times of the capture, or with --load at that rate. With --dst-mac, or with --gateway in
+    /// trials, kpps replaces the Ethernet addresses: the source by the address of the port, the destination
+    /// by the given or resolved address
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "shape", "sport", "dport", "flows"], help_heading = heading::REPLAY)]
     replay: Option<PathBuf>,
-    /// Replay this much faster: 2x, 0.5x
+    /// Multiply the speed of the capture by this factor: 2x, 0.5x
     #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::factor, requires = "replay", conflicts_with = "load", help_heading = heading::REPLAY)]
     speed: f64,
-    /// Send the capture this many times, one after the other [default: 1; with --duration or --count: until
-    /// that ends it]
+    /// How often the capture is sent, one time after the other [default: 1; with --duration or --count: until
+    /// this limit is reached]
     #[arg(long = "loop", value_name = "TIMES", requires = "replay", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::REPLAY)]
     times: Option<u32>,
     /// Replace addresses of a capture, source and destination: 10.0.0.5=198.18.0.1, or two ranges of the same
-    /// length; checksums follow
+    /// length. kpps corrects the checksums
     #[arg(long, value_name = "OLD=NEW,…", value_delimiter = ',', requires = "replay", help_heading = heading::REPLAY)]
     map: Vec<Mapping>,
 }

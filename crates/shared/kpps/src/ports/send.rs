@@ -20,20 +20,19 @@ use std::time::Duration;
 
 /// Arguments of `kpps send`.
 #[derive(Args)]
-#[command(mut_arg("encap", |encap| encap.value_delimiter(None).value_name("LAYERS").help("What frames are in: none, vlan:ID, qinq:ID, mpls:LABEL, \
+#[command(mut_arg("encap", |encap| encap.value_delimiter(None).value_name("LAYERS").help("Encapsulation of the frames: none, vlan:ID, qinq:ID, mpls:LABEL, \
     vxlan:NETWORK/OWN/OTHER (the tunnel's ends), joined by + from outside in, as qinq:100+vlan:7; numbers may be ranges")),
     after_help = format!("Examples:
   kpps send packet:veth0 --load 10kpps --count 1000
   kpps send packet:veth0 --load 100MbpsL1 --size imix-csit --src 10.0.0.1-10.0.0.200 --flows 1000
   kpps send uio:0000:00:10.0 --load 50% --duration 10s --size 1518
-  kpps send vfio:0000:00:10.0 --rewrite             how fast is it?
+  kpps send vfio:0000:00:10.0 --rewrite             the highest rate
   kpps send packet:veth0 --replay seen.pcapng --speed 2x
 
-Each frame carries a tag (stream, sequence number, time, checksum), by which `kpps count` finds which frames
-were lost, duplicated, reordered or corrupted. Frames of a rate are sent in an open loop, each at its own
-time. A frame that cannot be sent within a millisecond of its time is not sent at all: it counts as
-generator shortfall. packet: and xdp: ports bypass the
-interface's queueing discipline (tc).
+Each frame carries a tag (stream, sequence number, time, checksum), from which `kpps count` recognises lost,
+duplicated, reordered and corrupted frames. A load with a rate is sent in an open loop, each frame at its own
+time. A frame that cannot be sent within a millisecond of its time is not sent, and counts as generator
+shortfall. packet: and xdp: ports bypass the interface's queueing discipline (tc).
 
 {}", KINDS))]
 pub struct Arguments {
@@ -54,13 +53,13 @@ pub struct Arguments {
     /// Stop after this many frames
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
-    /// Stop after this time [default: 2s, or none with --count]
+    /// Stop after this time [default: 2s; with --count: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
-    /// Build each frame anew, byte by byte, as an application would; otherwise only the tag is written
+    /// Write every byte of each frame, as an application would. Without this option only the tag is written
     #[arg(long, conflicts_with = "replay", help_heading = heading::LOAD)]
     rewrite: bool,
-    /// Number of the stream, in the tags
+    /// Stream number in the tags
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "replay", help_heading = heading::LOAD)]
     stream: u16,
     /// MAC address to send to [default: 02:00:00:00:00:02; with --replay those of the capture]

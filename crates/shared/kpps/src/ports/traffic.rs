@@ -22,14 +22,15 @@ pub struct TrafficArguments {
     /// frames have at least 84 bytes with FCS
     #[arg(long, help_heading = heading::TRAFFIC)]
     ipv6: bool,
-    /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows from there up]
+    /// UDP source ports: one, or FIRST-LAST [default: 49152; with --flows: 49152 and the next ports]
     #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
     sport: Option<PortNumbers>,
     /// UDP destination ports: one, or FIRST-LAST [default: 9]
     #[arg(long, value_name = "PORTS", help_heading = heading::TRAFFIC)]
     dport: Option<PortNumbers>,
-    /// Number of UDP flows, in turns: source ports count up first, then source addresses, destination
-    /// addresses, destination ports [default: all flows of the given ranges]
+    /// Number of UDP flows, which send in turn. From flow to flow the source port counts up first, then the
+    /// source address, the destination address and the destination port [default: all flows of the given
+    /// ranges]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_FLOWS)), help_heading = heading::TRAFFIC)]
     flows: Option<u32>,
     #[command(flatten)]
@@ -39,9 +40,9 @@ pub struct TrafficArguments {
 /// Headers of frames, other than their addresses and ports.
 #[derive(Args)]
 pub struct Headers {
-    /// Differentiated services code point of the frames, 0 to 63: a number, or a range over which flows take
-    /// turns. All ranges may be FIRST-LAST/STEP, or random:FIRST-LAST and random:FIRST-LAST/SEED, which are
-    /// the same in every run
+    /// Differentiated services code point of the frames, 0 to 63: a number, or a range whose numbers the
+    /// flows use in turn. Each range, also of other options, may have a step (FIRST-LAST/STEP) or a random
+    /// order (random:FIRST-LAST, random:FIRST-LAST/SEED), which is the same in every run
     #[arg(long, value_name = "NUMBERS", value_parser = kpps_tester::numbers::<0, 63>, help_heading = heading::TRAFFIC)]
     dscp: Option<Numbers>,
     /// TTL or hop limit of the frames [default: 64]
@@ -52,16 +53,17 @@ pub struct Headers {
     /// in, as qinq:100+vlan:7; numbers may be ranges
     #[arg(long, value_delimiter = ',', value_name = "LAYERS[,LAYERS]", conflicts_with = "vlan", help_heading = heading::TRAFFIC)]
     pub encap: Vec<Encap>,
-    /// Make all frames of this packet: the N-th of a capture (FILE[:N]), or bytes in hexadecimal (a file, or
-    /// the text itself). Its payload ends with the tester's tag; checksums are corrected. --src and the like
-    /// replace its addresses and ports
+    /// Make all frames from this packet: packet N of a capture (FILE[:N]), or bytes in hexadecimal (a file,
+    /// or the text itself). kpps writes its tag to the end of the payload and corrects the checksums. --src,
+    /// --dst, --sport and --dport replace addresses and ports of the packet
     #[arg(long, value_name = "PACKET", value_parser = kpps_tester::template, conflicts_with_all = ["size", "ipv6"], help_heading = heading::TRAFFIC)]
     template: Option<Template>,
 }
 
 /// Refuses more than `most` values of a flag that has one for each port.
 pub fn at_most(most: usize, flag: &str, values: usize) -> Result<(), Failure> {
-    let many = || Err(Failure::Input(format!("{flag}: at most {most} are allowed here, {values} given")));
+    let many =
+        || Err(Failure::Input(format!("{flag} takes at most {most} values here, and {values} were given")));
     if values > most { many() } else { Ok(()) }
 }
 

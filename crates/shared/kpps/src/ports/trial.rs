@@ -41,15 +41,16 @@ The frames of a capture:
 In the simulator:
   kpps trial --machine morris2000 --driver click-polling --load 700kpps
 
-The device under test lies between the two ports. Frames are offered in an open loop: one that cannot be sent
-within a millisecond of its time is not sent, and is generator shortfall, not loss. A trial in which another
-program had the generator's CPU is repeated (--retries). Duplicates are counted
-apart. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
-lost frame to a place, by counters before and after the trial. If no frame of a direction arrives, the exit code is 1.
+The device under test lies between the two ports. Frames are offered in an open loop: a frame that cannot be
+sent within a millisecond of its time is not sent, and counts as generator shortfall, not as loss. If another
+program used the generator's CPU during a trial, the trial is repeated (--retries). Duplicates are counted
+separately. Corrupted frames count as received, but also as lost in the loss ratio. The ledger attributes each
+lost frame to a place, from counters before and after the trial. If no frame of a direction arrives, the exit
+code is 1.
 
-Frames of --replay have no tags. kpps recognises each by its bytes from the network layer on: equal frames are
-counted together, a corrupted frame counts as other traffic and its original as lost, and there are no
-latencies. --src and --dst are the addresses that the ports answer for.
+Frames of --replay have no tags. kpps recognises each frame by its bytes from the network layer on. So equal
+frames are counted together, a corrupted frame counts as other traffic and its original as lost, and latencies
+are not measured. The ports answer ARP and neighbour discovery for the addresses of --src and --dst.
 
 {}", KINDS))]
 pub struct Arguments {
@@ -57,12 +58,12 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
     size: Option<Mix>,
     /// Frames per second (50kpps, 1.2Mpps), a share of the line rate (50%), bits per second on layer 1 or 2
-    /// (500MbpsL1), or max: as fast as the port takes them [required without --replay, which has the times of
-    /// the capture]
+    /// (500MbpsL1), or max: as fast as the port takes them [required, except for --replay, which can use the
+    /// times of the capture]
     #[arg(long, value_parser = units::rate_or_max, required_unless_present = "replay", help_heading = heading::LOAD)]
     load: Option<RateSpec>,
-    /// How long frames are sent [default: 2s; with --replay as long as the capture; in the simulator 50ms of
-    /// virtual time]
+    /// How long frames are sent [default: 2s; with --replay: as long as the capture; in the simulator: 50ms
+    /// of virtual time]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -82,8 +83,8 @@ struct OnPorts {
     /// load
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = kpps_tester::shape, help_heading = heading::LOAD)]
     shape: Shape,
-    /// Keep also the results of each interval of this length: rates, losses, latencies. If there
-    /// would be more than 3600 intervals, they are made longer
+    /// Also report rates, losses and latencies of each interval of this length. For a trial of more than 3600
+    /// intervals, kpps makes the intervals longer
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     interval: Option<Duration>,
     #[command(flatten)]
@@ -95,7 +96,7 @@ struct OnPorts {
     #[arg(long, requires = "calibration", help_heading = heading::BOUNDS)]
     strict: bool,
     /// Write the frames that were duplicated, reordered, corrupted or other traffic to this file (pcapng),
-    /// each with a comment that says why; at most 1000 of each kind and direction
+    /// each with its anomaly in a comment; at most 1000 frames of each kind and direction
     #[arg(long, value_name = "FILE", help_heading = heading::RESULTS)]
     capture: Option<PathBuf>,
 }
@@ -111,7 +112,7 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
         (Chosen::Ports(ports), _) => between(ports, &on_ports, &arguments, session),
         (_, Some(option)) => {
             let name = arguments.target.name().join(",");
-            Err(Failure::Input(format!("{option} takes two ports, not {name}")))
+            Err(Failure::Input(format!("{option} is for two ports, not for {name}")))
         }
         (_, None) => without_ports(&arguments, session),
     }
@@ -138,12 +139,12 @@ fn between(
     kpps_tester::check_shape(on_ports.shape, arguments.load).map_err(Failure::Input)?;
     if replay.is_some() && ports.is_bidirectional() {
         return Err(Failure::Input(
-            "--replay goes one way: the frames of a capture have the addresses of one side".into(),
+            "--replay sends in one direction, because a capture has the addresses of one side: leave out --bidirectional and --replies".into(),
         ));
     }
     if let Some(option) = ports.headers().filter(|_| replay.is_some()) {
         return Err(Failure::Input(format!(
-            "{option}: --replay sends the frames of the capture as they are, with their own headers"
+            "{option} has no effect: --replay sends the frames of the capture with their own headers"
         )));
     }
     let mut tester = ports.open(session)?;
@@ -158,7 +159,9 @@ fn between(
     let offered_pps = offer.load.rate.pps();
     let too_slow = sender.as_ref().zip(offered_pps).and_then(|(sender, pps)| sender.too_slow(pps));
     if let Some(why) = too_slow.filter(|_| on_ports.strict) {
-        return Err(Failure::Check(format!("{why}; without --strict kpps tries it and flags the result")));
+        return Err(Failure::Check(format!(
+            "{why}; without --strict kpps offers the load all the same and marks the result"
+        )));
     }
     let ceilings = sender.iter().flat_map(|sender| sender.ceilings_pps.iter().copied());
     tester.ceiling_pps = ceilings.min_by(f64::total_cmp);
@@ -168,7 +171,8 @@ fn between(
     let capture = capture.map(|file| {
         let captured = kpps_tester::capture(file.path().display().to_string(), &outcome.directions);
         let frames = pcapng(&tester.names(), &outcome.directions);
-        files.attach(file, frames.map_err(|e| format!("no capture of the frames: {e}")));
+        files
+            .attach(file, frames.map_err(|e| format!("the capture of anomalous frames cannot be made: {e}")));
         captured
     });
     let replay = replay.map(|replay| replay.document(&offer));

@@ -242,7 +242,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
     let (agents, mut trial) = under_load(&lab, &token);
     signal(&trial, "-STOP");
     for agent in &agents {
-        agent.says("the tester is gone in the middle of a trial");
+        agent.says("the tester disconnected during a trial");
     }
     // Its thread may have had to wait for a CPU to notice.
     in_six_tries("nothing is sent any longer", || {

@@ -59,8 +59,8 @@ fn what_cannot_be_calibrated_is_said_in_one_line() {
     std::fs::write(here.join("no.json"), "{}").unwrap();
     for (words, says) in [
         ("calibrate-host nothing.json", "kpps: nothing.json: No such file"),
-        ("calibrate-host no.json", "kpps: no.json: no document of `kpps curve`"),
-        ("calibrate-host no.json --driver kpps,rdr", "kpps: give one driver here"),
+        ("calibrate-host no.json", "kpps: no.json: this is no document of `kpps curve`"),
+        ("calibrate-host no.json --driver kpps,rdr", "kpps: this command takes one driver"),
     ] {
         let output = kpps(here, words);
         assert_eq!(output.status.code(), Some(2), "{words}");

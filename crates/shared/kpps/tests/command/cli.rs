@@ -40,7 +40,10 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         // A list ends with its word: the next word is the port.
         (&["send", "--encap", "vlan:7", "eth0"], "`eth0` is not a port"),
         (&["send", "--encap", "vlan:7,vlan:8", "packet:a"], "is no encapsulation"),
-        (&["trial", "--ports", "packet:a,packet:b", "--load", "1", "--vlan", "7,8,9"], "--vlan: at most 2"),
+        (
+            &["trial", "--ports", "packet:a,packet:b", "--load", "1", "--vlan", "7,8,9"],
+            "--vlan takes at most 2",
+        ),
         (&["study", "morris2000", "rdr2007", "--report", "both.html"], "a folder"),
         (&["curve", "--duration", "soon"], "not a time"),
         (&["transmit", "--size", "10"], "no frames of 10 bytes"),
@@ -126,7 +129,11 @@ fn a_broken_bound_is_exit_code_1_and_one_line_that_names_it() {
     let curve = ["curve", "--testbed", "known:700kpps", "--load", "500kpps,1Mpps", "--duration", "10ms"];
     for (command, bound, broken) in [
         (&trial[..], "--max-loss 31%", None),
-        (&trial, "--max-loss 0", Some("loss bound 0 %: the loss is 30 %, 30 % of the frames more")),
+        (
+            &trial,
+            "--max-loss 0",
+            Some("loss bound 0 %: the loss is 30 %, above the bound by 30 % of the frames"),
+        ),
         (&trial, "--min-rate 699kpps", None),
         (&trial, "--min-rate 800kpps", Some("delivered is 700.0 kpps, 100.0 kpps (12.5 %) below")),
         (&trial, "--max-p99 1ms", Some("p99 bound 1000.0 µs: the latency was not observed")),
@@ -348,11 +355,11 @@ fn the_simulator_is_a_testbed_by_name() {
         (&["trial", "--testbed", "sim:a/b/c/d", "--load", "1kpps"], "sim:MACHINE/DRIVER/APP"),
         (
             &["trial", "--testbed", "sim:morris2000", "--load", "1kpps", "--bidirectional"],
-            "--bidirectional takes two ports",
+            "--bidirectional is for two ports",
         ),
-        (&["curve", "--cpus", "0", "--duration", "1ms"], "--cpus takes two ports"),
-        (&["ndr", "--testbed", "known:1Mpps", "--gateway", "192.0.2.1"], "--gateway takes two ports"),
-        (&["ndr", "--testbed", "packet:a,sim:morris2000"], "by itself"),
+        (&["curve", "--cpus", "0", "--duration", "1ms"], "--cpus is for two ports"),
+        (&["ndr", "--testbed", "known:1Mpps", "--gateway", "192.0.2.1"], "--gateway is for two ports"),
+        (&["ndr", "--testbed", "packet:a,sim:morris2000"], "is a complete testbed"),
     ] {
         let output = kpps(&directory, arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -34,7 +34,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["--cpu-counts", "0"], "no list of numbers above 0"),
         (&["--cpu-counts", "many"], "no list of numbers above 0"),
         (&["--nic", "8139"], "known are 82576"),
-        (&["--machine", "evans2005-xp"], "Linux 2.4 and 2.6"),
+        (&["--machine", "evans2005-xp"], "Linux 2.4 or 2.6"),
         (&["--machine", "morris2000"], "no rate-limited NIC"),
         (&["--set", "nic.rx_queues=99"], "rx_queues"),
         (&["--set", "nic.colour=1"], "colour"),

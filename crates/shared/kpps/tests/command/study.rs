@@ -116,7 +116,7 @@ fn what_is_not_there_is_one_line() {
         (&["study", "rdr2007", "rdr2007"], "given twice"),
         (&["study", "--perturb", "much"], "much"),
         (&["study", "beyond", "--seeds", "9..3"], "FIRST..LAST"),
-        (&["study", "rdr2007", "--drawn", "44"], "nothing is drawn"),
+        (&["study", "rdr2007", "--drawn", "44"], "draw no random machines"),
     ] {
         let output = kpps(&here, arguments);
         let message = text(&output.stderr);

@@ -110,7 +110,7 @@ impl Results {
     fn add(&mut self, document: Value) -> Result<(), String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Some(schema) = document.get("schema") else {
-            return Err("it is no document of kpps: it has no \"schema\"".into());
+            return Err("this is no document of kpps, because it has no \"schema\"".into());
         };
         Schema::deserialize(schema).map_err(|e| e.to_string())?;
         possible("", &document)?;
@@ -118,7 +118,10 @@ impl Results {
         if self.documents == 0 {
             self.kind.clone_from(&kind);
         } else if kind != self.kind {
-            return Err(format!("documents of kinds {} and {kind} on one side", self.kind));
+            return Err(format!(
+                "one side has documents of the kinds {} and {kind}: give documents of one kind",
+                self.kind
+            ));
         }
         self.documents += 1;
         match kind.as_str() {

@@ -207,7 +207,7 @@ impl AtSize<'_, '_> {
         match (ended, throughput) {
             (Ok(()), _) => {}
             (Err(Error::Failed(why)), None) => {
-                leave_out(format!("no throughput, so the tests at shares of it were left out: {why}"));
+                leave_out(format!("no throughput was found, so the tests that need it were left out: {why}"));
             }
             (Err(failure), _) => return Err(failure),
         }

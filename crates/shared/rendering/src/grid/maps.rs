@@ -89,9 +89,9 @@ pub(super) fn maps(grid: &Grid) -> Vec<Map<'_>> {
 /// The sentence about parameters that change nothing.
 pub(super) fn idle(grid: &Grid) -> Option<String> {
     let idle = grid.idle_parameters();
-    let change = if idle.len() == 1 { "changes" } else { "change" };
+    let have = if idle.len() == 1 { "has" } else { "have" };
     (!idle.is_empty()).then(|| {
-        format!("{} {change} nothing: cells that differ in nothing else are the same.", idle.join(" and "))
+        format!("{} {have} no effect: cells that differ in nothing else are the same.", idle.join(" and "))
     })
 }
 
@@ -180,7 +180,7 @@ pub(super) mod tests {
         assert_eq!(idle(&grid()), None, "each cell has another rate");
         // The same for both rings; the cells of one ring alone say nothing.
         let mut grid = idle_ring();
-        let said = "driver.rx_ring changes nothing: cells that differ in nothing else are the same.";
+        let said = "driver.rx_ring has no effect: cells that differ in nothing else are the same.";
         assert_eq!(idle(&grid).as_deref(), Some(said));
         grid.cells.retain(|cell| cell.at[1] == 0);
         assert_eq!(idle(&grid), None, "nothing to compare");

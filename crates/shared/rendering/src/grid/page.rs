@@ -327,6 +327,6 @@ mod tests {
     #[test]
     fn a_parameter_that_changes_nothing_is_named() {
         let text = page(&super::super::maps::tests::idle_ring());
-        assert!(text.contains("driver.rx_ring changes nothing: cells that"), "{text}");
+        assert!(text.contains("driver.rx_ring has no effect: cells that"), "{text}");
     }
 }

@@ -114,6 +114,6 @@ driver.rx_ring  100000  200000  400000
     #[test]
     fn a_parameter_that_changes_nothing_is_named() {
         let text = screen(&super::super::maps::tests::idle_ring());
-        assert!(text.contains("driver.rx_ring changes nothing: cells that"), "{text}");
+        assert!(text.contains("driver.rx_ring has no effect: cells that"), "{text}");
     }
 }

@@ -27,8 +27,8 @@ pub fn page(lab: &Lab) -> String {
             (chart(lab, "Thousands of frames per second", if counts { "Frames per second of the guest's time." } else { "The median of the windows, with the least and the most. QEMU's cards have no wire limit: rates above 1488 kpps are those of the emulation." }, rates))
             @if !lab.ratios.is_empty() { section {
                 h2 { "kpps and the others" }
-                p.hint { @if counts { "Instructions of the others for each one of kpps: the median, and least to most." }
-                    @else { "Frames per second of kpps for each one of the others: the median of the rounds, and least to most." } }
+                p.hint { @if counts { "Instructions of the other drivers for each instruction of kpps: the median, and least to most." }
+                    @else { "Frames per second of kpps, divided by those of the other drivers: the median of the rounds, and least to most." } }
                 div.scroll { table {
                     thead { tr { @for name in ["card", "workload", "kpps by", "over", "ratio", "least", "most"] { th scope="col" { (name) } } } }
                     tbody { @for it in &lab.ratios { tr {

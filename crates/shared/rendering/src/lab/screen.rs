@@ -66,15 +66,16 @@ pub fn table(lab: &Lab) -> String {
     if let Some(most) = costs.iter().max_by(|a, b| a.instructions.total_cmp(&b.instructions)) {
         let _ = writeln!(
             text,
-            "\nFrames are offered from within the guest. That takes up to {:.1} ± {:.1} instructions for each, measured\n\
-             alone. They are not part of instructions/pkt, but kpps, frames per second of the guest's time, includes them.",
+            "\nA source in the guest offers the frames. It takes up to {:.1} ± {:.1} instructions for each frame, measured\n\
+             alone. instructions/pkt does not include them; kpps (frames per second of the guest's time) does.",
             most.instructions, most.error
         );
     }
     lab.profiles.iter().for_each(|profile| text += &where_to(profile));
     if !lab.profiles.is_empty() {
-        text += "\nShares are of the stretches, ± twice the standard error of their mean. Instructions/pkt are shares of the\n\
-                 row's, and of its source's. A file's code without symbols is one line; what no file has is (unknown).\n\
+        text += "\nShares are means over the stretches, ± twice the standard error. Instructions/pkt is the share of the row's\n\
+                 instructions, those of the source included. All code of a file without symbols is one line, and code\n\
+                 of no known file is (unknown).\n\
                  CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release builds a kpps with symbols.\n";
     }
     for failure in &lab.failures {

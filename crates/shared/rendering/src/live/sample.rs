@@ -91,7 +91,7 @@ pub trait Source: Send {
     /// Changes the load of the trial under way. Returns what came of it, in a few words.
     fn change_rate(&mut self, key: &RateKey) -> String {
         let _ = key;
-        "this rate cannot be changed".into()
+        "the load of this run cannot be changed".into()
     }
     /// The counters so far; `None` if there are none before a trial ends.
     fn counts(&mut self) -> Option<Counts> {

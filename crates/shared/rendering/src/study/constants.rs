@@ -81,7 +81,7 @@ fn perturbation(document: &Perturbation) -> String {
     for row in &document.rows {
         // Writing to a String cannot fail.
         let what = match (row.is_moved, changed(row)) {
-            (false, _) => "a small whole number: the change rounds to nothing".to_owned(),
+            (false, _) => "not changed: a small whole number, to which the new value rounds".to_owned(),
             (true, none) if none.is_empty() => "no verdict changes".to_owned(),
             (true, changed) => changed,
         };
@@ -109,17 +109,20 @@ fn fit(document: &Fit) -> String {
     let mut text = String::new();
     for row in &document.rows {
         let other = row.value != row.committed;
-        let committed = if other { format!(", not {}", row.committed) } else { String::new() };
+        let committed = if other { format!(" (profile: {})", row.committed) } else { String::new() };
         let (name, value, on) = (&row.constant, row.value, row.claims.join(", "));
         let _ = writeln!(
             text,
-            "{name:<72} {value:>10}{committed}  within {} to {}, on {on}",
+            "{name:<72} {value:>10}{committed}  bounds {} to {}, fitted to {on}",
             row.least, row.most
         );
     }
     let other = document.rows.iter().filter(|row| row.value != row.committed).count();
-    let _ =
-        writeln!(text, "\n{} constants found, {other} of them not as in the profiles", document.rows.len());
+    let _ = writeln!(
+        text,
+        "\n{} constants found, {other} of them with another value than in the profiles",
+        document.rows.len()
+    );
     text
 }
 
@@ -130,7 +133,7 @@ fn cross_validation(document: &CrossValidation) -> String {
         let without: Vec<_> = row.without.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let untold = match row.untold {
             0 => String::new(),
-            count => format!(", {count} in the middle of their bounds"),
+            count => format!(", {count} constants not determined: the middle of their bounds"),
         };
         let (claim, error) = (&row.claim, row.error * 100.0);
         let _ = writeln!(text, "{claim:<4} {error:>6.1} %  {}{untold}", without.join(", "));

@@ -34,21 +34,21 @@ pub(crate) fn tester_limit(trial: &Trial) -> Option<String> {
     let limit = trial.limit()?;
     let percent = |frames: u64| format!("{:.1} %", 100.0 * frames as f64 / trial.due().max(1) as f64);
     let shortfall = percent(trial.shortfall);
-    let (overflow, is) = match trial.overflow_unknown {
+    let (overflow, show) = match trial.overflow_unknown {
         false => {
             let overflow = percent(trial.overflow.unwrap_or(0));
-            (format!("{overflow} were not taken in (receive overflow of the tester)"), "is")
+            (format!("{overflow} arrived and could not be received (receive overflow of the tester)"), "show")
         }
         true => {
             let lost = percent(trial.sent.saturating_sub(trial.came_through()));
             (
                 format!("{lost} did not arrive, and the tester's port did not count its receive overflow"),
-                "may be",
+                "may show",
             )
         }
     };
     Some(format!(
-        "This is no measurement of the device under test: {shortfall} of the frames were not sent in time (generator shortfall), {overflow}. What is shown {is} {}.",
+        "This is no measurement of the device under test: {shortfall} of the frames were not sent in time (generator shortfall), {overflow}. The results {show} {}.",
         limit.words()
     ))
 }
@@ -69,8 +69,8 @@ pub(crate) fn doubts(trial: &DetailedTrial) -> impl Iterator<Item = String> {
 pub(crate) fn retries(trial: &DetailedTrial) -> Option<String> {
     let why = match trial.retries {
         0 => return None,
-        1 => "Repeated once, because something had disturbed the trial before".to_owned(),
-        times => format!("Repeated {times} times, because something had disturbed the trials before"),
+        1 => "Repeated once, because the first trial was disturbed".to_owned(),
+        times => format!("Repeated {times} times, because the trials before were disturbed"),
     };
     // The result has only the disturbance of the trial that is shown. If that trial has a doubt about it, the
     // doubt is enough.
@@ -138,13 +138,13 @@ fn counts(trial: &DetailedTrial) -> String {
         (
             "shortfall",
             Some(trial.result.shortfall),
-            "generator shortfall: frames that could not be sent at their time",
+            "generator shortfall: frames that could not be sent in time",
         ),
         ("received", Some(trial.received), ""),
         (
             "overflow",
             trial.result.overflow,
-            "receive overflow (tester): frames that came through and could not be taken in",
+            "receive overflow (tester): frames that arrived and could not be received",
         ),
         ("lost", Some(trial.lost), ""),
         ("duplicated", trial.duplicated, ""),
@@ -179,7 +179,7 @@ fn generator(trial: &DetailedTrial) -> String {
     let ceilings: Vec<_> = sender.ceilings_pps.iter().map(|pps| in_kpps(*pps)).collect();
     let above =
         if sender.exceeded { ": the load is above that, so a shortfall is the generator's" } else { "" };
-    format!("generator: at most {} kpps here ({}){above}\n", ceilings.join(" and "), sender.source)
+    format!("generator: sends at most {} kpps here ({}){above}\n", ceilings.join(" and "), sender.source)
 }
 
 /// The gaps between the frames of a direction, if they were paced, and the waiting of its sender.

@@ -69,13 +69,13 @@ impl<'n> Preset<'n> {
         if let (StackParams::FreeBsd(_), Service::Napi { .. }) = (&system.stack_params, config.service) {
             return Err(SetupError::Mismatch(format!(
                 "driver preset '{driver}' uses NAPI, which FreeBSD's stack '{}' does not have: \
-                 take one that works in its interrupt, is only polled, or paces itself",
+                 choose a driver that works in its interrupt handler, is only polled, or paces itself",
                 system.stack_profile.name()
             )));
         }
         if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
             return Err(SetupError::Mismatch(format!(
-                "host profile '{}': what copying costs is not known (copy_byte_ps)",
+                "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
                 system.host_profile.name()
             )));
         }
@@ -94,7 +94,7 @@ impl<'n> Preset<'n> {
             return described.to_owned();
         }
         let own = self.model.kernels.iter().map(Kernel::to_string).collect::<Vec<_>>().join(" and ");
-        format!("{described} (a driver for {own}: it never ran on {kernel} as it does here)")
+        format!("{described} (written for {own}: with {kernel} it runs only in this simulator)")
     }
 
     /// The longest frame that the driver accepts, if the user has chosen it, by a change or in a profile of

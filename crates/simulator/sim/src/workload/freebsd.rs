@@ -439,7 +439,9 @@ pub fn receive(
             let socket = machine.system()?.socket();
             let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
             if rig.machine().host().copy_byte_ps == 0 {
-                return Err(TrialError::Testbed("what copying costs on this host is not known".into()));
+                return Err(TrialError::Testbed(
+                    "the host profile has no cost of copying a byte: set host.copy_byte_ps".into(),
+                ));
             }
             rig.running.read(rig.machine(), &socket);
             let rig = Rig { socket: Some(socket), ..rig };

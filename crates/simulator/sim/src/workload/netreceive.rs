@@ -60,7 +60,10 @@ pub fn netreceive(
         return Err(TrialError::Testbed(format!("{} is no Linux 2.4 or 2.6", setup.stack)));
     };
     if setup.host_params.copy_byte_ps == 0 {
-        return Err(TrialError::Testbed(format!("host {}: what copying costs is not known", setup.host)));
+        return Err(TrialError::Testbed(format!(
+            "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
+            setup.host
+        )));
     }
     check_load(offered_pps, rate::line_rate_pps(rate::GIGABIT, size), "line rate")?;
     let setup = setup.clone().for_frames(size);

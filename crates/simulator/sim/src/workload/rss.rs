@@ -234,7 +234,9 @@ impl Rig {
     ) -> Result<Self, TrialError> {
         let StackParams::Linux24(params) = &setup.stack_params else {
             let stack = &setup.stack;
-            return Err(TrialError::Load(format!("'{stack}' has no receive queues: Linux 2.4 and 2.6 have")));
+            return Err(TrialError::Load(format!(
+                "'{stack}' has no receive queue for each CPU: choose a machine with Linux 2.4 or 2.6"
+            )));
         };
         if !(1..=setup.cpus).contains(&what.cpus) {
             let (machine, cpus) = (&setup.machine, setup.cpus);
@@ -309,10 +311,12 @@ pub fn scale(
         return Err(TrialError::nothing_due(load));
     }
     if what.flows == 0 {
-        return Err(TrialError::Load("a load consists of one flow or more".into()));
+        return Err(TrialError::Load("a load needs at least one flow".into()));
     }
     if usize::from(size.bytes_without_fcs()) > BUFFER_BYTES {
-        return Err(TrialError::Load(format!("frames fit a buffer of {BUFFER_BYTES} bytes here")));
+        return Err(TrialError::Load(format!(
+            "a frame must fit into one buffer of {BUFFER_BYTES} bytes: give a smaller frame size"
+        )));
     }
     let frames = frames(what, size)?;
     let measured = Rc::new(RefCell::new(Measured::default()));

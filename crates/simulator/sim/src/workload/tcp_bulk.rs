@@ -180,10 +180,16 @@ impl Transferred {
 /// and the bytes of a segment.
 fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
     let StackParams::Linux24(params) = setup.stack_params.clone() else {
-        return Err(TrialError::Testbed(format!("{} has no TCP here: Linux 2.4 and 2.6 have", setup.stack)));
+        return Err(TrialError::Testbed(format!(
+            "the stack {} has no TCP in the simulator: choose a machine with Linux 2.4 or 2.6",
+            setup.stack
+        )));
     };
     if setup.host_params.copy_byte_ps == 0 {
-        return Err(TrialError::Testbed(format!("host {}: what copying costs is not known", setup.host)));
+        return Err(TrialError::Testbed(format!(
+            "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
+            setup.host
+        )));
     }
     if what.dma_copy && setup.host_params.dma_copy_ps == 0 {
         return Err(TrialError::Testbed(format!(
@@ -196,7 +202,7 @@ fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
     let connections = what.connections.saturating_add(what.sending);
     if segment_bytes < 6 || !(1..=256).contains(&connections) {
         return Err(TrialError::Load(
-            "bulk TCP takes frames of 64 bytes and more and 1 to 256 connections".into(),
+            "bulk TCP needs frames of at least 64 bytes, and 1 to 256 connections".into(),
         ));
     }
     Ok((params, segment_bytes))

@@ -79,7 +79,7 @@ fn is_good_segment(frame: &[u8]) -> bool {
 fn frames(features: &Features, size: Size) -> Result<(Vec<u8>, Right), TrialError> {
     let vlan = (features.vlan != By::Nobody).then_some(VLAN);
     let flow = Flow { vlan, ..Flow::default() };
-    let impossible = |e: kpps_frames::Error| TrialError::Load(format!("no such frames: {e}"));
+    let impossible = |e: kpps_frames::Error| TrialError::Load(format!("such frames cannot be built: {e}"));
     let ethernet = ethernet::HEADER_BYTES + if vlan.is_some() { ethernet::VLAN_BYTES } else { 0 };
     // The sum over the pseudo-header of the segment or datagram, as the card wants it.
     let pseudo = |protocol, length: usize| {
@@ -124,20 +124,26 @@ fn check(setup: &Setup, features: &Features) -> Result<(), TrialError> {
     let by_cpu = features.checksum == By::Cpu || features.vlan == By::Cpu;
     let name = chip.name();
     for (cannot, problem) in [
-        (features.checksum == By::Card && !chip.has_checksum_offload(), format!("the {name} sums nothing")),
-        (features.vlan == By::Card && !chip.has_vlan(), format!("the {name} inserts no VLAN tags")),
-        (features.segments > 1 && !chip.has_tso(), format!("the {name} does not cut up segments")),
-        (features.segments == 0, "0 segments at once are none".into()),
+        (
+            features.checksum == By::Card && !chip.has_checksum_offload(),
+            format!("the {name} cannot compute checksums"),
+        ),
+        (features.vlan == By::Card && !chip.has_vlan(), format!("the {name} cannot insert VLAN tags")),
+        (
+            features.segments > 1 && !chip.has_tso(),
+            format!("the {name} cannot cut superpackets into segments (TSO)"),
+        ),
+        (features.segments == 0, "a superpacket has at least one segment".into()),
         (
             by_cpu && host.copy_cached_byte_ps == 0,
             format!(
-                "host {}: what moving a byte in the cache costs is not known (copy_cached_byte_ps)",
+                "host profile '{}' has no cost of moving a byte in the cache: set host.copy_cached_byte_ps",
                 setup.host
             ),
         ),
         (
             features.pieces == Pieces::Coalesced && host.copy_byte_ps == 0,
-            format!("host {}: what copying costs is not known (copy_byte_ps)", setup.host),
+            format!("host profile '{}' has no cost of copying a byte: set host.copy_byte_ps", setup.host),
         ),
     ] {
         if cannot {
@@ -168,7 +174,7 @@ pub fn transmit_with(
     let (frame, right) = frames(features, size)?;
     if frame.len() > MOST_BUFFER_BYTES {
         return Err(TrialError::Load(format!(
-            "{} segments of this size take {} bytes, and a buffer has {MOST_BUFFER_BYTES}",
+            "{} segments of this size take {} bytes, and a buffer has {MOST_BUFFER_BYTES}: give fewer segments",
             features.segments,
             frame.len()
         )));

@@ -179,17 +179,17 @@ fn what_a_chip_or_host_cannot_is_said() {
         transmit_with(&setup, Size::with_fcs(256), &features, (1, 1), &|| true).err().unwrap().to_string()
     };
     let card = Features { checksum: By::Card, ..PLAIN };
-    assert!(error("morris2000", Some("82542"), card).contains("82542 sums nothing"));
+    assert!(error("morris2000", Some("82542"), card).contains("82542 cannot compute checksums"));
     let tag = Features { vlan: By::Card, ..PLAIN };
     assert!(error("morris2000", Some("82542"), tag).contains("VLAN"));
     let many = Features { segments: 4, ..PLAIN };
-    assert!(error("morris2000", Some("82543gc"), many).contains("cut up"));
+    assert!(error("morris2000", Some("82543gc"), many).contains("cannot cut superpackets"));
     assert!(
         error("morris2000", None, Features { checksum: By::Cpu, ..PLAIN }).contains("copy_cached_byte_ps")
     );
     let copies = Change::set("driver.rx_copybreak_bytes", 256).unwrap();
     let error = Setup::changed("morris2000", None, "intel-5.7.6", &[copies]).err().unwrap().to_string();
-    assert!(error.contains("what copying costs is not known"), "{error}");
+    assert!(error.contains("has no cost of copying a byte"), "{error}");
     let large = Features { segments: 12, ..PLAIN };
     let setup = Setup::named("ols2005", None, "intel-5.7.6").unwrap();
     let refused =

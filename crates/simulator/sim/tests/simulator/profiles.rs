@@ -105,7 +105,7 @@ fn own_machines_are_checked_like_changes() {
     };
     assert_eq!(refused("bus.82546eb = 'pci-64-66'"), None);
     let cpus = refused("cpus = 2").unwrap();
-    assert!(cpus.contains("'mine': machine.cpus has no effect: one CPU"), "{cpus}");
+    assert!(cpus.contains("'mine': machine.cpus has no effect: this simulation uses one CPU"), "{cpus}");
     let typo = refused("bus.82546be = 'pci-64-66'").unwrap();
     assert!(typo.contains("bus: there is no card '82546be'; known are any, 82542"), "{typo}");
     std::fs::remove_dir_all(&folder).unwrap();

@@ -102,7 +102,7 @@ fn equal_trials_are_equal_and_others_are_refused() {
     };
     assert!(error(&load, 1, 9).contains("1 to 8"));
     assert!(error(&load, 1, 0).contains("1 to 8"));
-    assert!(error(&load, 0, 1).contains("one flow or more"));
+    assert!(error(&load, 0, 1).contains("at least one flow"));
     assert!(error(&load.at(2e6), 1, 1).contains("line rate"));
     let freebsd = RateLimitedSetup::changed("evans2005-xp", None, &[]).unwrap();
     let what = Scaling { load, flows: 1, cpus: 1, shared_lines: 0 };

@@ -375,7 +375,7 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
     }
     tester.signal("-STOP");
     for agent in &agents {
-        agent.says("the tester is gone in the middle of a trial");
+        agent.says("the tester disconnected during a trial");
     }
     // Its thread may have had to wait for a CPU to notice.
     in_six_tries("nothing is sent any longer", || {

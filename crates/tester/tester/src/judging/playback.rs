@@ -115,7 +115,7 @@ impl Changes {
             ));
         }
         if own_times {
-            let at_ns = at_ns.ok_or(format!("has no time of frame {number}: give a load"))?;
+            let at_ns = at_ns.ok_or(format!("has no time for frame {number}: give a load"))?;
             if self.at_ns.is_empty() {
                 self.first_ns = at_ns;
             }
@@ -386,7 +386,7 @@ mod tests {
         // A day is passed in less than a second.
         assert_eq!(times(&at(&[0, 3 * DAY_NS]), Some(1e6)).unwrap().pause, None);
         let none = times(&[Some(0), None], Some(1.0)).unwrap_err();
-        assert!(none.contains("has no time of frame 2: give a load"), "{none}");
+        assert!(none.contains("has no time for frame 2: give a load"), "{none}");
         assert!(times(&[Some(0), None], None).is_ok());
     }
 

@@ -39,9 +39,10 @@ pub fn shape(text: &str) -> Result<Shape, String> {
 /// The message says which value to give instead.
 pub fn check(shape: Shape, load: Option<RateSpec>) -> Result<(), String> {
     match load {
-        Some(RateSpec::Max) if shape != Shape::Constant => {
-            Err("a shape takes a rate, and a load of max has none: give one, as 100kpps".into())
-        }
+        Some(RateSpec::Max) if shape != Shape::Constant => Err(
+            "the distribution of gaps needs a rate, and the load max has none: give a load such as 100kpps"
+                .into(),
+        ),
         _ => Ok(()),
     }
 }

@@ -66,7 +66,7 @@ fn from_file(path: &Path, number: usize) -> Result<Vec<u8>, String> {
         (count, found) = (count + 1, Some(frame.map_err(|error| error.to_string())?));
     }
     let frame = found.filter(|_| count == number);
-    let frame = frame.ok_or_else(|| format!("has {count} frames, no number {number}"))?;
+    let frame = frame.ok_or_else(|| format!("has {count} frames, and no frame {number}"))?;
     match frame.bytes.len() == frame.length {
         true => Ok(frame.bytes),
         false => Err(format!(

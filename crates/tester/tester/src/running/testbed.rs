@@ -45,7 +45,7 @@ impl PortsTestbed {
         if outcome.complete && outcome.link_changes().next().is_some() {
             outcome = undisturbed(&mut self.tester, offer, go_on).map_err(failed)?;
             if let Some((interface, _)) = outcome.link_changes().next() {
-                let what = format!("the link of {interface} went down or up in two trials one after another");
+                let what = format!("the link of {interface} went down or up in two successive trials");
                 return Err(TrialError::Testbed(what));
             }
         }

@@ -49,7 +49,10 @@ impl Traffic {
     pub fn ends(&self, gateways: &[IpAddr], to: Option<Mac>) -> Result<[Address; 2], String> {
         let ips = self.addresses();
         if gateways.iter().any(|gateway| gateway.is_ipv4() != ips[0].first().is_ipv4()) {
-            return Err(format!("the gateway and {} are of two versions of IP", ips[0]));
+            return Err(format!(
+                "the gateway and {} have different IP versions: give both as IPv4 or both as IPv6",
+                ips[0]
+            ));
         }
         Ok([0, 1].map(|at: usize| Address {
             ips: ips[at],
@@ -106,13 +109,15 @@ impl Traffic {
     pub fn flows(&self) -> Result<Flows, String> {
         let [from, to] = self.addresses();
         if from.first().is_ipv4() != to.first().is_ipv4() {
-            return Err(format!("{from} and {to} are of two versions of IP"));
+            return Err(format!(
+                "{from} and {to} have different IP versions: give both as IPv4 or both as IPv6"
+            ));
         }
         let plan = self.plan();
         plan.over([from, to]).ok_or_else(|| {
             let FlowPlan { sports, dports, .. } = plan;
             format!(
-                "from {from} port {sports} to {to} port {dports} there are fewer flows than that, or more than {MOST_FLOWS}: give the number of flows"
+                "the ranges from {from} port {sports} to {to} port {dports} have fewer flows than requested, or more than {MOST_FLOWS}: give a number of flows that the ranges have"
             )
         })
     }

@@ -141,16 +141,18 @@ impl Gauges {
     fn change(&self, wanted: impl Fn(&LiveRate, f64) -> f64) -> Result<NewRate, String> {
         let running = self.running().filter(|_| self.can_change_rate());
         let live = running.as_ref().and_then(|running| Some((running, running.rate.as_ref()?)));
-        let Some((running, rate)) = live else { return Err("this rate cannot be changed".into()) };
+        let Some((running, rate)) = live else {
+            return Err("the load of this trial cannot be changed".into());
+        };
         let now_pps = running.offered_pps().unwrap_or(rate.pps);
         let wanted_pps = wanted(rate, now_pps);
         if !(wanted_pps > 0.0 && wanted_pps.is_finite()) {
-            return Err(format!("{wanted_pps} is no rate"));
+            return Err(format!("{wanted_pps} is no load"));
         }
         let (most_pps, what) = &rate.limit;
         let is_limited = wanted_pps > *most_pps;
         if is_limited && *most_pps <= now_pps && wanted_pps > now_pps {
-            return Err(format!("no more than {:.1} kpps: {what}", most_pps / 1e3));
+            return Err(format!("the load is already at its limit of {:.1} kpps ({what})", most_pps / 1e3));
         }
         let pps = if is_limited { *most_pps } else { wanted_pps };
         match running.state.change_rate(pps) {
@@ -159,7 +161,9 @@ impl Gauges {
                 is_bidirectional: running.directions() == 2,
                 limit: is_limited.then(|| what.clone()),
             }),
-            false => Err(format!("it was changed {MOST_CHANGES} times: no more in this trial")),
+            false => {
+                Err(format!("the load was changed {MOST_CHANGES} times, which is the most in one trial"))
+            }
         }
     }
 

@@ -137,15 +137,15 @@ fn text(gauges: &Gauges) -> String {
     let counters: [(&str, &str, Count); 5] = [
         ("sent", "Frames that were sent.", |direction| Some(direction.sent)),
         ("received", "Frames that arrived, each counted once.", |direction| Some(direction.received)),
-        ("lost", "Frames that had not come through a second after they were sent.", |direction| {
+        ("lost", "Frames that had not arrived a second after they were sent.", |direction| {
             Some(direction.lost)
         }),
         (
             "overflow",
-            "Receive overflow of the tester: frames that came through and could not be taken in.",
+            "Receive overflow of the tester: frames that arrived and could not be received.",
             |direction| direction.reported.missed,
         ),
-        ("shortfall", "Generator shortfall: frames that could not be sent at their time.", |direction| {
+        ("shortfall", "Generator shortfall: frames that could not be sent in time.", |direction| {
             direction.shortfall
         }),
     ];
@@ -167,7 +167,7 @@ fn text(gauges: &Gauges) -> String {
         let _ = writeln!(text, "kpps_offered_frames_per_second{{{}}} {pps}", labels(direction));
     }
     if directions.iter().any(|direction| direction.reported.p50_ns.is_some()) {
-        text += &head("kpps_latency_seconds", "gauge", "seconds", "Latency in the last whole interval.");
+        text += &head("kpps_latency_seconds", "gauge", "seconds", "Latency in the last complete interval.");
     }
     for direction in &directions {
         for (quantile, ns) in [("0.5", direction.reported.p50_ns), ("0.99", direction.reported.p99_ns)] {

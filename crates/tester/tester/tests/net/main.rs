@@ -292,15 +292,15 @@ fn a_rate_changes_only_as_far_as_is_possible() {
     };
     let endless = offer(2000.0, 64, false).lasting(Duration::from_secs(600));
     let outcome = tester.trial(&endless, &go_on).unwrap();
-    let limit = "what the sender can send";
+    let limit = "the ceiling of the sender";
     let expected = [
         "3.0 kpps from now on".to_owned(),
         format!("3.0 kpps from now on: {limit}"),
-        format!("no more than 3.0 kpps: {limit}"),
+        format!("the load is already at its limit of 3.0 kpps ({limit})"),
         "0.1 kpps from now on".to_owned(),
     ];
     assert_eq!(said.borrow()[..4], expected);
-    assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no rate\")"]);
+    assert_eq!(said.borrow()[4..], ["Ok(110.00000000000001)", "Err(\"NaN is no load\")"]);
     // The last one took effect; one before it only if this thread was held up between them.
     let changes = &outcome.directions[0].sent.rate_changes;
     assert!((1..=4).contains(&changes.len()), "{changes:?}");
@@ -466,7 +466,7 @@ fn sockets_refuse_headers_that_they_cannot_send() {
         tester.flows = flows;
         let error = tester.trial(&offer(100.0, 64, false), &|| true).err().map(|error| error.to_string());
         assert_eq!(
-            error.is_some_and(|error| error.contains("udp:127.0.0.1:47123 sends the payload")),
+            error.is_some_and(|error| error.contains("headers of frames that udp:127.0.0.1:47123 sends")),
             refused
         );
     }

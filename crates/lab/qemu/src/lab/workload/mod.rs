@@ -103,7 +103,9 @@ impl Backend {
     /// A name that is of none.
     pub fn of_user_space(text: &str) -> std::result::Result<Self, String> {
         match text.parse() {
-            Ok(Self::Kernel) => Err("the kernel's own driver is called linux".into()),
+            Ok(Self::Kernel) => {
+                Err("kernel is the backend of the driver linux only: give uio or vfio".into())
+            }
             other => other,
         }
     }

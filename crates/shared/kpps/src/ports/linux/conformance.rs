@@ -22,8 +22,8 @@ pub struct Arguments {
     /// With a real card: the kernel's interface at the other end of the cable
     #[arg(long, value_name = "IFACE", requires = "on")]
     peer: Option<String>,
-    /// With a real card: write `link up` and `link down` to this file, for whatever plugs and unplugs the
-    /// cable
+    /// With a real card: write `link up` and `link down` to this file, from which another program learns when
+    /// to plug or unplug the cable
     #[arg(long, value_name = "FILE", requires = "on")]
     link_control: Option<PathBuf>,
     /// The chip: 82542, 82543gc, 82544, 82540em, 82545em, 82546eb or 82574l; QEMU has 82540em, 82544, 82545em

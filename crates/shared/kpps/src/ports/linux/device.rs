@@ -12,11 +12,12 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   kpps device list
   kpps device bind 0000:00:10.0                 to vfio if there is an IOMMU, otherwise to uio
-  kpps device bind 0000:00:10.0 --backend uio   its use needs huge pages and root
+  kpps device bind 0000:00:10.0 --backend uio   a uio: port needs huge pages, root
   kpps device release 0000:00:10.0              back to the kernel's driver
 
-kpps does not take a card from the kernel whose interface is up and has addresses, carries others (VLANs, a
-bridge) or is in another network namespace: you may be connected through it. --force takes it anyway.")]
+kpps does not take a card from the kernel if its interface is in another network namespace, or if the interface
+is up and has addresses, carries other interfaces (VLANs) or is a port of a bridge: your own connection may use
+it. --force takes the card anyway.")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -56,7 +56,9 @@ impl Guests {
     pub fn open_one(&self) -> Result<OpenTestbed, Failure> {
         let (guests, environment) = self.open()?;
         if guests.len() > 1 {
-            return Err(Failure::Input("give one guest here; kpps curve compares several".into()));
+            return Err(Failure::Input(
+                "this command takes one guest: give one, or compare several with `kpps curve`".into(),
+            ));
         }
         let mut guest = guests.into_iter().zip(environment.presets.into_values());
         let ((_, testbed), what) = guest.next().ok_or_else(|| Failure::Input("there is no guest".into()))?;

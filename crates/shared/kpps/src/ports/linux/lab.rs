@@ -24,11 +24,12 @@ use std::time::Duration;
   kpps lab --profile --workload transmit --report lab.html    where the instructions go
   kpps lab --driver linux --device e1000 --driver-module ./e1000.ko      your own driver
 
-kpps boots stock Debian kernels in QEMU with four cards; inside, the drivers take turns. It needs neither
-KVM nor root. It fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
-(KPPS_LAB_CACHE). QEMU's cards have no wire limit: rates above line rate are those of the emulation.")]
+kpps boots stock Debian kernels in QEMU with four cards. In each guest the drivers take turns. Neither KVM nor
+root is needed. kpps fetches kernels and packages with apt once and keeps them in ~/.cache/kpps/lab
+(KPPS_LAB_CACHE). QEMU's cards have no line rate, so a guest can be faster than a real card.")]
 pub struct Arguments {
-    /// Take at most three minutes: one round, short windows; whatever does not fit is left out
+    /// Measure for at most three minutes: one round, short windows. Drivers and workloads for which no time
+    /// is left are left out
     #[arg(long, help_heading = heading::SEARCH)]
     quick: bool,
     /// QEMU's cards: e1000 (82540EM), e1000e (82574L); for Linux and DPDK only, igb, virtio-net, vmxnet3
@@ -37,19 +38,20 @@ pub struct Arguments {
     /// How kpps' and DPDK's drivers access the cards: uio, vfio
     #[arg(long, value_delimiter = ',', value_name = "BACKEND,…", default_value = "uio,vfio", value_parser = Backend::of_user_space)]
     backend: Vec<Backend>,
-    /// Tell where the instructions go, by function; --report draws flame graphs
+    /// Report the share of the instructions of each function; --report draws flame graphs
     #[arg(long)]
     profile: bool,
     /// Use the DPDK in this folder, where it was built or installed, in place of Debian's
     #[arg(long, value_name = "FOLDER")]
     dpdk: Option<PathBuf>,
-    /// The guest's clock: instructions, a nanosecond for each one that it executes, or wall
+    /// The clock of the guest. `instructions`: each executed instruction takes one nanosecond of the guest's
+    /// time; `wall`: real time
     #[arg(long, value_name = "CLOCK", default_value = "instructions", help_heading = heading::TESTBED)]
     clock: Clock,
-    /// Number of rounds; each driver is started anew in each [default: 1; by the wall clock 5]
+    /// Number of rounds. Each round starts each driver again [default: 1; with --clock wall: 5]
     #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..1000))]
     rounds: Option<u32>,
-    /// How long each workload is measured [default: 200ms; by the wall clock 1s]
+    /// How long each workload is measured [default: 200ms; with --clock wall: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = heading::TIME)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -82,10 +84,11 @@ struct GuestSoftware {
     /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
     #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
     driver_module: Option<PathBuf>,
-    /// Load that is offered for receive, forward and bridge: 400kpps, …, or max
+    /// The load that is offered in the workloads receive, forward and bridge: frames per second as 400kpps,
+    /// or max
     #[arg(long, value_name = "LOAD", default_value = "max", value_parser = load::rate, help_heading = heading::LOAD)]
     load: Rate,
-    /// Give a setting of the guest another value: linux.RxDescriptors=80 (a parameter of Linux's driver),
+    /// Change a setting of the guest: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE", help_heading = heading::MACHINE)]
@@ -101,12 +104,13 @@ struct GuestSoftware {
   kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
   kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
 
-kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). Counted for each
-frame are register accesses by name, bursts for descriptors and data, interrupts and bus time; and what the
-manual forbids. Guest and card do not share a clock: load and interrupts depend on how fast this host emulates.
-The bridge gets numbered frames of all sizes, which must come back whole. QEMU is fetched once (36 MB).")]
+kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). For each frame kpps
+counts register accesses by name, bursts for descriptors and data, interrupts and bus time. It also reports
+accesses that the manual forbids. Guest and card do not share a clock: load and interrupts depend on the speed
+of the emulation on this host. The workload bridge sends numbered frames of all sizes, which must come back
+unchanged. QEMU is fetched once (36 MB).")]
 pub struct AuditArguments {
-    /// The chip's profile (`kpps list chips`), except for the 82542
+    /// The profile of the chip (`kpps list chips`); the 82542 and the 82574L cannot be audited
     #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: String,
     /// The bus's profile (`kpps list buses`)
@@ -115,10 +119,10 @@ pub struct AuditArguments {
     /// How long each workload is counted
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
     duration: Duration,
-    /// Count this number of frames instead
+    /// Count this number of frames, in place of --duration
     #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
-    /// End with exit code 1 if a row exceeds this: reads-per-frame=0.1, violations=0, …
+    /// End with exit code 1 if a row exceeds this bound: reads-per-frame=0.1, violations=0, …
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
     max: Vec<Bound>,
     #[command(flatten)]

@@ -14,7 +14,8 @@ use clap::Subcommand;
 pub enum Command {
     /// Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels
     Lab(lab::Arguments),
-    /// Count what unmodified drivers in QEMU guests do to our model of their card, for each frame
+    /// Count register accesses, bus bursts and interrupts for each frame of unmodified drivers, on a model
+    /// card
     Audit(lab::AuditArguments),
     /// Run the functional suite of the driver on the model, on QEMU's cards or on a real card
     #[command(visible_alias = "selftest")]

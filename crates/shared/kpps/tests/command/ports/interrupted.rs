@@ -66,7 +66,7 @@ pub fn measured(child: &mut Child, trials: &Path, count: usize) -> bool {
 /// Whether a command that was to go on from kept results has believed them. A generator that got no CPU can
 /// confirm nothing, and a busy machine delays frames.
 pub fn believed(output: &Output) -> bool {
-    !String::from_utf8_lossy(&output.stderr).contains("nothing in it is used")
+    !String::from_utf8_lossy(&output.stderr).contains("is used, because")
 }
 
 /// All trials of the file are the first ones of a search that goes on from it.

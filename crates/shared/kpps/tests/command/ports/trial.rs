@@ -231,7 +231,7 @@ fn replays_that_make_no_sense_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = capture(folder.path());
     for (more, why) in [
-        (&["--bidirectional"][..], "one way"),
+        (&["--bidirectional"][..], "one direction"),
         (&["--size", "128"], "--size"),
         (&["--flows", "3"], "--flows"),
         (&["--load", "max"], "needs a duration"),

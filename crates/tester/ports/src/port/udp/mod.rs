@@ -123,7 +123,9 @@ impl UdpPort {
                     let ip = peer.ip().to_canonical();
                     if self.peers.as_ref().is_some_and(|all| !all.iter().any(|network| network.contains(&ip)))
                     {
-                        let why = format!("{ip}, which is in none of the allowed networks, has sent to it");
+                        let why = format!(
+                            "it received a datagram from {ip}, which is in none of the allowed networks"
+                        );
                         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
                     }
                     self.socket.connect(peer)?;

@@ -42,11 +42,11 @@ impl Tester {
         let has_times = offer.replay.as_ref().is_some_and(|replay| replay.times.is_some());
         let line_pps = self.line_rate_pps(&offer.load.sizes);
         let mut limits = vec![(line_pps.unwrap_or(f64::INFINITY), "line rate".to_owned())];
-        limits.extend(self.ceiling_pps.map(|pps| (pps, "what the sender can send".to_owned())));
+        limits.extend(self.ceiling_pps.map(|pps| (pps, "the ceiling of the sender".to_owned())));
         let senders = if offer.bidirectional { &self.ports[..] } else { &self.ports[..1] };
         limits.extend(
             senders.iter().map(|port| {
-                (port.allowed().load_pps, format!("what the operator of {} allows", port.name()))
+                (port.allowed().load_pps, format!("the limit of the operator of {}", port.name()))
             }),
         );
         let limit = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();

@@ -134,7 +134,7 @@ impl Started {
                 match std::thread::Builder::new().name("port".into()).spawn_scoped(scope, work) {
                     Ok(thread) => threads.push((at, thread)),
                     Err(source) => {
-                        let trouble = Trouble::System { what: "the system has no thread for a port", source };
+                        let trouble = Trouble::System { what: "cannot start a thread for a port", source };
                         results[at] = Done::failed(task, state, trouble);
                     }
                 }
