@@ -62,6 +62,9 @@ impl Guests {
         }
         let guest = guests.into_iter().next();
         let (name, testbed) = guest.ok_or_else(|| Failure::Input("there is no guest".into()))?;
-        Ok(OpenTestbed::plain(testbed, Environment { testbed: vec![name], ..environment }))
+        Ok(OpenTestbed::plain(
+            testbed,
+            Environment { testbed: vec![name], machine: String::new(), ..environment },
+        ))
     }
 }
