@@ -33,7 +33,7 @@ impl Points {
     /// # Errors
     /// [`TrialError::Load`] if the testbed cannot send these sizes.
     pub fn known_line_rate_pps(&self, sizes: &Mix) -> Result<Option<f64>, TrialError> {
-        Ok(Some(self.testbed.line_rate_pps(sizes)?).filter(|_| self.testbed.knows_line_rate()))
+        self.testbed.known_line_rate_pps(sizes)
     }
 
     /// The loads that later trials will have, in frames per second.

@@ -82,7 +82,7 @@ impl<'r> Runner<'r> {
     /// # Errors
     /// [`Error::Input`] if the testbed cannot send these sizes.
     pub(crate) fn environment_of(&self, sizes: &Mix) -> Result<Environment, Error> {
-        let line_pps = Some(self.testbed.line_rate_pps(sizes)?).filter(|_| self.testbed.knows_line_rate());
+        let line_pps = self.testbed.known_line_rate_pps(sizes)?;
         Ok(of_sizes(self.environment.clone(), sizes).with_line_rate(line_pps).rounded())
     }
 

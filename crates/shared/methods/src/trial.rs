@@ -223,6 +223,14 @@ pub trait Testbed {
     fn knows_line_rate(&self) -> bool {
         true
     }
+
+    /// The same load; `None` if the testbed does not know it.
+    ///
+    /// # Errors
+    /// [`TrialError::Load`] if the testbed cannot send these sizes.
+    fn known_line_rate_pps(&self, sizes: &Mix) -> Result<Option<f64>, TrialError> {
+        Ok(Some(self.line_rate_pps(sizes)?).filter(|_| self.knows_line_rate()))
+    }
     /// The highest load that the operators of its ports allow in each direction; `None` without a limit.
     fn allowed(&self) -> Option<AllowedLoad> {
         None

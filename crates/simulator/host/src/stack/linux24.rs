@@ -236,52 +236,52 @@ impl Params {
 
     /// One poll of a device.
     pub const fn poll(&self) -> Steps {
-        Steps::new(self.poll_cycles, self.poll_locks as u64)
+        Steps::new(self.poll_cycles, self.poll_locks)
     }
 
     /// One frame through the bridge.
     pub const fn bridge(&self) -> Steps {
-        Steps::new(self.bridge_cycles, self.bridge_locks as u64)
+        Steps::new(self.bridge_cycles, self.bridge_locks)
     }
 
     /// `ip_forward` to the neighbour's station address.
     pub const fn forward(&self) -> Steps {
-        Steps::new(self.forward_cycles, self.forward_locks as u64)
+        Steps::new(self.forward_cycles, self.forward_locks)
     }
 
     /// `dev_queue_xmit`.
     pub const fn enqueue(&self) -> Steps {
-        Steps::new(self.enqueue_cycles, self.enqueue_locks as u64)
+        Steps::new(self.enqueue_cycles, self.enqueue_locks)
     }
 
     /// `hard_start_xmit`.
     pub const fn transmit(&self) -> Steps {
-        Steps::new(self.transmit_cycles, self.transmit_locks as u64)
+        Steps::new(self.transmit_cycles, self.transmit_locks)
     }
 
     /// Connection tracking and translation.
     pub const fn nat(&self) -> Steps {
-        Steps::new(self.nat_cycles, self.nat_locks as u64)
+        Steps::new(self.nat_cycles, self.nat_locks)
     }
 
     /// `tcp_v4_rcv`.
     pub const fn tcp(&self) -> Steps {
-        Steps::new(self.tcp_cycles, self.tcp_locks as u64)
+        Steps::new(self.tcp_cycles, self.tcp_locks)
     }
 
     /// Waking a process.
     pub const fn wake(&self) -> Steps {
-        Steps::new(self.wake_cycles, self.wake_locks as u64)
+        Steps::new(self.wake_cycles, self.wake_locks)
     }
 
     /// `recv`.
     pub const fn receive_call(&self) -> Steps {
-        Steps::new(self.receive_call_cycles, self.receive_call_locks as u64)
+        Steps::new(self.receive_call_cycles, self.receive_call_locks)
     }
 
     /// The part of [`tcp`](Self::tcp) before the prequeue, if the kernel has one.
     pub fn prequeue(&self) -> Option<Steps> {
-        self.prequeue_cycles.map(|cycles| Steps::new(cycles, self.prequeue_locks.into()))
+        self.prequeue_cycles.map(|cycles| Steps::new(cycles, self.prequeue_locks))
     }
 
     /// A UDP socket of this system, for datagrams in buffers of `buffer_bytes`.
@@ -291,7 +291,7 @@ impl Params {
             // The last one may exceed the limit.
             capacity: self.datagram_bytes as usize / each as usize + 1,
             header_bytes: udp::HEADER_BYTES,
-            check: Steps::new(self.ip_cycles + self.udp_cycles, self.udp_locks as u64),
+            check: Steps::new(self.ip_cycles + self.udp_cycles, self.udp_locks),
             queue: Steps::default(),
             wake: self.wake(),
             switch: self.switch_cycles.into(),
@@ -309,10 +309,10 @@ impl Params {
             // Unlike a UDP socket's, none may exceed the limit (`packet_rcv`).
             capacity: (self.datagram_bytes as usize / each as usize).max(1),
             check: self.packet_check_cycles.into(),
-            queue: Steps::new(self.packet_queue_cycles, self.packet_queue_locks as u64),
+            queue: Steps::new(self.packet_queue_cycles, self.packet_queue_locks),
             wake: self.wake(),
             switch: self.switch_cycles.into(),
-            call: Steps::new(self.packet_call_cycles, self.packet_call_locks as u64),
+            call: Steps::new(self.packet_call_cycles, self.packet_call_locks),
             program: self.element_cycles.into(),
             lines: self.packet_lines,
         })

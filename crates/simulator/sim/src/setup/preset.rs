@@ -4,6 +4,7 @@ use super::system::System;
 use super::{OWN, SetupError};
 use crate::device::e1000::{DriverModel, Kernel};
 use crate::device::policy::OwnPolicy;
+use crate::experiment::cannot_copy;
 use crate::stack_params::StackParams;
 use kpps_datasheet::Chip;
 use kpps_driver::Config;
@@ -74,10 +75,7 @@ impl<'n> Preset<'n> {
             )));
         }
         if config.rx_copybreak_bytes > 0 && host_params.copy_byte_ps == 0 {
-            return Err(SetupError::Mismatch(format!(
-                "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
-                system.host_profile.name()
-            )));
+            return Err(SetupError::Mismatch(cannot_copy(system.host_profile.name())));
         }
         Ok(())
     }

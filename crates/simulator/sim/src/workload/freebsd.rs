@@ -9,7 +9,7 @@ pub use route_vlans::route_vlans;
 use crate::app::STOCK;
 use crate::device::e1000::{E1000, Frame, set_aside};
 use crate::device::rate_limited::RateLimitedDevice;
-use crate::experiment::{Interval, Phases, check_load};
+use crate::experiment::{Interval, Phases, cannot_copy, check_load};
 use crate::ledger::check_socket;
 use crate::setup::{RateLimitedSetup, Setup};
 use crate::simulation::Simulation;
@@ -193,6 +193,13 @@ struct Reading {
 }
 
 impl FreeBsdMachine {
+    fn host(&self) -> &str {
+        match self {
+            Self::RateLimited(setup) => &setup.host,
+            Self::E1000(setup) => &setup.host,
+        }
+    }
+
     /// The constants of its system.
     fn system(&self) -> Result<&Params, TrialError> {
         let (stack, machine) = match self {
@@ -439,9 +446,7 @@ pub fn receive(
             let socket = machine.system()?.socket();
             let rig = Rig::build(machine, size, |_| true, |_| socket.clone(), false)?;
             if rig.machine().host().copy_byte_ps == 0 {
-                return Err(TrialError::Testbed(
-                    "the host profile has no cost of copying a byte: set host.copy_byte_ps".into(),
-                ));
+                return Err(TrialError::Testbed(cannot_copy(machine.host())));
             }
             rig.running.read(rig.machine(), &socket);
             let rig = Rig { socket: Some(socket), ..rig };

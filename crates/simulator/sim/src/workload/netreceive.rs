@@ -4,7 +4,7 @@
 //! may be the same.
 
 use crate::device::e1000::Frame;
-use crate::experiment::{Phases, check_load};
+use crate::experiment::{Phases, cannot_copy, check_load};
 use crate::ledger::check_socket;
 use crate::setup::Setup;
 use crate::simulation::Simulation;
@@ -60,10 +60,7 @@ pub fn netreceive(
         return Err(TrialError::Testbed(format!("{} is no Linux 2.4 or 2.6", setup.stack)));
     };
     if setup.host_params.copy_byte_ps == 0 {
-        return Err(TrialError::Testbed(format!(
-            "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
-            setup.host
-        )));
+        return Err(TrialError::Testbed(cannot_copy(&setup.host)));
     }
     check_load(offered_pps, rate::line_rate_pps(rate::GIGABIT, size), "line rate")?;
     let setup = setup.clone().for_frames(size);

@@ -9,7 +9,7 @@ mod endpoints;
 mod outgoing;
 
 use crate::device::e1000::E1000;
-use crate::experiment::{Interval, Phases, Snapshot};
+use crate::experiment::{Interval, Phases, Snapshot, cannot_copy};
 use crate::setup::Setup;
 use crate::simulation::{CARD, Simulation};
 use crate::source::slot_ps;
@@ -186,10 +186,7 @@ fn check(setup: &Setup, what: &TcpBulk) -> Result<(Params, u32), TrialError> {
         )));
     };
     if setup.host_params.copy_byte_ps == 0 {
-        return Err(TrialError::Testbed(format!(
-            "host profile '{}' has no cost of copying a byte: set host.copy_byte_ps",
-            setup.host
-        )));
+        return Err(TrialError::Testbed(cannot_copy(&setup.host)));
     }
     if what.dma_copy && setup.host_params.dma_copy_ps == 0 {
         return Err(TrialError::Testbed(format!(

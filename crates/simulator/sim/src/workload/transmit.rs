@@ -2,7 +2,7 @@
 
 use crate::device::e1000::{By, Features, Pieces, VLAN};
 use crate::device::rate_limited::RateLimitedDevice;
-use crate::experiment::{Phases, Snapshot};
+use crate::experiment::{Phases, Snapshot, cannot_copy};
 use crate::setup::{RateLimitedSetup, Setup};
 use crate::simulation::Simulation;
 use crate::sink::Checked;
@@ -141,10 +141,7 @@ fn check(setup: &Setup, features: &Features) -> Result<(), TrialError> {
                 setup.host
             ),
         ),
-        (
-            features.pieces == Pieces::Coalesced && host.copy_byte_ps == 0,
-            format!("host profile '{}' has no cost of copying a byte: set host.copy_byte_ps", setup.host),
-        ),
+        (features.pieces == Pieces::Coalesced && host.copy_byte_ps == 0, cannot_copy(&setup.host)),
     ] {
         if cannot {
             return Err(TrialError::Load(problem));
