@@ -139,26 +139,36 @@ impl Simulation {
         &self.drivers
     }
 
-    /// Runs until `until_ps`, and asks every [`GO_ON_EVERY_PS`] of virtual time whether to go on.
+    /// Runs until `until_ps`, and asks every [`GO_ON_EVERY_PS`] of virtual time whether to go on. Fails if a
+    /// driver gave up.
     pub fn run(&self, until_ps: u64, go_on: &dyn Fn() -> bool) -> Result<(), TrialError> {
         while self.machine.now_ps() < until_ps {
             if !go_on() {
                 return Err(TrialError::Interrupted);
             }
             self.machine.run(until_ps.min(self.machine.now_ps() + GO_ON_EVERY_PS));
+            self.check_drivers()?;
         }
         Ok(())
     }
 
-    /// Fails if a driver gave up or a card lost track of a frame.
-    pub fn check(&self) -> Result<(), TrialError> {
-        for (slot, driver) in self.drivers.iter().enumerate() {
+    /// Fails if a driver gave up, or the policy of one.
+    fn check_drivers(&self) -> Result<(), TrialError> {
+        for driver in &self.drivers {
             if let Some(error) = driver.error.take() {
                 return Err(TrialError::Testbed(format!("the driver gave up: {error}")));
             }
             if let Some(error) = driver.policy_error.take() {
                 return Err(TrialError::Testbed(error));
             }
+        }
+        Ok(())
+    }
+
+    /// Fails if a driver gave up or a card lost track of a frame.
+    pub fn check(&self) -> Result<(), TrialError> {
+        self.check_drivers()?;
+        for slot in 0..self.drivers.len() {
             let card = self.machine.with_world(|world| *world.nic(slot).tally());
             if !card.closes() {
                 return Err(TrialError::Testbed(format!("the card's ledger does not close: {card:?}")));

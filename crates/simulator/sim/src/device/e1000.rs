@@ -193,6 +193,16 @@ impl DriverState {
             spent: self.spent.get(),
         }
     }
+
+    /// The answer of the calling program's policy. None after an error: it is kept, and the policy is not
+    /// asked again.
+    fn answer<T>(&self, ask: impl FnOnce() -> Result<T, String>) -> Option<T> {
+        let mut failed = self.policy_error.borrow_mut();
+        if failed.is_some() {
+            return None;
+        }
+        ask().map_err(|error| *failed = Some(error)).ok()
+    }
 }
 
 /// A driver's counters at one instant.
@@ -420,10 +430,8 @@ impl E1000 {
         });
         let received = self.rx.borrow_mut().receive(budget, sink);
         let now_ps = self.machine.now_ps();
-        let next = policy.on_poll(received, reclaimed, now_ps / NS).unwrap_or_else(|error| {
-            self.state.policy_error.replace(Some(error));
-            Next::Interrupt
-        });
+        let next =
+            self.state.answer(|| policy.on_poll(received, reclaimed, now_ps / NS)).unwrap_or(Next::Interrupt);
         tx.with(TxQueue::request_report_if_idle);
         let next = match next {
             Next::PollIn(0) => NextPoll::Now,
@@ -445,10 +453,8 @@ impl E1000 {
         if !control.causes()?.any() {
             return Ok(false);
         }
-        let polls = policy.on_interrupt(self.machine.now_ps() / NS).unwrap_or_else(|error| {
-            self.state.policy_error.replace(Some(error));
-            false
-        });
+        let answer = self.state.answer(|| policy.on_interrupt(self.machine.now_ps() / NS));
+        let polls = answer.unwrap_or(false);
         if polls {
             control.mask();
         }

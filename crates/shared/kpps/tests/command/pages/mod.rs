@@ -249,9 +249,13 @@ impl Picture {
     fn colours(&self, place: &Value) -> usize {
         let [left, top, width, height] = [0, 1, 2, 3].map(|at| place[at].as_f64().unwrap().max(0.0) as usize);
         let mut counts = HashMap::<_, usize>::new();
+        let right = (left + width).min(self.width);
         for y in top..(top + height).min(self.height) {
-            for x in left..(left + width).min(self.width) {
-                *counts.entry(self.at(x, y)).or_default() += 1;
+            let row = &self.pixels[(y * self.width + left.min(right)) * self.bytes..][..];
+            let row = &row[..(right - left.min(right)) * self.bytes];
+            // Most pixels are as the one before.
+            for run in row.chunks_exact(self.bytes).collect::<Vec<_>>().chunk_by(|one, next| one == next) {
+                *counts.entry(&run[0][..3]).or_default() += run.len();
             }
         }
         counts.values().filter(|count| **count >= 8).count()
