@@ -136,7 +136,9 @@ impl Doubt {
             Self::TooMany { frames } => {
                 format!("the frames that arrived or were dropped are {frames} more than the frames sent")
             }
-            Self::Unbelievable { values } => format!("impossible values of a remote host are left out: {values}"),
+            Self::Unbelievable { values } => {
+                format!("impossible values of a remote host are left out: {values}")
+            }
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
             Self::OtherStation { place, frames } => format!(
                 "{place} dropped {frames} frames because they are addressed to another station: if it is a router, give its IP address as the gateway of the sending port"

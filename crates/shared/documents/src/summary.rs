@@ -336,7 +336,9 @@ fn grew(lossless: &[&Seen]) -> String {
     let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
     match names[..] {
         [] => String::new(),
-        [one] if lossless.len() == 1 => format!(" yet, but queues grew: {one} loses frames in a longer trial"),
+        [one] if lossless.len() == 1 => {
+            format!(" yet, but queues grew: {one} loses frames in a longer trial")
+        }
         [one] => format!("; but the queues of {one} grew: it loses frames in a longer trial"),
         _ => format!("; but the queues of {} grew: they lose frames in a longer trial", list(&names)),
     }
