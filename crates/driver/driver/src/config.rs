@@ -1,7 +1,7 @@
 //! The policies of the driver, as data.
 //!
-//! The code has mechanisms. One [`Config`] says which of them run, and when. A historical driver is such a
-//! value; the driver's own policy is [`Config::kpps`].
+//! The code has mechanisms. A [`Config`] selects which of them run, and when. Each historical driver is a
+//! `Config`; the driver's own policy is [`Config::kpps`].
 
 #[cfg(feature = "serde")]
 mod itr;
@@ -24,14 +24,14 @@ pub struct Config {
     /// Bytes of a receive buffer that the device may fill: 256, 512 … 16384.
     pub rx_buffer_bytes: u16,
     /// Copybreak: received frames of at most this many bytes without FCS are copied into a small buffer, and
-    /// the buffer that the device filled goes back into the ring. Longer frames are passed on without a copy.
+    /// the buffer that the device filled goes back into the ring. Longer frames are handed up without a copy.
     /// 0: no copies.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub rx_copybreak_bytes: u16,
     /// The longest frame to accept, in bytes with FCS. Above 1522, long packet reception (RCTL.LPE) is turned
     /// on.
     pub max_frame_bytes: u16,
-    /// When the driver looks at the device.
+    /// When the driver examines the device.
     pub service: Service,
     /// Where buffers for the receive ring come from.
     pub buffers: Buffers,
@@ -43,8 +43,8 @@ pub struct Config {
     pub moderation: Moderation,
     /// The causes that interrupt.
     pub interrupts: Interrupts,
-    /// Read a register after unmasking. This flushes the posted write through the bridges: the device gets it
-    /// at once, and the CPU waits for that.
+    /// Read a register after unmasking. This flushes the posted write through the bridges: the write reaches
+    /// the device at once, and the CPU waits for it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub flush_unmask: bool,
     /// Free receive descriptors at which RXDMT0 is raised.
@@ -66,10 +66,11 @@ pub struct Config {
     /// The gap between frames sent back to back (TIPG), in byte times; at least 12 (IEEE 802.3).
     #[cfg_attr(feature = "serde", serde(default = "least_gap", skip_serializing_if = "is_least_gap"))]
     pub tx_gap_bytes: u16,
-    /// Adaptive IFS (AIFS): the least gap between frames sent back to back, in byte times, where it is longer
-    /// than [`tx_gap_bytes`](Self::tx_gap_bytes) (SDM 8.7.1); on the 82544 it is added (SDM table 13-78). 0:
-    /// none. Public drivers raise it step by step, up to 80, while a half-duplex link has many collisions
-    /// (`e1000_update_adaptive`); this driver, whose links are full duplex, leaves it as it is set.
+    /// Adaptive IFS (AIFS): the least gap between frames sent back to back, in byte times, if it is longer
+    /// than [`tx_gap_bytes`](Self::tx_gap_bytes) (SDM 8.7.1). On the 82544 it is added to that gap (SDM table
+    /// 13-78). 0: no gap. Public drivers raise it step by step, up to 80, while a half-duplex link has many
+    /// collisions (`e1000_update_adaptive`); the links of this driver are full duplex, so it never changes
+    /// the value.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub tx_throttle_bytes: u16,
     /// IEEE 802.3x flow control.
@@ -152,17 +153,18 @@ pub enum Service {
         /// The share of CPU time that polling leaves to other work that needs it, at any load, in percent.
         #[cfg_attr(feature = "serde", serde(default))]
         reserve: u8,
-        /// RDTR while polls find several frames, in 1.024 µs: how long the device may gather a cache line of
-        /// descriptors before it writes them back. 0: [`Moderation::rdtr`] at all times. So it is, too, if
-        /// that is not 0, and on chips whose timer [locks up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
+        /// RDTR while polls find several frames, in 1.024 µs: how long the device may collect a cache line of
+        /// descriptors before it writes them back. 0: [`Moderation::rdtr`] at all times. [`Moderation::rdtr`]
+        /// also applies if it is not 0, and on chips whose timer [locks
+        /// up](kpps_datasheet::Erratum::ReceiveDelayLockUp).
         #[cfg_attr(feature = "serde", serde(default))]
         polling_rdtr: u16,
     },
 }
 
 impl Service {
-    /// The share of CPU time that it leaves to other work that needs it, at any load, in percent; 0 if it
-    /// keeps no account of that.
+    /// The share of CPU time that the policy leaves to other work that needs it, at any load, in percent; 0
+    /// if it does not measure that.
     #[must_use]
     pub const fn reserved(&self) -> u8 {
         match self {
@@ -196,10 +198,11 @@ pub enum Again {
 pub enum NapiExit {
     /// Nothing was reclaimed *and* less than the budget was received: both rings are done.
     BothIdle,
-    /// Nothing was reclaimed *or* less than the budget was received: ends far too often.
+    /// Nothing was reclaimed *or* less than the budget was received. With this rule, polling ends far too
+    /// often.
     EitherIdle,
-    /// Less than the budget was received, whatever was reclaimed: as Linux's e1000 does where the transmit
-    /// ring can be reclaimed in one poll.
+    /// Less than the budget was received, whatever was reclaimed. Linux's e1000 has this rule where the
+    /// transmit ring can be reclaimed in one poll.
     ReceiveIdle,
     /// The transmit ring is examined only in a poll that received nothing. Polling ends when nothing was
     /// reclaimed either.
@@ -214,11 +217,11 @@ pub enum NapiExit {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum Buffers {
-    /// A new buffer from the source for each received one. A buffer that the consumer returns goes to the
+    /// The source gives a new buffer for each received one. A buffer that the consumer returns goes to the
     /// source.
     Fresh,
-    /// The buffer that the consumer returns goes back into the ring. The source replaces buffers that it
-    /// keeps.
+    /// The buffer that the consumer returns goes back into the ring. The source replaces buffers that the
+    /// consumer keeps.
     Recycled,
 }
 
@@ -231,9 +234,9 @@ pub struct Refill {
     /// Write the tail each time this many descriptors have been refilled. At most half of the ring, and at
     /// most the ring's size without the descriptors of the longest frame. 0: once at the end of each burst.
     pub group: u16,
-    /// Count from the ring's beginning, and hold the last slot back: the tail is written as the number of a
-    /// slot when that slot has been filled, and its number is a multiple of `group`, as Linux's e1000 did
-    /// from 5.x on (`e1000_alloc_rx_buffers`). A full ring of 256 gives the device 240 descriptors then.
+    /// Count from the ring's beginning, and hold the last slot back. The tail is written with the number of a
+    /// slot when that slot has been filled and its number is a multiple of `group`. Linux's e1000 did so from
+    /// 5.x on (`e1000_alloc_rx_buffers`). A full ring of 256 then gives the device 240 descriptors.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "core::ops::Not::not"))]
     pub aligned: bool,
 }
@@ -246,7 +249,7 @@ pub struct Refill {
     serde(deny_unknown_fields, rename_all = "kebab-case")
 )]
 pub enum RefillWhen {
-    /// With each frame that is taken out.
+    /// With each frame that is reaped.
     EachFrame,
     /// After the burst.
     AfterBurst,
@@ -311,7 +314,7 @@ pub enum Itr {
     Fixed(u32),
     /// By the class of traffic since the last interrupt: 70,000, 20,000 or 4,000 a second.
     Dynamic,
-    /// As `Dynamic`, but 20,000 a second at most.
+    /// The same as `Dynamic`, but at most 20,000 a second.
     Conservative,
     /// Recomputed at each watchdog call: 2,000 a second plus 6,000 × |tx − rx| / (tx + rx).
     Ratio,
@@ -460,8 +463,8 @@ impl Config {
         }
     }
 
-    /// Checks that `chip` can run with this configuration. Features that a chip lacks are no error: they stay
-    /// off.
+    /// Checks that `chip` can run with this configuration. A feature that the chip lacks is no error: it
+    /// stays off.
     ///
     /// # Errors
     /// [`Error::Config`] with the name of the field and the mistake.
@@ -525,7 +528,7 @@ impl Config {
             "tx_thresholds.wthresh: must be 0 when not every frame is reported (completion.report_every is above 1)",
         )?;
         if let Some(kb) = self.rx_fifo_kb {
-            // The rest is for transmission.
+            // The rest of the packet buffer is for transmission.
             R::no_multiple("rx_fifo_kb", kb, 8)?;
             R::outside("rx_fifo_kb", kb, (8_u32, chip.packet_buffer_bytes() / 1024 - 8))?;
         }

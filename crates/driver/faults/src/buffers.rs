@@ -23,17 +23,19 @@ const SMALL_POOL: usize = 512;
 /// The card's right to access a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
-    /// Nothing: it is in the pool.
+    /// The card may do nothing: the buffer is in the pool.
     Free,
-    /// Nothing: the driver or an application has it.
+    /// The card may do nothing: the driver or an application has the buffer.
     Taken,
-    /// Nothing yet: a receive ring has it, for a frame of at most this many bytes.
+    /// The card may do nothing yet: a receive ring has the buffer, for a frame of at most this number of
+    /// bytes.
     ToWrite(u16),
-    /// Write such a frame: one descriptor of the receive ring has been handed over with it.
+    /// The card may write such a frame: a descriptor of the receive ring with this buffer has been handed
+    /// over.
     Write(u16),
-    /// Nothing yet: a transmit ring has it, with this many bytes of a frame.
+    /// The card may do nothing yet: a transmit ring has the buffer, with this number of bytes of a frame.
     ToRead(u16),
-    /// Read them: the descriptors of one frame have been handed over with it.
+    /// The card may read these bytes: the descriptors of a frame with this buffer have been handed over.
     Read(u16),
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// The buffer at `address`, if it is one's, and the offset in it.
+    /// The buffer that contains `address`, if there is one, and the offset in the buffer.
     fn at(&self, address: u64) -> Option<(&Cell<Right>, usize)> {
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
         Some((self.rights.get(offset / self.apart)?, offset % self.apart))
@@ -78,7 +80,8 @@ impl Rights {
         matches!(right.get(), Right::Read(most) if offset + bytes <= most.into())
     }
 
-    /// A receive descriptor is handed over: whether the ring has this buffer, and no other descriptor does.
+    /// Records that a receive descriptor is handed over. Returns whether the ring has this buffer, and no
+    /// other descriptor has it.
     pub(crate) fn hand_over_to_write(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         let Right::ToWrite(most) = right.get() else { return false };
@@ -86,8 +89,8 @@ impl Rights {
         offset + bytes <= most.into()
     }
 
-    /// A transmit descriptor is handed over: whether the ring has these bytes of a buffer, and no other frame
-    /// does.
+    /// Records that a transmit descriptor is handed over. Returns whether the ring has these bytes of a
+    /// buffer, and no other frame has them.
     pub(crate) fn hand_over_to_read(&self, address: u64, bytes: usize) -> bool {
         let Some((right, offset)) = self.at(address) else { return false };
         let Right::ToRead(most) = right.get() else { return false };
@@ -116,7 +119,7 @@ impl Rights {
 pub(crate) struct Buf {
     /// `None` only while it is given back or dropped.
     inner: Option<PoolBuffer>,
-    /// It is about to be sent: the card gets a right to read.
+    /// Whether the buffer is about to be sent: then the card gets a right to read.
     pub(crate) sends: bool,
     /// The VLAN tag that its frame came with, or should leave with.
     pub(crate) tag: Option<u16>,
@@ -131,7 +134,7 @@ impl Buf {
         self.right() == Some(Right::Taken) && bytes <= self.visible.get()
     }
 
-    /// Whether the driver has given it to the card since it was taken from the pool.
+    /// Whether the driver has handed the buffer to the card since it was taken from the pool.
     pub(crate) fn was_given(&self) -> bool {
         self.visible.get() != usize::MAX
     }
@@ -193,7 +196,7 @@ struct Shared {
     uncrossed_bytes: Option<usize>,
     aside: RefCell<Vec<PoolBuffer>>,
     random: RefCell<Rng>,
-    /// How often there was no buffer.
+    /// The number of requests for a buffer that found none.
     refused: Cell<u64>,
     /// Buffers that were dropped, not given back.
     dropped: Cell<u64>,
@@ -212,9 +215,9 @@ impl Shared {
 pub(crate) struct Pool {
     handle: BufferPool,
     shared: Rc<Shared>,
-    /// How many buffers across 64 KiB this handle has given out where they are no receive buffers.
+    /// The number of buffers across 64 KiB that this handle has given out for other uses than reception.
     unfit: Cell<u64>,
-    /// Its buffers are for frames to send.
+    /// Whether the buffers of this handle are for frames to send.
     sends: bool,
 }
 
@@ -225,8 +228,8 @@ impl Clone for Pool {
 }
 
 impl Pool {
-    /// As many pools as there are ports, of `count` buffers each; `None` if `memory` is too small. Buffers of
-    /// any of them may come back to any.
+    /// A pool of `count` buffers for each port; `None` if `memory` is too small. A buffer may come back to
+    /// any of the pools.
     pub(crate) fn new(
         memory: &Memory,
         plan: &WorldPlan,
@@ -242,7 +245,7 @@ impl Pool {
             Layout::Anywhere | Layout::Large => memory.pool(count, apart, None),
         };
         let mut handles = (0..ports).map(pool).collect::<Result<Vec<_>, _>>().ok()?;
-        // The first buffer is that with the lowest address.
+        // The first buffer has the lowest address.
         let base = handles.first_mut()?.take()?.bus();
         let rights = Rc::new(Rights {
             base,
@@ -284,17 +287,18 @@ impl Pool {
         self.shared.layout.bytes()
     }
 
-    /// How often there was no buffer.
+    /// The number of requests for a buffer that found none.
     pub(crate) fn refused(&self) -> u64 {
         self.shared.refused.get()
     }
 
-    /// How many buffers were dropped, which is another way back.
+    /// The number of buffers that were dropped. A dropped buffer also returns to the pool.
     pub(crate) fn dropped(&self) -> u64 {
         self.shared.dropped.get()
     }
 
-    /// Whether the buffer that came last goes first; and whether handles of a small pool keep none.
+    /// Whether the buffer that was returned last is given out first, and whether handles of a small pool keep
+    /// no buffers.
     pub(crate) fn is_in_order(&mut self) -> bool {
         let Some(last) = self.handle.take() else { return true };
         let at = last.bus();
@@ -310,7 +314,7 @@ impl Pool {
         in_order && (self.handle.count() >= SMALL_POOL || self.handle.available() == before)
     }
 
-    /// How many buffers this handle has given out that are no receive buffers for this chip.
+    /// The number of buffers that this handle has given out and that this chip cannot receive into.
     pub(crate) fn unfit(&self) -> u64 {
         self.unfit.get()
     }

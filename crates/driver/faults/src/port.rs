@@ -353,7 +353,7 @@ impl Port {
         self.check.bounded(begun, LONGEST_START_PS);
         match started {
             Ok(_) if self.slot.misfits.get() => {
-                self.check.breach(Breach::DriverCounters("ring memory that is none"));
+                self.check.breach(Breach::DriverCounters("memory outside of the rings"));
             }
             Ok(device) => {
                 self.note(|| "started".to_owned());
@@ -801,7 +801,7 @@ impl Port {
         }
         if self.dice.throws(Restart) {
             self.reached.by_operator += 1;
-            self.reset("the operator's wish");
+            self.reset("requested by the operator");
         }
         if self.dice.throws(OtherRings) {
             self.reached.by_operator += 1;

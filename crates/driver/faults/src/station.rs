@@ -1,6 +1,6 @@
 //! An end station: the stack smoltcp on the driver, and another one at the far end of the cable.
 //!
-//! The far end sends numbered datagrams, which must arrive as those of other worlds must, and bytes over TCP,
+//! The far end sends numbered datagrams, which must arrive as in other worlds. It also sends bytes over TCP,
 //! which the station sends back.
 
 use crate::buffers::Pool;
@@ -32,16 +32,16 @@ pub(crate) const THERE: Ipv4Address = Ipv4Address::new(198, 18, 0, 2);
 const PREFIX: u8 = 16;
 const ECHO_PORT: u16 = 7;
 pub(crate) const DISCARD_PORT: u16 = 9;
-/// How often the stack looks after the device at least, in ps.
+/// The longest time between two calls of the stack for the device, in ps.
 const LOOK_PS: u64 = 100 * MS;
 /// How long after a refused connection the next one is tried.
 const RECONNECT_PS: u64 = 10 * MS;
-/// Bytes of a socket's buffer, and that are echoed in a proof.
+/// Bytes of a socket's buffer. A proof echoes the same number of bytes.
 const SOCKET_BYTES: usize = 32 << 10;
 const ECHOED_BYTES: u64 = 100_000;
 /// Connections that the station can have.
 const SERVERS: usize = 3;
-/// Datagrams that wait.
+/// The most datagrams in a socket's buffer.
 const DATAGRAMS: usize = 512;
 
 /// Frames between the far end's stack and the cable.
@@ -118,7 +118,7 @@ struct FarEnd {
     client: SocketHandle,
     device: FarDevice,
     next_port: u16,
-    /// It should have a connection.
+    /// Whether the client should have a connection.
     connects: bool,
     /// Bytes of this connection that were sent, and that have come back.
     sent: u64,
@@ -153,7 +153,7 @@ impl FarEnd {
         (self.connects, self.next_ps) = (false, now_ps);
     }
 
-    /// Ends the connection, and makes another one.
+    /// Ends the connection, and opens another one.
     fn connect(&mut self, now_ps: u64) {
         self.hang_up(now_ps);
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.client);
@@ -175,7 +175,7 @@ impl FarEnd {
         let mut come = 0;
         let socket = self.sockets.get_mut::<tcp::Socket<'_>>(self.client);
         if !socket.is_open() && self.connects && self.echoed < ECHOED_BYTES {
-            // It was refused, or reset.
+            // The connection was refused or reset.
             return self.connect(now_ps + RECONNECT_PS);
         }
         while let Ok(taken @ 1..) = socket.recv_slice(&mut chunk[come..]) {
@@ -204,7 +204,7 @@ impl FarEnd {
     }
 }
 
-/// When a stack wants to be called again, in ps.
+/// The time of a stack's next call, in ps.
 fn later(now_ps: u64, delay: Option<Duration>) -> u64 {
     delay.map_or(u64::MAX, |delay| now_ps + (delay.total_micros() * US).max(10 * US))
 }
@@ -232,7 +232,7 @@ pub(crate) struct Station {
     start_at: u64,
     /// The counts of card and driver at the driver's start.
     begun: [u64; 4],
-    /// Frames that former drivers got, and that the rings lost.
+    /// Frames that earlier drivers received, and frames that the rings lost.
     got_before: u64,
     dropped: u64,
     pub(crate) reached: Reached,
@@ -300,7 +300,7 @@ impl Station {
         self.now_ps.get()
     }
 
-    /// When there is something to do, in ps.
+    /// The time of the next action, in ps.
     pub(crate) fn next_ps(&self) -> u64 {
         let own = self.poll_at.min(self.interrupt_at).max(self.disturbed.starved_until);
         own.min(self.retry_at).min(self.start_at).min(self.far.next_ps)
@@ -373,7 +373,7 @@ impl Station {
         self.check.bounded(begun, LONGEST_START_PS);
         match started {
             Ok(_) if self.slot.misfits.get() => {
-                self.check.breach(Breach::DriverCounters("ring memory that is none"))
+                self.check.breach(Breach::DriverCounters("memory outside of the rings"))
             }
             Ok(mut device) => {
                 self.check.note(|| "started".to_owned());
@@ -400,7 +400,7 @@ impl Station {
         self.retry_at = self.now() + RETRY_PS;
     }
 
-    /// Takes the driver away.
+    /// Removes the driver.
     pub(crate) fn leave(&mut self) {
         self.got_before = self.got();
         self.nic = None;
@@ -419,7 +419,8 @@ impl Station {
         }
     }
 
-    /// The stack looks after the device, which may reset it. Returns whether it works.
+    /// The stack calls the watchdog of the device, which may reset the device. Returns whether the device
+    /// works.
     fn look_after(&mut self) -> bool {
         let Some(nic) = self.nic.as_mut().filter(|_| self.start_at == u64::MAX) else { return false };
         let (begun, set_up) = (self.now_ps.get(), self.card.borrow().set_up);
@@ -438,7 +439,7 @@ impl Station {
         true
     }
 
-    /// Runs the stack as far as it can go.
+    /// Runs the stack until it has no more work.
     fn poll(&mut self) {
         if !self.look_after() {
             return;
@@ -481,12 +482,12 @@ impl Station {
         }
     }
 
-    /// Frames that the driver got, good or not.
+    /// Frames that the driver received, good or not.
     fn got(&self) -> u64 {
         self.got_before + self.nic.as_ref().map_or(0, |nic| got(&nic.endpoint.driver_counters().0))
     }
 
-    /// Tail writes: as the card saw them, and as the driver counted them.
+    /// Tail writes: the number that the card saw, and the number that the driver counted.
     fn counted(&self) -> [u64; 4] {
         let [rx, tx] = self.card.borrow().doorbells;
         let Some(nic) = &self.nic else { return [rx, tx, 0, 0] };
@@ -523,7 +524,7 @@ impl Station {
         }
         if self.dice.throws(Restart) {
             self.reached.by_operator += 1;
-            self.reset("the operator's wish");
+            self.reset("requested by the operator");
         }
         if self.dice.throws(OtherRings) {
             self.reached.by_operator += 1;
@@ -550,7 +551,7 @@ impl Station {
         self.look();
     }
 
-    /// Frames that the card handed over, and frames that the driver or a reset has taken.
+    /// Frames that the card handed over, and frames that the driver received or a reset dropped.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.card.borrow().handed_over(), self.got() + self.dropped)
     }
@@ -560,7 +561,7 @@ impl Station {
         self.card.borrow().overruns()
     }
 
-    /// Writes down how far the connections are.
+    /// Records the progress of the connections.
     pub(crate) fn tell_connections(&self) {
         self.check.note(|| {
             let state = |socket: &tcp::Socket<'_>| {
@@ -597,7 +598,7 @@ impl Station {
     }
 }
 
-/// Sends everything back. Returns whether there was anything.
+/// Sends all received data back. Returns whether there was any.
 fn echo(socket: &mut tcp::Socket<'_>) -> bool {
     if !socket.is_open() {
         // A closed socket can listen.
@@ -616,7 +617,7 @@ fn echo(socket: &mut tcp::Socket<'_>) -> bool {
     moved
 }
 
-/// Takes datagrams, and checks that each was sent. Returns whether there was one.
+/// Receives datagrams, and checks that each was sent. Returns whether there was one.
 fn discard(socket: &mut udp::Socket<'_>, check: &Check) -> bool {
     let mut any = false;
     while let Ok((payload, _)) = socket.recv() {

@@ -31,13 +31,15 @@ const FAULTS_PS: u64 = 200 * MS;
 /// Bursts without faults come for at most this long.
 const CALM_PS: u64 = 50 * MS;
 /// Within this time after the last fault, traffic must have resumed. A port that hangs is found by the second
-/// call of the watchdog, 4 s later at most, and its link takes 1.5 s. Where a port hangs to which another one
-/// sends, that begins when the other one has recovered.
+/// call of the watchdog, 4 s later at most, and its link takes 1.5 s. If another port sends to a port that
+/// hangs, this time begins when the other port has recovered.
 pub const RECOVERY_PS: u64 = 15_000 * MS;
-/// The same where a link has 10 Mb/s: there a transmitter hangs only when it has sent nothing for 16 s.
+/// The same time for a link of 10 Mb/s: there a transmitter counts as hung only after 16 s without a sent
+/// frame.
 pub const SLOW_RECOVERY_PS: u64 = 50_000 * MS;
-/// Frames to each port by which a port shows that it works; how far apart, for each buffer of a frame; and
-/// how long the last may take: some historical policies leave a frame until the next comes, or the watchdog.
+/// The proof that a port works: the number of frames to each port, their distance for each buffer of a frame,
+/// and the longest time for the last frame. Some historical policies leave a frame in the ring until the next
+/// frame or the watchdog comes.
 const PROOF_FRAMES: u64 = 200;
 const PROOF_GAP_PS: u64 = 100 * US;
 const PROOF_END_PS: u64 = 2500 * MS;
@@ -46,8 +48,8 @@ const PROOF_END_PS: u64 = 2500 * MS;
 const RATE_FRAMES: u64 = 3000;
 const RATE_STEP_PS: u64 = 5 * MS;
 const RATE_MOST_PS: u64 = 100 * MS;
-/// After a fresh start some moderation lets more frames through at first than later. The least of this number
-/// of measurements counts, unless an earlier one is good enough.
+/// After a fresh start some moderation lets more frames through at first than later. The smallest of this
+/// number of measurements counts, unless an earlier measurement is good enough.
 const FRESH_WINDOWS: u32 = 64;
 /// A start, with the link, takes less than this.
 const START_PS: u64 = 5000 * MS;
@@ -55,7 +57,7 @@ const START_PS: u64 = 5000 * MS;
 const UNLOAD_PS: u64 = 2000 * MS;
 /// Time for the last frames of a connection that has ended: RDTR may delay one by 67 ms.
 const HANG_UP_PS: u64 = 200 * MS;
-/// The frames that come meanwhile, how far apart.
+/// The distance of the frames that come meanwhile.
 const TRICKLE_GAP_PS: u64 = 20 * MS;
 /// The most steps at one moment of simulated time.
 const STEPS: u32 = 100_000;
@@ -71,8 +73,9 @@ fn address(port: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, 0x10 + port as u8])
 }
 
-/// Whether a port is as fast after the last fault as after a fresh start. Measured as above, equal rates were
-/// seen to differ by up to 30 %, as drivers with interrupts serve many frames at once: so half is enough.
+/// Whether a port is as fast after the last fault as after a fresh start. In such measurements, equal rates
+/// differed by up to 30 %, because drivers with interrupts serve many frames at once. So half of the rate is
+/// enough.
 fn is_full_rate(recovered_pps: u64, fresh_pps: u64) -> bool {
     recovered_pps >= fresh_pps.div_ceil(2)
 }
@@ -86,7 +89,7 @@ pub struct Outcome {
     pub offered: u64,
     /// Frames that arrived where they should.
     pub arrived: u64,
-    /// Frames that lies of the card harmed, as they may.
+    /// Frames that were harmed by false information from the card, which is allowed.
     pub harmed: u64,
     /// Virtual time in ps.
     pub ps: u64,
@@ -94,7 +97,7 @@ pub struct Outcome {
     pub fired: [u64; Fault::COUNT],
     /// Places reached in the driver of each port, and actions of watchdog and operator.
     pub reached: Vec<Reached>,
-    /// The last events, if they were asked for.
+    /// The last events, if they were requested.
     pub events: Vec<String>,
 }
 
@@ -124,7 +127,7 @@ impl Resize for Frame {
     }
 }
 
-/// Where an application's frames go.
+/// The destination of an application's frames.
 struct Out<'a> {
     frames: &'a mut VecDeque<(usize, Frame)>,
     pool: &'a mut Pool,
@@ -239,7 +242,7 @@ struct World<'p> {
     pool: Pool,
     memory: Memory,
     out: VecDeque<(usize, Frame)>,
-    /// Frames that a sender still has to send, and when the next may go.
+    /// Frames that a sender still has to send, and the time of the next one.
     to_send: u64,
     send_gap_ps: u64,
     send_at: u64,
@@ -388,8 +391,8 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Runs while frames come one at a time, or none: drivers without interrupts look less often, which saves
-    /// a third of the time of a world.
+    /// Runs while at most one frame comes at a time. Drivers without interrupts poll less often then, which
+    /// saves a third of the time of a world.
     fn run_quietly(&mut self, until_ps: u64) {
         self.ports.iter_mut().for_each(|port| port.set_quiet(true));
         self.run(until_ps);
@@ -416,7 +419,7 @@ impl<'p> World<'p> {
             let frame = Frame { buffer, bytes: bytes.into() };
             let mut out = Out { frames: &mut self.out, pool: &mut self.pool };
             let ended = match &mut self.program {
-                // Their frames end in the driver's call.
+                // The frames of these applications end in the driver's call.
                 Program::Receive | Program::Send | Program::Station => Some(frame),
                 Program::Echo => {
                     out.send(from, frame);
@@ -462,7 +465,7 @@ impl<'p> World<'p> {
             self.send_at = now + MS;
             return;
         }
-        // Without a pace of its own: as many as there is room for.
+        // A sender without a pace of its own sends as many frames as the ring has slots.
         let many = if self.send_gap_ps < 10 * US { 32 } else { 1 };
         let many = many.min(self.to_send);
         let sent = port.send_own(&self.template, many);
@@ -473,8 +476,8 @@ impl<'p> World<'p> {
         port.look();
     }
 
-    /// The far end of a station's cable ends its connection. A connection sends frames as it likes, and one
-    /// under way is in the card's account and not yet in the driver's.
+    /// The far end of a station's cable ends its connection. Otherwise the connection could send a frame at
+    /// any time, and a frame under way is counted by the card and not yet by the driver.
     fn hang_up(&mut self) {
         let Some(station) = &mut self.station else { return };
         station.hang_up();
@@ -601,7 +604,7 @@ impl<'p> World<'p> {
         check
     }
 
-    /// Writes down what ports, application and station have counted.
+    /// Records the counters of ports, application and station.
     fn tell_counters(&self) {
         self.ports.iter().for_each(Port::tell_counters);
         self.station.iter().for_each(Station::tell_connections);
@@ -611,9 +614,9 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Checks that each frame to each port arrives: sent at a rate that any of the drivers can take. To a
-    /// station comes a connection's data beside them, which may be too fast for its bus: frames that the card
-    /// has no room for may be missing.
+    /// Checks that each frame to each port arrives, at a rate that every driver can receive. A station also
+    /// receives the data of a connection, which may be too fast for its bus: frames may be missing if the
+    /// card had no space for them.
     fn prove(&mut self) {
         self.check.begin_proof();
         let troubles: Vec<_> = self.ports.iter().map(Port::troubles).collect();
@@ -736,7 +739,7 @@ impl<'p> World<'p> {
             while !self.is_offered() && !self.check.is_broken() && self.now_ps.get() < end {
                 self.run(self.now_ps.get() + MS);
             }
-            // Frames that were not offered in this time are not offered at all.
+            // Frames that are not offered by the end of this time are never offered.
             self.offer(Pace::Silent, 0);
             self.dice.activate(false);
             self.check.note(|| "faults end".to_owned());
@@ -776,7 +779,7 @@ impl<'p> World<'p> {
     }
 }
 
-/// Lives through a world. `trace`: keeps the last events.
+/// Runs a world from its start to its end. `trace`: keeps the last events.
 ///
 /// # Panics
 /// Without memory for a world.

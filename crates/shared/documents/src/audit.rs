@@ -14,8 +14,8 @@ pub enum AuditKind {
     Audit,
 }
 
-/// Drivers of a guest on a model of an 8254x. The guest and the card have clocks of their own, so that there
-/// are counts for each frame, and neither rates nor losses that a real card would have.
+/// Drivers of a guest on a model of an 8254x card. The guest and the card have clocks of their own. So counts
+/// for each frame are meaningful, but rates and losses are not those of a real card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// The version of this document.
@@ -23,13 +23,13 @@ pub struct Audit {
     /// The kind of this document.
     pub kind: AuditKind,
     /// The environment: `stack` is the kernel by its name in the lab, `system` has its package and version
-    /// (`kernel`) and QEMU's version (`QEMU`), `chip` is what the card is a model of, and `bus` the one whose
+    /// (`kernel`) and QEMU's version (`QEMU`), `chip` is the modelled card, and `bus` is the bus whose
     /// occupancy is reported.
     pub environment: Environment,
-    /// The load that was wanted for workloads that receive, in frames per second; null for as many as the
+    /// The requested load of workloads that receive, in frames per second; null for as many frames as the
     /// guest takes.
     pub load_pps: Option<f64>,
-    /// Settings of drivers, and what else was not as usual.
+    /// Settings of drivers, and other departures from the defaults.
     pub settings: Vec<String>,
     /// Whether all requested rows exist.
     pub complete: bool,
@@ -39,7 +39,8 @@ pub struct Audit {
     pub failures: Vec<String>,
 }
 
-/// One driver at one workload. Values for each frame refer to the frames that it sent, took, or passed on.
+/// One driver at one workload. Values for each frame refer to the frames that the driver sent, received or
+/// forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The workload.
@@ -50,8 +51,8 @@ pub struct Row {
     pub backend: String,
     /// Frames that were counted.
     pub frames: u64,
-    /// The load under which they were: frames per second of the host's time. It is the guest's speed, not
-    /// that of any card.
+    /// The load while frames were counted, in frames per second of the host's time. It shows the guest's
+    /// speed, not the speed of a card.
     pub load_pps: f64,
     /// Register reads for each frame.
     pub reads_per_frame: f64,
@@ -71,7 +72,7 @@ pub struct Row {
     pub bus_us_per_frame: f64,
     /// Accesses of single registers for each frame.
     pub registers: BTreeMap<String, Accesses>,
-    /// Numbered frames that the bridge got and that did not come back; null for other workloads.
+    /// Numbered frames that the bridge received and did not send back; null for other workloads.
     pub lost: Option<u64>,
     /// Numbered frames that came back with other contents, in another order, or twice.
     pub changed: Option<u64>,
@@ -97,8 +98,8 @@ pub struct Violation {
     pub register: String,
     /// The section of the manual (8254x Software Developer's Manual).
     pub section: String,
-    /// How often.
+    /// The number of times.
     pub count: u64,
-    /// The value that was first written; null if it was no write.
+    /// The value of the first such write; null if the breach is no write.
     pub value: Option<u32>,
 }

@@ -25,7 +25,7 @@ pub struct Calibration {
     pub environment: Environment,
     /// The highest rate, in frames per second: the lowest of `rounds_pps`.
     pub ceiling_pps: f64,
-    /// Frames per second of each round, in which the port was given as many frames as it took.
+    /// The rate of each round, in frames per second. In a round the port gets as many frames as it accepts.
     pub rounds_pps: Vec<f64>,
     /// Loads below the ceiling.
     pub paced: Vec<Paced>,
@@ -56,14 +56,14 @@ pub struct Gaps {
     pub within_10us: Option<u64>,
     /// The median, in ns.
     pub p50_ns: u64,
-    /// 99 % are no longer, in ns.
+    /// 99 % of the gaps are at most this long, in ns.
     pub p99_ns: u64,
-    /// 99.9 % are no longer, in ns.
+    /// 99.9 % of the gaps are at most this long, in ns.
     pub p999_ns: u64,
-    /// The longest, in ns.
+    /// The longest gap, in ns.
     pub max_ns: u64,
-    /// How long the sending thread was ready but waited for a CPU, in ns, in all. That delay is not the
-    /// generator's. Time that a virtual machine's host takes is only partly in it.
+    /// The total time for which the sending thread was ready but waited for a CPU, in ns. The generator is
+    /// not the cause of that delay. Time that a virtual machine's host takes is only partly included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ns: Option<u64>,
     /// The CPU that the sending thread had for itself; absent if it shared one.
@@ -81,10 +81,10 @@ pub struct Gaps {
 pub enum SenderPriority {
     /// Before all ordinary programs (nice -20, the session's too).
     All,
-    /// Before the ordinary programs of its own session: the session's priority could not be raised, or there
-    /// are no sessions for the scheduler.
+    /// Before the ordinary programs of its own session: the session's priority could not be raised, or the
+    /// kernel does not schedule by session.
     Session,
-    /// As any program: the right to more (`CAP_SYS_NICE`) is missing.
+    /// The same as any program: the right to a higher priority (`CAP_SYS_NICE`) is missing.
     Ordinary,
 }
 
@@ -122,7 +122,7 @@ impl Sender {
         let [offered, lowest] = [offered_pps, lowest_pps].map(|pps| format!("{:.1} kpps", pps / 1e3));
         let source = &self.source;
         self.exceeded.then(|| {
-            format!("a load of {offered} is above what the generator can send here, {lowest} ({source})")
+            format!("the load of {offered} is above the generator's calibrated limit of {lowest} ({source})")
         })
     }
 }

@@ -108,10 +108,10 @@ pub struct Compared {
     /// The median of all differences between a value of this side and one of the first, over the first side's
     /// median; null if that is 0.
     pub change: Option<f64>,
-    /// The 95 % confidence interval of that; null if there are too few values.
+    /// The 95 % confidence interval of the change; null if there are too few values.
     pub interval: Option<[f64; 2]>,
     /// The p-value: the probability of values as far apart as these if nothing differed. Null for counts on
-    /// the clock of instructions, which repeat: they are judged by the threshold alone.
+    /// the instruction clock: they repeat exactly, and the threshold alone judges them.
     pub p: Option<f64>,
     /// The p-value, corrected for the number of comparisons.
     pub p_adjusted: Option<f64>,
@@ -122,7 +122,7 @@ pub struct Compared {
 /// The values of a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// How many.
+    /// The number of values.
     pub count: usize,
     /// The median.
     pub median: f64,

@@ -31,14 +31,14 @@ pub struct DetailedTrial {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: TrialKind,
-    /// The environment. `shape` is that of the load as it was requested.
+    /// The environment. `shape` is the shape of the requested load.
     pub environment: Environment,
-    /// The frames are those of a capture.
+    /// The capture whose frames were sent, if the load is a capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<TrialReplay>,
-    /// The requested load in frames per second, in each direction; null for as many as possible. If it was
-    /// changed while frames were sent, `rate_changes` of the direction say to what. `offered_pps` is the mean
-    /// then, and so it is for a ramp, which ends at `load_pps`.
+    /// The requested load in frames per second, in each direction; null for as many as possible. If the load
+    /// was changed while frames were sent, `rate_changes` of each direction has the changes, and
+    /// `offered_pps` is the mean. A ramp ends at `load_pps`, and `offered_pps` is its mean.
     pub load_pps: Option<f64>,
     /// False if it was interrupted, or a port failed.
     pub complete: bool,
@@ -49,10 +49,10 @@ pub struct DetailedTrial {
     /// `either`, `queues-grew`, `other-station` and `fragments` are remarks; each other one makes it invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
-    /// How many times it was repeated, because something had disturbed the trial before.
+    /// The number of repetitions. A trial is repeated if something disturbed its generator.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// Learning frames came through each direction before the trial; null where there are no ports.
+    /// Whether learning frames arrived in each direction before the trial; null where there are no ports.
     pub learned: Option<bool>,
     /// The result of the load.
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct DetailedTrial {
     pub received_pps: f64,
     /// Bits sent per second.
     pub sent_bps: BitRates,
-    /// The clocks that latencies go by, if each port has its own; null if there is one clock.
+    /// The clocks of the ports, if each port has its own; null if there is one clock.
     #[serde(default)]
     pub clocks: Option<Clocks>,
     /// The limits of the generator.
@@ -76,8 +76,8 @@ pub struct DetailedTrial {
     /// The length of the intervals of each direction's series, in s, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
-    /// Each direction by itself. Empty where there are no ports: then counts are of the measured time, and
-    /// the ledger is of the whole trial, its warm-up and its end among them.
+    /// Each direction by itself. Empty where there are no ports. Then the counts are those of the measured
+    /// time, and the ledger covers the whole trial, with its warm-up and its end.
     pub directions: Vec<Direction>,
     /// The counters of each observed interface, as changes from before the trial to after it, without zeros.
     pub interfaces: BTreeMap<String, BTreeMap<String, u64>>,
@@ -85,7 +85,7 @@ pub struct DetailedTrial {
     pub ip: BTreeMap<String, BTreeMap<String, u64>>,
     /// The time of each CPU by kind, all programs together; empty if it is not counted.
     pub cpus: Vec<CpuTimes>,
-    /// The hosts of these CPUs in order, if there are others than the tester's own.
+    /// The hosts of these CPUs in order, if there are hosts besides the tester's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<TrialHost>,
     /// Frames that the backlogs and polls of all CPUs processed and dropped, and polls that ended early.
@@ -96,8 +96,8 @@ pub struct DetailedTrial {
     pub softirqs: BTreeMap<String, u64>,
 }
 
-/// The clocks of two ports on two hosts. Latencies from one to the other are corrected by the measured
-/// offset, and are as uncertain as that.
+/// The clocks of two ports on two hosts. Latencies between the two ports are corrected by the measured
+/// offset, and have its uncertainty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Clocks {
     /// How far the second port's clock was ahead of the first one's before the trial, in ns. The absolute
@@ -109,7 +109,8 @@ pub struct Clocks {
     /// How fast the second clock gained on the first during the trial, in ns per s; null if it could not be
     /// read afterwards.
     pub drift_ns_per_s: Option<f64>,
-    /// The number of questions: before, after, and in a trial of more than some seconds each second.
+    /// The number of questions: before the trial, after it, and once a second during a trial of more than
+    /// some seconds.
     pub pings: u64,
     /// How the questions were sent: `udp`, or `grpc` where datagrams do not get through.
     pub over: String,
@@ -119,10 +120,10 @@ pub struct Clocks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalBy {
-    /// The receiving program: when it took the frame, after it was woken.
+    /// The receiving program, which reads the clock when it takes the frame, after its wake-up.
     #[default]
     Program,
-    /// The kernel: when it took the frame from the interface.
+    /// The kernel, which reads the clock when it takes the frame from the interface.
     Kernel,
 }
 
@@ -131,8 +132,8 @@ pub enum ArrivalBy {
 pub struct Arrival {
     /// Their source.
     pub by: ArrivalBy,
-    /// By how much the clock of these times was set forward during the trial, in ns (below 0: back). If it
-    /// was set, there are no latencies.
+    /// The time by which the clock of these times was set forward during the trial, in ns; below 0 if it was
+    /// set back. If the clock was set, there are no latencies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<i64>,
 }
@@ -145,7 +146,7 @@ pub struct TrialReplay {
     pub file: String,
     /// The number of its frames.
     pub frames: u64,
-    /// The number of frames with equals among the others. Their order is not judged.
+    /// The number of frames that equal another frame of the capture. Their order is not judged.
     pub with_equals: u64,
     /// How the sent frames differ from the capture, in words.
     pub departures: Vec<String>,
@@ -212,17 +213,17 @@ pub struct Fate {
     pub lost: u64,
     /// Frames that arrived again.
     pub duplicated: Option<u64>,
-    /// Frames that came after one of the same flow sent later (RFC 4737).
+    /// Frames that arrived after a frame of the same flow that was sent later (RFC 4737).
     pub reordered: Option<u64>,
-    /// Frames that arrived only as damaged copies. Null for a capture, too, whose damaged frames are not
-    /// recognised: they are other traffic.
+    /// Frames that arrived only as damaged copies. Null also for a capture: its damaged frames are not
+    /// recognised, and count as other traffic.
     pub corrupted: Option<u64>,
     /// Other traffic: frames that arrived and do not belong to this trial.
     pub other_traffic: Option<u64>,
 }
 
 impl std::iter::Sum for Fate {
-    /// The counts of several directions together; those that one of them does not have are unknown.
+    /// The counts of several directions together. A count that one direction does not have is unknown.
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         all.reduce(|sum, it| Self {
@@ -247,7 +248,7 @@ pub struct Flows {
     pub lossy: u32,
     /// Flows that lost all frames.
     pub silent: u32,
-    /// The 16 that lost most, or had frames out of order; the worst first.
+    /// The 16 flows that lost the most frames, or had frames out of order; the worst flow first.
     pub worst: Vec<FlowCount>,
 }
 
@@ -259,7 +260,7 @@ pub struct FlowCount {
     /// Its frames.
     #[serde(flatten)]
     pub frames: Carried,
-    /// Frames that came after one of the flow sent later.
+    /// Frames that arrived after a frame of the flow that was sent later.
     pub reordered: u64,
 }
 
@@ -291,8 +292,8 @@ pub struct Direction {
     pub fate: Fate,
     /// Time from sending to receiving.
     pub latency_ns: Latency,
-    /// How many frames took how long, shortest times first: at most ten ranges for each power of ten. Ranges
-    /// without frames are left out.
+    /// The number of frames in each range of latencies, shortest latencies first: at most ten ranges for each
+    /// power of ten. Ranges without frames are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_histogram: Vec<LatencyRange>,
     /// The source of arrival times.
@@ -307,11 +308,11 @@ pub struct Direction {
     /// The results of the sizes of a mix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<SizeCount>,
-    /// The changes of the load while frames were sent, if it was changed. Before the first change it was the
-    /// requested load.
+    /// The changes of the load while frames were sent. Before the first change, the load was the requested
+    /// one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_changes: Vec<RateChange>,
-    /// The results of each interval in turn, if they were asked for.
+    /// The results of each interval in turn, if they were requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Interval>,
 }
@@ -319,14 +320,14 @@ pub struct Direction {
 /// A change of the load of a running trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateChange {
-    /// When, in s since the first frame was due.
+    /// The time of the change, in s since the first frame was due.
     pub at_s: f64,
     /// The load from then on, in frames per second.
     pub offered_pps: f64,
 }
 
-/// The results of an interval. Its frames are the frames that were due, or sent, in it, whenever they
-/// arrived.
+/// The results of an interval. Its frames are those that were due, or sent, in the interval; they may arrive
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Its beginning, in s since the first frame was due.
@@ -345,20 +346,20 @@ pub struct Interval {
     pub shortfall: u64,
     /// Frames that arrived, each counted once.
     pub received: u64,
-    /// Receive overflow of the tester: frames that came through and could not be taken in; null if it is not
-    /// counted.
+    /// Receive overflow of the tester: frames that reached the tester and that it could not receive; null if
+    /// it is not counted.
     pub overflow: Option<u64>,
-    /// Frames that were sent and did not come through.
+    /// Frames that were sent and did not reach the tester.
     pub lost: u64,
-    /// Time from sending to receiving, at most 1.6 % too long; null if nothing arrived, and between two
-    /// clocks.
+    /// Time from sending to receiving, at most 1.6 % too long; null if nothing arrived, or if sender and
+    /// receiver have two clocks.
     pub latency_ns: Latency,
 }
 
 /// The frames whose latency is in one range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyRange {
-    /// The end of the range in ns, which belongs to it. It begins about a fifth below.
+    /// The upper end of the range in ns, included. The lower end is about a fifth less.
     pub up_to_ns: u64,
     /// Frames.
     pub frames: u64,
@@ -416,7 +417,7 @@ impl DetailedTrial {
     /// Cycles of all CPUs together for each frame that arrived, other work included. `None` if a CPU does not
     /// count them, or if nothing arrived.
     pub fn cycles_per_frame(&self) -> Option<f64> {
-        // A document may have any numbers: the sum of whole ones could be too large.
+        // A document may have any numbers: a sum of integers could overflow.
         let cycles = self.cpus.iter().map(|cpu| Some(cpu.cycles? as f64)).sum::<Option<f64>>()?;
         let received = self.fate.received;
         (received > 0 && !self.cpus.is_empty()).then(|| cycles / received as f64)

@@ -16,7 +16,7 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// That of several generators together.
+    /// The disturbances of two generators together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -4,7 +4,7 @@ use crate::{Disturbance, Limit, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The counter of an interface that tells how often its link went up or down, as Linux names it.
+/// The name that Linux gives to an interface's counter of how often its link went up or down.
 pub const LINK_CHANGES: &str = "carrier_changes";
 
 /// A reason to doubt a trial between two ports.
@@ -14,69 +14,70 @@ pub enum Doubt {
     /// The generator could not send its frames in time: its shortfall is above 0.1 % of the due frames, or
     /// above the allowed share.
     Generator,
-    /// The same, because something else had the generator's CPU.
+    /// The generator could not send its frames in time, because something else had its CPU.
     Disturbed {
-        /// The disturbance, its time and its length.
+        /// The disturbance, with its time and its length.
         how: String,
-        /// How many frames the generator could not send in time.
+        /// The number of frames that the generator could not send in time.
         frames: u64,
     },
-    /// The tester could not take in all frames: its receive overflow, or its possible overflow, is above 0.1
+    /// The tester could not receive all frames: its receive overflow, or its possible overflow, is above 0.1
     /// %.
     Receiver,
-    /// The link of an interface on the path went down or came up while frames were sent.
+    /// The link of an interface on the path went down or up while frames were sent.
     LinkChanged {
         /// The interface, with its host and namespace if it is elsewhere.
         interface: String,
-        /// How often: down and up again are two.
+        /// The number of changes: down and up again are two.
         times: u64,
     },
     /// More frames arrived than were sent, or places of loss count more frames than are missing.
     TooMany {
-        /// How many more.
+        /// The number of frames beyond those sent or missing.
         frames: u64,
     },
-    /// A remote host gave values that cannot be. They are left out.
+    /// A remote host reported impossible values. They are left out.
     Unbelievable {
-        /// Which, with the host.
+        /// The values, with their host.
         values: String,
     },
     /// Queues grew during the measurement: the load is above the sustained rate.
     QueuesGrew {
-        /// By how many frames.
+        /// The growth, in frames.
         frames: u64,
     },
     /// Frames that no place accounts for. That is no error if the device under test is a box whose counters
     /// are not read.
     Unexplained {
-        /// How many.
+        /// The number of frames.
         frames: u64,
     },
-    /// Frames with the headers of the trial and nothing like its tags: the device under test damaged them, or
-    /// they are of others and as many of the trial's were lost.
+    /// Frames with the headers of the trial and without a valid tag. Either the device under test damaged
+    /// frames of the trial, or another sender sent these frames and the same number of the trial's frames was
+    /// lost.
     Either {
-        /// How many.
+        /// The number of frames.
         frames: u64,
     },
-    /// Frames came to an interface that dropped them because they are addressed to another station.
+    /// An interface dropped frames because they are addressed to another station.
     OtherStation {
         /// The interface, with its host and namespace if it is elsewhere.
         place: String,
-        /// How many.
+        /// The number of frames.
         frames: u64,
     },
-    /// Frames arrived with other VLAN tags than they should.
+    /// Frames arrived with other VLAN tags than expected.
     Retagged {
-        /// How many.
+        /// The number of frames.
         frames: u64,
-        /// The numbers of the VLANs with which they came, from outside in.
+        /// The VLAN numbers of the frames that arrived, outermost first.
         came: Vec<u16>,
-        /// The numbers of the VLANs with which they should have come, from outside in.
+        /// The expected VLAN numbers, outermost first.
         expected: Vec<u16>,
     },
     /// Frames arrived as fragments of their packets.
     Fragments {
-        /// How many first fragments.
+        /// The number of first fragments.
         frames: u64,
     },
 }
@@ -87,7 +88,7 @@ impl Doubt {
         let limit = trial.limit().and_then(|limit| match limit {
             Limit::Generator => Some(Self::Generator),
             Limit::Receiver => Some(Self::Receiver),
-            // It limits a search, and no trial.
+            // This limit ends a search. It does not make a trial doubtful.
             Limit::Operator => None,
         });
         let disturbed = trial.is_disturbed().then(|| Self::Disturbed {
@@ -133,12 +134,14 @@ impl Doubt {
                 format!("the link of {interface} went down or up {times} times during the trial")
             }
             Self::TooMany { frames } => {
-                format!("{frames} frames more arrived or were dropped than were sent")
+                format!("the frames that arrived or were dropped are {frames} more than the frames sent")
             }
-            Self::Unbelievable { values } => format!("left out as impossible: {values}"),
+            Self::Unbelievable { values } => {
+                format!("impossible values of a remote host are left out: {values}")
+            }
             Self::Unexplained { frames } => format!("no place accounts for {frames} frames"),
             Self::OtherStation { place, frames } => format!(
-                "{place} dropped {frames} frames because they are not addressed to its station: if it is a router, give its address as the gateway of the port that sends"
+                "{place} dropped {frames} frames because they are addressed to another station: if it is a router, give its IP address as the gateway of the sending port"
             ),
             Self::Retagged { frames, came, expected } => {
                 let tags = |ids: &[u16]| match ids {
@@ -149,13 +152,13 @@ impl Doubt {
                         format!("with the VLAN {tags} {}", ids.join(" and "))
                     }
                 };
-                format!("{frames} frames arrived {}, and not {} as asked", tags(came), tags(expected))
+                format!("{frames} frames arrived {}, but were expected {}", tags(came), tags(expected))
             }
             Self::Fragments { frames } => format!(
                 "{frames} packets arrived in fragments: the path has a link whose MTU is too small for them"
             ),
             Self::Either { frames } => format!(
-                "{frames} frames have headers as the trial's and no tag: either they were damaged, or others sent them and as many were lost"
+                "{frames} frames have the trial's headers but no valid tag: either they are damaged frames of the trial, or another sender sent them and the same number of the trial's frames was lost"
             ),
         }
     }
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn one_tag_is_a_tag_and_two_are_tags() {
         let retagged = Doubt::Retagged { frames: 9, came: vec![10, 5], expected: vec![10] };
-        let says = "9 frames arrived with the VLAN tags 10 and 5, and not with the VLAN tag 10 as asked";
+        let says = "9 frames arrived with the VLAN tags 10 and 5, but were expected with the VLAN tag 10";
         assert_eq!(retagged.words(), says);
     }
 

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 pub struct Environment {
     /// The version of kpps.
     pub kpps_version: String,
-    /// The testbed by name: the two ports; or one name of a testbed without ports, as `known:1Mpps`. `sim` is
-    /// the simulator and `lab` are guests in QEMU, if drivers or guests are compared; a single machine or
-    /// guest has its whole name. A port by itself, or several, if they are no testbed.
+    /// The names of the testbed: two ports, or one name of a testbed without ports, such as `known:1Mpps`.
+    /// `sim` stands for the simulator and `lab` for guests in QEMU if drivers or guests are compared; a
+    /// single machine or guest has its full name. Commands without a testbed list their ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub testbed: Vec<String>,
     /// The machine by name: card, bus, host and stack together.
@@ -32,7 +32,7 @@ pub struct Environment {
     /// CPU, memory and chip set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// The operating-system stack on top of the driver; of a guest its kernel, by the name in the lab.
+    /// The operating-system stack on top of the driver; for a guest, its kernel by the name in the lab.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stack: String,
     /// The driver preset, if there is one for all results.
@@ -41,7 +41,7 @@ pub struct Environment {
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// The system by name, as far as it is no machine of profiles: kernel, QEMU, CPUs, ports, settings.
+    /// Facts about a system that no profile describes: kernel, QEMU, CPUs, ports, settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system: BTreeMap<String, String>,
     /// Frames were offered in both directions.
@@ -56,25 +56,25 @@ pub struct Environment {
     /// How frames followed each other, if not evenly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    /// Flows that the load consists of, if that was chosen.
+    /// The number of flows in the load, if it was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u16>,
-    /// Cache lines that every frame changes under one lock, if that was chosen.
+    /// The number of cache lines that every frame changes under one lock, if it was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_lines: Option<u32>,
-    /// Size of each frame in bytes with FCS; of a mix the mean, rounded. Absent if there are several sizes,
+    /// Size of each frame in bytes with FCS; for a mix, the rounded mean. Absent if there are several sizes,
     /// each with results of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_bytes_with_fcs: Option<u32>,
-    /// Frames of this size per second on full links, in all directions of the load together; of two ports by
-    /// the slower link, and absent if the speed of links is not known.
+    /// Frames of this size per second on full links, all directions of the load together. Between two ports,
+    /// the slower link counts. Absent if the speed of a link is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_rate_pps: Option<f64>,
     /// The layer on which bits were counted, if loads were given in bits: 1 with preamble and gap, 2
     /// without. The points have frames per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_layer: Option<u8>,
-    /// Length of the measured part of each trial, in s; absent if trials differ in it.
+    /// Length of the measured part of each trial, in s; absent if trials have different lengths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
     /// Length of the part before it that is not measured, in s, if the load had such a part.
@@ -83,7 +83,7 @@ pub struct Environment {
     /// Seed of everything random, if the testbed draws anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Hash of the profiles, with all their constants, that were in force; absent if none were.
+    /// Hash of the profiles that were used, with all their constants; absent without profiles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub profiles_hash: String,
     /// The description of each preset, by the name of its series.
@@ -103,7 +103,7 @@ impl Environment {
         self.testbed.join(" and ")
     }
 
-    /// The machine by name; of a system that is no machine of profiles the testbed's name.
+    /// The name of the machine; for a system that no profile describes, the testbed's name.
     pub fn machine_name(&self) -> String {
         if self.machine.is_empty() { self.testbed_name() } else { self.machine.clone() }
     }
@@ -123,7 +123,7 @@ impl Environment {
         !self.profiles_hash.is_empty()
     }
 
-    /// The directions in which the load goes between two ports.
+    /// The number of directions in which the load goes between two ports.
     pub fn directions(&self) -> f64 {
         if self.bidirectional { 2.0 } else { 1.0 }
     }
@@ -136,7 +136,7 @@ impl Environment {
         }
     }
 
-    /// The size in bytes with FCS, of a mix the mean, rounded; 0 without a size.
+    /// The size in bytes with FCS, for a mix the rounded mean; 0 without a size.
     pub fn bytes_with_fcs(&self) -> u32 {
         self.frame_bytes_with_fcs.unwrap_or(0)
     }
@@ -146,7 +146,7 @@ impl Environment {
         self.mix.as_ref().map_or(self.bytes_with_fcs().into(), |mix| mix.mean_bytes_with_fcs)
     }
 
-    /// Length of the measured part of each trial in ms, to a microsecond; 0 if trials differ in it.
+    /// Length of the measured part of each trial in ms, to a microsecond; 0 if trials have different lengths.
     pub fn duration_ms(&self) -> f64 {
         rounded_to(self.duration_s.unwrap_or(0.0) * 1e3, 1e3)
     }

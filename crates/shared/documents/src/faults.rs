@@ -28,15 +28,15 @@ pub struct Faults {
     pub seeds: [u64; 2],
     /// The number of worlds.
     pub worlds: u64,
-    /// All worlds that were asked for.
+    /// Whether all requested worlds ran.
     pub complete: bool,
     /// Frames that were offered to ports, or by a sender.
     pub frames: u64,
     /// Frames that arrived where they should.
     pub arrived: u64,
-    /// Frames that came twice, changed or unasked, and accesses of the card to memory that it did not own,
-    /// after it wrote false information into memory: no driver can know. They are allowed until the faults
-    /// have ended and the driver had its time to recover.
+    /// Frames that arrived twice, changed or without having been sent, and the card's accesses to memory that
+    /// it did not own. The cause is false information that the card wrote into memory, which no driver can
+    /// detect. They are allowed until the faults have ended and the driver has had its time to recover.
     pub harmed: u64,
     /// Virtual time of all worlds, in s.
     pub virtual_s: f64,
@@ -44,7 +44,7 @@ pub struct Faults {
     pub faults: Vec<FaultCount>,
     /// Places reached in the driver, and actions of its watchdog and the operator, by name.
     pub reached: BTreeMap<String, u64>,
-    /// Worlds in which something happened that must not, and the one whose events were asked for.
+    /// Worlds that failed, and the world whose events were requested.
     pub failures: Vec<FaultFailure>,
 }
 
@@ -53,9 +53,9 @@ pub struct Faults {
 pub struct FaultCount {
     /// The fault.
     pub fault: String,
-    /// Where it happens: device, bus, host, wire, operator.
+    /// The place of the fault: device, bus, host, wire, operator.
     pub place: String,
-    /// How often, by the driver's service policy.
+    /// The number of times with drivers of the policy `interrupt-loop`.
     pub interrupt_loop: u64,
     /// The same of drivers with this policy.
     pub napi: u64,
@@ -63,7 +63,7 @@ pub struct FaultCount {
     pub polling: u64,
     /// The same of drivers with this policy.
     pub self_pacing: u64,
-    /// The same of end stations, whose TCP/IP stack serves the driver in its own way.
+    /// The number of times with end stations, whose TCP/IP stack serves the driver in its own way.
     #[serde(default)]
     pub station: u64,
 }
@@ -86,14 +86,14 @@ impl FaultCount {
     }
 }
 
-/// A world in which something happened that must not.
+/// A world that failed: something happened in it that must not happen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultFailure {
     /// Its seed.
     pub seed: u64,
-    /// A description of the failure; null for a world without a failure whose events were asked for.
+    /// A description of the failure; null for a world that did not fail and whose events were requested.
     pub what: Option<String>,
-    /// When, in virtual ms.
+    /// The time of the failure, in virtual ms.
     pub at_ms: Option<f64>,
     /// The world in words.
     pub world: String,

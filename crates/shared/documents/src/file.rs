@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::{fs, process};
 
-/// How many symbolic links lead to a file at most.
+/// The largest number of symbolic links that are followed to a file.
 const MOST_LINKS: usize = 40;
 
 /// A file that is to be written.
@@ -14,7 +14,7 @@ pub struct WholeFile {
     target: Target,
 }
 
-/// Where the contents go.
+/// The destination of the contents.
 enum Target {
     /// The file at this path, which no symbolic link is. It is replaced.
     File(PathBuf),
@@ -24,7 +24,7 @@ enum Target {
 }
 
 impl WholeFile {
-    /// A file at `path`, which is found to be writable. Nothing is changed.
+    /// A file at `path`, after a check that it can be written. Nothing is changed.
     ///
     /// # Errors
     /// Nothing can be written there.
@@ -32,13 +32,13 @@ impl WholeFile {
         Ok(Self { path: path.to_owned(), target: Target::of(path)? })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The one path of the file that is replaced, whatever the name it was given by; `None` of a device or a
-    /// pipe, which takes several contents one after the other.
+    /// The canonical path of the file that is replaced; `None` for a device or a pipe, which accepts several
+    /// contents one after the other.
     pub fn place(&self) -> Option<PathBuf> {
         match &self.target {
             Target::File(path) => Some(folder(path).canonicalize().ok()?.join(path.file_name()?)),
@@ -78,7 +78,8 @@ impl Target {
             Err(error) => return Err(error),
         };
         if let Some(found) = &found {
-            // Whoever may not write it may not replace it either. Nothing is cut off.
+            // A user who may not write the file may not replace it either. Opening for appending changes
+            // nothing.
             let file = OpenOptions::new().append(true).open(path)?;
             if let Some(own) = own_stream(found) {
                 return Ok(Self::Stream(own));
@@ -128,7 +129,8 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file can be written perhaps, but not replaced: others own its folder, or it is a mount point.
+/// Whether a file may be writable although it cannot be replaced: others own its folder, or it is a mount
+/// point.
 fn is_irreplaceable(error: &io::Error) -> bool {
     [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::ResourceBusy]
         .contains(&error.kind())
@@ -176,7 +178,7 @@ fn beside(path: &Path, secret: bool) -> io::Result<(PathBuf, File)> {
         let temporary = folder(path).join(format!(".kpps-{}-{number}.tmp", process::id()));
         match options.open(&temporary) {
             Ok(file) => return Ok((temporary, file)),
-            // Of another thread, or of a process of this number that was killed.
+            // The file belongs to another thread, or a killed process with this number left it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
             Err(error) => return Err(error),
         }
@@ -203,7 +205,7 @@ fn keep_owner(file: &File, old: &Metadata) {
 #[cfg(not(unix))]
 fn keep_owner(_: &File, _: &Metadata) {}
 
-/// The new name is to survive a power failure, too. Not every file system can promise that.
+/// Makes the new name survive a power failure, on file systems that can do that.
 #[cfg(unix)]
 fn sync_folder(path: &Path) {
     let _ = File::open(folder(path)).and_then(|folder| folder.sync_all());

@@ -13,7 +13,7 @@ pub(crate) fn check(document: &impl Serialize) -> Result<(), Error> {
     document.serialize(Finite)
 }
 
-/// A serializer that only looks at floating-point numbers.
+/// A serializer that only checks floating-point numbers.
 #[derive(Clone, Copy)]
 struct Finite;
 

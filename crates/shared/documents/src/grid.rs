@@ -60,7 +60,7 @@ pub struct Cell {
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<Trial>,
-    /// The reason if there is none.
+    /// The reason for a missing result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostCalibrationKind {
-    /// It is this one.
+    /// A calibration of a host.
     #[default]
     HostCalibration,
 }
@@ -26,15 +26,15 @@ pub struct HostCalibration {
     pub machine: String,
     /// The constants.
     pub constants: Vec<CalibratedConstant>,
-    /// The share of its time for which the measured CPU was busy with something else than frames: its own
-    /// work, and looking at its counters. It belongs to no constant, and a prediction of CPU time lacks it.
-    /// Null if no curve observed the CPU.
+    /// The share of time in which the measured CPU did other work than that for frames, such as reading its
+    /// counters. No constant includes this work, so a prediction of CPU time lacks it. Null if no curve
+    /// observed the CPU.
     pub background: Option<f64>,
     /// The measured points, and the simulated values with these constants.
     pub points: Vec<CalibratedPoint>,
     /// The median of the points' relative errors, without their signs.
     pub median_error: Option<f64>,
-    /// The largest of them.
+    /// The largest of the points' relative errors.
     pub largest_error: Option<f64>,
     /// Whether the search came to its end; false after an interruption.
     pub complete: bool,
@@ -49,8 +49,8 @@ pub struct CalibratedConstant {
     pub before: u64,
     /// Its value now.
     pub value: u64,
-    /// Whether the points determine the constant: a tenth of it changes the CPU time of a frame by a
-    /// thousandth or more at some point. Otherwise the constant keeps its value.
+    /// Whether the points determine the constant: if the constant changes by a tenth, the CPU time of a frame
+    /// changes by a thousandth or more at some point. Otherwise the constant keeps its value.
     pub told: bool,
 }
 

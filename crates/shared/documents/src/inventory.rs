@@ -102,9 +102,9 @@ pub struct DeviceInterface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
-    /// The bridge or bond that it is a port of; null if it is none.
+    /// The bridge or bond that has this interface as a port; null without one.
     pub master: Option<String>,
-    /// Interfaces on top of it, as VLANs.
+    /// Interfaces on top of it, such as VLANs.
     pub carries: Vec<String>,
     /// Its addresses; null if they are not known.
     pub addresses: Option<Vec<String>>,

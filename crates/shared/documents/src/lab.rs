@@ -15,7 +15,7 @@ pub enum LabKind {
     Lab,
 }
 
-/// The clock that a guest lives by, and rates are measured with.
+/// The clock of a guest. Rates are measured with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
@@ -56,7 +56,7 @@ pub struct Lab {
     /// The environment: `stack` is the kernel by its name in the lab, `system` has its package and version
     /// (`kernel`) and QEMU's version (`QEMU`), and `duration_s` is the length of a window.
     pub environment: Environment,
-    /// The clock of the guests, by which all rates are.
+    /// The clock of the guests. All rates are measured with it.
     #[serde(default)]
     pub clock: Clock,
     /// The number of rounds: in each, all drivers are started anew.
@@ -72,14 +72,14 @@ pub struct Lab {
     pub settings: Vec<String>,
     /// Whether all requested rows exist.
     pub complete: bool,
-    /// Measurements that an earlier run has kept: their guests were booted then.
+    /// The number of measurements that an earlier run kept. Their guests were booted in that run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed: u32,
     /// The measurements.
     pub rows: Vec<Row>,
     /// kpps against the others.
     pub ratios: Vec<Ratio>,
-    /// Where the instructions of each row go, if that was asked for.
+    /// The profile of each row's instructions, if it was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
     /// Failed measurements, with reasons.
@@ -107,25 +107,25 @@ pub struct Row {
     pub iommu: bool,
     /// The guest's CPUs.
     pub vcpus: u8,
-    /// Frames per second in each window: sent, taken or passed on, over both directions.
+    /// Frames per second in each window: sent, received or forwarded, both directions together.
     pub pps: Vec<f64>,
     /// Their median; null without a window.
     pub median_pps: Option<f64>,
-    /// Instructions of the guest's CPU for each frame, idle ones not counted, in each window, without those
-    /// of the frames' source; nothing on the wall clock.
+    /// Instructions of the guest's CPU for each frame, in each window. Idle instructions are not counted, and
+    /// neither are those of the frames' source. Empty on the wall clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions_per_frame: Vec<f64>,
-    /// Instructions of the frames' source for each frame, which run on the same CPU and are not part of the
-    /// figures above. Measured with the source alone.
+    /// Instructions of the frames' source for each frame. The source runs on the same CPU, but
+    /// `instructions_per_frame` does not include it. They were measured with the source alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_per_frame: Option<SourceCost>,
     /// Frames per second that were offered, if any were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_pps: Option<f64>,
-    /// Interrupts of cards per second; null if they were not seen.
+    /// Interrupts of cards per second; null if they were not observed.
     pub interrupts_per_s: Option<f64>,
-    /// Share of the guest's CPU that was not idle; null if it was not seen. A driver that polls is never
-    /// idle.
+    /// Share of time in which the guest's CPU was not idle; null if it was not observed. With a driver that
+    /// polls, the CPU is never idle.
     pub cpu_busy: Option<f64>,
     /// Register reads and writes for each frame, traced in QEMU after the windows.
     pub registers_per_frame: Option<Registers>,
@@ -135,7 +135,8 @@ pub struct Row {
     pub shortfall: u64,
     /// Frames lost, by place.
     pub drops: BTreeMap<String, u64>,
-    /// Counted frames beyond the sent ones: counters overlap, or count other traffic.
+    /// The number of frames that were counted beyond the sent ones, because counters overlap or count other
+    /// traffic.
     pub surplus: u64,
 }
 
@@ -144,12 +145,12 @@ pub struct Row {
 pub struct SourceCost {
     /// Instructions for each frame.
     pub instructions: f64,
-    /// By how much that may be wrong: it is the difference of two ways to measure it.
+    /// The uncertainty of this number: the difference between two ways to measure it.
     pub error: f64,
 }
 
-/// Where the guest's instructions go while a driver works: all that were executed in some stretches of its
-/// time.
+/// The functions that execute the guest's instructions while a driver works. All instructions in some
+/// stretches of time are recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// The workload.
@@ -164,7 +165,7 @@ pub struct Profile {
     pub iommu: bool,
     /// The instructions that were recorded, including those of the frames' source.
     pub instructions: u64,
-    /// The stretches of time that they are of.
+    /// The number of stretches of time in which they were recorded.
     pub stretches: u32,
     /// Functions, with the most instructions first.
     pub functions: Vec<Function>,
@@ -181,10 +182,10 @@ pub struct Function {
     pub of: Option<String>,
     /// Its share of the instructions, without its callees.
     pub share: f64,
-    /// By how much the share may be wrong, with a confidence of 95 %: twice the standard error of the mean of
-    /// the stretches.
+    /// The error of the share with a confidence of 95 %: twice the standard error of the mean of the
+    /// stretches.
     pub error: Option<f64>,
-    /// The same of the row's instructions for each frame.
+    /// The function's instructions for each frame: its share of the row's.
     pub instructions_per_frame: Option<f64>,
 }
 
@@ -217,7 +218,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of `row`, which is kpps's, over the driver `over`: the median of `ratios`; nothing if there are none.
+    /// The ratio of `row`, a row of kpps, to the driver `over`: the median of `ratios`; `None` without
+    /// ratios.
     pub fn of(row: &Row, over: &str, ratios: &[f64]) -> Option<Self> {
         let round = |value: f64| (value * 1000.0).round() / 1000.0;
         Some(Self {

@@ -14,7 +14,8 @@ pub struct Latency {
     pub p999: Option<u64>,
     /// The slowest frame, in ns.
     pub max: Option<u64>,
-    /// How wrong they may be, up or down, in ns, where sender and receiver have clocks of their own.
+    /// The error of these times, up or down, in ns; absent unless sender and receiver have clocks of their
+    /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_ns: Option<u64>,
 }

@@ -25,7 +25,8 @@ pub struct Ledger {
     pub in_flight: u64,
     /// The same frames by place.
     pub in_flight_at: BTreeMap<String, u64>,
-    /// Frames that no place has counted; below 0 if places have counted more, as other traffic.
+    /// Frames that no place has counted; below 0 if places counted more frames than were sent, such as other
+    /// traffic.
     #[serde(default)]
     pub unexplained: i64,
 }

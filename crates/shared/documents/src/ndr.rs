@@ -25,9 +25,9 @@ pub struct Ndr {
     pub environment: Environment,
     /// The lowest load to try, in frames per second.
     pub min_pps: f64,
-    /// The highest, in frames per second.
+    /// The highest load to try, in frames per second.
     pub max_pps: f64,
-    /// The highest load in each direction that the tester itself could send and take in, in frames per
+    /// The highest load in each direction that the tester itself could send and receive, in frames per
     /// second; absent if no trial of the search was above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
@@ -58,9 +58,9 @@ pub struct Ndr {
 pub struct SearchGoal {
     /// `NDR` or `PDR`.
     pub name: String,
-    /// Loss ratio up to which a trial counts as one of low loss.
+    /// The loss ratio up to which a trial is of low loss.
     pub loss_ratio: f64,
-    /// Share of the time at a load that may be of high loss.
+    /// The share of the time at a load that trials of high loss may take.
     pub exceed_ratio: f64,
     /// Largest distance of the loads of both bounds, relative to the upper one.
     pub width: f64,
@@ -68,14 +68,14 @@ pub struct SearchGoal {
     pub trial_s: f64,
     /// Time after which a load is decided, in s.
     pub sum_s: f64,
-    /// The largest load at which the goal is met, below the upper bound, in frames per second: as far as it
-    /// was really sent, and sustained in its longest trials.
+    /// The largest load at which the goal is met, below the upper bound, in frames per second. It is the rate
+    /// that was really sent, and that was sustained in the longest trials.
     pub lower_pps: Option<f64>,
-    /// That load as it was asked for, if less was sent because something disturbed the trials there, or if
-    /// less was sustained.
+    /// The requested load of the lower bound, if less was sent because something disturbed the trials there,
+    /// or if less was sustained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_load_pps: Option<f64>,
-    /// The smallest load at which it is not met; null if it is met at the highest.
+    /// The smallest load at which the goal is not met; null if the goal is met at the highest load.
     pub upper_pps: Option<f64>,
     /// The conditional throughput at the lower bound, in frames per second.
     pub conditional_pps: Option<f64>,
@@ -92,8 +92,8 @@ pub struct SearchGoal {
 pub struct PlainBisection {
     /// The highest load that was seen without loss, in frames per second; null if there was none.
     pub lower_pps: Option<f64>,
-    /// The part of the tester that is the limit, if the load that was too high was so for the tester, not for
-    /// the device under test.
+    /// The part of the tester that is the limit, if the upper load was too high for the tester rather than
+    /// for the device under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
     /// Its trials, in order.

@@ -12,7 +12,8 @@ pub struct Place {
     pub place: &'static str,
     /// The reason why frames end there.
     pub why: &'static str,
-    /// Both in few words, to follow "loses frames". Places with equal words are merged in sentences.
+    /// Place and reason in a few words, which follow "loses frames". Places with equal words are merged in
+    /// sentences.
     pub phrase: &'static str,
 }
 

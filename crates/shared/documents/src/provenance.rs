@@ -24,7 +24,7 @@ pub struct Provenance {
     /// The routers that ports send to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gateways: BTreeMap<String, Gateway>,
-    /// The ports' interfaces: driver, speed, queues, rings and offloads, as the kernel tells them.
+    /// The ports' interfaces: driver, speed, queues, rings and offloads, as the kernel reports them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, String>,
 }

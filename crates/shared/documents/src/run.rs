@@ -31,10 +31,10 @@ pub struct Run {
     pub seconds: f64,
     /// False if it was interrupted before its end, or failed.
     pub complete: bool,
-    /// Why it failed; the counts are those until then. Absent if it did not.
+    /// The failure, if any. The counts end there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// The load; only for `send`, if that did not fail.
+    /// The load; only for a `send` that did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Offered>,
     /// The ports, in the order in which they were given.
@@ -59,7 +59,7 @@ pub struct Run {
 /// The load of `send`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
-    /// The size, or the mix of sizes, of frames, in bytes with FCS; or the capture that they are of.
+    /// The size, or the mix of sizes, of frames, in bytes with FCS; or the capture that contains the frames.
     pub size: String,
     /// The requested load in frames per second; null for as many as possible.
     pub offered_pps: Option<f64>,
@@ -70,7 +70,7 @@ pub struct Offered {
     /// The gaps between sent frames, if they were paced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps: Option<crate::calibration::Gaps>,
-    /// Where frames of a capture were not sent as they had been seen.
+    /// The differences between the sent frames and those of the capture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departures: Vec<String>,
 }
@@ -141,7 +141,7 @@ pub struct Stream {
     pub lost: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
-    /// Frames that came after one sent later.
+    /// Frames that arrived after a frame that was sent later.
     pub reordered: u64,
     /// Damaged frames: known only for all streams together, and listed with the first.
     pub corrupted: u64,
@@ -168,13 +168,14 @@ impl Offered {
         self.intended.saturating_sub(self.shortfall)
     }
 
-    /// The time that frames of this shape took, in s, if the last of them was sent this long after the first:
-    /// up to when a next frame would have been due. Without it, a few frames seem to come faster than they
-    /// do. `complete`: all were sent that were to be sent.
+    /// The time that frames of this shape took, in s, if the last frame was sent `seconds` after the first.
+    /// It ends when a next frame would have been due; otherwise the rate of a few frames would be too high.
+    /// `complete`: all requested frames were sent.
     pub fn took_s(&self, shape: Option<&str>, seconds: f64, complete: bool) -> f64 {
         let Some(pps) = self.offered_pps.filter(|pps| *pps > 0.0) else { return seconds };
         let even = self.gaps.is_some_and(|gaps| gaps.intended_ns.is_some());
-        // As many frames as came at once with the last one have the time until the next.
+        // The number of frames that were sent together with the last frame: the time until the next frame is
+        // theirs.
         let last = match shape.map(|shape| shape.split_once(':').unwrap_or((shape, ""))) {
             None if even && complete => 1,
             Some(("poisson", _)) if complete => 1,
@@ -184,7 +185,7 @@ impl Offered {
             }
             // The rate changes.
             Some(("ramp" | "then", _)) => return seconds,
-            // Frames of a capture, each at its time; or the end came between two frames.
+            // The frames of a capture have times of their own, or the run ended between two frames.
             _ => return seconds.max(self.intended as f64 / pps),
         };
         seconds + last as f64 / pps

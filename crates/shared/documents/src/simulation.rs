@@ -212,7 +212,7 @@ pub struct BusTrace {
     pub transactions: Vec<BusTransaction>,
     /// Interrupts and register accesses, in order.
     pub events: Vec<BusEvent>,
-    /// Transactions and events before these, which were not kept.
+    /// The number of earlier transactions and events, which were not kept.
     pub not_kept: u64,
 }
 
@@ -233,7 +233,7 @@ pub struct TracedCard {
 /// null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnoughDescriptors {
-    /// How long that was, in clocks, from the first frame on.
+    /// The length of that time in clocks, from the first frame on.
     pub clocks: Option<f64>,
     /// Frames in that time.
     pub frames: u64,
@@ -253,13 +253,13 @@ pub struct EnoughDescriptors {
     pub write_back_descriptors: Option<f64>,
     /// Frames from one descriptor fetch to the next, the most frequent number.
     pub frames_per_fetch: Option<f64>,
-    /// Bursts of a fetch, the most frequent number.
+    /// Bursts in a fetch, the most frequent number.
     pub fetch_bursts: Option<f64>,
-    /// Descriptors of a burst, the most frequent number.
+    /// Descriptors in a burst, the most frequent number.
     pub burst_descriptors: Option<f64>,
     /// Tail updates in a row.
     pub tail_updates: Option<f64>,
-    /// Descriptors that a tail update gives, the most frequent number.
+    /// Descriptors that a tail update hands over, the most frequent number.
     pub tail_descriptors: Option<f64>,
 }
 
@@ -299,7 +299,7 @@ pub struct BusTransaction {
 /// An interrupt or a register access.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BusEvent {
-    /// The clock in which it was.
+    /// The clock at which it happened.
     pub clock: u64,
     /// The time since the trace began, in ns.
     pub ns: u64,

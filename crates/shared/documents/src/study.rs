@@ -54,11 +54,10 @@ pub struct Claim {
     /// The values that the document states, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub value_document: BTreeMap<String, f64>,
-    /// The ones that were predicted before the document's were known. They never change.
+    /// The values that were predicted before the document's values were known. They never change.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values_blind: BTreeMap<String, f64>,
-    /// The results of the document that were predicted, and whether the predictions are within their
-    /// tolerances.
+    /// Results of the document that were predicted, and whether the predictions hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<Foretold>,
     /// The mechanism behind a miss, or the reason of a failure; may be empty.
@@ -67,8 +66,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether it tests the model: no constant was fitted on it, and it is no arithmetic, no fact about the
-    /// set-up and no wish.
+    /// Whether the claim tests the model: no constant was fitted on it, and it is no arithmetic, no fact
+    /// about the set-up and no wish.
     pub fn is_evidence(&self) -> bool {
         ["order", "kept-back"].contains(&self.kind.as_str())
     }
@@ -79,11 +78,11 @@ impl Claim {
 pub struct Foretold {
     /// The result, in a few words.
     pub name: String,
-    /// Its condition, on `document` and `values`.
+    /// The condition on the predicted and the document's values under which the prediction holds.
     pub holds: String,
-    /// Whether it held for the values that were predicted blind.
+    /// Whether the condition holds for the values that were predicted before the result was known.
     pub blind: bool,
-    /// Whether it holds now that the model was revised in knowledge of the result.
+    /// Whether the condition holds for today's values. The model was revised in knowledge of the result.
     pub revised: bool,
 }
 
@@ -201,7 +200,7 @@ pub struct Study {
     pub kind: Kind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// Hash of the profiles, with all their constants, that were in force.
+    /// Hash of the profiles that were used, with all their constants.
     pub profiles_hash: String,
     /// The claims.
     pub claims: Vec<Claim>,
@@ -244,7 +243,7 @@ pub struct Perturbation {
     pub kind: PerturbationKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// Hash of the profiles, with all their constants, that were in force.
+    /// Hash of the profiles that were used, with all their constants.
     pub profiles_hash: String,
     /// The share by which each constant is moved.
     pub share: f64,
@@ -263,7 +262,7 @@ pub struct MovedConstant {
     pub constant: String,
     /// Its change, as a share of its value.
     pub change: f64,
-    /// Whether that moves it: a small whole number may be rounded to its old value.
+    /// Whether the change moves the constant: a small whole number may be rounded to its old value.
     pub is_moved: bool,
     /// The claims that it was fitted on.
     pub fitted: Vec<String>,
@@ -302,7 +301,7 @@ pub struct Drawn {
     pub kind: DrawnKind,
     /// The seed.
     pub seed: u32,
-    /// A row for each measurement whose machine is another one.
+    /// A row for each measurement whose machine the seed changes.
     pub rows: Vec<DrawnConstants>,
 }
 
@@ -324,7 +323,7 @@ pub enum FitKind {
     Fit,
 }
 
-/// The fitted constants, found again from the claims of kind *fit*.
+/// The fitted constants, found anew from the claims of kind *fit*.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// The version of this document.
@@ -333,7 +332,7 @@ pub struct Fit {
     pub kind: FitKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// Hash of the profiles, with all their constants, that were in force.
+    /// Hash of the profiles that were used, with all their constants.
     pub profiles_hash: String,
     /// The constants.
     pub rows: Vec<FittedConstant>,
@@ -352,7 +351,7 @@ pub struct FittedConstant {
     pub committed: f64,
     /// The least value that literature and hardware allow.
     pub least: f64,
-    /// The greatest one.
+    /// The greatest value that they allow.
     pub most: f64,
     /// The claims that it was fitted on.
     pub claims: Vec<String>,
@@ -376,7 +375,7 @@ pub struct CrossValidation {
     pub kind: CrossValidationKind,
     /// The version of kpps.
     pub kpps_version: String,
-    /// Hash of the profiles, with all their constants, that were in force.
+    /// Hash of the profiles that were used, with all their constants.
     pub profiles_hash: String,
     /// The claims.
     pub rows: Vec<PredictedClaim>,

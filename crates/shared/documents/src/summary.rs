@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 /// Below this share of its peak, a series does not hold its rate: it falls.
 const HOLDS: f64 = 0.9;
-/// Below this share of its peak, with no CPU time left, it is livelock.
+/// Below this share of its peak, and with no CPU time left, a series is in livelock.
 const LIVELOCK: f64 = 0.5;
-/// With less CPU time left than this, none is left.
+/// A smaller share of CPU time left counts as no CPU time left.
 const CPU_LEFT: f64 = 0.05;
 /// A dip is a rate below this share of the rates before and after it…
 const DIP: f64 = 0.8;
@@ -84,7 +84,7 @@ pub(crate) fn two_sentences(environment: &Environment, series: &[Series], comple
         false => series.name.clone(),
     };
     let names: Vec<String> = series.iter().map(name).collect();
-    // Generator shortfall and receive overflow say nothing about the device under test.
+    // Generator shortfall and receive overflow are no results of the device under test.
     let of_the_device: Vec<Series> = series.iter().map(of_the_device).collect();
     let seen = names.iter().zip(&of_the_device).filter_map(|(name, series)| seen(name, series, !on_ports));
     let mut seen: Vec<Seen> = seen.collect();
@@ -102,7 +102,7 @@ pub(crate) fn two_sentences(environment: &Environment, series: &[Series], comple
     });
     let mut first = carried(environment, complete, &seen);
     if let Some((loads, limit)) = unjudged {
-        first += &format!(" Not judged: {loads}, {limit}.");
+        first += &format!(" Not judged because of {limit}: {loads}.");
     }
     [first, lost(&seen, on_ports)]
 }
@@ -236,7 +236,7 @@ fn alike<'a, 'b>(seen: Vec<&'a Seen<'b>>, plain: impl Fn(&Seen) -> bool) -> Vec<
 }
 
 /// The losses at the highest load, by place. Generator shortfall is no loss, and frames that the tester's
-/// port missed came through.
+/// port missed had passed the device under test.
 fn losses<'s>(seen: &'s Seen) -> Vec<(&'s str, u64)> {
     let mut losses = seen.last.ledger.losses();
     let is_testers =
@@ -314,7 +314,7 @@ fn lost(seen: &[Seen], on_ports: bool) -> String {
     }
     sentence += &clauses.join(", ");
     sentence += &grew(&without);
-    // Nothing about a CPU that was not observed.
+    // The sentence does not mention a CPU that was not observed.
     let seen = losing.iter().filter_map(|s| Some((s.name, s.last.cpu_left()?)));
     let left: Vec<String> = seen
         .clone()
@@ -336,9 +336,11 @@ fn grew(lossless: &[&Seen]) -> String {
     let names: Vec<&str> = lossless.iter().filter(|s| !s.last.is_steady()).map(|s| s.name).collect();
     match names[..] {
         [] => String::new(),
-        [one] if lossless.len() == 1 => format!(" yet, but queues grew: {one} loses some in a longer time"),
-        [one] => format!("; but the queues of {one} grew: it loses some in a longer time"),
-        _ => format!("; but the queues of {} grew: they lose some in a longer time", list(&names)),
+        [one] if lossless.len() == 1 => {
+            format!(" yet, but queues grew: {one} loses frames in a longer trial")
+        }
+        [one] => format!("; but the queues of {one} grew: it loses frames in a longer trial"),
+        _ => format!("; but the queues of {} grew: they lose frames in a longer trial", list(&names)),
     }
 }
 
@@ -421,7 +423,7 @@ mod tests {
         assert_eq!(first, "Offered up to 0.02 kpps (under 1 % of line rate, 64-byte frames), a keeps up.");
     }
 
-    /// A ring that takes in an unsustained load does not make it lossless.
+    /// A driver is not lossless because its ring absorbs an unsustained load for a while.
     #[test]
     fn one_whose_queues_grow_does_not_keep_up() {
         let grows = |name| {
@@ -434,12 +436,12 @@ mod tests {
         let [first, second] = sentences(vec![grows("a")], true);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "a holds 1129 kpps.");
         let later =
-            "At the highest load, a loses no frame yet, but queues grew: a loses some in a longer time.";
+            "At the highest load, a loses no frame yet, but queues grew: a loses frames in a longer trial.";
         assert_eq!(second, later);
         let up = series("b", "ring", 1.0, &[(100, 100), (1488, 1488)]);
         let [first, second] = sentences(vec![grows("a"), up], true);
         assert_eq!(first, TO_LINE_RATE.to_owned() + "b keeps up; a holds 1129 kpps.");
-        let later = "none loses a frame; but the queues of a grew: it loses some in a longer time.";
+        let later = "none loses a frame; but the queues of a grew: it loses frames in a longer trial.";
         assert_eq!(second, "At the highest load, ".to_owned() + later);
     }
 
@@ -495,7 +497,7 @@ mod tests {
         let [first, second] = sentences_on(&["packet:a", "packet:b"], &[limited.clone()], true);
         assert_eq!(
             first,
-            "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged: 800 and 1488 kpps, the generator's limit."
+            "Offered up to 700 kpps (47 % of line rate, 64-byte frames), the device between a and b keeps up. Not judged because of the generator's limit: 800 and 1488 kpps."
         );
         assert_eq!(second, "At the highest load, the device between a and b loses no frame.");
         limited.points.drain(..2);

@@ -31,12 +31,11 @@ pub struct Trial {
     /// absent where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// The largest permitted share of the tester's own losses in the due frames, if another than the usual
-    /// one was asked for: 0 to 1.
+    /// The largest permitted share of the tester's own losses in the due frames, if it was requested: 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_shortfall: Option<f64>,
-    /// Frames that came through and that the tester could not take in: its receive overflow. Absent where
-    /// no tester receives, as in the simulator, and where it is not known.
+    /// Frames that reached the tester and that it could not receive: its receive overflow. Absent where no
+    /// tester receives, as in the simulator, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow: Option<u64>,
     /// Whether the tester's port did not count its receive overflow, as a UDP port on other systems than
@@ -44,10 +43,10 @@ pub struct Trial {
     /// device under test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overflow_unknown: bool,
-    /// Frames of those sent that were delivered undamaged, whenever they arrived.
+    /// Frames that were sent in the measured time and delivered undamaged, even after it.
     pub delivered: u64,
     /// Frames by which queues on the path grew in the measured time: the load is above the sustained rate,
-    /// and in a longer time they are lost. 0 if the queues were steady; absent where that is not known.
+    /// and in a longer trial they are lost. 0 if the queues were steady; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_growth: Option<u64>,
     /// Frames that the driver took from its device in the measured time, delivered or not.
@@ -72,14 +71,14 @@ pub struct Trial {
     /// The age of a result that was not measured now but resumed from a file, in s. Absent in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
-    /// Where each frame of the whole trial ended, those of a warm-up among them. A damaged frame that arrived
-    /// is delivered here, and lost in the counts above.
+    /// Where each frame of the whole trial ended, frames of the warm-up included. A damaged frame that
+    /// arrived is delivered here, and lost in the counts above.
     pub ledger: Ledger,
 }
 
 impl Trial {
-    /// A trial with counts of frames only: `sent`, `shortfall` and `delivered` ones in `seconds`.
-    /// `None` if no frame was due in that time, for then there is neither a rate nor a loss.
+    /// A trial with counts of frames only: `sent`, `shortfall` and `delivered` ones in `seconds`. `None` if
+    /// no frame was due in that time: then there is neither a rate nor a loss.
     pub fn new(
         offered_pps: f64,
         seconds: f64,
@@ -165,14 +164,14 @@ impl Trial {
     }
 
     /// The loss ratio that the load has in the long run: frames by which queues grew are lost when these are
-    /// full. That of the trial itself if it was steady.
+    /// full. The trial's own loss ratio if it was steady.
     pub fn sustained_loss_ratio(&self) -> f64 {
         let carried = self.came_through().saturating_sub(self.queue_growth.unwrap_or(0));
         ratio(self.sent.saturating_sub(carried), self.sent)
     }
 
     /// The rate at which frames are delivered in the long run, in frames per second:
-    /// [`delivered_pps`](Self::delivered_pps) without those by which queues grew.
+    /// [`delivered_pps`](Self::delivered_pps) without the frames by which queues grew.
     pub fn sustained_pps(&self) -> f64 {
         match self.queue_growth {
             None | Some(0) => self.delivered_pps,
@@ -180,8 +179,8 @@ impl Trial {
         }
     }
 
-    /// Frames that came through the device under test: delivered ones, and the receive overflow of the
-    /// tester as far as it is known.
+    /// Frames that passed the device under test: delivered frames, and the receive overflow of the tester if
+    /// it is known.
     pub fn came_through(&self) -> u64 {
         self.delivered + self.overflow.unwrap_or(0)
     }
@@ -192,7 +191,7 @@ impl Trial {
         ratio(self.shortfall + self.most_overflow(), self.due())
     }
 
-    /// The receive overflow of the tester; if it is not known, the most that it may be.
+    /// The receive overflow of the tester; if it is not known, its largest possible value.
     fn most_overflow(&self) -> u64 {
         match self.overflow_unknown {
             true => self.sent.saturating_sub(self.came_through()),
@@ -200,13 +199,13 @@ impl Trial {
         }
     }
 
-    /// Whether the tester did its part well enough for this to be a measurement of the device under test:
+    /// Whether the tester's own losses are small enough for a measurement of the device under test:
     /// [`tester_ratio`](Self::tester_ratio) is at most 0.1 %, or the requested share.
     pub fn is_of_the_device(&self) -> bool {
         self.is_enough(self.shortfall)
     }
 
-    /// Whether a shortfall, and the receive overflow, are little enough.
+    /// Whether a shortfall and the receive overflow are small enough.
     fn is_enough(&self, shortfall: u64) -> bool {
         ratio(shortfall + self.most_overflow(), self.due()) <= self.max_shortfall.unwrap_or(TESTER_RATIO)
     }
@@ -235,8 +234,8 @@ impl Trial {
         if self.is_of_the_device() { 1.0 } else { ratio(self.sent, self.due()) }
     }
 
-    /// The same while the generator ran: pauses do not lower the rate around them. 1 if these were not
-    /// observed.
+    /// The share of the load that was sent while the generator ran: pauses do not lower it. 1 if pauses were
+    /// not observed.
     pub fn running_share(&self) -> f64 {
         match self.disturbance {
             Some(_) if !self.is_of_the_device() => 1.0 - ratio(self.own_shortfall(), self.due()),
@@ -284,10 +283,10 @@ impl Trial {
     }
 }
 
-/// With at most this loss ratio a system keeps up with its load: a last frame may be late.
+/// A system with at most this loss ratio keeps up with its load: the last frame may be late.
 pub const KEEPS_UP_LOSS: f64 = 0.001;
 /// The largest permitted share of the tester's own losses in the due frames of a measurement of the device
-/// under test, if no other was asked for.
+/// under test, unless another share was requested.
 pub const TESTER_RATIO: f64 = 0.001;
 
 /// The part of the tester that limits a measurement.
@@ -296,7 +295,7 @@ pub const TESTER_RATIO: f64 = 0.001;
 pub enum Limit {
     /// The generator could not send more.
     Generator,
-    /// The receiver could not take in more.
+    /// The receiver could not receive more.
     Receiver,
     /// The operator of a port does not allow more.
     Operator,
@@ -331,7 +330,7 @@ fn share(loss_ratio: f64) -> f64 {
     }
 }
 
-/// The points in which the tester itself was the limit, by load, and which part of it.
+/// The points in which the tester itself was the limit, by load, with the limiting part of the tester.
 pub fn limited<'p>(points: impl Iterator<Item = &'p Trial>) -> Vec<(&'p Trial, Limit)> {
     let mut limited: Vec<_> = points.filter_map(|point| Some((point, point.limit()?))).collect();
     limited.sort_by(|a, b| a.0.offered_pps.total_cmp(&b.0.offered_pps));

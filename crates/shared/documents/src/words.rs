@@ -1,4 +1,4 @@
-//! Numbers and lists in words, for the sentences of documents and for those who show them.
+//! Numbers and lists in words, for the sentences of documents and of the programs that show them.
 
 /// A frame rate with its unit: "86.4 kpps", and below 1 kpps "20 pps".
 pub fn rate(pps: f64) -> String {

@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
     /// Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
-    #[arg(long, value_name = "FOLDER", help_heading = heading::AGENTS)]
+    #[arg(long, value_name = "FOLDER", help_heading = heading::RESULTS)]
     to: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,

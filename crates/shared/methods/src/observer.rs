@@ -4,7 +4,7 @@ use crate::trial::Load;
 use kpps_documents::Trial;
 use kpps_frames::rate::Rate;
 
-/// Is notified of the progress of a measurement, from any thread.
+/// Receives notifications of the progress of a measurement, from any thread.
 pub trait Observer: Sync {
     /// The number of trials of the measurement.
     fn trials(&self, count: usize) {
@@ -19,9 +19,9 @@ pub trait Observer: Sync {
     fn ended(&self, point: &Trial) {
         let _ = point;
     }
-    /// The measurement that began has ended without the result of a trial.
+    /// The measurement that began last has ended without the result of a trial.
     fn done(&self) {}
-    /// Something that users must know happened, in a sentence.
+    /// A message for users about an event, in a sentence.
     fn notice(&self, what: &str) {
         let _ = what;
     }

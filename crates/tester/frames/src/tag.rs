@@ -8,22 +8,23 @@
 //! ```
 //!
 //! The trial is a random number, 0 outside of trials. It distinguishes the frames of two testers on one
-//! network, and the frames of a tester's last trial, which may still arrive. The highest bit of the stream is
-//! the direction ([`BACK`]).
+//! network. It also distinguishes the frames of a tester's previous trial, which may still arrive. The
+//! highest bit of the stream is the direction ([`BACK`]).
 //!
 //! The sequence number has 36 bits, which wrap after 77 minutes at 14.88 million frames a second, and the
-//! time has the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver knows the rest: it takes
-//! the number nearest to those that arrived before ([`Tag::sequence_near`]), and no frame is on its way for
-//! as long as the time takes to wrap ([`Tag::sent_ps_near`]).
+//! time has the lower 48 bits of its picoseconds, which wrap after 281 s. A receiver finds the upper bits
+//! itself. Of the possible sequence numbers it takes the one nearest to earlier frames
+//! ([`Tag::sequence_near`]). The time is unambiguous, because no frame is under way until the time wraps
+//! ([`Tag::sent_ps_near`]).
 //!
 //! The tag follows Ethernet, an IP header without options, and UDP: at byte 42 of an IPv4 frame, at byte 62
 //! of an IPv6 frame, 4 bytes later with a VLAN tag. Reading and writing check only the types in these
 //! headers, so a routed or translated frame keeps its tag.
 //!
-//! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. Everybody
-//! can check it, so a tag of another trial is not mistaken for a damaged tag ([`TagFormat::read_any`]).
-//! Random or damaged bytes pass with probability 2⁻²⁴. The check covers only the tag; the FCS covers the
-//! frame. Zeros are no tag.
+//! The check word is a multiply-and-fold mix of the other fields, neither cryptography nor a CRC. A receiver
+//! can check it without knowing the trial, so a tag of another trial is not mistaken for a damaged tag
+//! ([`TagFormat::read_any`]). Random or damaged bytes pass with probability 2⁻²⁴. The check covers only the
+//! tag; the FCS covers the frame. Zeros are no tag.
 //!
 //! Tags change from frame to frame, so test frames have no UDP checksum over IPv4 (0, RFC 768). Over IPv6,
 //! where it is mandatory (RFC 8200, 8.1), writing a tag updates it.
@@ -51,11 +52,11 @@ pub const BACK: u16 = 1 << 15;
 pub struct Tag {
     /// The stream; each stream has its own sequence. Streams of the direction back have the bit [`BACK`].
     pub stream: u16,
-    /// The frame's place in its stream, from 0. The lower 36 bits are written: of a tag that was read,
-    /// [`sequence_near`](Self::sequence_near) returns the whole number.
+    /// The frame's number in its stream, from 0. A tag contains the lower 36 bits;
+    /// [`sequence_near`](Self::sequence_near) restores the full number.
     pub sequence: u64,
-    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). The lower 48 bits
-    /// are written: of a tag that was read, [`sent_ps_near`](Self::sent_ps_near) returns the whole time.
+    /// When the frame was sent, in ps since the tester's epoch (the start of its clock). A tag contains the
+    /// lower 48 bits; [`sent_ps_near`](Self::sent_ps_near) restores the full time.
     pub sent_ps: u64,
 }
 
@@ -66,7 +67,7 @@ const TIME_BITS: u32 = 48;
 const SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 const TIME: u64 = (1 << TIME_BITS) - 1;
 
-/// The number nearest to `to` of those with these lowest bits.
+/// Of the numbers with these lowest bits, the one nearest to `to`.
 #[inline]
 const fn near(value: u64, bits: u32, to: u64) -> u64 {
     let unused = u64::BITS - bits;
@@ -79,22 +80,23 @@ const fn near(value: u64, bits: u32, to: u64) -> u64 {
 }
 
 impl Tag {
-    /// When the frame was sent, in ps: the time nearest to `now_ps` of those that the tag may mean. It is
-    /// right if the frame was sent less than 140 s before or after `now_ps`.
+    /// The time at which the frame was sent, in ps: of the possible times, the one nearest to `now_ps`. It is
+    /// correct if the frame was sent less than 140 s before or after `now_ps`.
     #[inline]
     pub const fn sent_ps_near(self, now_ps: u64) -> u64 {
         near(self.sent_ps, TIME_BITS, now_ps)
     }
 
-    /// The frame's place in its stream: the number nearest to `known` of those that the tag may mean. It is
-    /// right if fewer than 2³⁵ frames are between the two.
+    /// The frame's number in its stream: of the possible numbers, the one nearest to `known`. It is correct
+    /// if fewer than 2³⁵ frames are between the two.
     #[inline]
     pub const fn sequence_near(self, known: u64) -> u64 {
         near(self.sequence, SEQUENCE_BITS, known)
     }
 
-    /// Trial, stream and the sequence number without its lowest byte: the first eight bytes. Then the rest of
-    /// the sequence number and the time: the next seven, and an empty one.
+    /// Two words. The first has the first eight bytes of the tag: trial, stream, and the sequence number
+    /// without its lowest byte. The second has the next seven bytes (the rest of the sequence number, and the
+    /// time) and an empty byte.
     #[inline]
     const fn words(self, trial: u32) -> (u64, u64) {
         let sequence = self.sequence & SEQUENCE;
@@ -148,8 +150,8 @@ pub const fn trial(random: u64) -> u32 {
     (random % ((1 << TRIAL_BITS) - 1)) as u32 + 1
 }
 
-/// Whether these bytes begin with a tag of this trial and stream, damaged or cut off. Of the bytes with trial
-/// and stream, at most one may differ, and at least three must be present.
+/// Whether these bytes begin with a tag of this trial and stream, damaged or cut off. At most one of the
+/// bytes with trial and stream may differ, and at least three of them must be present.
 pub fn resembles(bytes: &[u8], trial: u32, stream: u16) -> bool {
     // Whole bytes: the sequence number of the first frames ends with zeros in the last one.
     let (first, _) = Tag { stream, sequence: 0, sent_ps: 0 }.words(trial);
@@ -198,8 +200,8 @@ fn update_checksum(frame: &mut [u8], at: usize, old: &[u8; BYTES]) {
     udp::put_checksum(&mut frame[at - udp::HEADER_BYTES..], sum.checksum());
 }
 
-/// Bytes of a balanced tag: the tag, and a word with which the sum of all its words is that of zeros. So a
-/// checksum over it is the same whatever the tag says, and whatever the protocol.
+/// Bytes of a balanced tag: the tag, and a word that makes the sum of all words the same as for zeros. So a
+/// checksum over these bytes does not depend on the contents of the tag, in any protocol.
 pub const BALANCED_BYTES: usize = BYTES + 2;
 
 /// The format of the tags of a load: plain or balanced, where a frame has its tag, and its trial.
@@ -225,13 +227,13 @@ impl TagFormat {
         Self { trial: trial % (1 << TRIAL_BITS), ..self }
     }
 
-    /// Where balanced tags are; `None` of plain ones.
+    /// The position of balanced tags; `None` for plain tags.
     #[inline]
     pub const fn balanced_at(self) -> Option<u16> {
         self.balanced_at
     }
 
-    /// The trial that the tags are of.
+    /// The trial of the tags.
     #[inline]
     pub const fn trial(self) -> u32 {
         self.trial
@@ -279,15 +281,15 @@ impl TagFormat {
         Ok(())
     }
 
-    /// Reads the tag of a received frame, and where it begins; `None` without a valid one of this trial.
+    /// Reads the tag of a received frame and its position; `None` without a valid tag of this trial.
     #[inline]
     pub fn read(self, frame: &[u8]) -> Option<(Tag, usize)> {
         let (trial, tag, at) = self.read_any(frame)?;
         (trial == self.trial).then_some((tag, at))
     }
 
-    /// Reads the tag of a received frame of any trial. Returns the trial's number, the tag, and where the tag
-    /// begins; `None` without a valid tag.
+    /// Reads the tag of a received frame of any trial. Returns the trial's number, the tag and its position;
+    /// `None` without a valid tag.
     #[inline]
     pub fn read_any(self, frame: &[u8]) -> Option<(u32, Tag, usize)> {
         let at = self.offset(frame);
@@ -313,14 +315,14 @@ pub fn from_bytes(bytes: &[u8; BYTES]) -> Option<(u32, Tag)> {
     Tag::from_bytes(bytes)
 }
 
-/// Reads the tag of a received plain frame, and the trial that it is of; `None` without a valid one.
+/// Reads the tag of a received plain frame, and its trial; `None` without a valid tag.
 #[inline]
 pub fn read_any(frame: &[u8]) -> Option<(u32, Tag)> {
     let (trial, tag, _) = TagFormat::default().read_any(frame)?;
     Some((trial, tag))
 }
 
-/// Reads the tag of a received frame of no trial; `None` without a valid one.
+/// Reads the tag of a received frame outside of trials; `None` without a valid tag.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Tag> {
     Some(TagFormat::default().read(frame)?.0)
@@ -407,7 +409,7 @@ mod tests {
             prop_assert_eq!(other.read_any(&frame), Some((trials[0], tag, OFFSET)));
         }
 
-        /// A byte of it may be damaged, or its end cut off.
+        /// One byte of the tag may be damaged, or its end may be missing.
         #[test]
         fn a_damaged_tag_resembles_what_it_was(
             tag in tags(), random: u64, at in 0usize..BYTES, byte: u8, left in 3usize..BYTES,
@@ -466,7 +468,7 @@ mod tests {
         // Before the epoch of the receiver: a clock that is behind.
         write(&mut frame, Tag { stream: 1, sequence: 0, sent_ps: 10 }).unwrap();
         assert_eq!(read(&frame).unwrap().sent_ps_near(3), 10);
-        // Far ahead of the first one, which has no number before it.
+        // A number far ahead of the first frame, without an earlier frame.
         write(&mut frame, Tag { stream: 1, sequence: SEQUENCE, sent_ps: 0 }).unwrap();
         assert_eq!(read(&frame).unwrap().sequence_near(0), SEQUENCE);
     }

@@ -100,7 +100,7 @@ fn multicast_hash<B: Fixture>(fixture: &mut B) -> CaseResult {
 /// bits beside them are clear, and frames with such a hash must not arrive.
 fn multicast_every_bit<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
-    // The address whose hash is `hash`.
+    // An address whose hash is `hash`.
     let address = |hash: u16| [0x01, 0, 0, 0, (hash << 4) as u8, (hash >> 4) as u8];
     for step in 0..16_u16 {
         let chosen: Vec<_> = (0..4096).filter(|hash| hash % 16 == step).map(address).collect();

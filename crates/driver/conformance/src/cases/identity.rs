@@ -21,12 +21,12 @@ pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     ]
 }
 
-/// STATUS agrees with the chip: medium, and nothing is all ones.
+/// STATUS agrees with the chip: it is not all ones, and it reports the right medium.
 fn answers<B: Fixture>(fixture: &mut B) -> CaseResult {
     let value = Regs::of(fixture).read(reg::STATUS);
     check!(value != u32::MAX, "STATUS reads as all ones: no card");
     let fibre = fixture.chip().media() == Media::Fibre;
-    // The 82542 has only fibre, and no bit for it.
+    // The 82542 has only fibre, and no bit for the medium.
     if fixture.chip() != Chip::I82542 {
         check_eq!(value & status::TBIMODE != 0, fibre, "STATUS.TBIMODE (SDM 13.4.2)");
     }
@@ -167,7 +167,7 @@ fn reset_defaults<B: Fixture>(fixture: &mut B) -> CaseResult {
     Ok(if ignored { Verdict::Departs(&departure::RESET_IGNORED) } else { Verdict::Pass })
 }
 
-/// The driver's own reset, in the middle of everything.
+/// The driver's own reset, while frames are under way.
 fn driver_reset<B: Fixture>(fixture: &mut B) -> CaseResult {
     let mut rig = Rig::open(fixture, |_| {})?;
     for round in 0..3 {

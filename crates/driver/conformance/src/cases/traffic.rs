@@ -1,5 +1,5 @@
 //! Traffic in both directions at once: every frame arrives once, unchanged and (if the fixture keeps it) in
-//! order. At the far end of a real card's cable is a driver of the kernel.
+//! order. With a real card, a driver of the kernel is at the far end of the cable.
 
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::cases::{checksum, segment, vlan};
@@ -19,9 +19,9 @@ pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
     ]
 }
 
-/// The most frames in flight in one direction: as jumbo frames, too, they fit into a ring of 256.
+/// The most frames in flight in one direction: even as jumbo frames they fit into a ring of 256.
 const WINDOW: usize = 32;
-/// Without any frame for this long, frames are lost; in ns of the fixture's time.
+/// After this time without any frame, missing frames count as lost; in ns of the fixture's time.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// A frame from the driver, and its expected form on the wire.
@@ -128,8 +128,8 @@ fn sizes<B: Fixture>(fixture: &mut B) -> CaseResult {
     const SIZES: usize = 1514 - 60 + 1;
     let size = |index: usize, at: usize| if index % 50 == 49 { 1515 + index * 5 % 7500 } else { 60 + at };
     let mut rig = Rig::open(fixture, |_| {})?;
-    // 1500 in each round. Sizes replaced by jumbo frames in the first round come in the second, which is
-    // shifted.
+    // Each round has 1500 frames. Jumbo frames replace some sizes in the first round. These sizes come in the
+    // second round, which is shifted.
     for round in 0..2 {
         let up = |index: usize| plain([0xff; 6], PEER, size(index, (index + round * 7) % SIZES), index);
         let down = |index: usize| {

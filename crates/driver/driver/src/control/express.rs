@@ -30,7 +30,7 @@ pub(crate) fn before_reset<P: Platform>(platform: &P, regs: &Regs<P::Regs>, chip
     regs.modify(reg::CTRL, 0, ctrl::MASTER_DISABLE)?;
     let quiet = (status::MASTER_ENABLE, 0);
     let ended = regs.wait(platform, reg::STATUS, quiet, (100_000, MASTER_LIMIT_NS), "end of bus requests");
-    // If they do not end, the reset ends them.
+    // If bus requests do not end in that time, the reset ends them.
     if let Err(Error::Gone) = ended {
         return Err(Error::Gone);
     }
@@ -71,7 +71,7 @@ impl<P: Platform> Control<P> {
             regs.modify(reg::GCR2, 0, gcr::GCR2_SET)?;
         }
         let format = self.config.rx_format.on(self.chip);
-        // Delays apply to all frames alike, ACKs included.
+        // The delays apply to all frames, ACKs included.
         let extended = if format == RxFormat::Legacy { 0 } else { rfctl::EXSTEN };
         // Its cause is part of OTHER, which no service waits for.
         regs.write(reg::RSRPD, 0);

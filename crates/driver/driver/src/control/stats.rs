@@ -14,7 +14,7 @@ impl Stats {
     pub(crate) const fn new() -> Self {
         Self { values: [0; stat::ALL.len()] }
     }
-    /// One statistic, for example `stats.get(stat::MPC)`; 0 if `offset` is none.
+    /// One statistic, for example `stats.get(stat::MPC)`; 0 if `offset` is not that of a statistic.
     pub fn get(&self, offset: u32) -> u64 {
         stat::index(offset).map_or(0, |i| self.values[i])
     }
@@ -50,13 +50,13 @@ impl<P: Platform> Control<P> {
     /// [`Error::Gone`] if the device has vanished.
     pub fn update_stats(&mut self) -> Result<&Stats, Error> {
         read_into(&self.regs, self.chip, &mut self.stats.values);
-        // All ones may be a full counter, but never STATUS.
+        // A counter of all ones may be full, but STATUS is never all ones.
         self.regs.get(reg::STATUS)?;
         Ok(&self.stats)
     }
 
-    /// Whether frames came to the device since the last call of this or of
-    /// [`update_stats`](Self::update_stats): good ones, or such as it missed. Two register reads.
+    /// Whether frames came to the device since the last call of this function or of
+    /// [`update_stats`](Self::update_stats). Missed frames count, too. Two register reads.
     pub(crate) fn has_received(&mut self) -> bool {
         for register in [stat::GPRC, stat::MPC] {
             let frames = self.regs.read(register);

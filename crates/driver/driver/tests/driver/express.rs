@@ -152,7 +152,7 @@ fn write_back(memory: &Memory, slot: usize, (length, lengths): (u16, [u16; 3]), 
     memory.write_back(slot * 4 + 1, second);
 }
 
-/// A device that splits headers of up to 128 bytes, with their own source of buffers.
+/// A device that splits headers of up to 128 bytes. Headers have their own source of buffers.
 fn open_split<'a>(
     nic: &Rc<Nic>,
     counts: &'a Counts,
@@ -198,7 +198,7 @@ fn after_a_reset_each_filled_slot_has_a_header_and_a_data_buffer() {
     let (nic, counts) = (Nic::new(Chip::I82574l), Counts::new());
     let (data, headers) = (Pool::new(16, 2048), Pool::at(0x2000_0000, 4096, 16, 128));
     let mut device = open_split(&nic, &counts, (&data, &headers));
-    // The first slots are empty by then.
+    // At that time the first slots are empty.
     (0..4).for_each(|slot| write_back(&nic.memories.borrow()[0], slot, (54, [6, 0, 0]), 2));
     assert_eq!(device.pairs[0].rx.receive(32, |_| None), 4);
     device.reset().unwrap();
@@ -215,7 +215,7 @@ fn buffers_unfit_for_split_headers_are_never_given_to_the_device() {
     for (data, headers, fits) in [
         (data(0x1000_0000), headers(128), true),
         (data(0x1000_0000), headers(127), false),
-        // Bit 0 of the address is where the device says that it is done.
+        // The device marks a finished descriptor in bit 0 of the address.
         (data(0x1000_0001), headers(128), false),
     ] {
         let (nic, counts) = (Nic::new(Chip::I82574l), Counts::new());
@@ -281,7 +281,7 @@ fn split_headers() {
                 let words = &memories[0].words()[slot * 4..slot * 4 + 4];
                 let [header, data, third, fourth] = [0, 1, 2, 3].map(|word| words[word].load(Relaxed));
                 assert!(header != 0 && data != 0 && data & extended::DD == 0);
-                assert_eq!((third, fourth), (0, 0), "two more buffers that are not used");
+                assert_eq!((third, fourth), (0, 0), "two more unused buffers");
                 write_back(&memories[0], slot, (length, lengths), end);
                 slot = (slot + 1) % 16;
             }
@@ -311,7 +311,7 @@ fn split_headers() {
     assert_eq!(pool.available(), 64);
 }
 
-/// Reserved bits are as public drivers set them; others stay.
+/// Reserved bits have the values of public drivers; other bits stay unchanged.
 #[test]
 fn reserved_bits() {
     let (counts, pool) = (Counts::new(), Pool::new(64, 2048));

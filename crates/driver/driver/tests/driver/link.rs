@@ -28,8 +28,8 @@ fn set_bits(nic: &Nic, register: u32, bits: u32, on: bool) {
     nic.set(register, if on { value | bits } else { value & !bits });
 }
 
-/// MII registers 0, 4 and 9 on copper (SDM 13.4.7.1), TXCW on fibre (SDM 13.4.13). Whoever wants to obey
-/// PAUSE offers both bits, whoever only sends it the asymmetric one (IEEE 802.3 table 28B-2).
+/// MII registers 0, 4 and 9 on copper (SDM 13.4.7.1), TXCW on fibre (SDM 13.4.13). A station that obeys PAUSE
+/// offers both bits. A station that only sends PAUSE offers the asymmetric bit (IEEE 802.3 table 28B-2).
 #[test]
 fn what_is_advertised() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
@@ -82,7 +82,7 @@ fn speed_and_duplex() {
         (0xC3, 1000, true, 0x0004_00FA),
     ];
     for (status, speed_mbps, full_duplex, tctl) in cases {
-        // Other bits are of no concern.
+        // The other bits are not checked.
         for more in [0, 0x3810] {
             nic.set(reg::STATUS, status | more);
             let link = Link { up: true, speed_mbps, full_duplex, rx_pause: false, tx_pause: false };
@@ -99,8 +99,8 @@ fn speed_and_duplex() {
     assert_eq!(dev.control.link(), Link::default());
 }
 
-/// The 82543's MAC gets speed and duplex from the PHY's register 17 (SDM 13.4.7.1.14), once it says that they
-/// are resolved.
+/// The 82543's MAC gets speed and duplex from the PHY's register 17 (SDM 13.4.7.1.14), once the register
+/// reports them as resolved.
 #[test]
 fn the_mac_follows_the_phy() {
     let (nic, counts, pool) = (Nic::with(Chip::I82543gc, Media::Copper), Counts::new(), Pool::new(40, 2048));
@@ -123,8 +123,8 @@ fn the_mac_follows_the_phy() {
     }
 }
 
-/// (our PAUSE and ASM_DIR, the partner's), and whether PAUSE is obeyed and sent by whoever wants both
-/// (IEEE 802.3 table 28B-3).
+/// (our PAUSE and ASM_DIR, the partner's), and whether a station that wants both obeys and sends PAUSE (IEEE
+/// 802.3 table 28B-3).
 const RESOLUTION: [([bool; 4], (bool, bool)); 16] = {
     const N: bool = false;
     const Y: bool = true;
@@ -213,8 +213,8 @@ fn is_forced(nic: &Nic) -> bool {
     slu != 0
 }
 
-/// A fibre link is forced when two looks in a row find a signal, no link, and a partner that does not
-/// negotiate; and it stays so until the partner does.
+/// A fibre link is forced when two checks in a row find a signal, no link, and a partner that does not
+/// negotiate. It stays forced until the partner negotiates.
 #[test]
 fn when_a_fibre_link_is_forced() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
@@ -232,11 +232,11 @@ fn when_a_fibre_link_is_forced() {
             let mut dev = start(&nic, &counts, Config { flow_control: Full, ..small() }, &pool);
             set_bits(&nic, reg::STATUS, bit::status::LU, link);
             set_bits(&nic, reg::CTRL, bit::ctrl::SWDPIN1, !signal);
-            // The other bits of RXCW are no sign of it.
+            // The other bits of RXCW do not indicate negotiation.
             nic.set(reg::RXCW, if negotiates { 0x7FFF_FFFF } else { 0x5FFF_FFFF });
             for (look, forced) in forced.into_iter().enumerate() {
                 dev.control.update_link().unwrap();
-                assert_eq!(is_forced(&nic), forced, "{chip}: {link}, {signal}, {negotiates}, look {look}");
+                assert_eq!(is_forced(&nic), forced, "{chip}: {link}, {signal}, {negotiates}, check {look}");
             }
         }
     }
@@ -250,11 +250,11 @@ fn a_fibre_link_is_not_forced_while_the_partner_may_still_negotiate() {
     for negotiates in [false, true, false] {
         nic.set(reg::RXCW, if negotiates { bit::rxcw::C } else { 0 });
         dev.control.update_link().unwrap();
-        assert!(!is_forced(&nic), "one look without negotiation");
+        assert!(!is_forced(&nic), "one check without negotiation");
     }
 }
 
-/// Nobody negotiates PAUSE on a forced link: it is as configured.
+/// PAUSE is not negotiated on a forced link: the configuration applies.
 #[test]
 fn pause_on_a_forced_link() {
     let (counts, pool) = (Counts::new(), Pool::new(40, 2048));
@@ -334,7 +334,7 @@ fn mdio_is_owned_while_it_is_used() {
     };
     let (result, free_ns, owned) = start_with(0);
     assert_eq!((result, owned), (Ok(()), 0), "given back to the firmware");
-    // It is asked for after 10 ms in which the device comes to rest.
+    // The driver asks for it after 10 ms, in which the device comes to rest.
     let (result, end_ns, owned) = start_with(15_000_000);
     assert_eq!((result, owned), (Ok(()), 0));
     assert!((5_000_000..7_000_000).contains(&(end_ns - free_ns)), "{free_ns}, {end_ns}");

@@ -26,8 +26,7 @@ fn with(buffers: Buffers, refill: Refill) -> Config {
     Config { buffers, refill, ..small() }
 }
 
-/// The longest frame must find room in the buffers of the device: it completes no group before it has
-/// arrived.
+/// The device must have enough buffers for the longest frame: no group is completed before it has arrived.
 #[test]
 fn a_group_leaves_the_descriptors_of_the_longest_frame() {
     let refill = Refill { when: RefillWhen::EachFrame, group: 32, aligned: false };
@@ -91,8 +90,8 @@ fn bursts_cost(chip: Chip, rx_format: RxFormat) {
     assert!(counts.writes() > writes);
 }
 
-/// Whatever has overwritten the addresses in a ring: each slot is written as a whole before the device gets
-/// it again, also where it keeps its buffer. So no slot stays dead.
+/// If something overwrites the addresses in a ring, no slot stays unusable: the driver writes the complete
+/// slot before the device gets it again, even if the slot keeps its buffer.
 #[test]
 fn overwritten_addresses_last_for_one_lap() {
     const GARBAGE: u64 = 0xdead_beef_0000;
@@ -135,7 +134,7 @@ fn stock_refill_writes_the_tail_for_each_frame_and_groups_for_each_group() {
     }
 }
 
-/// As Linux's e1000: the tail is a slot's number when that slot has been filled, a multiple of the group.
+/// The rule of Linux's e1000: the tail is the number of a filled slot, and a multiple of the group.
 #[test]
 fn an_aligned_refill_holds_back_the_slot_at_the_tail() {
     for when in [RefillWhen::EachFrame, RefillWhen::AfterBurst] {
@@ -150,7 +149,7 @@ fn an_aligned_refill_holds_back_the_slot_at_the_tail() {
             assert_eq!(dev.rx.receive(99, |r| Some(r.buffer)), frames);
             assert_eq!((counts.writes() - before, nic.get(reg::RDT)), (writes as u64, tail), "{when:?}");
         };
-        // Slot 0 is the first to be filled again: the 16 before it are the device's now.
+        // Slot 0 is filled again first: now the device has the 16 slots before it.
         take(1, 1, 0);
         take(15, 0, 0);
         take(1, 1, 16);
@@ -221,8 +220,8 @@ fn a_starved_ring_recovers() {
     }
 }
 
-/// At a reset the buffers of a ring that has lost some go to its first slots, one to each: the device gets
-/// each of them once, and a frame arrives in the buffer of its descriptor.
+/// If a ring has lost buffers, a reset moves the remaining ones to its first slots, one to each slot. The
+/// device gets each of them once, and a frame arrives in the buffer of its descriptor.
 #[test]
 fn a_reset_of_a_partly_filled_ring_gives_each_buffer_one_descriptor() {
     for (buffers, refill) in policies() {
@@ -367,8 +366,9 @@ fn long_frames_and_software_fcs() {
     }
 }
 
-/// The FCS may lie in the last two parts. No more bytes may be cut off the part before the last than it has.
-/// QEMU's 82574L puts the whole FCS into a part of its own, behind a part that may have a single byte.
+/// The FCS may lie in the last two parts. The driver must not remove more bytes from the part before the last
+/// than this part has. QEMU's 82574L puts the whole FCS into a part of its own, behind a part that may have a
+/// single byte.
 #[test]
 fn a_part_too_short_for_what_is_cut_off_is_nonsense() {
     let (nic, counts, pool) = (Nic::new(Chip::I82542), Counts::new(), Pool::new(40, 2048));
@@ -552,7 +552,7 @@ fn reports_and_delays_as_configured() {
     assert_eq!(run(1, Delay::Always, false, true), "dddddddddd", "stock 2.5.11");
     assert_eq!(run(1, Delay::ExceptEvery(4), false, true), "dddrdddrdd", "Click's fix");
     assert_eq!(run(1, Delay::Never, false, false), "rrrrrrrrrr");
-    assert_eq!(run(4, Delay::Never, true, true), "---r---r--", "polled: somebody requests a report later");
+    assert_eq!(run(4, Delay::Never, true, true), "---r---r--", "polled: a later frame requests a report");
     assert_eq!(
         run(4, Delay::Never, false, false),
         "---r---r-r",
@@ -624,7 +624,7 @@ fn buffers_are_sent_from_again() {
             let mut dev = start(&nic, &counts, Config { completion, ..small() }, &pool);
             let (mut next, mut again) = (0u16, 0);
             for round in 0..200usize {
-                // Lengths count up and so show order and number.
+                // The lengths increase, so they show order and number.
                 let length = |next: &mut u16| {
                     *next += 1;
                     60 + *next % 1000
@@ -671,7 +671,7 @@ fn buffers_are_sent_from_again() {
                 "{chip} {report_every}"
             );
             assert_eq!(u64::from(next), dev.tx.counters().frames);
-            // Other chips may have to split a frame; they have no such path.
+            // Other chips may have to split a frame, so they do not have this path.
             assert_eq!(again > 100, chip != Chip::I82546eb, "{chip}: {again} buffers were sent from again");
             drop(dev);
             assert_eq!(pool.available(), 64);
@@ -691,7 +691,7 @@ fn a_buffer_that_cannot_be_sent_from_again_goes_to_the_source() {
     nic.transmit(99);
     let mut lengths = [60, 59].into_iter();
     assert_eq!(dev.tx.send_again(9, |_| lengths.next().unwrap()), 1);
-    assert_eq!(dev.tx.pending(), 2, "one is not yet reclaimed, one is new");
+    assert_eq!(dev.tx.pending(), 2, "one frame is not yet reclaimed, one is new");
 }
 
 #[test]
@@ -834,7 +834,7 @@ fn run(chip: Chip, config: Config, steps: &[Step], may_lie: bool) {
         assert!(somewhere <= BUFFERS && BUFFERS - somewhere <= dev.tx.pending(), "{step:?}");
     }
     if !lied {
-        // A correct device finishes everything.
+        // A correct device finishes all descriptors.
         dev.tx.request_report();
         nic.transmit(u32::MAX);
         dev.tx.reclaim(usize::MAX);

@@ -1,4 +1,4 @@
-//! The bytes from which everything is drawn: a fuzzer's, or those of a random generator.
+//! The bytes from which all choices are drawn: from a fuzzer or from a random generator.
 
 use std::cell::Cell;
 

@@ -14,7 +14,7 @@ fn kpps(folder: &Path, words: &str) -> Output {
     command.current_dir(folder).args(words.split(' ')).output().unwrap()
 }
 
-/// kpps on a disk that takes this many blocks of each file; a block has 512 or 1024 bytes.
+/// kpps on a disk that accepts at most `blocks` blocks of each file; a block has 512 or 1024 bytes.
 fn with_little_space(folder: &Path, blocks: u32, words: &str) -> Output {
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec '{}' {words}", kpps.display());
@@ -36,14 +36,14 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Starts kpps and interrupts it, as Ctrl-C would, when it has said that it wants to know.
+/// Starts kpps, waits until it handles Ctrl-C, and interrupts it as Ctrl-C would.
 fn interrupted(folder: &Path, words: &str) -> Output {
     signalled(folder, words, "-INT")
 }
 
 /// Starts kpps and sends it a signal.
 fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
-    // Whoever runs the tests may have them ignore a hang-up (nohup).
+    // The tests may run with hang-ups ignored (nohup).
     let child = Command::new("env")
         .current_dir(folder)
         .arg("--default-signal")
@@ -69,7 +69,7 @@ fn signalled(folder: &Path, words: &str, signal: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// All signals by which users and shells end programs keep the measurements; the kernel has none to kill.
+/// kpps keeps its measurements at every signal by which users and shells end programs.
 #[test]
 fn whatever_ends_it_what_was_measured_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn whatever_ends_it_what_was_measured_is_kept() {
     }
 }
 
-/// A standard output that is closed, or open for reading only: as other programs, kpps fails.
+/// kpps fails if its standard output is closed, or open for reading only, as other programs do.
 #[test]
 fn an_output_that_takes_nothing_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ fn a_journal_on_a_full_disk_loses_no_result() {
         let folder = tempfile::tempdir().unwrap();
         let little = match words.split(' ').next().unwrap() {
             "study" => 0,
-            // Its journal has 1,503 bytes.
+            // The journal of this command has 1,503 bytes.
             "transmit" => 2,
             _ => 3,
         };
@@ -214,7 +214,7 @@ fn a_journal_on_a_full_disk_loses_no_result() {
         let document = document(&output);
         assert_eq!(document["complete"], true, "{words}");
         let found = document.pointer(results).unwrap().as_array().unwrap().len();
-        // With room again, the kept results are found, and the rest is measured.
+        // With space on the disk again, kpps finds the kept results and measures the rest.
         let again = kpps(folder.path(), &words);
         assert!(again.status.success(), "{words}: {again:?}");
         let whole = fs::read_to_string(folder.path().join("kept")).unwrap();

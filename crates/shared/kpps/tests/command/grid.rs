@@ -30,12 +30,12 @@ fn a_grid_goes_on_where_it_was_left() {
     assert_eq!((lines(), few["cells"].as_array().unwrap().len()), (4, 4));
     assert_eq!(few["cells"][1]["at"], serde_json::json!([0, 1]));
     assert_eq!(few["axes"][0]["values"], serde_json::json!([64, 256]));
-    // As if it had been killed after two cells and a half.
+    // The file of a process that was killed in the middle of its third cell.
     let text = std::fs::read_to_string(folder.join("grid.jsonl")).unwrap();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     std::fs::write(folder.join("grid.jsonl"), &text[..ends[1] + 100]).unwrap();
     assert_eq!(run("64,256"), few);
-    assert_eq!(lines(), 4, "half a line is dropped, and two cells come anew");
+    assert_eq!(lines(), 4, "the incomplete line is dropped, and two cells are measured again");
     let more = run("64,128,256");
     assert_eq!(lines(), 6, "two more");
     assert_eq!(more["cells"][0], few["cells"][0]);
@@ -44,7 +44,7 @@ fn a_grid_goes_on_where_it_was_left() {
     jsonschema::validate(&serde_json::from_slice(&schema).unwrap(), &more).unwrap();
 }
 
-/// Not a file that looks as if: the process itself, in the middle of its work.
+/// This test kills a real process in the middle of its work.
 #[test]
 #[cfg(unix)]
 fn a_grid_that_was_killed_goes_on() {
@@ -70,10 +70,10 @@ fn a_grid_that_was_killed_goes_on() {
         child.wait().unwrap();
         (5..70).contains(&kept())
     };
-    // A busy machine may let it end before.
+    // On a busy machine, the process may end before it is killed.
     assert!((0..6).any(|_| killed_in_the_middle()), "it always ended before it was killed: {}", kept());
     let (code, resumed, said) = kpps(folder, &words);
-    assert_eq!((code, kept()), (0, 70), "those that were missing: {said}");
+    assert_eq!((code, kept()), (0, 70), "the missing cells are measured: {said}");
     assert!(said.is_empty() || said.contains("in the middle of a line"), "{said}");
     let whole = tempfile::tempdir().unwrap();
     let never_killed = kpps(whole.path(), &words);
@@ -97,14 +97,14 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
     assert_eq!(table.lines().count(), 5);
     assert!(table.starts_with("driver,driver.rx_ring,offered_pps,"), "{table}");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(files.collect::<Vec<_>>(), ["grid.html"], "nothing is kept or resumed unasked");
+    assert_eq!(files.collect::<Vec<_>>(), ["grid.html"], "without --resume, no journal is written");
     for (words, says) in [
         (&["--vary", "driver.rx_ring=12"][..], "rx_ring"),
         (&["--vary", "weight=1..4"], "KIND.CONSTANT"),
         (&["--vary", "size=10"], "bytes"),
         (&["--vary", "load=200%"], "line rate"),
         (&["--vary", "load=1..4..5"], "load"),
-        // One value that is good does not excuse another one that no cell can have.
+        // A valid value does not excuse an invalid one.
         (&["--vary", "driver=kpps,ne2000"], "driver=ne2000: there is no driver preset called 'ne2000'"),
         (&["--vary", "driver=kpps,own.toml"], "own.toml"),
         (&["--vary", "machine.chip=82544,8139"], "no chip called '8139'"),

@@ -13,7 +13,7 @@ struct OfProfile {
     name: String,
 }
 
-/// Every number of the profile `name`, and 1 or 0 for each truth, by its name: `moderation_rdtr` for
+/// Every number of the profile `name`, and 1 or 0 for each boolean, by its name: `moderation_rdtr` for
 /// `moderation.rdtr`.
 pub(super) fn profile(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfProfile = configuration(of)?;
@@ -44,7 +44,7 @@ struct OfMix {
     mix: String,
 }
 
-/// `mean_bytes` of a mix, with FCS, and `line_pps`, the frames in a second that fill a gigabit link.
+/// `mean_bytes` of a mix, with FCS, and `line_pps`, the frame rate that fills a gigabit link.
 pub(super) fn mix(of: toml::Table, _: &Context) -> Result<Values, String> {
     let of: OfMix = configuration(of)?;
     let mix: Mix = of.mix.parse().map_err(|error: kpps_frames::mix::UnknownMix| error.to_string())?;

@@ -95,7 +95,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         let (Some(bus_busy), Some(first), Some(last)) =
             (trial.bus_busy, bridged.cpus.first(), bridged.cpus.last())
         else {
-            return Err("the trial does not say what bus and CPUs did".into());
+            return Err("the trial has no values of the bus and of CPUs".into());
         };
         Ok(vec![
             ("size", Some(load.sizes.mean_bytes_with_fcs())),

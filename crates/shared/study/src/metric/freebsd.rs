@@ -66,10 +66,10 @@ struct OfSend {
     /// Bytes of a datagram.
     payload: u16,
     program: Sends,
-    /// The time that `ttcp-old` sleeps.
+    /// The sleep of `ttcp-old` on a full queue.
     #[serde(default = "sleep_us")]
     sleep_us: u64,
-    /// Datagrams a second that `netsend` is to send.
+    /// The rate that `netsend` is to send, in datagrams a second.
     pps: Option<f64>,
 }
 
@@ -77,8 +77,8 @@ impl OfSend {
     fn program(&self) -> Result<Program, String> {
         Ok(match (self.program, self.pps) {
             (Sends::Netsend, Some(pps)) if pps > 0.0 && pps.is_finite() => Program::netsend(pps),
-            (Sends::Netsend, _) => return Err("netsend takes a rate above 0: pps".into()),
-            (_, Some(_)) => return Err("only netsend takes a rate: pps".into()),
+            (Sends::Netsend, _) => return Err("netsend needs a rate above 0: set pps".into()),
+            (_, Some(_)) => return Err("only netsend has a rate: remove pps".into()),
             (Sends::TtcpOld, None) => Program::ttcp_old(self.sleep_us),
             (Sends::TtcpNew, None) => Program::TTCP_NEW,
             (Sends::Netblast, None) => Program::NETBLAST,
@@ -191,8 +191,8 @@ struct OfSender {
     random: toml::Table,
 }
 
-/// A process on a machine drawn at random. When the transmit queue is full it tries again at once in a first
-/// run, and waits until it is woken in a second.
+/// A process on a machine drawn at random. In a first run it tries again at once when the transmit queue is
+/// full. In a second run it waits until it is woken.
 ///
 /// The machine's `seed`, and each number that was drawn, by its constant's name (`hz`). The first run's
 /// `most_pps`. The second run's `pps`, `of_most` (of the first's), `wasted`, `idle`, `interrupts_per_frame`,

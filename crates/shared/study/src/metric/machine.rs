@@ -134,7 +134,7 @@ impl Trials<'_> {
         let profiled = testbed.profiled(&load, self.context.go_on).map_err(|error| error.to_string())?;
         let Profiled { trial, consumed, process, accounted, tail_writes_per_frame, .. } = profiled;
         let (Some(cpu), Some(interrupts)) = (trial.cpu, trial.interrupts()) else {
-            return Err("the trial does not say what CPU and interrupts did".into());
+            return Err("the trial has no values of the CPU and of interrupts".into());
         };
         Ok(Taken {
             offered_pps,
@@ -159,7 +159,7 @@ fn peak(taken: &[Taken]) -> f64 {
     most(taken.iter().map(|taken| taken.pps))
 }
 
-/// The worst share of what could have been delivered: all that is offered, or the peak.
+/// The smallest delivered rate as a share of the offered rate or of the peak, whichever is less.
 fn held(taken: &[Taken]) -> f64 {
     let peak = peak(taken);
     least(taken.iter().map(|taken| taken.pps / taken.offered_pps.min(peak)))
@@ -202,7 +202,7 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
     let setup = of.setting.setup_with(context, &own)?;
 
     let mut loads = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, of.setting.size()));
-    let last_pps = loads.pop().ok_or("nothing is offered")?;
+    let last_pps = loads.pop().ok_or("'offered' names no load")?;
     let last = trials.take(&setup, last_pps, false)?;
     let capacity_pps = last.pps;
     let shares = |shares: &[f64]| {

@@ -61,7 +61,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether nothing is missing in it.
+    /// Whether no value is missing.
     pub fn is_observed(&self) -> bool {
         match self {
             Self::Number(number) => number.is_some(),
@@ -212,7 +212,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "mix",
-        about: "a mix of frame sizes: its mean, and what fills a link",
+        about: "a mix of frame sizes: its mean, and the frame rate that fills a link",
         takes: &["mix"],
         take: facts::mix,
     },
@@ -225,7 +225,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "nic-transmit",
-        about: "what a rate-limited NIC sends under Linux 2.2 with Click when there is always another frame",
+        about: "the transmit rate of a rate-limited NIC under Linux 2.2 with Click, always with another frame to send",
         takes: &["nic", "warmup_ms", "duration_ms"],
         take: transmit::nic,
     },
@@ -264,7 +264,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "transmit",
-        about: "what the driver sends when there is always another frame",
+        about: "the transmit rate of the driver, always with another frame to send",
         takes: &["fragments", "coalesce", "warmup_ms", "duration_ms"],
         take: transmit::transmit,
     },
@@ -298,19 +298,19 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
-/// A time in milliseconds that a configuration need not give.
+/// A time in milliseconds: the default of an optional entry.
 fn ms<const N: u32>() -> u32 {
     N
 }
 
-/// How much of `amount` there is for each of `of`; `None` if there is none of those.
+/// `amount` over `of`; `None` if `of` is 0.
 fn per(amount: f64, of: f64) -> Option<f64> {
     (of > 0.0).then(|| amount / of)
 }
 
 /// Rows with the same names as values: numbers if there is one row, or else lists.
 fn columns<V: Copy + Into<Option<f64>>>(rows: Vec<Vec<(&str, V)>>) -> Result<Values, String> {
-    let Some(first) = rows.first() else { return Err("nothing is offered".into()) };
+    let Some(first) = rows.first() else { return Err("'offered' names no load".into()) };
     let value = |column: usize| match &rows[..] {
         [row] => Value::Number(row[column].1.into()),
         many => Value::List(many.iter().map(|row| row[column].1.into()).collect()),
@@ -327,7 +327,7 @@ pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Value
     let known = |key: &str| setting::KEYS.contains(&key) || metric.takes.contains(&key);
     if let Some(key) = measurement.of.keys().find(|key| !known(key)) {
         let takes = setting::KEYS.iter().chain(metric.takes).copied().collect::<Vec<_>>().join(", ");
-        return Err(format!("there is no '{key}' to set: it takes {takes}"));
+        return Err(format!("the metric has no key '{key}': it accepts {takes}"));
     }
     (metric.take)(measurement.of.clone(), context)
 }

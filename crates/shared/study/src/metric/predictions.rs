@@ -1,6 +1,6 @@
 //! Predictions for a real system before it was measured, and the results. Nothing is simulated: the
-//! predictions are a file that was committed before the measurement (`lab/`), made by a command that makes it
-//! again.
+//! predictions are in a file that was committed before the measurement (`lab/`). A command can generate that
+//! file again.
 
 use super::setting::configuration;
 use super::{Context, Values};
@@ -40,7 +40,7 @@ struct Of {
     tolerance: f64,
 }
 
-/// A point: what names it, and its quantities.
+/// A point: its names, and its quantities.
 struct Point<'a> {
     names: [&'a str; 4],
     quantities: [f64; 3],
@@ -79,7 +79,7 @@ fn error(predicted: f64, measured: f64) -> f64 {
 pub(super) fn run(of: toml::Table, _: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
     let Some((_, predicted, measured)) = FILES.into_iter().find(|(name, ..)| *name == of.of) else {
-        return Err(format!("no predictions are called {}", of.of));
+        return Err(format!("there are no predictions called '{}'", of.of));
     };
     let measured = points(measured)?;
     let size = of.frame_bytes.map(|bytes| bytes.to_string());

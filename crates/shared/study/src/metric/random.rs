@@ -53,12 +53,11 @@ impl Choice {
 /// Draws each constant of `of` from its values: a list, or `{ from = 64, to = 4096, step = 8 }`.
 pub(super) fn changes(of: &toml::Table, seed: u64) -> Result<Vec<Change>, String> {
     let change = |(path, choice): (&String, &toml::Value)| {
-        let choice: Choice = choice
-            .clone()
-            .try_into()
-            .map_err(|_| format!("'{path}' is to be drawn: give a list, or {{ from = …, to = … }}"))?;
+        let choice: Choice = choice.clone().try_into().map_err(|_| {
+            format!("'{path}' has no values to draw from: give a list, or {{ from = …, to = … }}")
+        })?;
         let value =
-            choice.draw(share(seed, path)).ok_or_else(|| format!("'{path}': nothing to choose from"))?;
+            choice.draw(share(seed, path)).ok_or_else(|| format!("'{path}' has no values to choose from"))?;
         Change::set(path, value)
     };
     of.iter().map(change).collect()

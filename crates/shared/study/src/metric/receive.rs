@@ -71,9 +71,9 @@ fn column(trials: &[Profiled], of: impl Fn(&Profiled) -> Option<f64>) -> Value {
 
 /// For each load: `offered_pps`, `sent_pps`, `delivered_pps`, `seconds`, `cpu_busy`, `cpu_left`,
 /// `idle_polls`, `bus_busy`, `interrupts_per_s`, `interrupts_per_frame` (of those delivered),
-/// `reads_per_frame`, `writes_per_frame`, `allocations_per_frame`, `cache_misses_per_frame` (lines
-/// fetched from memory), `bursts_per_frame` (of the bus; these five of packets taken), `dropped` and
-/// `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
+/// `reads_per_frame`, `writes_per_frame`, `allocations_per_frame`, `cache_misses_per_frame` (lines fetched
+/// from memory), `bursts_per_frame` (of the bus; these five refer to frames that the driver took), `dropped`
+/// and `dropped_PLACE` as shares of what was sent, `latency_p50_ns`, `latency_p99_ns`; and over all of them
 /// `peak_pps` and `peak_at_pps`. Values for each packet are absent where there was none.
 pub(super) fn receive(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
@@ -145,7 +145,7 @@ pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
         .iter()
         .map(|(path, values)| match values {
             toml::Value::Array(list) if !list.is_empty() => Ok((path.clone(), list.clone())),
-            _ => Err(format!("'{path}' is to vary: give a list of values")),
+            _ => Err(format!("'{path}' has no values to vary: give a list")),
         })
         .collect::<Result<_, String>>()?;
     let mut cells: Vec<Vec<Change>> = vec![Vec::new()];

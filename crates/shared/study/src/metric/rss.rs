@@ -61,7 +61,9 @@ pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> 
         .map_err(|error| error.to_string())?;
     let size = Size::with_fcs(of.size);
     let line_pps = rate::line_rate_pps(setup.link_bits_per_s(), size);
-    let [offered_pps] = of.offered.pps(line_pps)[..] else { return Err("'offered' is one load here".into()) };
+    let [offered_pps] = of.offered.pps(line_pps)[..] else {
+        return Err("'offered' must be one load for this metric".into());
+    };
     let load = Load::of(offered_pps, size).lasting_ms(of.warmup_ms, of.duration_ms);
     let trial = |cpus| {
         let what = Scaling { load: load.clone(), flows: of.flows, cpus, shared_lines: of.shared_lines };

@@ -119,7 +119,7 @@ pub(super) fn crossings(of: toml::Table, context: &Context) -> Result<Values, St
     let setup = of.setting.setup(context)?;
     let size = of.setting.size();
     let [offered_pps] = of.offered.pps(rate::line_rate_pps(rate::GIGABIT, size))[..] else {
-        return Err("one load is to be offered".into());
+        return Err("'offered' must be one load for this metric".into());
     };
     let seen =
         trace(&setup, &of.tracing(size, offered_pps), context.go_on).map_err(|error| error.to_string())?;

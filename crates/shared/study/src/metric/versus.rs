@@ -19,7 +19,7 @@ struct Of {
     /// Below this share of the other's frames it counts as delivering fewer, above the inverse as delivering
     /// more.
     fewer: f64,
-    /// If it delivers as many: above this share of the other's CPU time it counts as dearer.
+    /// A driver that delivers as many frames counts as dearer above this share of the other's CPU time.
     dearer: f64,
     #[serde(flatten)]
     times: Times,

@@ -152,7 +152,7 @@ fn looped_frames_come_back() {
     let t = b.nic.tally();
     assert_eq!((t.looped, t.to_host, t.transmitted), (5, 5, 5));
     assert_eq!(b.rx_bytes(4, 100), &frame(4, 100)[..]);
-    // And from the wire nothing comes in.
+    // No frame arrives from the wire.
     b.arrive(&frame(7, 60));
     assert_eq!(b.nic.tally().dropped.disabled, 1);
 }
@@ -181,7 +181,7 @@ fn the_ring_wraps_and_nothing_beyond_it_is_touched() {
         let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
         b.set(reg::TXDCTL, dctl::descriptors(0, 0, packed));
         b.set(reg::TIDV, 1);
-        // The descriptors behind the ring would send if they were fetched.
+        // If the card fetched the descriptors behind the ring, it would send their frames.
         for i in 8..32 {
             b.m.set_words(TX_RING + 16 * i, [TX_BUFFERS, 99 | 3 << 24]);
         }

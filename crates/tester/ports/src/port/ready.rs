@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long a link may take to come up: autonegotiation, and a switch that blocks a new port at first.
 const LINK: Duration = Duration::from_secs(8);
 
-/// Why ports are not ready.
+/// The reason why ports are not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReady {
     /// A port cannot be opened.
@@ -22,8 +22,8 @@ pub enum NotReady {
     NoLink(String),
 }
 
-/// Opens ports and waits up to eight seconds for their links. `say` gets which kind of port an `auto:` name
-/// stands for, and why; and what an earlier program has left behind.
+/// Opens ports and waits up to eight seconds for their links. `say` receives messages: the kind of port that
+/// an `auto:` name stands for, with the reason, and leftovers of an earlier program.
 ///
 /// # Errors
 /// [`NotReady`].

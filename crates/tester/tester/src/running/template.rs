@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The most bytes of a file with a frame in hexadecimal.
 const MOST_TEXT: u64 = 1 << 20;
 
-/// A packet, and where it is from.
+/// A packet with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// Its name in results.
@@ -24,7 +24,7 @@ pub struct Template {
 /// bytes in hexadecimal, as Scapy's `bytes(p).hex()` and `hexdump(p)` print them.
 ///
 /// # Errors
-/// Why there is no packet, in one line.
+/// The reason why there is no packet, in one line.
 pub fn template(text: &str) -> Result<Template, String> {
     let numbered = text.rsplit_once(':').and_then(|(file, number)| {
         let number: usize = number.parse().ok().filter(|number| *number > 0)?;
@@ -41,7 +41,7 @@ pub fn template(text: &str) -> Result<Template, String> {
         (_, true) => from_file(Path::new(file), number).map_err(|why| format!("{file} {why}"))?,
     };
     let packet = RawPacket::of(&bytes).map_err(|why| format!("the frame of {text} {why}"))?;
-    // Bytes as text are long.
+    // A packet given in hexadecimal is too long for a name.
     let name: String = text.chars().take(64).collect();
     Ok(Template { name, packet: Arc::new(packet) })
 }
@@ -56,7 +56,7 @@ fn from_file(path: &Path, number: usize) -> Result<Vec<u8>, String> {
                 return Ok(bytes);
             }
         }
-        // No UTF-8: a capture.
+        // A file that is not UTF-8 is a capture.
         Err(error) if error.kind() == ErrorKind::InvalidData => {}
         Err(error) => return Err(unreadable(&error)),
     }

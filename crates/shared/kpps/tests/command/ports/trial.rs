@@ -266,7 +266,7 @@ fn a_strict_trial_sends_nothing_above_what_the_sender_can_send() {
     let refused = kpps_trial(&net, &[&words[..], &["2kpps", "--strict"]].concat());
     assert_eq!((refused.status.code(), refused.stdout.is_empty()), (Some(1), true));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("2.0 kpps is above what the generator can send here, 1.0 kpps"), "{said}");
+    assert!(said.contains("2.0 kpps is above the generator's calibrated limit of 1.0 kpps"), "{said}");
     assert_eq!(net.sent("a"), before);
     // Without it is tried and flagged; below the ceiling it says nothing.
     let flagged = trial(&net, &[&words[..], &["2kpps"]].concat());

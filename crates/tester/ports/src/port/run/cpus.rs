@@ -1,5 +1,5 @@
-//! The order in which threads take CPUs: those first on which little runs, which are near the card, and which
-//! do not handle its interrupts.
+//! The order in which threads take CPUs. First come CPUs with little other work, CPUs near the card, and CPUs
+//! that do not handle its interrupts.
 
 use super::cpu_list::CpuList;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -16,8 +16,8 @@ const STEP: f64 = 0.25;
 /// The CPUs that a user gave for this program, in their order; empty if none were given.
 static GIVEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// From now on this thread, and the threads that it starts, use these CPUs only, if any are given. Senders
-/// take the first of them.
+/// Restricts this thread, and the threads that it starts, to these CPUs, if any are given. Senders take the
+/// first of them.
 ///
 /// # Errors
 /// A CPU that this program may not use, in one line.
@@ -85,7 +85,7 @@ impl Near {
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) cpus: Vec<usize>,
-    /// The CPUs on which nothing else ran.
+    /// The CPUs without other work.
     pub(super) idle: Vec<usize>,
 }
 
@@ -119,7 +119,8 @@ fn load(busy: f64) -> u32 {
     (busy / STEP) as u32
 }
 
-/// Orders CPUs. Of equal ones the highest is first: the system does most of its own work on the lowest.
+/// Orders CPUs. Of equal CPUs the one with the highest number is first: the system does most of its own work
+/// on the lowest.
 fn ranked(allowed: &[usize], near: &Near, load: impl Fn(usize) -> u32) -> Vec<usize> {
     let rank = |cpu: usize| {
         let far = !near.local.is_empty() && !near.local.contains(&cpu);
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(ranked(&all, &Near::default(), one_tick), [3, 2, 1, 0]);
         let busy = |cpu: usize| load([1.0, 0.0, 0.05, 1.0][cpu]);
         assert_eq!(ranked(&all, &Near::default(), busy), [2, 1, 3, 0]);
-        assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle one far away before a busy one");
+        assert_eq!(ranked(&all, &near, busy), [1, 2, 0, 3], "an idle CPU far away is before a busy one");
     }
 
     #[test]

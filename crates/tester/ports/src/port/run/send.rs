@@ -28,14 +28,14 @@ pub struct SendPlan {
     pub as_they_are: bool,
     /// The frames, without tags.
     pub frames: Arc<Templates>,
-    /// Whether each frame is written as a whole. Otherwise a plan with one frame writes only its tag.
+    /// Whether the complete frame is written each time. Otherwise a plan with one frame writes only its tag.
     pub rewrite: bool,
-    /// Stop when this many have been sent; of frames without tags, sent or skipped.
+    /// The number of frames after which sending stops. Skipped frames without tags count, too.
     pub count: Option<u64>,
     /// The number of the stream.
     pub stream: u16,
-    /// The origin of the times in tags, if it is not the start: one clock for sender and receiver. If it is
-    /// still to come, sending begins then.
+    /// The origin of the times in tags, if it is not the start: sender and receiver then share a clock. If it
+    /// is in the future, sending begins at that time.
     pub epoch: Option<Instant>,
 }
 
@@ -48,9 +48,9 @@ pub struct Sent {
     pub sent: u64,
     /// The frames that could not be sent in time.
     pub shortfall: u64,
-    /// How long it took.
+    /// The duration of sending.
     pub elapsed: Duration,
-    /// The gaps between them, if they were paced.
+    /// The gaps between the frames, if they were paced.
     pub gaps: Option<Gaps>,
     /// The reasons that kept the sender from its CPU when frames could not be sent in time; `None` if frames
     /// were not paced, or the system does not report it.
@@ -63,12 +63,11 @@ pub struct Sent {
     pub skipped: Vec<(u64, u64)>,
 }
 
-/// A frame that cannot be sent at its time may be sent this much later; then it counts as shortfall. So the
-/// load is never stretched over a longer time, and no long burst follows a pause.
+/// The longest delay of a frame that cannot be sent at its time. A later frame is not sent and counts as
+/// shortfall. So the load is never stretched over a longer time, and no long burst follows a pause.
 const LATE: Duration = Duration::from_millis(1);
-/// At low rates at most this number of frames may be later than that, in one burst: as many as are sent at
-/// once at high rates. Otherwise each moment in which a virtual machine does not run would make a trial
-/// invalid.
+/// The most frames that may be later than that at low rates, in one burst: the number that is sent at once at
+/// high rates. Otherwise each moment in which a virtual machine does not run would make a trial invalid.
 const FEW: u64 = BURST as u64;
 /// How long to wait for sent frames that the device does not release.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -84,12 +83,12 @@ struct Source<'p> {
     pool: BufferPool,
     /// The number of the next frame.
     sequence: u64,
-    /// Frames that were given to the port, whatever became of them.
+    /// Frames that were given to the port, sent or not.
     sent: u64,
     skipped: Vec<(u64, u64)>,
-    /// How long before the start the epoch was.
+    /// The time from the epoch to the start.
     since_epoch: Duration,
-    /// Since when the port has had frames in its queue that it could not send.
+    /// The time since which the port has had frames in its queue that it could not send.
     waits_since: Option<Duration>,
 }
 
@@ -113,12 +112,13 @@ impl Source<'_> {
             _ => {
                 let (room, first) = (most.min(port.tx_space()), self.sequence);
                 port.send_burst(&mut std::iter::from_fn(|| self.written(now_ps)).take(room));
-                // The port may have dropped some. They are not sent again, nor others in their place.
+                // The port may have dropped some frames. They are not sent again, and no other frames replace
+                // them.
                 (self.sequence - first) as usize
             }
         };
-        // Frames that the port could not send before are still in its queue, also when there is no space for
-        // more.
+        // Frames that the port could not send earlier may still be in its queue, even if the queue has no
+        // space for more.
         if count > 0 || port.wants_to_send() {
             port.flush()?;
         }
@@ -169,7 +169,7 @@ impl Source<'_> {
         self.sequence += frames;
     }
 
-    /// The next frame, written as a whole.
+    /// The complete next frame.
     fn written(&mut self, sent_ps: u64) -> Option<Frame> {
         let mut buffer = self.pool.take()?;
         // A frame that no buffer holds cannot be sent, and gets no length.
@@ -233,7 +233,7 @@ pub fn send_and_listen<P: Port>(
     let waited = steady::waited();
     let mut pauses = steady.as_ref().and_then(|steady| Pauses::begin(steady.got().cpu));
     let mut disturbance = None;
-    // An epoch that is still to come is the beginning.
+    // If the epoch is in the future, sending begins at the epoch.
     if let Some(wait) = plan.epoch.and_then(|epoch| epoch.checked_duration_since(Instant::now())) {
         std::thread::sleep(wait);
     }
@@ -341,7 +341,7 @@ fn pace<P: Port, W: Watch>(
         &mut impl FnMut(&mut P) -> Result<usize, Trouble>,
     ),
 ) -> Result<(u64, Duration), Trouble> {
-    // The same table, read a little later.
+    // The same counters, read a little later.
     let mut behind = timetable.clone();
     let mut given_up = 0;
     let length = shift.end.map(|end| end - shift.started);
@@ -389,7 +389,7 @@ fn pace<P: Port, W: Watch>(
             return Ok((due.min(most).max(source.sent + given_up), now));
         }
         if left == 0 {
-            // Never, at a rate of 0.
+            // At a rate of 0, no frame ever becomes due.
             let next = Duration::try_from_secs_f64(timetable.next_s(due)).unwrap_or(Duration::MAX);
             shift.wait(&mut [port], Some(next.saturating_sub(shift.elapsed())))?;
         }

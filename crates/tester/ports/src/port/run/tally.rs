@@ -16,7 +16,7 @@ pub struct Tally {
     pub received: u64,
     /// Frames that had arrived before.
     pub duplicated: u64,
-    /// Frames that came after one sent later.
+    /// Frames that arrived after a frame that was sent later.
     pub reordered: u64,
     /// The lowest sequence number, and the one after the highest.
     first: u64,
@@ -61,7 +61,7 @@ impl Tally {
         true
     }
 
-    /// Counts a frame, but not its order. Returns whether it comes after one sent later.
+    /// Counts a frame, but not its order. Returns whether it arrives after a frame that was sent later.
     fn take(&mut self, sequence: u64) -> bool {
         if self.take_next(sequence) {
             return false;
@@ -69,7 +69,7 @@ impl Tally {
         self.received += 1;
         let (word, bit) = Self::bit(sequence);
         if sequence < self.next {
-            // Before the window nothing is known: it counts as late.
+            // A number before the window cannot be checked: the frame counts as late.
             let known = self.next - sequence <= WINDOW;
             if known && self.seen[word] & bit != 0 {
                 self.duplicated += 1;
@@ -81,7 +81,8 @@ impl Tally {
             self.first = self.first.min(sequence);
             return true;
         }
-        // Numbers in between have not arrived. Numbers that left the window shared their bits with them.
+        // The numbers in between have not arrived. Their bits are cleared, because numbers that left the
+        // window used the same bits.
         for missing in self.next..self.next + (sequence - self.next).min(WINDOW) {
             let (word, bit) = Self::bit(missing);
             self.seen[word] &= !bit;
@@ -97,7 +98,7 @@ impl Tally {
 struct Flows(HashMap<(u16, [u8; 36]), u64>);
 
 impl Flows {
-    /// Whether a tagged frame comes after one of its flow that was sent later.
+    /// Whether a tagged frame arrives after a frame of its flow that was sent later.
     fn is_late(&mut self, frame: &[u8], stream: u16, sequence: u64) -> bool {
         let ports = tag::offset(frame) - udp::HEADER_BYTES;
         // Addresses end where ports begin. Only an IPv6 header is long enough for IPv6 addresses.
@@ -128,11 +129,12 @@ pub struct Streams {
     flows: Option<Flows>,
 }
 
-/// The UDP port of test frames, and its place before the tag.
+/// The UDP port of test frames, and its distance before the tag.
 const DISCARD: [u8; 2] = [0, 9];
 const TO_PORT: usize = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// An IP header's first byte, its distance before that port, and the place of the protocol in it.
+/// The first byte of an IP header, its distance before that port, and the offset of the protocol in the
+/// header.
 const IPV4: (u8, usize, usize) = (0x45, 22, 9);
 const IPV6: (u8, usize, usize) = (0x60, 42, 6);
 
@@ -147,7 +149,7 @@ impl Streams {
     /// Counts a frame, without FCS.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) {
-        // Most frames: all places are known, and one without a tag saves no registers.
+        // The path of most frames: all offsets are constants, and a frame without a tag saves no registers.
         let head = frame.first_chunk::<{ tag::OFFSET + tag::BYTES }>();
         let Some(head) = head.filter(|head| [head[12], head[13]] == TYPE_IPV4.to_be_bytes()) else {
             return self.take_elsewhere(frame);
@@ -173,7 +175,7 @@ impl Streams {
         match tag {
             Some((0, tag)) if is_clean(frame) => self.take_tagged(frame, tag),
             Some((0, _)) => self.corrupted += 1,
-            // Another tester sends it.
+            // The frame belongs to another tester.
             Some(_) => self.others += 1,
             // A damaged tag follows good headers. Anything else is another frame.
             None if is_ours(frame) => self.corrupted += 1,
@@ -244,7 +246,7 @@ fn is_ours(frame: &[u8]) -> bool {
 /// Whether the bytes behind the tag are zero, as in test frames.
 #[inline]
 fn is_clean(frame: &[u8]) -> bool {
-    // Most frames end there.
+    // Most frames end behind the tag.
     frame.len() <= tag::OFFSET + tag::BYTES
         || frame.get(tag::offset(frame) + tag::BYTES..).is_none_or(|rest| rest.iter().all(|&byte| byte == 0))
 }
@@ -336,7 +338,7 @@ mod tests {
         streams.take(&[0; 10]);
         streams.take(&good);
         assert_eq!((streams.corrupted, streams.others, streams.unique()), (4, 2, 1));
-        // Cut before the end of the tag, and of other headers.
+        // Frames that end before the end of the tag, and frames with other headers.
         for cut in [good[..59].to_vec(), good[..38].to_vec(), good[..37].to_vec(), good[..17].to_vec()] {
             streams.take(&cut);
         }
@@ -361,7 +363,7 @@ mod tests {
             let mut position = [0i64, 0];
             for (which, step) in moves {
                 let which = usize::from(which);
-                // Mostly the next, sometimes a leap or a step back.
+                // Mostly the next number, sometimes a leap or a step back.
                 position[which] += match step { 0..=4 => -step, 5..=9 => step, 10..=12 => 0, _ => 1 };
                 let at = position[which];
                 let (seen, duplicated, reordered) = &mut models[which];

@@ -33,7 +33,7 @@ pub(super) struct Started {
 
 /// A trial that has ended: the work of its ports, and the counts of their systems.
 pub(super) struct Ended {
-    /// The facts that were known before.
+    /// The facts that were known before the trial.
     pub basis: Basis,
     /// The results of each port's work.
     pub done: [Done; 2],
@@ -41,7 +41,7 @@ pub(super) struct Ended {
     pub lost: [bool; 2],
     /// The counts of the systems.
     pub counted: Counted,
-    /// Whether it ran to its end.
+    /// Whether the trial ran to its end.
     pub complete: bool,
     /// The first failure, if any.
     pub trouble: Option<Trouble>,
@@ -51,7 +51,7 @@ impl Tester {
     /// Reads the counters of all systems, and starts the clock of a trial.
     pub(super) fn start(&mut self, offer: &Offer, prepared: Prepared) -> Result<Started, Error> {
         let Prepared { parts: [first, second], mut basis } = prepared;
-        // In a user's own packet the tag is at another place than the kernel's observation expects.
+        // In a user's own packet, the tag is at another position than the BPF program expects.
         let known = offer.replay.is_none() && self.flows.packet.is_none();
         for site in &mut self.sites {
             site.host.before(known.then_some(basis.trial))?;
