@@ -17,7 +17,7 @@ pub mod skip;
 mod tries;
 
 pub use process::{Process, signal};
-pub use tries::{in_six_tries, says_short_of_cpu};
+pub use tries::{says_short_of_cpu, until_undisturbed};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::ffi::OsStr;

@@ -1,13 +1,22 @@
 //! Repeats attempts that a busy machine may prevent.
 
-/// Tries something up to six times, until it happens: a program that gets no CPU for a while sends too
-/// little, or looks too late. Conditions that must hold in any case are asserted by `once` itself, in every
-/// try.
+use std::time::{Duration, Instant};
+
+/// Attempts are given up after this time, but not before the sixth.
+const TRYING: Duration = Duration::from_secs(180);
+
+/// Repeats an attempt until it succeeds: a program that gets no CPU for a while sends too little, or looks too
+/// late. Conditions that must hold in any case are asserted by `once` itself, in every attempt.
 ///
 /// # Panics
-/// If it does not happen.
-pub fn in_six_tries(what: &str, mut once: impl FnMut() -> bool) {
-    assert!((0..6).any(|_| once()), "not once in six tries: {what}");
+/// If it does not succeed in six attempts and three minutes.
+pub fn until_undisturbed(what: &str, mut once: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    let mut attempts = 1;
+    while !once() {
+        assert!(attempts < 6 || begun.elapsed() < TRYING, "not once in {attempts} attempts: {what}");
+        attempts += 1;
+    }
 }
 
 /// Whether these words of `kpps` say that a trial is no measurement, and that the only reason is a tester

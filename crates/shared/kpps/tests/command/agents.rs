@@ -3,7 +3,7 @@
 //! busy machine.
 
 use crate::net::is_short_of_cpu;
-use kpps_namespaces::{Agents, Net, Process, in_six_tries, signal};
+use kpps_namespaces::{Agents, Net, Process, signal, until_undisturbed};
 use serde_json::Value;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -248,7 +248,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
         agent.says("the tester disconnected during a trial");
     }
     // Its thread may have had to wait for a CPU to notice.
-    in_six_tries("nothing is sent any longer", || {
+    until_undisturbed("nothing is sent any longer", || {
         let then = lab.nets.agents[0].sent("pa");
         std::thread::sleep(Duration::from_secs(1));
         lab.nets.agents[0].sent("pa") - then <= 2
@@ -260,7 +260,7 @@ fn an_agent_that_is_lost_ends_the_trial_and_a_lost_tester_the_sending() {
 /// Two agents, and a trial of 60 s whose load is being sent.
 fn under_load(lab: &Lab, token: &[&str]) -> ([Process; 2], Child) {
     let mut begun = None;
-    in_six_tries("no agent is without a CPU for so long that it seems lost", || {
+    until_undisturbed("no agent is without a CPU for so long that it seems lost", || {
         let agents = [lab.agent(0, token, &[]), lab.agent(1, token, &[])];
         let mut trial = lab.trial("2kpps", "60s", token).spawn().unwrap();
         let is_loaded = wait_for_load(&lab.nets.agents[0], &mut trial);

@@ -9,7 +9,7 @@ use kpps_frames::flows::Addresses;
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mix, Size, tcp};
 use kpps_methods::Load;
-use kpps_namespaces::{Agents, Net, Process, in_six_tries};
+use kpps_namespaces::{Agents, Net, Process, until_undisturbed};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Shape;
 use kpps_ports::port::{Options, open};
@@ -318,7 +318,7 @@ fn latency_with_agents_is_that_without() {
         panic!("{told:?}: with agents, its error, without");
     };
     for _ in 0..10 {
-        in_six_tries("no agent is without a CPU for so long that it seems lost", &mut agree);
+        until_undisturbed("no agent is without a CPU for so long that it seems lost", &mut agree);
     }
 }
 
@@ -328,7 +328,7 @@ fn an_agent_that_is_lost_ends_the_trial_with_what_was_measured() {
     lab.nets.tester.enter();
     // Killed; and stopped, which is as if the network no longer reached it.
     for (lost, signal) in [(1, "-KILL"), (0, "-STOP")] {
-        in_six_tries("no agent is without a CPU for so long that it seems lost", || {
+        until_undisturbed("no agent is without a CPU for so long that it seems lost", || {
             ends_with_what_was_measured(&lab, lost, signal)
         });
     }
@@ -381,7 +381,7 @@ fn who_no_longer_hears_from_the_tester_stops_sending() {
         agent.says("the tester disconnected during a trial");
     }
     // Its thread may have had to wait for a CPU to notice.
-    in_six_tries("nothing is sent any longer", || {
+    until_undisturbed("nothing is sent any longer", || {
         let then = lab.nets.agents[0].sent("a");
         std::thread::sleep(Duration::from_secs(1));
         lab.nets.agents[0].sent("a") - then <= 2

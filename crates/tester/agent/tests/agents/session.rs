@@ -13,6 +13,7 @@ use kpps_methods::Load;
 use kpps_methods::ndr::{Range, search};
 use kpps_methods::units::RateSpec;
 use kpps_methods::{Runner, Testbed};
+use kpps_namespaces::until_undisturbed;
 use kpps_ports::Spec;
 use kpps_ports::port::Options;
 use kpps_ports::port::run::Shape;
@@ -141,7 +142,7 @@ fn a_rate_changes_at_both_agents() {
     let changed = std::cell::RefCell::new(None);
     let mut last = None;
     // A busy machine may let this thread look, or the senders take notice, too late.
-    let mut notice = || {
+    let notice = || {
         let outcome = tester.trial(&offer, &|| {
             let mut changed = changed.borrow_mut();
             if changed.is_none() && gauges.can_change_rate() && gauges.so_far().unwrap().0 >= SHORT {
@@ -153,7 +154,7 @@ fn a_rate_changes_at_both_agents() {
         assert!(outcome.0.complete, "{:?}", outcome.0.trouble);
         outcome.1.is_some() && outcome.0.directions.iter().all(|way| !way.sent.rate_changes.is_empty())
     };
-    assert!((0..6).any(|_| notice()), "the rate never changed");
+    until_undisturbed("the rate changes", notice);
     let (outcome, said) = last.unwrap();
     let said = said.unwrap();
     let operator =
@@ -187,7 +188,7 @@ fn two_clocks_are_followed() {
     let offer = Offer { bidirectional: true, every, ..offer(Rate::Pps(500.0), length) };
     // A busy machine asks and answers late now and then.
     let mut told = Vec::new();
-    let mut is_followed = || {
+    let is_followed = || {
         let outcome = tester.trial(&offer, &|| true).unwrap();
         let clocks = outcome.clocks.unwrap();
         // Two agents, 40 questions before and 40 after; ten each second at least.
@@ -202,9 +203,10 @@ fn two_clocks_are_followed() {
             is_close &= known.len() >= 4 && known.iter().all(|&ns| ns < 500_000_000);
             told.push((clocks.pings, half_ns, error_ns, known));
         }
+        eprintln!("{told:?}");
         is_close
     };
-    assert!((0..6).any(|_| is_followed()), "{told:?}");
+    until_undisturbed("the clocks are followed", is_followed);
 }
 
 /// A clock jumps while a trial runs. It ends in its time, each frame counts, and latencies are unknown.

@@ -3,7 +3,7 @@
 
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, ipv4, tag, udp};
-use kpps_namespaces::{in_six_tries, skip};
+use kpps_namespaces::{skip, until_undisturbed};
 use kpps_platform::{Buffer, BufferSource};
 use kpps_ports::Spec;
 use kpps_ports::port::{AnyPort, Frame, Options, Port, choose, open, wait};
@@ -265,7 +265,7 @@ fn xdp_queues_take_turns() {
         let [mut flood, mut other, mut to] = named(["xdp:near0:1", "xdp:near0:2", "xdp:far0"]);
         for round in 0..10 {
             // A queue whose frames the kernel has not handed over yet has no turn.
-            in_six_tries(&format!("all queues have their turn in round {round}"), || {
+            until_undisturbed(&format!("all queues have their turn in round {round}"), || {
                 for sequence in 0..2000 {
                     send_one(&mut flood, &frame_of(1, sequence));
                 }

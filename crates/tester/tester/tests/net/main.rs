@@ -16,7 +16,7 @@ use kpps_frames::rate::Rate;
 use kpps_frames::{Encap, Mix, Size, tcp};
 use kpps_methods::Testbed;
 use kpps_methods::units::RateSpec;
-use kpps_namespaces::{Net, in_six_tries, skip};
+use kpps_namespaces::{Net, skip, until_undisturbed};
 use kpps_ports::Spec;
 use kpps_ports::port::run::{BURST, Shape};
 use kpps_ports::port::{Options, Port, open};
@@ -182,7 +182,7 @@ fn a_rate_may_change_while_frames_are_sent() {
             true
         };
         let mut outcome = None;
-        in_six_tries("both senders take notice of the change", || {
+        until_undisturbed("both senders take notice of the change", || {
             let it = outcome.insert(tester.trial(&offer, &go_on).unwrap());
             let noticed = it.directions.iter().all(|way| !way.sent.rate_changes.is_empty());
             let said = changed.take().map(|new: NewRate| new.to_string());
@@ -818,7 +818,7 @@ fn a_queue_that_overflows_says_how_much() {
         return skip::lacks("the queueing discipline tbf");
     }
     // A busy machine may send too few to fill it.
-    in_six_tries("the queue is full", || {
+    until_undisturbed("the queue is full", || {
         let before = dropped_by_qdisc(&net, "pb");
         let trial = trial(&mut tester, &offer(8000.0, 64, false));
         assert_eq!(trial.result.ledger.unexplained, 0, "{trial:?}");
@@ -852,7 +852,7 @@ fn a_short_burst_fits_a_queue_and_an_overload_is_over_when_it_ends() {
     // 20 ms.
     let (sent, lost) = burst(4000);
     assert!(sent <= 2600 || lost >= sent - 2526, "{lost} of {sent}");
-    in_six_tries("the queue is emptied in time, and loses nothing after the overload", || {
+    until_undisturbed("the queue is emptied in time, and loses nothing after the overload", || {
         let (trial, recovery_s) = testbed.recovery_while(&load, 2000.0, &|| true).unwrap();
         assert_eq!(trial.sent + trial.shortfall, 10_500);
         assert!(trial.sent < 8000 || trial.sent > trial.delivered, "{} of {}", trial.delivered, trial.sent);
@@ -902,7 +902,7 @@ fn a_trial_can_be_seen_while_it_goes_on() {
     let mut tester = tester([None, None], &[]);
     let gauges = tester.gauges();
     let offer = offer(8000.0, 64, false).lasting(Duration::from_millis(500));
-    in_six_tries("sending, receiving and losing are seen under way", || {
+    until_undisturbed("sending, receiving and losing are seen under way", || {
         let seen = RefCell::new(Vec::new());
         let look = || {
             // Before the trial, while directions are learned, there is nothing to see.

@@ -7,7 +7,7 @@ use super::{offer, tester, tester_of};
 use kpps_documents::detail::DetailedTrial;
 use kpps_frames::Mix;
 use kpps_frames::flows::PortNumbers;
-use kpps_namespaces::{Net, Process, in_six_tries, skip};
+use kpps_namespaces::{Net, Process, skip, until_undisturbed};
 use kpps_tester::{FlowPlan, Offer, Tester, document};
 use serde_json::Value;
 use std::time::Duration;
@@ -195,7 +195,7 @@ fn a_throttled_exit_with_other_traffic() {
         let mut tester = set_up.tester(watched);
         // 5 Mb/s carry 10,400 frames of 60 B a second, 20 Mb/s 9,900 of 252 B.
         let offered = offer(20_000.0, bytes, false).lasting(Duration::from_millis(500));
-        in_six_tries("more is sent than the exit carries", || {
+        until_undisturbed("more is sent than the exit carries", || {
             let mut others = set_up.router.command("bash");
             others.args([
                 "-c",
@@ -225,7 +225,7 @@ fn a_queue_that_still_holds_frames_at_the_end() {
     }
     let mut tester = set_up.tester(true);
     let offer = Offer { drain: Duration::from_millis(100), ..offer(8000.0, 64, false) };
-    in_six_tries("more is sent than goes on in the time, and it is looked at soon", || {
+    until_undisturbed("more is sent than goes on in the time, and it is looked at soon", || {
         let outcome = tester.trial(&offer, &|| true).unwrap();
         let trial = document(&tester, &offer, &outcome).unwrap();
         let ledger = &trial.result.ledger;

@@ -7,7 +7,7 @@ use kpps_documents::Limit;
 use kpps_documents::detail::DetailedTrial;
 use kpps_frames::tag::TagFormat;
 use kpps_frames::{Encap, Mac};
-use kpps_namespaces::{Net, Process, in_six_tries, skip};
+use kpps_namespaces::{Net, Process, skip, until_undisturbed};
 use kpps_ports::Spec;
 use kpps_ports::port::run::Near;
 use kpps_ports::port::{Options, Trouble, open};
@@ -53,7 +53,7 @@ fn came_through(trial: &DetailedTrial, frames: f64, pps: f64) -> bool {
 fn a_throttled_exit() {
     let Some(set_up) = SetUp::new() else { return };
     for (mbps, bytes) in [(5, 64), (20, 256)] {
-        in_six_tries("an exit carries its rate, and more is lost", || {
+        until_undisturbed("an exit carries its rate, and more is lost", || {
             is_as_throttled(&set_up, mbps, bytes).unwrap_or(true)
         });
     }
@@ -85,7 +85,7 @@ fn is_as_throttled(set_up: &SetUp, mbps: u32, bytes: u16) -> Option<bool> {
 #[test]
 fn a_policer() {
     let Some(set_up) = SetUp::new() else { return };
-    in_six_tries("a policer passes its rate, and more is sent", || {
+    until_undisturbed("a policer passes its rate, and more is sent", || {
         set_up.router.run(
             "nft 'flush ruleset; add table ip f; add chain ip f c { type filter hook forward priority 0; }; \
              add rule ip f c udp dport 9 limit rate over 1000/second burst 100 packets counter drop'",
@@ -152,7 +152,7 @@ impl Throttled {
 /// iperf3's receiver and a trial report the same rate.
 #[test]
 fn iperf3_through_the_same_exit() {
-    in_six_tries("both measure the rate of the exit", || {
+    until_undisturbed("both measure the rate of the exit", || {
         let Some(throttled) = Throttled::trial() else { return true };
         let ends = &throttled.set_up.ends;
         if !ends.can("command -v iperf3 > /dev/null") {
@@ -184,7 +184,7 @@ fn iperf3_through_the_same_exit() {
 /// ifpps, while trafgen sends, and a trial report the same rate.
 #[test]
 fn trafgen_through_the_same_exit() {
-    in_six_tries("both measure the rate of the exit", || {
+    until_undisturbed("both measure the rate of the exit", || {
         let Some(throttled) = Throttled::trial() else { return true };
         let SetUp { ends, router } = &throttled.set_up;
         if !ends.can("command -v trafgen > /dev/null && command -v ifpps > /dev/null") {
@@ -279,7 +279,7 @@ fn an_overflow_that_is_not_known() {
     if !net.can("tc qdisc add dev pb root tbf rate 1mbit burst 1600 limit 300") {
         return skip::lacks("the queueing discipline tbf");
     }
-    in_six_tries("more is sent than goes out", || {
+    until_undisturbed("more is sent than goes out", || {
         let before = super::dropped_by_qdisc(&net, "pb");
         let lossy = trial(&mut tester);
         // The queue's counter has its place nevertheless.
@@ -304,7 +304,7 @@ fn a_long_queue_at_the_exit_is_seen_to_grow() {
     let mut tester = set_up.tester(true);
     // The queue is empty again half a second after the load.
     let drained = |pps| Offer { drain: Duration::from_secs(3), ..long(pps, 64) };
-    in_six_tries("a long queue grows by what is above the rate, and by nothing below it", || {
+    until_undisturbed("a long queue grows by what is above the rate, and by nothing below it", || {
         let [Some(above), Some(below)] =
             [1.25, 0.8].map(|share| set_up.trial(&mut tester, &drained(share * pps)))
         else {
@@ -360,7 +360,7 @@ fn what_had_the_senders_cpu_is_named() {
     let mut tester = super::tester([None, None], &[]);
     let offer = offer(20e3, 64, false).lasting(Duration::from_secs(1));
     let Some(hog) = Hog::begin() else { return skip::lacks("setsid") };
-    in_six_tries("a pause of the sender is named", || {
+    until_undisturbed("a pause of the sender is named", || {
         let trial = super::trial(&mut tester, &offer);
         let Some(disturbance) = trial.result.disturbance.clone() else { return false };
         let is_named = disturbance.longest.as_ref().is_some_and(|pause| pause.lasted_ns > 20_000_000);

@@ -1,7 +1,7 @@
 //! All commands that search say the same of one device under test.
 
 use crate::net::{Net, document};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 
 /// Frames of 60 B per second through a throttled exit, whatever the machine does: 1 Mb/s. It is little, so
@@ -48,7 +48,7 @@ fn rfc2544_ndr_sizes_and_curve_agree() {
     ] {
         // If the machine stalls for longer than the queue holds, frames are lost, and a search finds less.
         let mut found = Vec::new();
-        in_six_tries(&format!("{command} finds {near:?} pps"), || {
+        until_undisturbed(&format!("{command} finds {near:?} pps"), || {
             found.push(measure(command));
             eprintln!("{command}: {found:?}");
             found.last().is_some_and(|pps| pps.is_some_and(|pps| near.contains(&pps)))

@@ -1,7 +1,7 @@
 //! Searches that end before their time: their measurements are on disk, and the next run goes on from there.
 
 use crate::net::{Net, document, stop};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -72,7 +72,7 @@ pub fn believed(output: &Output) -> bool {
 /// All trials of the file are the first ones of a search that goes on from it.
 fn goes_on(net: &Net, trials: &Path) {
     let (kept, before) = (fs::read(trials).unwrap(), lines(trials));
-    in_six_tries("the kept trials are believed, and more are measured", || {
+    until_undisturbed("the kept trials are believed, and more are measured", || {
         fs::write(trials, &kept).unwrap();
         let mut again = search(net, trials);
         measured(&mut again, trials, before.len() + 2);
@@ -92,7 +92,7 @@ fn a_search_that_is_killed_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(130)), ("-KILL", None)] {
         let trials = folder.path().join(signal);
-        in_six_tries("it is told to end in the middle of its search", || {
+        until_undisturbed("it is told to end in the middle of its search", || {
             let _ = fs::remove_file(&trials);
             let mut child = search(&net, &trials);
             let is_searching = measured(&mut child, &trials, 3);
@@ -140,7 +140,7 @@ fn other_settings_are_another_system() {
 /// earlier measurements are in the file.
 fn gives_up(trials: &Path, happens: &[&str], why: &str) -> Option<Net> {
     let mut last = None;
-    in_six_tries("it happens in the middle of the search", || {
+    until_undisturbed("it happens in the middle of the search", || {
         let Some(net) = bridge() else { return true };
         let _ = fs::remove_file(trials);
         let mut child = search(&net, trials);

@@ -3,7 +3,7 @@
 
 use crate::net::{Net, document, is_short_of_cpu, stop};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use serde_json::Value;
 use std::fs::File;
@@ -57,7 +57,7 @@ fn what_the_kernel_has_merged_has_arrived() {
     for how in ["rx-udp-gro-forwarding", "rx-gro-list"] {
         net.run(&["sh", "-c", &format!("ethtool -K b {how} on > /dev/null")]);
         for kind in kinds {
-            in_six_tries(&format!("the kernel merges frames ({how}, {kind:?})"), || {
+            until_undisturbed(&format!("the kernel merges frames ({how}, {kind:?})"), || {
                 let (before, _) = (net.sent("a"), handed_on(&net, "b"));
                 let trial = trial(&net, &[&bursts, kind].concat());
                 let (sent, handed_on) = (net.sent("a") - before, handed_on(&net, "b"));
@@ -84,7 +84,7 @@ fn what_the_kernel_has_merged_has_arrived() {
 fn merged_flows_are_counted_in_order() {
     let Some(net) = Net::new(&[("a", "b")]) else { return };
     merge_at(&net, ["a", "b"], "rx-udp-gro-forwarding");
-    in_six_tries("the kernel merges frames", || {
+    until_undisturbed("the kernel merges frames", || {
         handed_on(&net, "b");
         let count = net.start(&["count", "packet:b", "--duration", "60s", "--expect", "6400", "--json"], 1);
         let sent = net.kpps(&[
@@ -138,7 +138,7 @@ fn replayed_frames_that_were_merged_are_known() {
     let path = folder.path().join("bursts.pcap");
     for (identification, dont_fragment) in [(0x1234, true), (0x1234, false), (0, true), (0, false)] {
         capture(&path, identification, dont_fragment);
-        in_six_tries("the kernel merges frames", || {
+        until_undisturbed("the kernel merges frames", || {
             handed_on(&net, "b");
             let words =
                 ["trial", "--ports", "packet:a,packet:b", "--replay", path.to_str().unwrap(), "--json"];
@@ -158,7 +158,7 @@ fn a_dropped_superpacket_is_all_of_its_frames() {
     let Some(net) = Net::bridge() else { return };
     merge_at(&net, ["a", "pa"], "rx-udp-gro-forwarding");
     net.run(&["nft", "add rule netdev t pa meta protocol ip6 udp dport 9 numgen inc mod 5 == 0 drop"]);
-    in_six_tries("the kernel merges frames", || {
+    until_undisturbed("the kernel merges frames", || {
         handed_on(&net, "pa");
         let trial =
             trial(&net, &["--ipv6", "--load", "20kpps", "--shape", "bursts:16", "--watch", "pa,pb,br"]);

@@ -23,7 +23,7 @@ use crate::net::{Net, document, is_arp, stop};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 use std::process::Command;
 
@@ -32,7 +32,7 @@ fn what_is_sent_is_counted() {
     let Some(net) = Net::new(&[("a", "b")]) else { return };
     let schema: Value = serde_json::from_slice(&net.kpps(&["schema"]).stdout).unwrap();
     for size in ["64", "imix-linux"] {
-        in_six_tries("the sender is not held up at its last frames", || {
+        until_undisturbed("the sender is not held up at its last frames", || {
             let words = ["count", "packet:b", "--expect", "3000", "--duration", "120s", "--json"];
             let count = net.start(&words, 1);
             let words = ["send", "packet:a", "--load", "20kpps", "--count", "3000", "--size", size, "--json"];
@@ -225,7 +225,7 @@ fn a_router_routes_and_a_kernel_behind_it_answers() {
 
 #[test]
 fn a_port_that_goes_away_is_said_in_one_line() {
-    in_six_tries("the port is open before its interface goes away", || {
+    until_undisturbed("the port is open before its interface goes away", || {
         let Some(net) = Net::new(&[("a", "b")]) else { return true };
         let count = net.start(&["count", "packet:b", "--duration", "120s"], 1);
         net.run(&["ip", "link", "del", "dev", "a"]);
@@ -374,7 +374,7 @@ fn a_capture_is_sent_again_as_it_was() {
     for (more, times, least_s) in
         [(&[][..], 1, 0.08), (&["--speed", "2x", "--loop", "3"], 3, 0.14), (&["--load", "1kpps"], 1, 0.004)]
     {
-        in_six_tries("the sender is not held up", || {
+        until_undisturbed("the sender is not held up", || {
             let mut b = net.end("b");
             let words = [&["send", "packet:a", "--replay", file, "--json"], more].concat();
             let sent = document(&net.kpps(&words));

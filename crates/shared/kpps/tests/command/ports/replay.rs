@@ -2,7 +2,7 @@
 //! that cannot be sent is refused before the first frame.
 
 use crate::net::{End, Middle, Net, document};
-use kpps_namespaces::{in_six_tries, signal};
+use kpps_namespaces::{signal, until_undisturbed};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -50,7 +50,7 @@ fn a_stalled_replay_sends_no_frame_twice() {
     let folder = tempfile::tempdir().unwrap();
     let file = capture(folder.path(), (0..FRAMES).map(|n| frame(n, 60)));
     for more in [&["--load", "1kpps"][..], &["--speed", "1x"]] {
-        in_six_tries("it is stopped while it sends", || {
+        until_undisturbed("it is stopped while it sends", || {
             let listener = listener(&net, "b", "c");
             let before = net.sent("a");
             let words = [&["send", "packet:a", "--replay", file.to_str().unwrap(), "--json"], more].concat();

@@ -1,7 +1,7 @@
 //! Back-to-back frames between two ports: a buffer whose length is known is found.
 
 use crate::net::{Net, document};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 
 /// The rate at which frames leave the bridge: 10 Mb/s in frames of 60 B per second.
@@ -36,7 +36,7 @@ fn the_longest_burst_is_what_the_buffer_holds_and_what_goes_on_meanwhile() {
         if !net.can(&bound) {
             return kpps_namespaces::skip::lacks("the queueing discipline tbf");
         }
-        in_six_tries("a burst is sent in time, and its frames meet the buffer as it is", || {
+        until_undisturbed("a burst is sent in time, and its frames meet the buffer as it is", || {
             let Some(found) = found(&net) else { return false };
             let burst = &found["back_to_back"];
             let [longest] = &burst["frames"].as_array().unwrap()[..] else { panic!("{burst}") };

@@ -6,7 +6,7 @@ use kpps_documents::Environment;
 use kpps_documents::calibration::Calibration;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, tag};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -205,7 +205,7 @@ fn a_frame_that_a_port_cannot_send_is_unsent_and_no_other_is_missed_for_it() {
     std::fs::write(&file, writer.into_inner()).unwrap();
     let words = ["--replay", file.to_str().unwrap()];
     let words = [&["trial", "--ports", "packet:a,packet:b", "--json"][..], &words].concat();
-    in_six_tries("the MTU is lowered while frames are sent", || {
+    until_undisturbed("the MTU is lowered while frames are sent", || {
         net.run(&["ip", "link", "set", "dev", "a", "mtu", "1500"]);
         let before = net.sent("a");
         let mut child = net.start(&words, 2);
@@ -323,7 +323,7 @@ fn frames_that_are_late_are_lost_or_waited_for_as_asked() {
     let words = ["--load", "1kpps", "--shape", "bursts:10", "--duration", "100ms"];
     let words = [&words[..], &["--report", page.to_str().unwrap(), "--drain"]].concat();
     for (drain, late) in [("500ms", 0), ("8s", 1)] {
-        in_six_tries("the frame is sent, and all look in time", || {
+        until_undisturbed("the frame is sent, and all look in time", || {
             let trial = trial(&net, &[&words[..], &[drain]].concat());
             assert_eq!(
                 (&trial["intended"], &trial["environment"]["shape"]),

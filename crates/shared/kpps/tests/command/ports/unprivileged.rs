@@ -1,7 +1,7 @@
 //! The abilities of an ordinary user, and the messages of all other commands.
 
 use crate::net::document;
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -120,7 +120,7 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
 #[test]
 fn a_curve_serves_the_counters_of_the_trial_that_runs() {
     let nobody = Nobody::new();
-    in_six_tries("each trial is seen while it runs", || {
+    until_undisturbed("each trial is seen while it runs", || {
         loads_served(&nobody) == (true, [1000, 2000, 3000].into(), 3)
     });
 }

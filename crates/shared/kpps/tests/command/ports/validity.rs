@@ -1,7 +1,7 @@
 //! Whether a trial is a valid measurement: under hostile frames it is, with a link that went down it is not.
 
 use crate::net::{Net, document, is_short_of_cpu};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ fn copies_of_hostile_stations_take_nothing_from_what_arrived() {
             sent
         });
         let end = End(&ended);
-        in_six_tries("machine and ports manage the copies, too", || {
+        until_undisturbed("machine and ports manage the copies, too", || {
             let output = net.kpps(&[&TRIAL[..], &["--load", "2kpps", "--duration", "1s"]].concat());
             let trial = document(&output);
             if is_short_of_cpu(&output) {
@@ -108,7 +108,7 @@ fn with_a_flap(net: &Net, end: &str, down: Duration, words: &[&str]) -> Option<(
 #[test]
 fn a_link_that_changes_makes_a_trial_invalid() {
     let Some(net) = Net::bridge() else { return };
-    in_six_tries("the link changes within the trial", || {
+    until_undisturbed("the link changes within the trial", || {
         let words = ["--load", "1kpps", "--duration", "8s"];
         let Some((trial, said)) = with_a_flap(&net, "b", Duration::from_millis(200), &words) else {
             return false;
@@ -121,7 +121,7 @@ fn a_link_that_changes_makes_a_trial_invalid() {
         true
     });
     // Afterwards it is valid again.
-    in_six_tries("the machine manages the load", || {
+    until_undisturbed("the machine manages the load", || {
         let output = net.kpps(&[&TRIAL[..], &["--load", "1kpps", "--duration", "500ms"]].concat());
         let trial = document(&output);
         assert!(output.status.code() == Some(0) || is_short_of_cpu(&output), "{trial}");
@@ -134,7 +134,7 @@ fn a_link_that_changes_makes_a_trial_invalid() {
 #[test]
 fn a_sender_whose_link_was_down_goes_on() {
     let Some(net) = Net::bridge() else { return };
-    in_six_tries("the machine manages the load", || {
+    until_undisturbed("the machine manages the load", || {
         let words = ["--load", "5kpps", "--duration", "6s"];
         let Some((trial, _)) = with_a_flap(&net, "a", Duration::from_millis(400), &words) else {
             return false;

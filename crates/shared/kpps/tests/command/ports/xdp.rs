@@ -1,7 +1,7 @@
 //! AF_XDP ports on interfaces with one queue and with several.
 
 use crate::net::{Net, document, is_short_of_cpu, stop};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
@@ -69,7 +69,7 @@ fn trials_account_for_the_frames_of_all_queues() {
         for both in [&[][..], &["--bidirectional"]] {
             let words = ["trial", "--ports", "xdp:a,xdp:b", "--load", "2kpps", "--duration", "1s"];
             let more = ["--shape", "bursts:200", "--flows", "50", "--json"];
-            in_six_tries("a burst is sent, and the kernel hands each on before the next", || {
+            until_undisturbed("a burst is sent, and the kernel hands each on before the next", || {
                 let output = net.kpps(&[&words[..], &more, both].concat());
                 if are_held(&String::from_utf8_lossy(&output.stderr)) {
                     return false;
@@ -96,7 +96,7 @@ fn flows_are_counted_in_order_whatever_their_queue() {
     let Some(net) = Net::bridge_of_queues(4) else { return };
     let kpps = assert_cmd::cargo::cargo_bin("kpps");
     let words = [kpps.to_str().unwrap(), "count", "xdp:b", "--duration", "600s", "--json", "--every", "50ms"];
-    in_six_tries("bursts are sent, and the kernel hands each on before the next", || {
+    until_undisturbed("bursts are sent, and the kernel hands each on before the next", || {
         let mut count = net.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // It counts when it first says how much.
         let mut said = BufReader::new(count.stderr.take().unwrap()).lines();
