@@ -202,14 +202,14 @@ pub struct Arrays {
     pub batch: usize,
     /// Buffers in the shared array; 0: there is none.
     pub shared: usize,
-    /// Buffers in the lists. The page of one more goes back to the page allocator. `None`: pages stay.
+    /// Buffers in a slab, if the kernel gives pages back ([`Arrays::listed`]). `None`: pages stay.
     #[serde(default)]
-    pub listed: Option<usize>,
+    pub slab: Option<usize>,
 }
 
 impl Arrays {
     /// An allocator that never moves a buffer.
-    pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0, listed: None };
+    pub const ENDLESS: Self = Self { array: 1 << 20, batch: 1, shared: 0, slab: None };
 
     /// Checks the constants; the error names the one out of range.
     pub fn check(&self) -> Result<(), String> {
@@ -217,8 +217,14 @@ impl Arrays {
             ("buffers.array", self.array, 0..=1 << 20),
             ("buffers.batch", self.batch, 1..=self.array.max(1)),
             ("buffers.shared", self.shared, 0..=1 << 20),
-            ("buffers.listed", self.listed.unwrap_or(0), 0..=1 << 20),
+            ("buffers.slab", self.slab.unwrap_or(0), 0..=1 << 20),
         ])
+    }
+
+    /// The most buffers in the lists of a kernel that runs on `cpus` CPUs; the page of one more goes back to
+    /// the page allocator. `free_limit` of Linux 2.6's mm/slab.c: a batch for each CPU, one more, and a slab.
+    pub fn listed(&self, cpus: usize) -> Option<usize> {
+        self.slab.map(|slab| (1 + cpus) * self.batch + slab)
     }
 }
 
@@ -239,6 +245,8 @@ pub struct Allocator {
 /// Free buffers of one size.
 struct Pool {
     rules: Arrays,
+    /// The most buffers in `lists`.
+    listed: Option<usize>,
     /// By CPU.
     arrays: Box<[RefCell<Stack>]>,
     shared: RefCell<Stack>,
@@ -251,7 +259,13 @@ struct Pool {
 type Stack = VecDeque<Buf>;
 
 impl Pool {
-    fn new(machine: &Machine, buffers: usize, bytes: usize, rules: Arrays) -> Rc<Self> {
+    fn new(
+        machine: &Machine,
+        buffers: usize,
+        bytes: usize,
+        rules: Arrays,
+        listed: Option<usize>,
+    ) -> Rc<Self> {
         let align = if bytes.is_power_of_two() { bytes } else { 16 };
         let bytes = (0..buffers).map_while(|_| Bytes::allocate(machine.memory(), bytes, align));
         let buffer = |bytes| Buf {
@@ -264,6 +278,7 @@ impl Pool {
         let empty = |most: usize| RefCell::new(Stack::with_capacity(most.min(buffers)));
         Rc::new(Self {
             rules,
+            listed,
             arrays: (0..machine.cpus()).map(|_| empty(rules.array.max(rules.batch) + 1)).collect(),
             shared: empty(rules.shared),
             lists: empty(buffers),
@@ -345,7 +360,7 @@ impl Pool {
     fn list(&self, machine: &Machine, buffer: Buf) {
         machine.spend_on(Function::Free, machine.host().list_ps);
         buffer.touch_structure(Function::Free, machine.host().list_lines);
-        if self.rules.listed.is_some_and(|most| self.lists.borrow().len() >= most) {
+        if self.listed.is_some_and(|most| self.lists.borrow().len() >= most) {
             machine.spend_on(Function::Free, machine.host().shrink_ps);
             buffer.touch_page(Function::Free);
             self.fresh.borrow_mut().push_back(buffer);
@@ -360,11 +375,13 @@ pub const SMALL_BYTES: usize = 256;
 
 impl Allocator {
     /// An allocator of `buffers` buffers of `bytes` each, aligned to their size if that is a power of two, so
-    /// that none crosses 64 KiB; fewer if memory does not suffice.
+    /// that none crosses 64 KiB; fewer if memory does not suffice. The kernel runs on `cpus` CPUs, of which
+    /// the machine may simulate fewer.
     #[inline]
-    pub fn new(machine: &Machine, buffers: usize, bytes: usize, rules: Arrays) -> Self {
-        let large = Pool::new(machine, buffers, bytes, rules);
-        let small = Pool::new(machine, 0, SMALL_BYTES, rules);
+    pub fn new(machine: &Machine, buffers: usize, bytes: usize, rules: Arrays, cpus: usize) -> Self {
+        let listed = rules.listed(cpus);
+        let large = Pool::new(machine, buffers, bytes, rules, listed);
+        let small = Pool::new(machine, 0, SMALL_BYTES, rules, listed);
         Self { machine: machine.clone(), large, small, recycling: false }
     }
 
@@ -372,7 +389,8 @@ impl Allocator {
     /// is the packet structure.
     #[inline]
     pub fn with_small(self, buffers: usize) -> Self {
-        Self { small: Pool::new(&self.machine, buffers, SMALL_BYTES, self.large.rules), ..self }
+        let Pool { rules, listed, .. } = *self.large;
+        Self { small: Pool::new(&self.machine, buffers, SMALL_BYTES, rules, listed), ..self }
     }
 
     /// Takes buffers out for good, at no cost: before the machine is started.
@@ -514,12 +532,12 @@ mod tests {
         machine.now_ps() - began
     }
 
-    const ARRAYS: Arrays = Arrays { array: 4, batch: 2, shared: 2, listed: None };
+    const ARRAYS: Arrays = Arrays { array: 4, batch: 2, shared: 2, slab: None };
 
     #[test]
     fn a_fresh_page_is_dear_and_what_was_just_freed_is_cheap() {
         let machine = machine();
-        let mut source = Allocator::new(&machine, 8, 2048, ARRAYS);
+        let mut source = Allocator::new(&machine, 8, 2048, ARRAYS, 1);
         let mut held = None;
         // Two buffers of fresh pages. One is taken, with its structure cold.
         let first = cost(&machine, || held = source.take());
@@ -535,7 +553,7 @@ mod tests {
     #[test]
     fn a_full_array_spills_to_the_shared_one_and_then_to_the_lists() {
         let machine = machine();
-        let mut source = Allocator::new(&machine, 8, 2048, ARRAYS);
+        let mut source = Allocator::new(&machine, 8, 2048, ARRAYS, 1);
         let held: Vec<_> = (0..8).map(|_| source.take().unwrap()).collect();
         assert!(source.take().is_none());
         let costs: Vec<_> = held.into_iter().map(|buf| cost(&machine, || source.give(buf))).collect();
@@ -551,22 +569,24 @@ mod tests {
     #[test]
     fn pages_of_more_free_buffers_than_are_listed_go_back() {
         let machine = machine();
-        let rules = Arrays { array: 0, batch: 1, shared: 0, listed: Some(1) };
-        let mut source = Allocator::new(&machine, 2, 2048, rules);
-        let held: Vec<_> = (0..2).map(|_| source.take().unwrap()).collect();
+        // A batch of one for each of two CPUs, one more, and a slab of one.
+        let rules = Arrays { array: 0, batch: 1, shared: 0, slab: Some(1) };
+        let mut source = Allocator::new(&machine, 5, 2048, rules, 2);
+        let held: Vec<_> = (0..5).map(|_| source.take().unwrap()).collect();
         let costs: Vec<_> = held.into_iter().map(|buf| cost(&machine, || source.give(buf))).collect();
-        assert_eq!(costs[1] - costs[0], 3_000_000 + 4 * 10);
-        // The listed one is taken first; the other's page is made anew, with lines that are in the cache.
+        assert_eq!(costs[3], costs[0]);
+        assert_eq!(costs[4] - costs[3], 3_000_000 + 4 * 10);
+        // Those in the lists are taken first; the other's page is made anew, with lines that are in the cache.
         let mut held = Vec::new();
-        let costs: Vec<_> = (0..2).map(|_| cost(&machine, || held.push(source.take().unwrap()))).collect();
-        assert_eq!(costs[1] - costs[0], 7_000_000 + 4 * 10);
+        let costs: Vec<_> = (0..5).map(|_| cost(&machine, || held.push(source.take().unwrap()))).collect();
+        assert_eq!(costs[4] - costs[3], 7_000_000 + 4 * 10);
         assert!(source.take().is_none());
     }
 
     #[test]
     fn a_clone_costs_half() {
         let machine = machine();
-        let mut source = Allocator::new(&machine, 2, 2048, ARRAYS);
+        let mut source = Allocator::new(&machine, 2, 2048, ARRAYS, 1);
         let buffer = source.take().unwrap();
         source.give(buffer);
         let mut held = None;
@@ -580,7 +600,7 @@ mod tests {
     fn recycling_costs_no_allocator() {
         let machine = machine();
         let mut source =
-            Allocator::new(&machine, 2, 2048, Arrays { array: 0, batch: 1, shared: 0, listed: None })
+            Allocator::new(&machine, 2, 2048, Arrays { array: 0, batch: 1, shared: 0, slab: None }, 1)
                 .recycling();
         let mut held = None;
         assert_eq!(cost(&machine, || held = source.take()), 0);

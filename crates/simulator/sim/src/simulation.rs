@@ -74,7 +74,8 @@ impl Simulation {
         let machine = Machine::with_cpus(setup.host_params.clone(), world, cpus);
         let mut simulation = Self { machine, drivers: Vec::with_capacity(slots.len()) };
         let rules = setup.stack_params.buffers();
-        let allocator = Allocator::new(&simulation.machine, buffers, buffer_bytes, rules).with_small(small);
+        let allocator = Allocator::new(&simulation.machine, buffers, buffer_bytes, rules, setup.cpus);
+        let allocator = allocator.with_small(small);
         let mut devices = Vec::with_capacity(slots.len());
         for (slot, chip) in slots {
             let card = Card::new(&simulation.machine, slot);
@@ -124,7 +125,8 @@ impl Simulation {
         let slot =
             world.plug_rate_limited(RateLimitedNic::new(setup.card.clone()), Box::new(Silence), receiver);
         let machine = Machine::with_cpus(setup.host_params.clone(), world, cpus);
-        let allocator = Allocator::new(&machine, buffers, BUFFER_BYTES, setup.stack_params.buffers());
+        let rules = setup.stack_params.buffers();
+        let allocator = Allocator::new(&machine, buffers, BUFFER_BYTES, rules, setup.cpus);
         let card = Card::new(&machine, slot);
         (Self { machine, drivers: Vec::new() }, card, allocator)
     }

@@ -1,7 +1,7 @@
 //! The functional suite on real PCI, and traffic against the kernel's driver.
 
 use super::{BACKENDS, GUEST_TIMEOUT, Shared, bind, boot, boot_cards, is_wanted};
-use kpps_namespaces::in_six_tries;
+use kpps_namespaces::until_undisturbed;
 use kpps_qemu::lab::workload::Backend;
 use kpps_qemu::lab::{Cable, Card, Guest, Model};
 use std::time::Duration;
@@ -70,7 +70,7 @@ const COUNT: u64 = 1500;
 /// It is tried again only if a card or a socket counted each absent frame as missed, for want of room: so a
 /// guest loses frames on a busy host.
 fn passes(guest: &mut Guest, from: &str, to: &str, frames: &str) {
-    in_six_tries("a guest in time for a thousand frames a second", || {
+    until_undisturbed("a guest in time for a thousand frames a second", || {
         let missed_before = missed_by_kernel(guest);
         let text = sent_and_counted(guest, from, to, frames);
         let received = number_before(&text, " received, ");

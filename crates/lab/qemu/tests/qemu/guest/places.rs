@@ -2,7 +2,7 @@
 //! in another way than newer kernels. `tc` and the interfaces count the truth.
 
 use super::{GUEST_TIMEOUT, Shared, boot, is_wanted};
-use kpps_namespaces::{in_six_tries, says_short_of_cpu};
+use kpps_namespaces::{says_short_of_cpu, until_undisturbed};
 use kpps_qemu::lab::{Guest, Machine, Model};
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     guest.run("/bin/ip -n r route del blackhole 198.19.0.3/32").unwrap();
 
     // A policer where frames come in. It may also drop frames by which the router learns.
-    in_six_tries("a policer passes its rate, and more is sent", || {
+    until_undisturbed("a policer passes its rate, and more is sent", || {
         guest.run("/bin/tc -n r qdisc add dev ra ingress").unwrap();
         guest
             .run("/bin/tc -n r filter add dev ra parent ffff: matchall action police rate 200kbit burst 3000 conform-exceed drop")
@@ -95,7 +95,7 @@ fn each_lost_frame_has_its_place_with_debians_kernel() {
     });
 
     // A throttled exit.
-    in_six_tries("an exit carries its rate, and more is sent", || {
+    until_undisturbed("an exit carries its rate, and more is sent", || {
         guest.run("/bin/tc -n r qdisc add dev rb root tbf rate 200kbit burst 1600 limit 3000").unwrap();
         let throttled = trial(&mut guest);
         let by_tbf = tc_dropped(&mut guest, "/bin/tc -n r -s qdisc show dev rb root");
