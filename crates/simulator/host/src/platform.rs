@@ -576,7 +576,8 @@ mod tests {
         let costs: Vec<_> = held.into_iter().map(|buf| cost(&machine, || source.give(buf))).collect();
         assert_eq!(costs[3], costs[0]);
         assert_eq!(costs[4] - costs[3], 3_000_000 + 4 * 10);
-        // Those in the lists are taken first; the other's page is made anew, with lines that are in the cache.
+        // Buffers in the lists are taken first. The page of the other is made anew, with lines that are in
+        // the cache.
         let mut held = Vec::new();
         let costs: Vec<_> = (0..5).map(|_| cost(&machine, || held.push(source.take().unwrap()))).collect();
         assert_eq!(costs[4] - costs[3], 7_000_000 + 4 * 10);

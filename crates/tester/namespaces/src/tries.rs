@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// Attempts are given up after this time, but not before the sixth.
 const TRYING: Duration = Duration::from_secs(180);
 
-/// Repeats an attempt until it succeeds: a program that gets no CPU for a while sends too little, or looks too
-/// late. Conditions that must hold in any case are asserted by `once` itself, in every attempt.
+/// Repeats an attempt until it succeeds: a program that gets no CPU for a while sends too little, or looks
+/// too late. Conditions that must hold in any case are asserted by `once` itself, in every attempt.
 ///
 /// # Panics
 /// If it does not succeed in six attempts and three minutes.
