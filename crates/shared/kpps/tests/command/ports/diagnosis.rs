@@ -34,7 +34,7 @@ fn a_router_that_is_not_the_gateway_is_named() {
     let place = format!("{}/ra", router.name());
     let doubt = doubt(&trial, "other-station");
     assert_eq!((&doubt["place"], &doubt["frames"]), (&json!(place), &trial["lost"]), "{trial:#}");
-    assert!(screen.contains("give its address as the gateway"), "{screen}");
+    assert!(screen.contains("give its IP address as the gateway"), "{screen}");
     // Some kernels have no such counter.
     let counted = dropped() - before;
     assert!(counted == 0 || counted >= trial["lost"].as_u64().unwrap(), "{counted}: {trial:#}");
@@ -47,7 +47,7 @@ fn a_vlan_tag_that_was_not_changed_is_named() {
     let said = doubt(&kept, "retagged");
     assert_eq!((&said["came"], &said["expected"]), (&json!([10]), &json!([20])), "{kept:#}");
     assert_eq!((&said["frames"], &kept["corrupted"]), (&kept["received"], &json!(0)), "{kept:#}");
-    assert!(screen.contains("arrived with the VLAN tag 10, and not with the VLAN tag 20"), "{screen}");
+    assert!(screen.contains("arrived with the VLAN tag 10, but were expected with the VLAN tag 20"), "{screen}");
 }
 
 /// A device that takes the tag away, as a switch does at an access port.
