@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 #[command(after_help = "Examples:
   kpps grid --machine ols2005 --driver intel-5.7.6 --vary driver.weight=1..64*2 --vary load=50%,100%
-  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_ps=1000000,5000000,9000000
+  kpps grid --vary driver.rx_ring=16..1024*2 --vary host.interrupt_cycles=150,1500,3000
   kpps grid --vary driver=kpps,click-polling --vary size=64,128,256 --vary load=50%,100% --csv -
   kpps grid --ports packet:A,packet:B --vary size=64,imix-csit --vary load=50kpps,100kpps
 

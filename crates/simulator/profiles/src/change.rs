@@ -51,7 +51,7 @@ impl Change {
 }
 
 impl fmt::Display for Change {
-    /// As it is typed: `driver.rx_ring=80`, `host.interrupt_ps=*1.1`.
+    /// As it is typed: `driver.rx_ring=80`, `host.interrupt_cycles=*1.1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}=", self.kind.word(), self.constant)?;
         match &self.to {

@@ -428,9 +428,9 @@ mod tests {
         choice.change("driver", &Setting::Word("rdr".into())).unwrap();
         choice.change("driver.rx_ring", &Setting::Whole(80)).unwrap();
         assert_eq!((choice.driver(), words(&choice.set)), ("rdr", vec!["driver.rx_ring=80".to_owned()]));
-        choice.change("host.interrupt_ps", &Setting::Word("*1.5".into())).unwrap();
+        choice.change("host.interrupt_cycles", &Setting::Word("*1.5".into())).unwrap();
         choice.change("driver.service", &Setting::Word("napi".into())).unwrap();
-        assert_eq!(words(&choice.set.split_off(1)), ["host.interrupt_ps=*1.5", "driver.service=napi"]);
+        assert_eq!(words(&choice.set.split_off(1)), ["host.interrupt_cycles=*1.5", "driver.service=napi"]);
         assert_eq!(choice.setup().unwrap().config.rx_ring, 80);
         assert!(choice.change("nothing.rx_ring", &Setting::Whole(80)).is_err());
         assert!(choice.change("app", &Setting::Word("fly".into())).is_err());

@@ -116,3 +116,17 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
         assert!(error.contains(says), "{words:?}: {error}");
     }
 }
+
+#[test]
+fn the_simulated_examples_of_its_help_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, help, _) = kpps(folder.path(), &["--help"]);
+    let examples = help.lines().filter_map(|line| line.trim().strip_prefix("kpps grid "));
+    let examples: Vec<_> = examples.filter(|words| !words.contains("--ports")).collect();
+    assert!(examples.len() >= 3, "{help}");
+    for example in examples {
+        let words: Vec<_> = example.split(' ').chain(SHORT).collect();
+        let (code, _, error) = kpps(folder.path(), &words);
+        assert_eq!(code, 0, "{example}: {error}");
+    }
+}

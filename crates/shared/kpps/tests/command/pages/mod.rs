@@ -249,12 +249,11 @@ impl Picture {
     fn colours(&self, place: &Value) -> usize {
         let [left, top, width, height] = [0, 1, 2, 3].map(|at| place[at].as_f64().unwrap().max(0.0) as usize);
         let mut counts = HashMap::<_, usize>::new();
-        let right = (left + width).min(self.width);
-        for y in top..(top + height).min(self.height) {
-            let row = &self.pixels[(y * self.width + left.min(right)) * self.bytes..][..];
-            let row = &row[..(right - left.min(right)) * self.bytes];
+        let [left, right] = [left, left + width].map(|x| x.min(self.width) * self.bytes);
+        for row in self.pixels.chunks_exact(self.width * self.bytes).take(top + height).skip(top) {
+            let pixels: Vec<_> = row[left..right].chunks_exact(self.bytes).collect();
             // Most pixels are as the one before.
-            for run in row.chunks_exact(self.bytes).collect::<Vec<_>>().chunk_by(|one, next| one == next) {
+            for run in pixels.chunk_by(|one, next| one == next) {
                 *counts.entry(&run[0][..3]).or_default() += run.len();
             }
         }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 const HERE: [u8; 4] = [10, 0, 0, 1];
 const STRANGER: [u8; 6] = [2, 0, 0, 0, 0, 9];
-/// The longest wait for a kernel's probes. They took more than a minute while other tests made and removed
-/// namespaces: the kernel does both under one lock.
-const PROBES_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest wait on a busy machine. A kernel's probes took more than a minute while other tests made and
+/// removed namespaces: the kernel does both under one lock.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Whether no host answers a probe for an address, as arping finds.
 fn is_free(net: &Net, address: &str) -> bool {
@@ -88,14 +88,14 @@ fn a_kernel_does_not_take_the_address_of_a_testers_station() {
     let ends = ["--src", "2001:2::1", "--dst", "2001:2:0:8000::1", "--json"];
     let trial = net.start(&[&words[..], &ends].concat(), 2);
     // Before that the station announces itself, and a kernel receives that as well.
-    let until = Instant::now() + PROBES_TIMEOUT;
+    let until = Instant::now() + WAIT_TIMEOUT;
     while net.sent("a") < 500 {
         assert!(Instant::now() < until, "the trial does not send");
         std::thread::sleep(Duration::from_millis(10));
     }
     let state = |address: &str| {
         host.run(&["ip", "address", "add", &format!("{address}/48"), "dev", "c"]);
-        let until = Instant::now() + PROBES_TIMEOUT;
+        let until = Instant::now() + WAIT_TIMEOUT;
         loop {
             let output =
                 host.command(&["ip", "-6", "-oneline", "address", "show", "dev", "c"]).output().unwrap();

@@ -47,7 +47,10 @@ fn a_vlan_tag_that_was_not_changed_is_named() {
     let said = doubt(&kept, "retagged");
     assert_eq!((&said["came"], &said["expected"]), (&json!([10]), &json!([20])), "{kept:#}");
     assert_eq!((&said["frames"], &kept["corrupted"]), (&kept["received"], &json!(0)), "{kept:#}");
-    assert!(screen.contains("arrived with the VLAN tag 10, but were expected with the VLAN tag 20"), "{screen}");
+    assert!(
+        screen.contains("arrived with the VLAN tag 10, but were expected with the VLAN tag 20"),
+        "{screen}"
+    );
 }
 
 /// A device that takes the tag away, as a switch does at an access port.
