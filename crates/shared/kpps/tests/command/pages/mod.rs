@@ -221,7 +221,6 @@ fn complaint(event: &Value, page: &Path) -> Option<String> {
 /// A picture, in RGB.
 struct Picture {
     width: usize,
-    height: usize,
     bytes: usize,
     pixels: Vec<u8>,
 }
@@ -232,7 +231,7 @@ impl Picture {
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         let bytes = info.color_type.samples();
-        Self { width: info.width as usize, height: info.height as usize, bytes, pixels }
+        Self { width: info.width as usize, bytes, pixels }
     }
 
     fn at(&self, x: usize, y: usize) -> [u8; 3] {
