@@ -9,8 +9,8 @@
 //! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on, and
 //! `bounds` the range of values that was searched. An own profile may begin with `base = "NAME"` and name
 //! only what differs; values without a source are allowed there, and their source is "own". Historical
-//! drivers are the profiles of `profiles/drivers/`. The user of a profile reads it as a type of its own
-//! ([`Profile::get`]): this crate does not know what the constants mean.
+//! drivers are the profiles of `profiles/drivers/`. A profile is read as a type of the crate to which its
+//! constants belong ([`Profile::get`]): this crate does not know what they mean.
 //!
 //! ```
 //! use kpps_profiles::{Kind, Profile};
@@ -24,12 +24,13 @@
 
 mod change;
 mod own;
+mod read;
 mod wrong;
 
 pub use change::{Change, To};
+pub use read::{Entries, FromEntries, Mistake, read};
 
 use include_dir::{Dir, include_dir};
-use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -255,16 +256,16 @@ impl Profile {
     }
 
     /// Its constants as a `T`.
-    pub fn get<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    ///
+    /// # Errors
+    /// An entry that `T` does not have, or a wrong or a missing one.
+    pub fn get<T: FromEntries>(&self) -> Result<T, Error> {
         let table: Table = self.constants.iter().map(|c| (c.name.clone(), c.value.clone())).collect();
-        serde_path_to_error::deserialize(table.clone()).map_err(|error| {
-            let (kind, name) = (self.kind, self.path.clone());
-            let again = |table: Table| {
-                let error = serde_path_to_error::deserialize::<_, T>(table).err()?;
-                Some(error.inner().message().to_owned())
-            };
+        T::from_entries(table.clone()).map_err(|mistake| {
+            let again = |table: Table| Some(T::from_entries(table).err()?.message);
             let reader = wrong::Reader { again: &again, before: &self.before };
-            match wrong::explain(table, error.path(), error.inner().message(), &reader) {
+            let (kind, name) = (self.kind, self.path.clone());
+            match wrong::explain(table, &mistake.path, &mistake.message, &reader) {
                 wrong::Wrong::Unknown(problem) => Error::UnknownConstant { kind, name, problem },
                 wrong::Wrong::Bad(problem) => Error::Bad { kind, name, problem },
             }
@@ -425,6 +426,7 @@ mod tests {
             a: u32,
             b: Vec<u8>,
         }
+        read_as!(T);
         let text = "description = 'x'\na = { value = 1, source = 's' }\n\
             b = { value = [2], source = 's', fitted = ['M1'] }";
         let profile = Profile::parse(Kind::Bus, "t", text).unwrap();

@@ -217,6 +217,7 @@ mod tests {
         ring: u16,
         sort: Sort,
     }
+    crate::read_as!(All);
 
     #[test]
     fn a_message_has_entry_value_and_what_is_allowed() {

@@ -100,7 +100,7 @@ impl Measured {
         let file = parts.next().unwrap_or_default();
         let input = |why: String| CalibrateError::Input(format!("{file}: {why}"));
         let document = std::fs::read_to_string(file).map_err(|error| input(error.to_string()))?;
-        let curve: Curve = serde_json::from_str(&document)
+        let curve = Curve::from_json(&document)
             .map_err(|error| input(format!("this is no document of `kpps curve`: {error}")))?;
         let settings = parts.map(|part| parameter::change(part).map_err(input));
         Self::new(file, &curve, base, &settings.collect::<Result<Vec<_>, CalibrateError>>()?)

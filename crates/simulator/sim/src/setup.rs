@@ -75,6 +75,8 @@ const COMPARED: &[&str] = &[
     "kpps",
 ];
 
+kpps_profiles::read_as!(MachineProfile, NicProfile, DriverModel);
+
 impl MachineProfile {
     /// The machine's profile, and its contents. Refuses a change of its drivers: a list cannot be set.
     fn named(machine: &str, changes: &[Change]) -> Result<(Profile, Self), SetupError> {
@@ -236,6 +238,8 @@ pub struct Setup {
     pub own_profiles: Vec<String>,
     /// The service policy, if it is the calling program's.
     pub policy: Option<OwnPolicy>,
+    /// Constants with other values than the profiles have.
+    pub set: Vec<Change>,
     /// The entry of the machine's `bus` that names this one.
     bus_entry: String,
     /// The longest frame that the driver accepts, if it was set and is no preset's.
@@ -324,6 +328,7 @@ impl Setup {
             config: preset.config,
             driver_model: preset.model,
             policy: preset.policy,
+            set: changes.to_vec(),
             bus_entry: bus_entry.into(),
             own_entries: own_entries(&machine_profile),
             chip_is_given: chip.is_some(),
@@ -489,6 +494,8 @@ pub struct RateLimitedSetup {
     pub cpus: usize,
     /// The texts of those profiles that are not built in.
     pub own_profiles: Vec<String>,
+    /// Constants with other values than the profiles have.
+    pub set: Vec<Change>,
     /// The entry of the machine's `bus` that names this one.
     bus_entry: String,
     /// Whether the NIC is another than the machine's own.
@@ -549,6 +556,7 @@ impl RateLimitedSetup {
             stack_params,
             cpus,
             own_profiles: profiles.iter().filter_map(|p| p.own_text().map(String::from)).collect(),
+            set: changes.to_vec(),
             bus_entry: bus_entry.into(),
             nic_is_given: nic.is_some(),
         })

@@ -13,6 +13,7 @@ pub(crate) fn kernel(stack: &Profile) -> Result<Kernel, kpps_profiles::Error> {
     struct OfKernel {
         kernel: Kernel,
     }
+    kpps_profiles::read_as!(OfKernel);
     Ok(stack.split(&["kernel"]).0.get::<OfKernel>()?.kernel)
 }
 
