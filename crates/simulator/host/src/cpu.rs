@@ -842,7 +842,7 @@ mod tests {
             cache_line_bytes: 32,
             cache_miss_ps: 110 * NS,
             cache_lines: 8192,
-            cycle_ps: 1250,
+            pentium_iii_cycle_ps: 1250.0,
             line_transfer_ps: 200 * NS,
             buffer_lines: 3,
             ring_lines: 2,

@@ -217,10 +217,8 @@ pub struct Params {
     pub recycle_ps: u64,
     /// The driver's instructions to work out the checksum status of one frame.
     pub checksum_ps: u64,
-    /// One clock cycle: for costs that are known in cycles of any such CPU.
-    pub cycle_ps: u64,
-    /// See [`Host`].
-    pub cycles_ratio: f64,
+    /// The time of what takes a Pentium III one clock cycle, in ps: for costs that are known in its cycles.
+    pub pentium_iii_cycle_ps: f64,
     /// One locked operation.
     pub lock_ps: u64,
     /// Fetching one line that another CPU has written.
@@ -253,7 +251,8 @@ impl Params {
     /// The cost of `work` on `host`.
     pub fn new(host: &Host, work: &Work) -> Self {
         let own = |cycles: u64| cycles * host.cycle_ps;
-        let ps = |cycles| pentium_iii_ps(cycles, host.cycles_ratio, host.cycle_ps);
+        let pentium_iii_cycle_ps = host.cycles_ratio * host.cycle_ps as f64;
+        let ps = |cycles| pentium_iii_ps(cycles, pentium_iii_cycle_ps);
         let locks = |locks: u64| own(locks * host.lock_cycles);
         let line = host.cache_line_bytes.max(1) as u32;
         let fetch = host.fetch_bytes as u32;
@@ -281,8 +280,7 @@ impl Params {
             grow_lines: work.grow_lines,
             recycle_ps: host.recycle_ps.unwrap_or(ps(work.recycle_cycles)),
             checksum_ps: host.checksum_ps.unwrap_or(ps(work.checksum_cycles)),
-            cycle_ps: host.cycle_ps,
-            cycles_ratio: host.cycles_ratio,
+            pentium_iii_cycle_ps,
             lock_ps: locks(1),
             line_transfer_ps: host.line_transfer_ps,
             structure_lines,
@@ -308,7 +306,7 @@ impl Params {
     /// The time of `cycles` cycles of a Pentium III.
     #[inline]
     pub fn pentium_iii_ps(&self, cycles: u64) -> u64 {
-        pentium_iii_ps(cycles, self.cycles_ratio, self.cycle_ps)
+        pentium_iii_ps(cycles, self.pentium_iii_cycle_ps)
     }
 }
 
@@ -346,11 +344,12 @@ impl From<u64> for Steps {
     }
 }
 
-/// The time of `cycles` cycles of a Pentium III on a CPU that takes `cycles_ratio` of its own for each.
+/// The time of `cycles` cycles of a Pentium III, each of which takes `cycle_ps`, rounded to the nearest.
 #[inline]
-fn pentium_iii_ps(cycles: u64, cycles_ratio: f64, cycle_ps: u64) -> u64 {
-    // The nearest whole number: every step of a stack comes here, and `round` is a call without SSE 4.1.
-    (cycles as f64 * cycles_ratio * cycle_ps as f64 + 0.5) as u64
+fn pentium_iii_ps(cycles: u64, cycle_ps: f64) -> u64 {
+    // Every step of a stack comes here. Signed numbers convert in one instruction, unsigned ones in several,
+    // and `round` is a call without SSE 4.1.
+    (cycles as i64 as f64 * cycle_ps + 0.5) as i64 as u64
 }
 
 impl Host {

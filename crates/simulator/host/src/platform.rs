@@ -518,8 +518,7 @@ mod tests {
             grow_lines: 4,
             structure_lines: 6,
             buffer_lines: 0,
-            cycle_ps: 1000,
-            cycles_ratio: 1.0,
+            pentium_iii_cycle_ps: 1000.0,
             ..Params::default()
         };
         Machine::new(host, World::new(Memory::new(1 << 20, LINE), bus))
