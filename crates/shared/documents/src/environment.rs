@@ -13,8 +13,8 @@ pub struct Environment {
     /// The version of kpps.
     pub kpps_version: String,
     /// The names of the testbed: two ports, or one name of a testbed without ports, such as `known:1Mpps`.
-    /// `sim` stands for the simulator and `lab` for guests in QEMU if drivers or guests are compared; a
-    /// single machine or guest has its full name. Commands without a testbed list their ports.
+    /// `sim` stands for the simulator and `lab` for guests in QEMU in results that can compare several; the
+    /// only machine or guest of other results has its full name. Commands without a testbed list their ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub testbed: Vec<String>,
     /// The machine by name: card, bus, host and stack together.
@@ -35,13 +35,14 @@ pub struct Environment {
     /// The operating-system stack on top of the driver; for a guest, its kernel by the name in the lab.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stack: String,
-    /// The driver preset, if there is one for all results.
+    /// The driver, if all results have the same: a preset, or that of a guest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub driver: String,
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Facts about a system that no profile describes: kernel, QEMU, CPUs, ports, settings.
+    /// Facts by name: of a system that no profile describes its kernel, QEMU, CPUs, ports and settings; of the
+    /// simulator `set`, the constants with other values than the profiles have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system: BTreeMap<String, String>,
     /// Frames were offered in both directions.
@@ -151,6 +152,41 @@ impl Environment {
         rounded_to(self.duration_s.unwrap_or(0.0) * 1e3, 1e3)
     }
 
+    /// What both environments have: a field in which they differ is absent. The presets are those of both.
+    #[must_use]
+    pub fn in_common(self, other: &Self) -> Self {
+        let mut system = self.system;
+        system.retain(|name, value| other.system.get(name) == Some(value));
+        let others_presets = other.presets.iter().map(|(name, words)| (name.clone(), words.clone()));
+        Self {
+            kpps_version: same(self.kpps_version, &other.kpps_version),
+            testbed: same(self.testbed, &other.testbed),
+            machine: same(self.machine, &other.machine),
+            chip: same(self.chip, &other.chip),
+            nic: same(self.nic, &other.nic),
+            bus: same(self.bus, &other.bus),
+            host: same(self.host, &other.host),
+            stack: same(self.stack, &other.stack),
+            driver: same(self.driver, &other.driver),
+            app: same(self.app, &other.app),
+            system,
+            bidirectional: same(self.bidirectional, &other.bidirectional),
+            traffic: same(self.traffic, &other.traffic),
+            mix: same(self.mix, &other.mix),
+            shape: same(self.shape, &other.shape),
+            flows: same(self.flows, &other.flows),
+            shared_lines: same(self.shared_lines, &other.shared_lines),
+            frame_bytes_with_fcs: same(self.frame_bytes_with_fcs, &other.frame_bytes_with_fcs),
+            line_rate_pps: same(self.line_rate_pps, &other.line_rate_pps),
+            load_layer: same(self.load_layer, &other.load_layer),
+            duration_s: same(self.duration_s, &other.duration_s),
+            warmup_s: same(self.warmup_s, &other.warmup_s),
+            seed: same(self.seed, &other.seed),
+            profiles_hash: same(self.profiles_hash, &other.profiles_hash),
+            presets: self.presets.into_iter().chain(others_presets).collect(),
+        }
+    }
+
     /// The environment with this line rate of each direction, if it is known.
     #[must_use]
     pub fn with_line_rate(self, pps: Option<f64>) -> Self {
@@ -167,6 +203,11 @@ impl Environment {
             ..self
         }
     }
+}
+
+/// The value, if the other is equal; otherwise none.
+fn same<T: PartialEq + Default>(value: T, other: &T) -> T {
+    if value == *other { value } else { T::default() }
 }
 
 #[cfg(test)]
@@ -197,6 +238,20 @@ mod tests {
             ..Environment::on(["sim"])
         };
         assert!(simulated.is_simulated() && !simulated.is_between_ports());
+        let of = |driver: &str, bytes| Environment {
+            driver: driver.into(),
+            frame_bytes_with_fcs: Some(bytes),
+            presets: [(driver.into(), format!("driver {driver}"))].into(),
+            system: [("kernel".into(), "6.1".into()), ("irq".into(), driver.into())].into(),
+            ..simulated.clone()
+        };
+        let common = of("kpps", 64).in_common(&of("rdr", 64));
+        assert_eq!(
+            (&common.driver[..], common.frame_bytes_with_fcs, common.presets.len()),
+            ("", Some(64), 2)
+        );
+        assert_eq!((common.system.len(), common.system("kernel"), common.seed), (1, "6.1", None));
+        assert_eq!(of("kpps", 64).in_common(&of("kpps", 128)).frame_bytes_with_fcs, None);
         assert_eq!((simulated.machine_name(), simulated.sizes_name()), ("morris2000".into(), "64".into()));
     }
 }

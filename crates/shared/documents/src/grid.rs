@@ -72,7 +72,7 @@ pub struct Grid {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: GridKind,
-    /// The environment, without the varied parameters.
+    /// What the environments of all cells have in common.
     pub environment: Environment,
     /// The parameters.
     pub axes: Vec<Axis>,

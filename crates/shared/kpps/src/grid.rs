@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::testbed::{Chosen, Simulated, Target, TestbedArguments};
 use crate::typed::Typed;
 use clap::Args;
+use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Grid};
 use kpps_frames::{Mix, rate};
 use kpps_methods::grid::{self, CellResults, Cells, Combinations, Job, Outcome, Shard, Shared};
@@ -191,13 +192,10 @@ pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure
     let shared = shared.as_ref();
     let go_on = || session.goes_on();
     // A problem that all cells share is reported before anything is measured.
-    let mut jobs = all.numbers().map(|cell| plan.job(&base, shared, &all.at(cell), &go_on, &()));
-    let first = match jobs.next() {
-        Some(Err(problem)) => jobs.find_map(Result::ok).ok_or(problem),
-        Some(job) => job,
-        None => Err("there are no values".into()),
-    };
-    let environment = first.map_err(Failure::Input)?.environment;
+    let environment = all.environment(|at| plan.job(&base, shared, at, &go_on, &()));
+    let environment = environment.map_err(Failure::Input)?;
+    // What a cell sets beyond that is on an axis.
+    let environment = Environment { system: base.choice.system(), ..environment };
     let journal = resume.trials(session, is_simulated)?;
     let wanted = shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
 

@@ -282,7 +282,7 @@ impl Target {
             }
             Chosen::Known(KnownRate { name, pps, noise }) => {
                 let known = noise.map_or_else(|| Known::quiet(*pps), |seed| Known::noisy(*pps, seed));
-                let environment = Environment { seed: Some(self.seed()), ..Environment::on([name]) };
+                let environment = Environment { seed: *noise, ..Environment::on([name]) };
                 Ok(OpenTestbed::plain(Box::new(known), environment))
             }
             Chosen::Ports(ports) => ports.testbed(session),

@@ -75,9 +75,60 @@ impl<'a> Combinations<'a> {
         values.map(|(axis, value)| format!("{}={value} ", axis.parameter)).collect()
     }
 
+    /// The first cell that can be measured among the first `most` of those that `tries` chooses, and its job.
+    fn measurable<'j>(
+        &self,
+        job: &impl Fn(&[usize]) -> Result<Job<'j>, String>,
+        most: usize,
+        tries: impl Fn(&[usize]) -> bool,
+    ) -> Result<(Vec<usize>, Job<'j>), String> {
+        let mut problem = None;
+        let cells = self.numbers().map(|number| self.at(number)).filter(|at| tries(at)).take(most);
+        for at in cells {
+            match job(&at) {
+                Ok(job) => return Ok((at, job)),
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        Err(problem.unwrap_or_else(|| "there are no values".into()))
+    }
+
+    /// The environment of the grid: what the environments of its cells have in common. One cell is compared
+    /// for each of the first values of each axis. `job` is as in [`Cells::on_all_cores`].
+    ///
+    /// # Errors
+    /// The problem of the first cell, if none can be measured.
+    pub fn environment<'j>(
+        &self,
+        job: impl Fn(&[usize]) -> Result<Job<'j>, String>,
+    ) -> Result<Environment, String> {
+        let (first, Job { mut environment, .. }) = self.measurable(&job, usize::MAX, |_| true)?;
+        for (axis, values) in self.axes.iter().enumerate() {
+            for value in 0..values.values.len().min(MOST_TRIED) {
+                let mut at = first.clone();
+                if at.get(axis).is_none_or(|&of_first| of_first == value) {
+                    continue;
+                }
+                at[axis] = value;
+                let other = match job(&at) {
+                    Ok(job) => Some(job),
+                    // The value may fit other values of the other axes.
+                    Err(_) => self
+                        .measurable(&job, MOST_TRIED, |at| at.get(axis) == Some(&value))
+                        .ok()
+                        .map(|(_, job)| job),
+                };
+                if let Some(job) = other {
+                    environment = environment.in_common(&job.environment);
+                }
+            }
+        }
+        Ok(environment)
+    }
+
     /// The key of the first cell that can be measured: it has the settings that all cells share.
     fn first_key<'j>(&self, job: &impl Fn(&[usize]) -> Result<Job<'j>, String>) -> Option<String> {
-        self.numbers().take(MOST_TRIED).find_map(|cell| Some(job(&self.at(cell)).ok()?.key))
+        self.measurable(job, MOST_TRIED, |_| true).ok().map(|(_, job)| job.key)
     }
 
     /// The key of a cell that cannot be measured: its settings after [`first_key`](Self::first_key).

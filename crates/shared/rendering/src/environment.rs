@@ -60,7 +60,11 @@ fn facts(e: &Environment) -> Vec<(String, String)> {
         ("Driver", e.driver.clone()),
         ("App", e.app.as_ref().map(app).unwrap_or_default()),
         ("Frame", e.frame_bytes_with_fcs.map(|_| in_full(e)).unwrap_or_default()),
-        ("Line rate", e.line_rate_pps.map(|pps| format!("{pps:.1} frames per second")).unwrap_or_default()),
+        ("Shape", e.shape.clone().unwrap_or_default()),
+        ("Flows", e.flows.map(|flows| flows.to_string()).unwrap_or_default()),
+        ("Shared lines", e.shared_lines.map(|lines| lines.to_string()).unwrap_or_default()),
+        ("Line rate", e.line_rate_pps.map(|pps| line_rate(e, pps)).unwrap_or_default()),
+        ("Loads in bits", e.load_layer.map(|layer| format!("of layer {layer}")).unwrap_or_default()),
         ("Each trial", e.duration_s.map(|_| format!("{} ms{warmup}", e.duration_ms())).unwrap_or_default()),
         ("Seed", e.seed.map(|seed| seed.to_string()).unwrap_or_default()),
         ("Profiles", e.profiles_hash.clone()),
@@ -70,6 +74,12 @@ fn facts(e: &Environment) -> Vec<(String, String)> {
     let known = known.map(|(name, value)| (name.to_owned(), value));
     let presets = e.presets.iter().map(|(name, stands_for)| (format!("Preset {name}"), stands_for.clone()));
     known.chain(e.system.clone()).chain(presets).collect()
+}
+
+/// The line rate of all directions.
+fn line_rate(e: &Environment, pps: f64) -> String {
+    let both = if e.bidirectional { ", of both directions together" } else { "" };
+    format!("{pps:.1} frames per second{both}")
 }
 
 /// The frames, and their size without FCS in words.
@@ -99,5 +109,11 @@ mod tests {
         let mix = Some(Mix { name: "64:1,128:1".into(), mean_bytes_with_fcs: 96.0 });
         let mixed = Environment { mix, traffic: Some("5 flows".into()), bidirectional: true, ..usual };
         assert_eq!(frames(&mixed), "64:1,128:1 B with FCS (96.0 B in the mean), 5 flows, bidirectional");
+        let loaded = Environment { line_rate_pps: Some(2e6), load_layer: Some(2), ..mixed };
+        let facts = facts(&Environment { shape: Some("poisson".into()), ..loaded });
+        let fact = |name: &str| facts.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str());
+        assert_eq!(fact("Line rate"), Some("2000000.0 frames per second, of both directions together"));
+        assert_eq!((fact("Shape"), fact("Loads in bits")), (Some("poisson"), Some("of layer 2")));
+        assert_eq!(fact("Flows"), None);
     }
 }

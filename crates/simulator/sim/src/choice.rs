@@ -1,8 +1,9 @@
 //! A simulated machine as people choose it: by the names of its parts, with some constants changed.
 
 use crate::documents::Profiling;
+use crate::environment::words;
 use crate::workload::forward::line_pps;
-use crate::{Activity, AppKind, ForwardingTestbed, RateLimitedSetup, Receiving, Setup, SetupError};
+use crate::{Activity, AppKind, ForwardingTestbed, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
 use kpps_documents::grid::{Axis, Setting};
 use kpps_frames::{Size, rate};
@@ -10,7 +11,6 @@ use kpps_methods::grid::{Combinations, Job};
 use kpps_methods::units::RateSpec;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
 use kpps_profiles::{Change, Error, Kind, To};
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The prefix of a simulated machine's name: `sim:MACHINE/DRIVER/APP`.
@@ -75,11 +75,6 @@ pub fn change(path: &str, value: &Setting) -> Result<Change, SetupError> {
     change.map_err(SetupError::Mismatch)
 }
 
-/// The changed constants in words, as `driver.rx_ring=80`.
-fn words(set: &[Change]) -> Vec<String> {
-    set.iter().map(ToString::to_string).collect()
-}
-
 impl Choice {
     /// The suffix of an app's name in results if it gets its load on the first card only.
     pub const ONE_WAY: &str = " one way";
@@ -139,7 +134,7 @@ impl Choice {
     }
 
     /// The app's name in results.
-    fn app_name(&self) -> Option<String> {
+    pub(crate) fn app_name(&self) -> Option<String> {
         self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" }))
     }
 
@@ -280,18 +275,12 @@ impl Choice {
         (offered, load): (RateSpec, Load),
         go_on: &'j dyn Fn() -> bool,
     ) -> Result<Job<'j>, String> {
-        let size = load.sizes.only().ok_or_else(|| {
-            format!("the simulator cannot send the mix {}: give one frame size", load.sizes)
-        })?;
+        let size = load.size().map_err(|error| error.to_string())?;
         let setup = self.setup().map_err(|error| error.to_string())?;
         let line_pps = self.line_rate_pps(size);
-        // A setting may be the value of an axis, which is no part of the environment of all cells.
-        let environment = Environment {
-            system: BTreeMap::new(),
-            ..self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps))
-        };
-        let set = words(&self.set);
-        Ok(Job::new((offered, load), line_pps, environment, &set, move |load| {
+        let environment =
+            self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps));
+        Ok(Job::new((offered, load), line_pps, environment, &words(&self.set), move |load| {
             Points::new(self.testbed(setup.clone())).measure(load, go_on)
         }))
     }
@@ -320,7 +309,7 @@ impl Choice {
         let delivered_pps = trial.delivered as f64 / seconds;
         Ok(Profiling {
             setup,
-            app: self.app,
+            app: self.app_name(),
             offered_pps: trial.offered_pps,
             load: load.clone(),
             delivered_pps,
@@ -348,61 +337,6 @@ impl Choice {
             points: Points::new(self.testbed(setup)),
         };
         Ok((setups.into_iter().map(named).collect(), environment))
-    }
-
-    /// The environment of results of this set-up, the only one, with this seed.
-    pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
-        Environment {
-            testbed: vec![self.name()],
-            driver: setup.driver.clone(),
-            ..self.environment(std::slice::from_ref(setup), seed)
-        }
-    }
-
-    /// The environment of results of set-ups that differ in their drivers only, with this seed, and without
-    /// what frames and load determine.
-    fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
-        let Some(setup) = setups.first() else { return Environment::default() };
-        let preset = |setup: &Setup| (setup.driver.clone(), setup.driver_description.clone());
-        let set = words(&self.set).join(", ");
-        Environment {
-            app: self.app_name(),
-            system: (!set.is_empty()).then(|| ("set".to_owned(), set)).into_iter().collect(),
-            seed: Some(seed),
-            profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
-            presets: setups.iter().map(preset).collect(),
-            ..setup.environment()
-        }
-    }
-}
-
-impl Setup {
-    /// The environment of its results, without its driver, and without what frames and load determine.
-    pub(crate) fn environment(&self) -> Environment {
-        Environment {
-            machine: self.machine.clone(),
-            chip: self.chip.clone(),
-            bus: self.bus.clone(),
-            host: self.host.clone(),
-            stack: self.stack.clone(),
-            profiles_hash: kpps_profiles::hash(&self.own_profiles),
-            ..Environment::on(["sim"])
-        }
-    }
-}
-
-impl RateLimitedSetup {
-    /// The environment of its results, without what frames and load determine.
-    pub(crate) fn environment(&self) -> Environment {
-        Environment {
-            machine: self.machine.clone(),
-            nic: self.nic.clone(),
-            bus: self.bus.clone(),
-            host: self.host.clone(),
-            stack: self.stack.clone(),
-            profiles_hash: kpps_profiles::hash(&self.own_profiles),
-            ..Environment::on(["sim"])
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::trace::{Port, Trace, regimes};
 use crate::workload::rss::{Limit, Scaled, Scaling, stop};
 use crate::workload::trace::Tracing;
-use crate::{AppKind, Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
+use crate::{Function, Level, PerFrame, Profile, RateLimitedSetup, Setup, Transmit};
 use kpps_documents::{Environment, Registers, known, rounded, simulation};
 use kpps_frames::Size;
 use kpps_host::bus::{Event, EventKind, Master, Transaction};
@@ -12,11 +12,11 @@ use kpps_methods::Load;
 /// The rates of drivers for frames of `size`, measured for `duration_ms`. There are fewer results than
 /// drivers after an interruption.
 pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u64) -> simulation::Transmit {
-    let environment = setups.first().map(|setup| Environment {
+    let environment = Environment {
         frame_bytes_with_fcs: Some(size.bytes_with_fcs()),
         duration_s: Some(duration_ms as f64 / 1e3),
-        ..setup.environment()
-    });
+        ..Setup::environment_of(setups)
+    };
     let row = |(setup, sent): (&Setup, &Transmit)| simulation::TransmitRow {
         name: setup.driver.clone(),
         sent_pps: rounded(sent.pps),
@@ -32,7 +32,7 @@ pub fn transmit(setups: &[Setup], sent: &[Transmit], size: Size, duration_ms: u6
             .map(|(read, write)| Registers { read: rounded(read), write: rounded(write) }),
     };
     simulation::Transmit {
-        environment: environment.unwrap_or_default(),
+        environment,
         rows: setups.iter().zip(sent).map(row).collect(),
         complete: sent.len() == setups.len(),
         ..simulation::Transmit::default()
@@ -110,8 +110,8 @@ pub fn scale(trials: &[(&RateLimitedSetup, Scaling)], rows: &[Scaled]) -> simula
 pub struct Profiling {
     /// The machine.
     pub setup: Setup,
-    /// The app between two cards, if there is one.
-    pub app: Option<AppKind>,
+    /// The name of the app between two cards, if there is one.
+    pub app: Option<String>,
     /// The load.
     pub load: Load,
     /// Its rate in frames per second.
@@ -171,8 +171,7 @@ pub fn profile(outcome: &Profiling) -> simulation::Profile {
     };
     simulation::Profile {
         environment: Environment {
-            driver: setup.driver.clone(),
-            app: outcome.app.map(|app| app.to_string()),
+            app: outcome.app.clone(),
             frame_bytes_with_fcs: Some(load.sizes.mean_bytes_with_fcs() as u32),
             duration_s: Some(load.seconds()),
             ..setup.environment()
@@ -192,7 +191,6 @@ pub fn trace(setup: &Setup, what: &Tracing, trace: &Trace) -> simulation::BusTra
     let regimes = regimes(trace, 0);
     simulation::BusTrace {
         environment: Environment {
-            driver: setup.driver.clone(),
             frame_bytes_with_fcs: Some(what.size.bytes_with_fcs()),
             duration_s: Some(what.duration_us as f64 / 1e6),
             ..setup.environment()

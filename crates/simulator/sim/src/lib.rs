@@ -25,6 +25,7 @@ pub mod choice;
 mod device;
 pub mod documents;
 mod effect;
+mod environment;
 mod experiment;
 pub mod inventory;
 mod ledger;

@@ -192,8 +192,9 @@ fn environment(
 ) -> Environment {
     let names = |each: fn(&GuestSpec) -> &str| {
         let names: BTreeSet<_> = specs.iter().map(each).collect();
-        names.into_iter().collect::<Vec<_>>().join(", ")
+        names.into_iter().collect::<Vec<_>>()
     };
+    let drivers = names(|spec| spec.driver.name());
     let set: Vec<_> = settings.0.iter().map(ToString::to_string).collect();
     let set = (!set.is_empty()).then(|| ("set".to_owned(), set.join(", ")));
     let module = driver_module.map(|path| ("driver module".to_owned(), path.display().to_string()));
@@ -203,10 +204,11 @@ fn environment(
     };
     Environment {
         machine: "guest".into(),
-        chip: names(|spec| spec.model.name()),
+        chip: names(|spec| spec.model.name()).join(", "),
         bus: "QEMU's PCI".into(),
         host: format!("QEMU (TCG, one CPU, no wire limit, {time})"),
-        stack: names(|spec| &spec.kernel),
+        stack: names(|spec| &spec.kernel).join(", "),
+        driver: if let [only] = drivers[..] { only.to_owned() } else { String::new() },
         system: set
             .into_iter()
             .chain(module)

@@ -117,6 +117,55 @@ fn a_grid_is_shown_and_what_cannot_be_is_said() {
     }
 }
 
+/// The environment in the document of this command.
+fn environment(command: &str) -> Value {
+    let mut words = command.split(' ').collect::<Vec<_>>();
+    words.push("--json");
+    let output = Command::cargo_bin("kpps").unwrap().args(&words).output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{command}: {}", String::from_utf8_lossy(&output.stderr)));
+    document["environment"].clone()
+}
+
+#[test]
+fn the_environment_of_a_grid_is_what_its_cells_share() {
+    let on = environment("grid --vary size=64,128 --set driver.rx_ring=80 --load 50% --duration 1ms");
+    for varied in ["frame_bytes_with_fcs", "line_rate_pps"] {
+        assert_eq!(on[varied], Value::Null, "{on}");
+    }
+    assert_eq!((&on["machine"], &on["driver"]), (&"morris2000".into(), &"kpps".into()), "{on}");
+    assert_eq!(on["system"], serde_json::json!({ "set": "driver.rx_ring=80" }), "{on}");
+    // Neither driver fits the chip of the other.
+    let on = environment(
+        "grid --vary chip=82543,82574L --vary driver=click-polling,linux-6.1-e1000e --duration 1ms",
+    );
+    assert_eq!((&on["chip"], &on["driver"]), (&Value::Null, &Value::Null), "{on}");
+    assert_eq!((&on["machine"], &on["frame_bytes_with_fcs"]), (&"morris2000".into(), &64.into()), "{on}");
+    let on = environment("grid --testbed known:1Mpps --vary load=100kpps,200kpps");
+    assert_eq!((&on["seed"], &on["testbed"]), (&Value::Null, &serde_json::json!(["known:1Mpps"])), "{on}");
+}
+
+#[test]
+fn a_simulation_names_its_only_driver_and_the_constants_that_were_set() {
+    let set = "--set host.interrupt_cycles=*2";
+    for (command, driver) in [
+        ("curve --driver kpps --load 50% --duration 1ms", "kpps".into()),
+        ("curve --driver kpps,rdr --load 50% --duration 1ms", Value::Null),
+        ("transmit --driver kpps --duration 1ms", "kpps".into()),
+        ("profile --duration 1ms", "linux-2.6.12-e1000".into()),
+        ("trace --duration 100us", "linux-2.6.12-e1000".into()),
+        ("scale --cpu-counts 1 --duration 1ms", Value::Null),
+    ] {
+        let on = environment(&format!("{command} {set}"));
+        assert_eq!(on["driver"], driver, "{command}: {on}");
+        assert_eq!(on["system"]["set"], "host.interrupt_cycles=*2", "{command}: {on}");
+    }
+    assert_eq!(
+        environment("profile --app nat --machine lunz2003 --one-way --duration 1ms")["app"],
+        "nat one way"
+    );
+}
+
 #[test]
 fn the_simulated_examples_of_its_help_work() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,9 +3,9 @@
 use super::maps::{Map, delivered, extremes, grew, idle, loss, maps as cells_in_maps, mark, name};
 use crate::environment::{frames, parts, section};
 use crate::{page, remarks};
-use kpps_documents::Trial;
 use kpps_documents::grid::{Axis, Cell, Grid};
 use kpps_documents::words::{kpps, percent};
+use kpps_documents::{Environment, Trial};
 use maud::{Markup, html as markup};
 
 const GRID_CSS: &str = include_str!("../../assets/grid.css");
@@ -22,7 +22,7 @@ pub fn page(grid: &Grid) -> String {
     let body = markup! {
         header { div {
             h1 { (title) }
-            p.setting { @if !parts(e).is_empty() { (parts(e)) "; " } @if let Some(pps) = e.line_rate_pps { "line rate " (kpps(pps)) " kpps with " } "frames of " (frames(e)) }
+            p.setting { (setting(e)) }
         } }
         main {
             div.lead { p {
@@ -49,6 +49,14 @@ pub fn page(grid: &Grid) -> String {
             @if !e.profiles_hash.is_empty() { " with profiles " code { (e.profiles_hash) } } "; " (e.duration_ms()) " ms measured" @if let Some(seed) = e.seed { ", seed " (seed) } "." } }
     };
     page::page(&title, &[page::CSS, GRID_CSS], &body)
+}
+
+/// What all cells have in common: machine, line rate and frames, as far as no axis varies them.
+fn setting(e: &Environment) -> String {
+    let line = e.line_rate_pps.map(|pps| format!("line rate {} kpps", kpps(pps)));
+    let size = e.frame_bytes_with_fcs.map(|_| format!("frames of {}", frames(e)));
+    let traffic = [line, size].into_iter().flatten().collect::<Vec<_>>().join(" with ");
+    [parts(e), traffic].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// A quantity that has maps.

@@ -1,0 +1,76 @@
+//! The environments of simulations, without what frames and load determine.
+
+use crate::{Choice, RateLimitedSetup, Setup};
+use kpps_documents::Environment;
+use kpps_profiles::Change;
+use std::collections::BTreeMap;
+
+/// The changed constants in words, as `driver.rx_ring=80`.
+pub(crate) fn words(set: &[Change]) -> Vec<String> {
+    set.iter().map(ToString::to_string).collect()
+}
+
+/// The changed constants as a fact about the system; no fact if there are none.
+fn system(set: &[Change]) -> BTreeMap<String, String> {
+    let set = words(set).join(", ");
+    (!set.is_empty()).then(|| ("set".to_owned(), set)).into_iter().collect()
+}
+
+impl Choice {
+    /// The environment of results of this set-up, the only one, with this seed.
+    pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
+        Environment { testbed: vec![self.name()], ..self.environment(std::slice::from_ref(setup), seed) }
+    }
+
+    /// The environment of results of set-ups that differ in their drivers only, with this seed.
+    pub(crate) fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
+        Environment { app: self.app_name(), seed: Some(seed), ..Setup::environment_of(setups) }
+    }
+
+    /// The constants that were set, as a fact about the system.
+    pub fn system(&self) -> BTreeMap<String, String> {
+        system(&self.set)
+    }
+}
+
+impl Setup {
+    /// The environment of results of set-ups that differ in their drivers only; the driver's name, if there
+    /// is one set-up.
+    pub(crate) fn environment_of(setups: &[Self]) -> Environment {
+        let Some(setup) = setups.first() else { return Environment::default() };
+        let preset = |setup: &Self| (setup.driver.clone(), setup.driver_description.clone());
+        Environment {
+            machine: setup.machine.clone(),
+            chip: setup.chip.clone(),
+            bus: setup.bus.clone(),
+            host: setup.host.clone(),
+            stack: setup.stack.clone(),
+            driver: if setups.len() == 1 { setup.driver.clone() } else { String::new() },
+            system: system(&setup.set),
+            profiles_hash: kpps_profiles::hash(setups.iter().flat_map(|setup| &setup.own_profiles)),
+            presets: setups.iter().map(preset).collect(),
+            ..Environment::on(["sim"])
+        }
+    }
+
+    /// The environment of its results.
+    pub(crate) fn environment(&self) -> Environment {
+        Self::environment_of(std::slice::from_ref(self))
+    }
+}
+
+impl RateLimitedSetup {
+    /// The environment of its results.
+    pub(crate) fn environment(&self) -> Environment {
+        Environment {
+            machine: self.machine.clone(),
+            nic: self.nic.clone(),
+            bus: self.bus.clone(),
+            host: self.host.clone(),
+            stack: self.stack.clone(),
+            system: system(&self.set),
+            profiles_hash: kpps_profiles::hash(&self.own_profiles),
+            ..Environment::on(["sim"])
+        }
+    }
+}
