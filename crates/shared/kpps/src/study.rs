@@ -19,11 +19,12 @@ use kpps_study::{pages, perturb, wanted};
   kpps study --perturb 10%                which verdicts change when fitted constants change
   kpps study --fit                        find the fitted constants again
   kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
+  kpps study ./mine.toml                  a study of your own (see the guide)
 
 Verdicts: pass, miss, predicted (the result is not known yet), failed (could not be judged).
 The exit code is 1 if a claim failed, or if a claim was missed that is arithmetic or was used for fitting.")]
 pub struct Arguments {
-    /// Names of studies [default: all studies of papers]
+    /// Names of studies, or .toml files with studies of your own [default: all studies of papers]
     #[arg(value_name = "NAME")]
     studies: Vec<String>,
     /// Judge only the claims with these ids

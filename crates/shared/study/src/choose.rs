@@ -3,14 +3,21 @@
 use crate::data::{Error, Study, documents, named};
 use kpps_documents::study::{Drawn, DrawnConstants};
 
-/// The studies with these names, or those of documents if there are none; with these claims only, if there
+/// The studies with these names or in these files, or those of documents if there are none; with these claims only, if there
 /// are any.
 ///
 /// # Errors
 /// A study or a claim that does not exist.
 pub fn choose(names: &[String], claims: &[String]) -> Result<Vec<Study>, Error> {
     let names = if names.is_empty() { documents()? } else { names.to_vec() };
-    let mut studies = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
+    let mut studies: Vec<Study> = Vec::new();
+    for name in &names {
+        let study = named(name)?;
+        if studies.iter().any(|other| other.name == study.name) {
+            return Err(Error::Twice(study.name));
+        }
+        studies.push(study);
+    }
     if let Some(id) = claims.iter().find(|id| !studies.iter().any(|study| study.claims.contains_key(*id))) {
         return Err(Error::NoClaim(id.clone(), names.join(", ")));
     }

@@ -4,6 +4,7 @@ use include_dir::{Dir, include_dir};
 use indexmap::IndexMap;
 use kpps_documents::study::Stated;
 use serde::Deserialize;
+use std::path::Path;
 
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../../studies");
 
@@ -56,6 +57,9 @@ impl Seeds {
     }
 }
 
+/// The most seeds of a measurement.
+const MOST_SEEDS: i128 = 10_000;
+
 /// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken
 /// once for each, and its values become lists.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -93,6 +97,31 @@ impl Measurement {
             part
         };
         seeds.all().into_iter().map(part).collect()
+    }
+
+    /// Refuses more seeds than anybody waits for.
+    fn check_seeds(&self) -> Result<(), String> {
+        let Some(seeds) = self.of.get("seeds") else { return Ok(()) };
+        let count = match seeds.clone().try_into::<Seeds>() {
+            Ok(Seeds::These(seeds)) => seeds.len().try_into().unwrap_or(i128::MAX),
+            Ok(Seeds::Range { from, to }) => i128::from(to) - i128::from(from) + 1,
+            Err(_) => return Err("seeds are a list, or { from = 1, to = 100 }".into()),
+        };
+        match count {
+            1..=MOST_SEEDS => Ok(()),
+            _ => Err(format!("seeds has {count} values: give 1 to {MOST_SEEDS}")),
+        }
+    }
+
+    /// Looks for the profiles that it names as files in this folder, unless their paths are absolute.
+    fn look_in(&mut self, folder: &Path) {
+        for part in ["machine", "chip", "nic", "driver", "against"] {
+            if let Some(toml::Value::String(name)) = self.of.get_mut(part)
+                && name.ends_with(".toml")
+            {
+                *name = folder.join(&*name).to_string_lossy().into_owned();
+            }
+        }
     }
 
     /// The same text for the same measurement.
@@ -236,12 +265,29 @@ pub struct Study {
     on_request: bool,
 }
 
+impl Study {
+    /// The measurements of its claims, figures and maps.
+    fn measurements_mut(&mut self) -> impl Iterator<Item = &mut Measurement> {
+        let figures =
+            self.figures.iter_mut().flat_map(|figure| &mut figure.lines).map(|line| &mut line.measure);
+        let maps = self.maps.iter_mut().map(|map| &mut map.measure);
+        let claims = self.claims.values_mut().flat_map(|claim| claim.measure.values_mut());
+        figures.chain(maps).chain(claims)
+    }
+}
+
 /// Why a study, or a part of it, cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is none of this name.
-    #[error("there is no study called '{0}': known are {known}", known = names().join(", "))]
+    #[error("there is no study called '{0}': known are {known}; give a file with its folder, as ./mine.toml", known = names().join(", "))]
     Unknown(String),
+    /// A file cannot be read.
+    #[error("cannot read the study {0}: {1}")]
+    Unreadable(String, std::io::Error),
+    /// Two studies have one name: their results could not be told apart.
+    #[error("two studies are called '{0}': give one of the files another name")]
+    Twice(String),
     /// There is no claim of this id.
     #[error("there is no claim '{0}' in {1}")]
     NoClaim(String, String),
@@ -272,17 +318,29 @@ pub fn documents() -> Result<Vec<String>, Error> {
     Ok(all.into_iter().filter(|study| !study.on_request).map(|study| study.name).collect())
 }
 
-/// The study called `name`.
+/// The study called `name`, or the one in the file `name`, which ends in `.toml`.
 ///
 /// # Errors
-/// If there is none.
+/// If there is none, or the file is malformed.
 pub fn named(name: &str) -> Result<Study, Error> {
-    let text = BUILT_IN
-        .get_file(format!("{name}.toml"))
-        .and_then(|file| file.contents_utf8())
-        .ok_or_else(|| Error::Unknown(name.into()))?;
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        let file = BUILT_IN.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
+        return read(name, file.ok_or_else(|| Error::Unknown(name.into()))?);
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable(name.into(), error))?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut study = read(&stem, &text)?;
+    // Profiles of one's own are found beside the study.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    study.measurements_mut().for_each(|measurement| measurement.look_in(folder));
+    Ok(study)
+}
+
+/// The study of this text.
+fn read(name: &str, text: &str) -> Result<Study, Error> {
     let bad = |problem: String| Error::Bad { name: name.into(), problem };
-    let mut study: Study = toml::from_str(text).map_err(|error| bad(error.to_string().replace('\n', " ")))?;
+    let mut study: Study = toml::from_str(text).map_err(|error| bad(one_line(text, &error)))?;
     study.name = name.into();
     for (id, claim) in &mut study.claims {
         for shared in &claim.uses {
@@ -292,5 +350,15 @@ pub fn named(name: &str) -> Result<Study, Error> {
             claim.measure.insert(shared.clone(), measurement.clone());
         }
     }
+    study.measurements_mut().try_for_each(|measurement| measurement.check_seeds()).map_err(bad)?;
     Ok(study)
+}
+
+/// A mistake in a file with its line, in one line.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', " ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
 }

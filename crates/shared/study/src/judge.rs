@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
+    // A study may be anybody's file.
+    engine.set_max_string_size(10_000).set_max_array_size(1_000_000).set_max_map_size(10_000);
     engine.register_fn("within", |x: FLOAT, of: FLOAT, share: FLOAT| (x - of).abs() <= of.abs() * share);
     engine.register_fn("between", |x: FLOAT, low: FLOAT, high: FLOAT| (low..=high).contains(&x));
     engine.register_fn("ratio", |a: FLOAT, b: FLOAT| match b {
@@ -91,8 +93,25 @@ fn problem(
     });
     match names.into_iter().find(|name| expression.contains(name)) {
         Some(name) => format!("the {what} `{expression}` has no answer: {name} was not observed"),
-        None => format!("the {what} `{expression}` makes no sense: {error}"),
+        None => match measured.iter().find_map(|(name, values)| unknown(expression, name, values)) {
+            Some(unknown) => format!("the {what} `{expression}` has no answer: {unknown}"),
+            None => format!("the {what} `{expression}` makes no sense: {error}"),
+        },
     }
+}
+
+/// The first value of a measurement that an expression names and that does not exist, with those that do.
+fn unknown(expression: &str, measurement: &str, values: &Values) -> Option<String> {
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    let prefix = format!("{measurement}.");
+    let mut named = expression.match_indices(&prefix).filter_map(|(at, prefix)| {
+        let is_whole = !expression[..at].ends_with(is_of_name);
+        let value = &expression[at + prefix.len()..];
+        is_whole.then(|| value.find(|c| !is_of_name(c)).map_or(value, |end| &value[..end]))
+    });
+    let unknown = named.find(|value| !value.is_empty() && !values.contains_key(*value))?;
+    let known = values.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Some(format!("there is no {measurement}.{unknown}; {measurement} has {known}"))
 }
 
 /// Whether all of `conditions` hold for the measured values, each measurement by its name.
@@ -171,6 +190,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
+        let error = judge(&["a.nothing > 1".to_owned()], &measured()).unwrap_err();
+        assert!(error.contains("there is no a.nothing; a has curve, latency, pps, unseen"), "{error}");
         for nonsense in ["a.nothing > 1", "b.pps > 1", "a.pps", "within(1)", "(("] {
             let error = judge(&[nonsense.to_owned()], &measured()).unwrap_err();
             assert!(error.contains(nonsense), "{error}");

@@ -4,6 +4,7 @@ mod facts;
 mod forward;
 mod fragments;
 mod freebsd;
+mod limits;
 mod machine;
 mod netreceive;
 mod offered;
@@ -329,6 +330,7 @@ pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Value
         let takes = setting::KEYS.iter().chain(metric.takes).copied().collect::<Vec<_>>().join(", ");
         return Err(format!("the metric has no key '{key}': it accepts {takes}"));
     }
+    limits::check(&measurement.of)?;
     (metric.take)(measurement.of.clone(), context)
 }
 
