@@ -2,9 +2,10 @@
 # All tests, after `make test` has installed what they need. Each group runs to its end, also after a failure;
 # the exit code is 1 if any test failed.
 #
-# Three groups run at the same time on the processors of this machine:
+# Four groups run at the same time on the processors of this machine:
 #   guests   tests that boot guests in QEMU, two at a time, and those of the Python package: two long programs
-#   built    tests of the built command and of packages, which only compute: at a lower priority
+#   built    tests of the built command and of packages
+#   docs     examples in the documentation of crates, most of whose time is compiling
 #   others   all other tests: two threads for each processor, because tests of ports and agents wait, too
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -30,10 +31,12 @@ cargo test --workspace --benches --no-run || exit 1
 failed=()
 # Ctrl-C ends all groups: a shell starts what runs in the background without that signal.
 trap 'trap - INT TERM; kill -TERM 0' INT TERM
-run "$(nproc)" --doc || failed+=("examples in the documentation, above")
-nice -n 5 tests/built.sh "$target" > "$target/test-built.log" 2>&1 & built=$!
+run 1 --doc > "$target/test-docs.log" 2>&1 & docs=$!
+tests/built.sh "$target" > "$target/test-built.log" 2>&1 & built=$!
 run 2 --test python --test qemu > "$target/test-guests.log" 2>&1 & guests=$!
 run $((2 * $(nproc))) --lib --bins --test '[!pq]*' --test ports --bench instructions || failed+=("others, above")
+wait $docs || failed+=("docs: $target/test-docs.log")
+cat "$target/test-docs.log"
 wait $guests || failed+=("guests: $target/test-guests.log")
 cat "$target/test-guests.log"
 wait $built || failed+=("built: $target/test-built.log")

@@ -41,7 +41,7 @@ pub struct Environment {
     /// The app between two cards, if there is one; loads are then those of both directions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Facts by name: of a system that no profile describes its kernel, QEMU, CPUs, ports and settings; of the
+    /// Facts by name: kernel, QEMU, CPUs, ports and settings of a system that no profile describes; for the
     /// simulator `set`, the constants with other values than the profiles have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system: BTreeMap<String, String>,

@@ -3,8 +3,8 @@
 use crate::data::{Error, Study, documents, named};
 use kpps_documents::study::{Drawn, DrawnConstants};
 
-/// The studies with these names or in these files, or those of documents if there are none; with these claims only, if there
-/// are any.
+/// The studies with these names or in these files, or those of documents if there are none; with these claims
+/// only, if there are any.
 ///
 /// # Errors
 /// A study or a claim that does not exist.
