@@ -48,7 +48,7 @@ for word in 100kpps 10%..100%/10% 1Mpps..2Mpps packet:eth0 vfio:00:10.0 udp:127.
     ramp:10kpps/2s 10.0.0.0/8=10.0.0.1 packet:a@10=10.0.0.1/24 'm.x > 3 && m.y == 2.0'; do
     printf '%s' "$word" > "$seeds/arguments/$(md5sum <<< "$word" | cut -c1-8)"
 done
-cp ../profiles/*/*.toml ../crates/shared/rendering/tests/report/fixtures/*.json "$seeds/documents"
+cp ../profiles/*/*.toml ../studies/*.toml ../crates/shared/rendering/tests/report/fixtures/*.json "$seeds/documents"
 # The target is named so that build scripts are not instrumented.
 cargo build --quiet --profile fuzz --package kpps-fuzz --features libfuzzer --target "$host" --target-dir "$built"
 # Writes inputs in hex, a line each, as files with the names that libFuzzer gives: unpack FOLDER < INPUTS

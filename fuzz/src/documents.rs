@@ -1,4 +1,4 @@
-//! The parsers of profiles and results, and what compares and shows these, against arbitrary text.
+//! The parsers of profiles, studies and results, and what compares and shows these, against arbitrary text.
 
 use kpps_documents::Curve;
 use kpps_documents::calibration::Calibration;
@@ -6,6 +6,7 @@ use kpps_documents::provenance::Published;
 use kpps_methods::compare::{Criteria, Results, compare};
 use kpps_profiles::{Kind, Profile};
 use kpps_rendering::{csv, html, text};
+use kpps_study::{Study, Values, judge};
 
 /// Reads a text as each kind of document.
 pub fn run(document: &str) {
@@ -13,6 +14,13 @@ pub fn run(document: &str) {
         if let Ok(profile) = Profile::parse(kind, "fuzzed", document) {
             let _ = profile.get::<kpps_card::Params>();
             let _ = profile.get::<kpps_driver::Config>();
+        }
+    }
+    if let Ok(study) = Study::parse("fuzzed", document) {
+        for claim in study.claims.values() {
+            let names = claim.measure.keys().cloned();
+            let measured = names.map(|name| (name, Values::from([("pps".into(), 1e5.into())]))).collect();
+            let _ = judge(&claim.holds, &measured);
         }
     }
     if let Ok(results) = Results::parse("fuzzed", document) {

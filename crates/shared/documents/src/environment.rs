@@ -152,7 +152,7 @@ impl Environment {
         rounded_to(self.duration_s.unwrap_or(0.0) * 1e3, 1e3)
     }
 
-    /// What both environments have: a field in which they differ is absent. The presets are those of both.
+    /// The fields that are equal in both environments; the others are absent. The presets are those of both.
     #[must_use]
     pub fn in_common(self, other: &Self) -> Self {
         let mut system = self.system;

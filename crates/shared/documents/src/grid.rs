@@ -72,7 +72,7 @@ pub struct Grid {
     pub schema: Schema,
     /// The kind of this document.
     pub kind: GridKind,
-    /// What the environments of all cells have in common.
+    /// The fields of the environment that all cells share.
     pub environment: Environment,
     /// The parameters.
     pub axes: Vec<Axis>,

@@ -266,6 +266,26 @@ pub struct Study {
 }
 
 impl Study {
+    /// The study of this name with this text.
+    ///
+    /// # Errors
+    /// The mistake in the text.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let bad = |problem: String| Error::Bad { name: name.into(), problem };
+        let mut study: Self = toml::from_str(text).map_err(|error| bad(one_line(text, &error)))?;
+        study.name = name.into();
+        for (id, claim) in &mut study.claims {
+            for shared in &claim.uses {
+                let measurement = study.measure.get(shared);
+                let measurement =
+                    measurement.ok_or_else(|| bad(format!("{id} uses '{shared}', which is not measured")))?;
+                claim.measure.insert(shared.clone(), measurement.clone());
+            }
+        }
+        study.measurements_mut().try_for_each(|measurement| measurement.check_seeds()).map_err(bad)?;
+        Ok(study)
+    }
+
     /// The measurements of its claims, figures and maps.
     fn measurements_mut(&mut self) -> impl Iterator<Item = &mut Measurement> {
         let figures =
@@ -285,7 +305,7 @@ pub enum Error {
     /// A file cannot be read.
     #[error("cannot read the study {0}: {1}")]
     Unreadable(String, std::io::Error),
-    /// Two studies have one name: their results could not be told apart.
+    /// Two studies have one name, which their results have, too.
     #[error("two studies are called '{0}': give one of the files another name")]
     Twice(String),
     /// There is no claim of this id.
@@ -326,31 +346,14 @@ pub fn named(name: &str) -> Result<Study, Error> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         let file = BUILT_IN.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
-        return read(name, file.ok_or_else(|| Error::Unknown(name.into()))?);
+        return Study::parse(name, file.ok_or_else(|| Error::Unknown(name.into()))?);
     }
     let text = std::fs::read_to_string(path).map_err(|error| Error::Unreadable(name.into(), error))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut study = read(&stem, &text)?;
+    let mut study = Study::parse(&stem, &text)?;
     // Profiles of one's own are found beside the study.
     let folder = path.parent().unwrap_or(Path::new(""));
     study.measurements_mut().for_each(|measurement| measurement.look_in(folder));
-    Ok(study)
-}
-
-/// The study of this text.
-fn read(name: &str, text: &str) -> Result<Study, Error> {
-    let bad = |problem: String| Error::Bad { name: name.into(), problem };
-    let mut study: Study = toml::from_str(text).map_err(|error| bad(one_line(text, &error)))?;
-    study.name = name.into();
-    for (id, claim) in &mut study.claims {
-        for shared in &claim.uses {
-            let measurement = study.measure.get(shared);
-            let measurement =
-                measurement.ok_or_else(|| bad(format!("{id} uses '{shared}', which is not measured")))?;
-            claim.measure.insert(shared.clone(), measurement.clone());
-        }
-    }
-    study.measurements_mut().try_for_each(|measurement| measurement.check_seeds()).map_err(bad)?;
     Ok(study)
 }
 

@@ -44,7 +44,7 @@ macro_rules! read_as {
     };
 }
 
-// These are read here, and not where a profile is used, because this crate is compiled without optimisation in
-// tests: code to read them was a third of the simulator.
+// These are read here, and not where a profile is used, because this crate is compiled without optimisation
+// in tests: code to read them was a third of the simulator.
 read_as!(kpps_card::Params, kpps_host::bus::Params, Host, Work, Config);
 read_as!(linux22::Params, linux24::Params, freebsd::Params);

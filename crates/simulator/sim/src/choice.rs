@@ -1,7 +1,7 @@
 //! A simulated machine as people choose it: by the names of its parts, with some constants changed.
 
 use crate::documents::Profiling;
-use crate::environment::words;
+use crate::environment::{system, words};
 use crate::workload::forward::line_pps;
 use crate::{Activity, AppKind, ForwardingTestbed, Receiving, Setup, SetupError};
 use kpps_documents::Environment;
@@ -11,6 +11,7 @@ use kpps_methods::grid::{Combinations, Job};
 use kpps_methods::units::RateSpec;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
 use kpps_profiles::{Change, Error, Kind, To};
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The prefix of a simulated machine's name: `sim:MACHINE/DRIVER/APP`.
@@ -134,7 +135,7 @@ impl Choice {
     }
 
     /// The app's name in results.
-    pub(crate) fn app_name(&self) -> Option<String> {
+    fn app_name(&self) -> Option<String> {
         self.app.map(|app| format!("{app}{}", if self.one_way { Self::ONE_WAY } else { "" }))
     }
 
@@ -337,6 +338,21 @@ impl Choice {
             points: Points::new(self.testbed(setup)),
         };
         Ok((setups.into_iter().map(named).collect(), environment))
+    }
+
+    /// The environment of results of this set-up, the only one, with this seed.
+    pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
+        Environment { testbed: vec![self.name()], ..self.environment(std::slice::from_ref(setup), seed) }
+    }
+
+    /// The environment of results of set-ups that differ in their drivers only, with this seed.
+    fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
+        Environment { app: self.app_name(), seed: Some(seed), ..Setup::environment_of(setups) }
+    }
+
+    /// The constants that were set, as a fact about the system.
+    pub fn system(&self) -> BTreeMap<String, String> {
+        system(&self.set)
     }
 }
 

@@ -138,6 +138,8 @@ pub(crate) struct Readers<'s> {
     pub bus: &'s str,
     /// Whether the card is given beside the machine.
     pub card_is_given: bool,
+    /// Whether two cards with an app between them interrupt a CPU each.
+    pub spreads_interrupts: bool,
 }
 
 impl Readers<'_> {
@@ -165,7 +167,7 @@ impl Readers<'_> {
         let steps: Vec<&str> = constant.split('.').collect();
         let is = |names: &[&str]| steps.iter().any(|step| names.contains(step));
         match change.kind {
-            Kind::Machine => self.of_machine(&steps),
+            Kind::Machine => self.of_machine(&steps, &change.to),
             Kind::Driver | Kind::Chip | Kind::Nic if !self.activity.sends() && is(&OF_SENDING) => {
                 Some("this simulation sends no frames".to_owned())
             }
@@ -217,7 +219,11 @@ impl Readers<'_> {
     }
 
     fn is_on_one_cpu(&self) -> bool {
-        self.activity != Activity::ReceiveOnAll
+        match self.activity {
+            Activity::ReceiveOnAll => false,
+            Activity::Forward(_) => !self.spreads_interrupts,
+            Activity::Receive | Activity::Send => true,
+        }
     }
 
     fn of_stack(&self, steps: &[&str]) -> Option<String> {
@@ -319,7 +325,7 @@ impl Readers<'_> {
         }
     }
 
-    fn of_machine(&self, steps: &[&str]) -> Option<String> {
+    fn of_machine(&self, steps: &[&str], to: &To) -> Option<String> {
         match *steps {
             ["nic"] if self.e1000.is_some() => Some(
                 "the card of this simulation is no rate-limited NIC; `kpps scale` simulates one".to_owned(),
@@ -329,6 +335,10 @@ impl Readers<'_> {
             }
             ["nic" | "chip"] if self.card_is_given => {
                 Some("another argument already chooses the card".to_owned())
+            }
+            ["affinity"] if !self.is_app() => Some("this simulation has no app between two cards".to_owned()),
+            ["affinity"] if *to == To::Set("spread".into()) && !self.spreads_interrupts => {
+                Some("the system of this machine uses one CPU only".to_owned())
             }
             ["cpus"] if self.e1000.is_some() && self.is_on_one_cpu() => {
                 Some("this simulation uses one CPU only".to_owned())

@@ -1,6 +1,6 @@
 //! The environments of simulations, without what frames and load determine.
 
-use crate::{Choice, RateLimitedSetup, Setup};
+use crate::{RateLimitedSetup, Setup};
 use kpps_documents::Environment;
 use kpps_profiles::Change;
 use std::collections::BTreeMap;
@@ -11,26 +11,9 @@ pub(crate) fn words(set: &[Change]) -> Vec<String> {
 }
 
 /// The changed constants as a fact about the system; no fact if there are none.
-fn system(set: &[Change]) -> BTreeMap<String, String> {
+pub(crate) fn system(set: &[Change]) -> BTreeMap<String, String> {
     let set = words(set).join(", ");
     (!set.is_empty()).then(|| ("set".to_owned(), set)).into_iter().collect()
-}
-
-impl Choice {
-    /// The environment of results of this set-up, the only one, with this seed.
-    pub fn environment_of_one(&self, setup: &Setup, seed: u64) -> Environment {
-        Environment { testbed: vec![self.name()], ..self.environment(std::slice::from_ref(setup), seed) }
-    }
-
-    /// The environment of results of set-ups that differ in their drivers only, with this seed.
-    pub(crate) fn environment(&self, setups: &[Setup], seed: u64) -> Environment {
-        Environment { app: self.app_name(), seed: Some(seed), ..Setup::environment_of(setups) }
-    }
-
-    /// The constants that were set, as a fact about the system.
-    pub fn system(&self) -> BTreeMap<String, String> {
-        system(&self.set)
-    }
 }
 
 impl Setup {

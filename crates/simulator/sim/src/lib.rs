@@ -48,7 +48,7 @@ pub use device::rate_limited::Config as RateLimitedConfig;
 pub use effect::Activity;
 pub use kpps_host::cpu::{Function, Level, Profile};
 pub use per_frame::PerFrame;
-pub use setup::{RateLimitedSetup, Setup, SetupError};
+pub use setup::{Affinity, RateLimitedSetup, Setup, SetupError};
 pub use stack_params::StackParams;
 pub use workload::forward::{Conversation, Forwarded, ForwardingTestbed};
 pub use workload::receive::{Accounted, Profiled, Receiving};

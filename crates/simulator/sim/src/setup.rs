@@ -34,8 +34,22 @@ struct MachineProfile {
     bus: BTreeMap<String, String>,
     /// CPUs; one if it does not say.
     cpus: Option<usize>,
+    /// The CPUs that take the interrupts of its cards.
+    #[serde(default)]
+    affinity: Affinity,
     /// The driver presets that are compared on it if none are given.
     drivers: Option<Vec<String>>,
+}
+
+/// The CPUs that take the interrupts of several cards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Affinity {
+    /// The first takes all.
+    #[default]
+    One,
+    /// Each card has its own, as far as there are CPUs.
+    Spread,
 }
 
 /// The source of an own profile's value without another.
@@ -230,6 +244,8 @@ pub struct Setup {
     pub stack_params: StackParams,
     /// CPUs of the machine.
     pub cpus: usize,
+    /// The CPUs that take the interrupts of its cards, where an app is between two.
+    pub affinity: Affinity,
     /// The driver's choices.
     pub config: Config,
     /// How the driver behaves towards the operating system.
@@ -324,6 +340,7 @@ impl Setup {
             host_params,
             stack_params: system.stack_params,
             cpus,
+            affinity: place.affinity,
             set_frame_bytes: preset.set_frame_bytes(changes),
             config: preset.config,
             driver_model: preset.model,
@@ -347,6 +364,7 @@ impl Setup {
             stack: &self.stack_params,
             bus: &self.bus_entry,
             card_is_given: self.chip_is_given,
+            spreads_interrupts: self.spreads_interrupts(),
         };
         readers.check(changes).map_err(SetupError::Mismatch)?;
         readers
@@ -381,6 +399,13 @@ impl Setup {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Whether two cards with an app between them interrupt a CPU each. Only Linux 2.4 and later run on
+    /// several CPUs.
+    pub(crate) fn spreads_interrupts(&self) -> bool {
+        let runs_on_several = matches!(self.stack_params, StackParams::Linux24(_));
+        self.affinity == Affinity::Spread && runs_on_several && self.cpus > 1
     }
 
     /// The same with a driver that accepts frames of `size`, each in one buffer: as an administrator would
@@ -573,6 +598,7 @@ impl RateLimitedSetup {
             stack: &self.stack_params,
             bus: &self.bus_entry,
             card_is_given: self.nic_is_given,
+            spreads_interrupts: false,
         };
         readers.check(changes).map_err(SetupError::Mismatch)
     }

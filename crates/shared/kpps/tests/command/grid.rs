@@ -135,12 +135,14 @@ fn the_environment_of_a_grid_is_what_its_cells_share() {
     }
     assert_eq!((&on["machine"], &on["driver"]), (&"morris2000".into(), &"kpps".into()), "{on}");
     assert_eq!(on["system"], serde_json::json!({ "set": "driver.rx_ring=80" }), "{on}");
-    // Neither driver fits the chip of the other.
+    // The first driver does not fit the second machine.
     let on = environment(
-        "grid --vary chip=82543,82574L --vary driver=click-polling,linux-6.1-e1000e --duration 1ms",
+        "grid --vary machine=morris2000,evans2005-em --vary driver=click-polling,em-1.7.35 --duration 1ms",
     );
-    assert_eq!((&on["chip"], &on["driver"]), (&Value::Null, &Value::Null), "{on}");
-    assert_eq!((&on["machine"], &on["frame_bytes_with_fcs"]), (&"morris2000".into(), &64.into()), "{on}");
+    for varied in ["machine", "chip", "host", "stack", "driver"] {
+        assert_eq!(on[varied], Value::Null, "{on}");
+    }
+    assert_eq!((&on["frame_bytes_with_fcs"], &on["presets"].as_object().unwrap().len()), (&64.into(), &2));
     let on = environment("grid --testbed known:1Mpps --vary load=100kpps,200kpps");
     assert_eq!((&on["seed"], &on["testbed"]), (&Value::Null, &serde_json::json!(["known:1Mpps"])), "{on}");
 }
@@ -153,7 +155,7 @@ fn a_simulation_names_its_only_driver_and_the_constants_that_were_set() {
         ("curve --driver kpps,rdr --load 50% --duration 1ms", Value::Null),
         ("transmit --driver kpps --duration 1ms", "kpps".into()),
         ("profile --duration 1ms", "linux-2.6.12-e1000".into()),
-        ("trace --duration 100us", "linux-2.6.12-e1000".into()),
+        ("trace --duration 1ms", "linux-2.6.12-e1000".into()),
         ("scale --cpu-counts 1 --duration 1ms", Value::Null),
     ] {
         let on = environment(&format!("{command} {set}"));

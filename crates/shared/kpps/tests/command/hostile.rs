@@ -156,6 +156,14 @@ const SIMULATED: &[(&str, &str)] = &[
     ("curve --size 0:1", "\"0:1\" is no frame size and no mix"),
     ("curve --size 64:1,1518:10001", "\"64:1,1518:10001\" is no frame size and no mix"),
     ("curve --size <sizes>", "sizes with weights as 64:7"),
+    ("curve --set machine.affinity=spread", "this simulation has no app between two cards"),
+    (
+        "curve --app nat --machine evans2005-router --set machine.affinity=spread",
+        "affinity has no effect: the system",
+    ),
+    ("curve --app nat --set machine.affinity=both", "affinity"),
+    ("study ./nowhere.toml", "cannot read the study ./nowhere.toml"),
+    ("study mine", "there is no study called 'mine'"),
     ("curve --size imix-csit", "cannot send the mix imix-csit"),
     // Times, bounds and seeds.
     ("curve --duration 0", "a time of 0 is out of range: give 1ms to 30d"),

@@ -51,7 +51,7 @@ pub fn page(grid: &Grid) -> String {
     page::page(&title, &[page::CSS, GRID_CSS], &body)
 }
 
-/// What all cells have in common: machine, line rate and frames, as far as no axis varies them.
+/// Machine, line rate and frames, as far as no axis varies them.
 fn setting(e: &Environment) -> String {
     let line = e.line_rate_pps.map(|pps| format!("line rate {} kpps", kpps(pps)));
     let size = e.frame_bytes_with_fcs.map(|_| format!("frames of {}", frames(e)));

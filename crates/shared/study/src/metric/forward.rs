@@ -5,29 +5,9 @@ use super::setting::{Setting, configuration};
 use super::{Context, Values, columns, ms};
 use kpps_frames::Size;
 use kpps_methods::Load;
-use kpps_sim::workload::forward::{Affinity, line_pps};
+use kpps_sim::workload::forward::line_pps;
 use kpps_sim::{AppKind, ForwardingTestbed, PerFrame};
 use serde::Deserialize;
-
-/// Which CPU takes the interrupts of which card.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Interrupts {
-    /// The first takes all.
-    #[default]
-    Bound,
-    /// Each card has its own.
-    Spread,
-}
-
-impl From<Interrupts> for Affinity {
-    fn from(interrupts: Interrupts) -> Self {
-        match interrupts {
-            Interrupts::Bound => Self::Bound,
-            Interrupts::Spread => Self::Spread,
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Of {
@@ -42,8 +22,6 @@ struct Of {
     offered: Offered,
     /// Frame sizes in bytes with FCS, instead of the setting's.
     sizes: Option<OneOrMany<u16>>,
-    #[serde(default)]
-    interrupts: Interrupts,
     #[serde(default = "ms::<20>")]
     warmup_ms: u32,
     #[serde(default = "ms::<40>")]
@@ -53,7 +31,7 @@ struct Of {
 impl Of {
     fn testbed(&self, context: &Context) -> Result<ForwardingTestbed, String> {
         let setup = self.setting.setup(context)?;
-        let forwarding = ForwardingTestbed::new(setup, self.app).with(self.interrupts.into());
+        let forwarding = ForwardingTestbed::new(setup, self.app);
         Ok(if self.one_way { forwarding.one_way() } else { forwarding })
     }
 

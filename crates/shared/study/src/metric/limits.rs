@@ -25,7 +25,9 @@ const LIMITS: &[(&str, RangeInclusive<f64>)] = &[
     ("host_delay_ns", 0.0..=1e9),
     ("host_segment_ns", 0.0..=1e9),
     ("offered", 1.0..=1e9),
-    ("payload", 0.0..=65_507.0),
+    // Of other metrics a frame has the whole payload.
+    ("payload", 0.0..=16_000.0),
+    ("payload of fragments", 1.0..=65_507.0),
     ("ports", 1.0..=8.0),
     ("pps", 1.0..=1e9),
     ("shared_lines", 0.0..=1000.0),
@@ -37,9 +39,12 @@ const LIMITS: &[(&str, RangeInclusive<f64>)] = &[
     ("weights", 1.0..=65_535.0),
 ];
 
-/// Refuses an entry that no measurement can have.
-pub(super) fn check(of: &toml::Table) -> Result<(), String> {
-    of.iter().try_for_each(|(key, value)| check_entry(key, value))?;
+/// Refuses an entry that no measurement of this metric can have.
+pub(super) fn check(metric: &str, of: &toml::Table) -> Result<(), String> {
+    of.iter().try_for_each(|(key, value)| match (metric, key.as_str()) {
+        ("fragments", "payload") => check_entry("payload of fragments", value),
+        _ => check_entry(key, value),
+    })?;
     if let Some(Value::Table(offered)) = of.get("offered") {
         let number = |name: &str| offered.get(name).and_then(as_number);
         if let (Some(from), Some(to), Some(step)) = (number("from"), number("to"), number("step"))
@@ -63,7 +68,7 @@ fn check_entry(key: &str, value: &Value) -> Result<(), String> {
             Err(format!("{key} has {} values: give 1 to {MOST}", list.len()))
         }
         Value::Array(list) => list.iter().try_for_each(|value| check_entry(key, value)),
-        // What is set and drawn are constants of profiles, which have limits of their own.
+        // Constants of profiles have limits of their own.
         Value::Table(_) if ["set", "random", "own", "vary"].contains(&key) => Ok(()),
         Value::Table(table) => table.iter().try_for_each(|(name, value)| {
             let name = match (key, name.as_str()) {
@@ -93,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_no_measurement_can_have_is_refused() {
-        let checked = |text: &str| check(&toml::from_str(text).unwrap());
+        let checked = |text: &str| check("receive", &toml::from_str(text).unwrap());
         for possible in [
             "offered = [1e5, 'line']\nsize = 64\nset = { 'driver.rx_ring' = 80 }",
             "offered = { from = 1e5, to = 2e5, step = 1e4 }\nwarmup_ms = 0",
@@ -108,6 +113,7 @@ mod tests {
             ("offered = { from = 1.0, to = 1e9, step = 0.001 }", "in steps of 0.001"),
             ("offered = { from = 2.0, to = 1.0, step = 1.0 }", "from 2 to 1"),
             ("offered = { from = 1.0, to = 2.0, step = 0.0 }", "in steps of 0"),
+            ("payload = 65507", "payload = 65507 is not within 0 to 16000"),
             ("size = 3", "size = 3 is not within 64"),
             ("duration_ms = 0", "duration_ms = 0 is not"),
             ("ports = 1000000", "ports = 1000000 is not"),
@@ -116,5 +122,6 @@ mod tests {
         ] {
             assert!(checked(wrong).unwrap_err().contains(says), "{wrong}: {:?}", checked(wrong));
         }
+        assert_eq!(check("fragments", &toml::from_str("payload = [1473, 65507]").unwrap()), Ok(()));
     }
 }

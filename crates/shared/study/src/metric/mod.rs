@@ -117,7 +117,7 @@ pub const METRICS: &[Metric] = &[
         name: "forward",
         about: "a bridge, or another app, between two ports, both ways or one, at one load and size or at many: \
                 forwarded rate, costs of a frame, ledger",
-        takes: &["app", "one_way", "offered", "sizes", "interrupts", "warmup_ms", "duration_ms"],
+        takes: &["app", "one_way", "offered", "sizes", "warmup_ms", "duration_ms"],
         take: forward::run,
     },
     Metric {
@@ -294,7 +294,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "watchdogs",
         about: "transmit queues of a bridge that stop for longer than the kernel allows",
-        takes: &["offered", "sizes", "interrupts"],
+        takes: &["offered", "sizes"],
         take: forward::watchdog,
     },
 ];
@@ -330,7 +330,7 @@ pub(crate) fn take(measurement: &Measurement, context: &Context) -> Result<Value
         let takes = setting::KEYS.iter().chain(metric.takes).copied().collect::<Vec<_>>().join(", ");
         return Err(format!("the metric has no key '{key}': it accepts {takes}"));
     }
-    limits::check(&measurement.of)?;
+    limits::check(metric.name, &measurement.of)?;
     (metric.take)(measurement.of.clone(), context)
 }
 

@@ -23,15 +23,6 @@ use kpps_methods::{AFTERWARDS_MS, Latency, Load, Testbed, TrialError, only_size}
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Which CPU takes the interrupts of which card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Affinity {
-    /// The first takes all.
-    Bound,
-    /// Each card has its own, as far as there are CPUs.
-    Spread,
-}
-
 /// One direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Direction {
@@ -239,7 +230,7 @@ impl ForwardingTestbed {
         far: [Box<dyn Receiver>; 2],
         connections: &[Vec<u8>],
     ) -> Result<Assembled, TrialError> {
-        let Self { setup, app, affinity, .. } = self;
+        let Self { setup, app, .. } = self;
         let mut setup = setup.clone().for_frames(size);
         setup.config.promiscuous |= app.is_promiscuous();
         let mut cards = Vec::with_capacity(far.len());
@@ -249,11 +240,7 @@ impl ForwardingTestbed {
             card.port = if card.chip == Chip::I82546eb { index as u8 } else { 0 };
             cards.push((card, far));
         }
-        let cpus = match (affinity, &setup.stack_params) {
-            (Affinity::Spread, StackParams::Linux24(_)) => setup.cpus.clamp(1, 2),
-            // The other kernels run on one CPU.
-            _ => 1,
-        };
+        let cpus = if setup.spreads_interrupts() { 2 } else { 1 };
         let (simulation, devices) = Simulation::build(&setup, cpus, 0, cards)?;
         let connections = connections.iter().map(Vec::as_slice);
         let now_ps = simulation.machine().now_ps();
@@ -370,25 +357,19 @@ impl Rig {
 pub struct ForwardingTestbed {
     setup: Setup,
     app: AppKind,
-    affinity: Affinity,
     /// How many of the two cards get a load.
     ways: u8,
 }
 
 impl ForwardingTestbed {
-    /// The app on this set-up; all interrupts go to the first CPU.
+    /// The app on this set-up.
     pub fn new(setup: Setup, app: AppKind) -> Self {
-        Self { setup, app, affinity: Affinity::Bound, ways: 2 }
+        Self { setup, app, ways: 2 }
     }
 
     /// The same with the whole load on the first card.
     pub fn one_way(self) -> Self {
         Self { ways: 1, ..self }
-    }
-
-    /// The same with interrupts otherwise.
-    pub fn with(self, affinity: Affinity) -> Self {
-        Self { affinity, ..self }
     }
 
     /// The set-up that it is made of.

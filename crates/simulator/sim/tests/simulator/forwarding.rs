@@ -4,8 +4,8 @@
 use kpps_frames::Size;
 use kpps_methods::{Load, Testbed};
 use kpps_profiles::Change;
-use kpps_sim::workload::forward::{Affinity, line_pps, lunz2003};
-use kpps_sim::{AppKind, Forwarded, ForwardingTestbed, Function, Setup};
+use kpps_sim::workload::forward::{line_pps, lunz2003};
+use kpps_sim::{Affinity, AppKind, Forwarded, ForwardingTestbed, Function, Setup};
 use proptest::prelude::*;
 
 fn load(app: AppKind, offered_pps: f64) -> Load {
@@ -108,8 +108,9 @@ fn in_an_overload_every_frame_is_somewhere() {
 #[test]
 fn two_cpus_share_what_a_router_writes() {
     let spread = |app| {
-        let testbed =
-            ForwardingTestbed::new(lunz2003("intel-5.7.6", 256, true).unwrap(), app).with(Affinity::Spread);
+        let mut setup = lunz2003("intel-5.7.6", 256, true).unwrap();
+        setup.affinity = Affinity::Spread;
+        let testbed = ForwardingTestbed::new(setup, app);
         testbed.forwarded(&load(app, 600e3), &|| true).unwrap().per_frame.unwrap().line_transfers
     };
     let (route, nat) = (spread(AppKind::Route), spread(AppKind::Nat));
@@ -167,9 +168,9 @@ proptest! {
             Change::set("driver.rx_ring", i64::from(rings)).unwrap(),
             Change::set("driver.tx_ring", i64::from(rings)).unwrap(),
         ];
-        let setup = Setup::changed("lunz2003", None, driver, &changes).unwrap();
-        let affinity = if spread { Affinity::Spread } else { Affinity::Bound };
-        let testbed = ForwardingTestbed::new(setup, app).with(affinity);
+        let mut setup = Setup::changed("lunz2003", None, driver, &changes).unwrap();
+        setup.affinity = if spread { Affinity::Spread } else { Affinity::One };
+        let testbed = ForwardingTestbed::new(setup, app);
         let load = Load::of(share * line_pps(size), size).lasting_ms(1, 2).with_seed(seed);
         let forwarded = testbed.forwarded(&load, &|| true).unwrap();
         let ledger = &forwarded.trial.ledger;

@@ -3,8 +3,8 @@
 
 use kpps_frames::Size;
 use kpps_methods::Load;
-use kpps_sim::workload::forward::{Affinity, VARIANTS, lunz2003};
-use kpps_sim::{AppKind, Forwarded, ForwardingTestbed, Function, Receiving, Setup};
+use kpps_sim::workload::forward::{VARIANTS, lunz2003};
+use kpps_sim::{Affinity, AppKind, Forwarded, ForwardingTestbed, Function, Receiving, Setup};
 
 /// Well above what this host forwards.
 const OVERLOAD_PPS: f64 = 600e3;
@@ -15,7 +15,9 @@ fn load(offered_pps: f64) -> Load {
 }
 
 fn run(setup: &Setup, affinity: Affinity, load: &Load) -> Forwarded {
-    let testbed = ForwardingTestbed::new(setup.clone(), AppKind::Bridge).with(affinity);
+    let mut setup = setup.clone();
+    setup.affinity = affinity;
+    let testbed = ForwardingTestbed::new(setup, AppKind::Bridge);
     testbed.forwarded(load, &|| true).unwrap()
 }
 
@@ -23,7 +25,7 @@ fn run(setup: &Setup, affinity: Affinity, load: &Load) -> Forwarded {
 fn l1_a_second_cpu_moves_lines_between_caches_and_hardly_forwards_more() {
     let setup = lunz2003("intel-4.4.x", 256, true).unwrap();
     let load = load(OVERLOAD_PPS);
-    let (bound, spread) = (run(&setup, Affinity::Bound, &load), run(&setup, Affinity::Spread, &load));
+    let (bound, spread) = (run(&setup, Affinity::One, &load), run(&setup, Affinity::Spread, &load));
     assert_eq!((bound.cpus.len(), spread.cpus.len()), (1, 2));
     assert!(spread.cpus.iter().all(|cpu| cpu.busy() > 0.99), "{:?}", spread.cpus);
     assert_eq!(bound.per_frame.unwrap().line_transfers, 0.0);
@@ -39,7 +41,7 @@ fn l10_the_tester_counts_every_frame_in_both_directions() {
     let presets = VARIANTS.map(|(_, preset)| preset);
     for preset in presets.into_iter().chain(["intel-5.7.6", "intel-5.7.6-exit-bug", "intel-2.5.11", "kpps"]) {
         for (affinity, offered_pps) in
-            [(Affinity::Bound, 50e3), (Affinity::Bound, 2.9e6), (Affinity::Spread, 100e3)]
+            [(Affinity::One, 50e3), (Affinity::One, 2.9e6), (Affinity::Spread, 100e3)]
         {
             let setup = lunz2003(preset, 80, true).unwrap();
             let load = load(offered_pps).lasting_ms(20, 20);
@@ -65,7 +67,7 @@ fn l10_the_tester_counts_every_frame_in_both_directions() {
 #[test]
 fn equal_seeds_give_equal_trials() {
     let setup = lunz2003("sf1", 256, true).unwrap();
-    for affinity in [Affinity::Bound, Affinity::Spread] {
+    for affinity in [Affinity::One, Affinity::Spread] {
         let run = |seed| {
             let load = load(333_333.0).lasting_ms(20, 10).with_seed(seed);
             let bridged = run(&setup, affinity, &load);
@@ -144,7 +146,7 @@ fn a_transmit_tail_written_once_a_poll_saves_a_write_for_nearly_each_frame() {
     let writes = |when: &str| {
         let change = kpps_profiles::Change::set("driver.transmit_tail", when).unwrap();
         let setup = Setup::changed("lunz2003", None, "ro2", &[change]).unwrap();
-        let bridged = run(&setup, Affinity::Bound, &load(OVERLOAD_PPS));
+        let bridged = run(&setup, Affinity::One, &load(OVERLOAD_PPS));
         assert!(bridged.trial.ledger.closes());
         let [_, writes] = bridged.trial.register_accesses().unwrap();
         (writes as f64 / bridged.trial.delivered as f64, bridged.pps())
