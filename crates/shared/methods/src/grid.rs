@@ -22,6 +22,10 @@ const MOST_CELLS: usize = 1_000_000;
 /// The search for a measurable cell ends after this number of cells.
 const MOST_TRIED: usize = 1000;
 
+/// The number of values that do not fit the first cell for which another cell is searched, and the number of
+/// cells that are tried for each.
+const SEARCHES: (usize, usize) = (10, 100);
+
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
 pub struct Combinations<'a> {
     axes: &'a [Axis],
@@ -103,6 +107,7 @@ impl<'a> Combinations<'a> {
         job: impl Fn(&[usize]) -> Result<Job<'j>, String>,
     ) -> Result<Environment, String> {
         let (first, Job { mut environment, .. }) = self.measurable(&job, usize::MAX, |_| true)?;
+        let (mut searches, most) = SEARCHES;
         for (axis, values) in self.axes.iter().enumerate() {
             for value in 0..values.values.len().min(MOST_TRIED) {
                 let mut at = first.clone();
@@ -110,15 +115,13 @@ impl<'a> Combinations<'a> {
                     continue;
                 }
                 at[axis] = value;
-                let other = match job(&at) {
-                    Ok(job) => Some(job),
-                    // The value may fit other values of the other axes.
-                    Err(_) => self
-                        .measurable(&job, MOST_TRIED, |at| at.get(axis) == Some(&value))
-                        .ok()
-                        .map(|(_, job)| job),
-                };
-                if let Some(job) = other {
+                // A value that does not fit the first cell may fit other values of the other axes.
+                let other = job(&at).or_else(|problem| {
+                    searches = searches.checked_sub(1).ok_or(problem)?;
+                    let has_value = |at: &[usize]| at.get(axis) == Some(&value);
+                    self.measurable(&job, most, has_value).map(|(_, job)| job)
+                });
+                if let Ok(job) = other {
                     environment = environment.in_common(&job.environment);
                 }
             }

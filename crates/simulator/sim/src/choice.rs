@@ -279,8 +279,11 @@ impl Choice {
         let size = load.size().map_err(|error| error.to_string())?;
         let setup = self.setup().map_err(|error| error.to_string())?;
         let line_pps = self.line_rate_pps(size);
-        let environment =
-            self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps));
+        // The key of a cell has its settings in an order of their own, whatever the order of the axes.
+        let environment = Environment {
+            system: BTreeMap::new(),
+            ..self.environment(std::slice::from_ref(&setup), load.seed).with_line_rate(Some(line_pps))
+        };
         Ok(Job::new((offered, load), line_pps, environment, &words(&self.set), move |load| {
             Points::new(self.testbed(setup.clone())).measure(load, go_on)
         }))

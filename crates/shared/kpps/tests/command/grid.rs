@@ -40,6 +40,13 @@ fn a_grid_goes_on_where_it_was_left() {
     assert_eq!(lines(), 6, "two more");
     assert_eq!(more["cells"][0], few["cells"][0]);
     assert_eq!(more["cells"][5]["point"], few["cells"][3]["point"]);
+    // The order of the axes makes no difference for what is kept.
+    let (ring, cost) = ("driver.rx_ring=64", "host.interrupt_cycles=*2");
+    for [first, second] in [[ring, cost], [cost, ring]] {
+        let words = ["--vary", first, "--vary", second, "--json", "--resume", "turned.jsonl"];
+        let (code, _, error) = kpps(folder, &[&words[..], &SHORT].concat());
+        assert_eq!((code, crate::kept(&folder.join("turned.jsonl")).len()), (0, 1), "{error}");
+    }
     let schema = Command::cargo_bin("kpps").unwrap().arg("schema").output().unwrap().stdout;
     jsonschema::validate(&serde_json::from_slice(&schema).unwrap(), &more).unwrap();
 }
