@@ -194,8 +194,11 @@ pub fn run(arguments: Typed<Arguments>, session: &Session) -> Result<(), Failure
     // A problem that all cells share is reported before anything is measured.
     let environment = all.environment(|at| plan.job(&base, shared, at, &go_on, &()));
     let environment = environment.map_err(Failure::Input)?;
-    // The other constants of a cell are values of the axes.
-    let environment = Environment { system: base.choice.system(), ..environment };
+    // In the simulator only: the other constants of a cell are values of the axes.
+    let environment = match is_simulated {
+        true => Environment { system: base.choice.system(), ..environment },
+        false => environment,
+    };
     let journal = resume.trials(session, is_simulated)?;
     let wanted = shard.map_or_else(|| all.numbers().collect(), |shard| shard.of(all.numbers()));
 

@@ -115,13 +115,16 @@ impl Measurement {
 
     /// Looks for the profiles that it names as files in this folder, unless their paths are absolute.
     fn look_in(&mut self, folder: &Path) {
-        for part in ["machine", "chip", "nic", "driver", "against"] {
-            if let Some(toml::Value::String(name)) = self.of.get_mut(part)
-                && name.ends_with(".toml")
-            {
-                *name = folder.join(&*name).to_string_lossy().into_owned();
-            }
-        }
+        let mut change = |name: &mut String| *name = folder.join(&*name).to_string_lossy().into_owned();
+        self.of.iter_mut().for_each(|(_, value)| for_files(value, &mut change));
+    }
+
+    /// Whether it names profiles as files.
+    pub(crate) fn names_files(&self) -> bool {
+        let mut of = self.of.clone();
+        let mut names_one = false;
+        of.iter_mut().for_each(|(_, value)| for_files(value, &mut |_| names_one = true));
+        names_one
     }
 
     /// The same text for the same measurement.
@@ -265,6 +268,19 @@ pub struct Study {
     on_request: bool,
 }
 
+/// Calls `change` for each name of a file in a value: a text that ends in `.toml`.
+fn for_files(value: &mut toml::Value, change: &mut dyn FnMut(&mut String)) {
+    match value {
+        toml::Value::String(name) if name.ends_with(".toml") => change(name),
+        toml::Value::Array(list) => list.iter_mut().for_each(|value| for_files(value, change)),
+        toml::Value::Table(table) => table.iter_mut().for_each(|(_, value)| for_files(value, change)),
+        _ => {}
+    }
+}
+
+/// The names that expressions have for figures of the claim itself.
+const OF_THE_CLAIM: [&str; 2] = ["values", "document"];
+
 impl Study {
     /// The study of this name with this text.
     ///
@@ -280,6 +296,11 @@ impl Study {
                 let measurement =
                     measurement.ok_or_else(|| bad(format!("{id} uses '{shared}', which is not measured")))?;
                 claim.measure.insert(shared.clone(), measurement.clone());
+            }
+            if let Some(name) = OF_THE_CLAIM.iter().find(|name| claim.measure.contains_key(**name)) {
+                return Err(bad(format!(
+                    "{id}: a measurement cannot be called '{name}': the claim's own figures are"
+                )));
             }
         }
         study.measurements_mut().try_for_each(|measurement| measurement.check_seeds()).map_err(bad)?;

@@ -52,13 +52,18 @@ pub fn judged(studies: &[Study], results: &documents::Study) -> String {
 }
 
 /// The claims that were missed although they are arithmetic or constants are fitted on them, and the claims
-/// that could not be judged; in words, if there are any.
+/// that could not be judged; in words, if there are any. Of built-in studies the profiles say on which claims
+/// constants are fitted; of others the kind does.
 pub fn bad(study: &documents::Study) -> Option<String> {
     let constants = crate::fit::free_constants().unwrap_or_default();
-    let is_fitted = |id: &String| constants.iter().any(|constant| constant.claims.contains(id));
+    let built_in = crate::names();
+    let is_fitted = |claim: &documents::Claim| match built_in.contains(&claim.study) {
+        true => constants.iter().any(|constant| constant.claims.contains(&claim.id)),
+        false => claim.kind == "fit",
+    };
     let bad = study.claims.iter().filter(|claim| match claim.verdict {
         Verdict::Failed => true,
-        Verdict::Miss => claim.kind == "exact" || is_fitted(&claim.id),
+        Verdict::Miss => claim.kind == "exact" || is_fitted(claim),
         Verdict::Pass | Verdict::Predicted => false,
     });
     let bad: Vec<_> = bad.map(|claim| claim.id.as_str()).collect();

@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(1_000_000).set_fail_on_invalid_map_property(true);
-    // A study may be anybody's file.
+    // A study may be anybody's file: its expressions only calculate.
+    engine.register_fn("sleep", |_: INT| waits()).register_fn("sleep", |_: FLOAT| waits());
+    engine.on_print(|_| ()).on_debug(|_, _, _| ());
     engine.set_max_string_size(10_000).set_max_array_size(1_000_000).set_max_map_size(10_000);
     engine.register_fn("within", |x: FLOAT, of: FLOAT, share: FLOAT| (x - of).abs() <= of.abs() * share);
     engine.register_fn("between", |x: FLOAT, low: FLOAT, high: FLOAT| (low..=high).contains(&x));
@@ -65,6 +67,11 @@ fn dynamic(value: &Value) -> Option<Dynamic> {
             list.iter().map(|number| number.map(Dynamic::from_float)).collect::<Option<Array>>()?.into()
         }
     })
+}
+
+/// The refusal of an expression that waits.
+fn waits() -> Result<(), Box<EvalAltResult>> {
+    Err("an expression cannot wait".into())
 }
 
 /// The observed values, by the name of their measurement. Other values are no variables, so that an
@@ -192,7 +199,15 @@ mod tests {
     fn nonsense_is_named() {
         let error = judge(&["a.nothing > 1".to_owned()], &measured()).unwrap_err();
         assert!(error.contains("there is no a.nothing; a has curve, latency, pps, unseen"), "{error}");
-        for nonsense in ["a.nothing > 1", "b.pps > 1", "a.pps", "within(1)", "(("] {
+        for nonsense in [
+            "sleep(9000) == ()",
+            "sleep(9e3) == ()",
+            "a.nothing > 1",
+            "b.pps > 1",
+            "a.pps",
+            "within(1)",
+            "((",
+        ] {
             let error = judge(&[nonsense.to_owned()], &measured()).unwrap_err();
             assert!(error.contains(nonsense), "{error}");
         }

@@ -62,14 +62,16 @@ pub fn measure_or_find<'a>(
                 [] => measurement.key(),
                 changes => format!("{} {changes:?} {}", measurement.key(), texts(changes)),
             };
-            let result = match kept.find(&name) {
+            // A file may have changed since.
+            let is_kept = !measurement.names_files();
+            let result = match kept.find(&name).filter(|_| is_kept) {
                 Some(values) => Ok(values),
                 None => {
                     let result = metric::take(measurement, context);
                     if !(context.go_on)() {
                         break; // ended early: no result
                     }
-                    if let Ok(values) = &result {
+                    if let (Ok(values), true) = (&result, is_kept) {
                         kept.keep(&name, values);
                     }
                     result

@@ -5,6 +5,8 @@ use toml::Value;
 
 /// The most values that a list may have.
 const MOST: usize = 10_000;
+/// The most moments of a timeline.
+const MOST_MOMENTS: f64 = 1e6;
 
 /// The numbers that an entry may have, alone or in a list, by its name.
 const LIMITS: &[(&str, RangeInclusive<f64>)] = &[
@@ -45,6 +47,16 @@ pub(super) fn check(metric: &str, of: &toml::Table) -> Result<(), String> {
         ("fragments", "payload") => check_entry("payload of fragments", value),
         _ => check_entry(key, value),
     })?;
+    for (every, duration, unit) in
+        [("every_us", "duration_ms", 1000.0), ("every_clocks", "duration_us", 133.0)]
+    {
+        let number = |key: &str| of.get(key).and_then(as_number);
+        if let (Some(each), Some(whole)) = (number(every), number(duration))
+            && whole * unit / each > MOST_MOMENTS
+        {
+            return Err(format!("{every} = {each} in {duration} = {whole}: give a greater {every}"));
+        }
+    }
     if let Some(Value::Table(offered)) = of.get("offered") {
         let number = |name: &str| offered.get(name).and_then(as_number);
         if let (Some(from), Some(to), Some(step)) = (number("from"), number("to"), number("step"))
@@ -64,7 +76,7 @@ fn as_number(value: &Value) -> Option<f64> {
 
 fn check_entry(key: &str, value: &Value) -> Result<(), String> {
     match value {
-        Value::Array(list) if list.is_empty() || list.len() > MOST => {
+        Value::Array(list) if list.len() > MOST || list.is_empty() && key == "offered" => {
             Err(format!("{key} has {} values: give 1 to {MOST}", list.len()))
         }
         Value::Array(list) => list.iter().try_for_each(|value| check_entry(key, value)),
@@ -102,7 +114,7 @@ mod tests {
         for possible in [
             "offered = [1e5, 'line']\nsize = 64\nset = { 'driver.rx_ring' = 80 }",
             "offered = { from = 1e5, to = 2e5, step = 1e4 }\nwarmup_ms = 0",
-            "groups = { frames = 4, spacing_ns = 915 }\ninterrupts = 'spread'",
+            "groups = { frames = 4, spacing_ns = 915 }\ncomputing = []",
         ] {
             assert_eq!(checked(possible), Ok(()), "{possible}");
         }
@@ -118,6 +130,7 @@ mod tests {
             ("duration_ms = 0", "duration_ms = 0 is not"),
             ("ports = 1000000", "ports = 1000000 is not"),
             ("groups = { frames = 0 }", "groups.frames = 0 is not"),
+            ("every_us = 1\nduration_ms = 600000", "give a greater every_us"),
             ("tolerance = inf", "tolerance = inf is no finite number"),
         ] {
             assert!(checked(wrong).unwrap_err().contains(says), "{wrong}: {:?}", checked(wrong));

@@ -139,6 +139,9 @@ struct Grid {
     times: Times,
 }
 
+/// The most combinations of a grid.
+const MOST_CELLS: usize = 10_000;
+
 /// All combinations of the values that the constants of `vary` are given.
 pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
     let axes: Vec<(String, Vec<toml::Value>)> = vary
@@ -148,6 +151,10 @@ pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
             _ => Err(format!("'{path}' has no values to vary: give a list")),
         })
         .collect::<Result<_, String>>()?;
+    let count = axes.iter().fold(1_usize, |count, (_, values)| count.saturating_mul(values.len()));
+    if count > MOST_CELLS {
+        return Err(format!("'vary' has {count} combinations: give at most {MOST_CELLS}"));
+    }
     let mut cells: Vec<Vec<Change>> = vec![Vec::new()];
     for (path, values) in &axes {
         let mut longer = Vec::with_capacity(cells.len() * values.len());
