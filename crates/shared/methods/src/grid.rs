@@ -22,9 +22,11 @@ const MOST_CELLS: usize = 1_000_000;
 /// The search for a measurable cell ends after this number of cells.
 const MOST_TRIED: usize = 1000;
 
-/// The number of values that do not fit the first cell for which another cell is searched, and the number of
-/// cells that are tried for each.
-const SEARCHES: (usize, usize) = (10, 100);
+/// The number of values that do not fit the first cell for which another cell is searched.
+const MOST_SEARCHES: usize = 10;
+
+/// The number of cells that such a search tries.
+const MOST_SEARCHED: usize = 100;
 
 /// The cells of a grid: every combination of the values of its axes. The last axis varies fastest.
 pub struct Combinations<'a> {
@@ -107,7 +109,7 @@ impl<'a> Combinations<'a> {
         job: impl Fn(&[usize]) -> Result<Job<'j>, String>,
     ) -> Result<Environment, String> {
         let (first, Job { mut environment, .. }) = self.measurable(&job, usize::MAX, |_| true)?;
-        let (mut searches, most) = SEARCHES;
+        let mut searches = MOST_SEARCHES;
         for (axis, values) in self.axes.iter().enumerate() {
             for value in 0..values.values.len().min(MOST_TRIED) {
                 let mut at = first.clone();
@@ -119,7 +121,7 @@ impl<'a> Combinations<'a> {
                 let other = job(&at).or_else(|problem| {
                     searches = searches.checked_sub(1).ok_or(problem)?;
                     let has_value = |at: &[usize]| at.get(axis) == Some(&value);
-                    self.measurable(&job, most, has_value).map(|(_, job)| job)
+                    self.measurable(&job, MOST_SEARCHED, has_value).map(|(_, job)| job)
                 });
                 if let Ok(job) = other {
                     environment = environment.in_common(&job.environment);

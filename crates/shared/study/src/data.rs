@@ -57,8 +57,8 @@ impl Seeds {
     }
 }
 
-/// The most seeds of a measurement.
-const MOST_SEEDS: i128 = 10_000;
+/// The most values that a list of a study's file may have, or a range, or combinations of lists.
+pub(crate) const MOST_VALUES: usize = 10_000;
 
 /// A metric with its configuration. With `seeds = { from = 1, to = 100 }`, or `seeds = [7, 58]`, it is taken
 /// once for each, and its values become lists.
@@ -107,9 +107,9 @@ impl Measurement {
             Ok(Seeds::Range { from, to }) => i128::from(to) - i128::from(from) + 1,
             Err(_) => return Err("seeds are a list, or { from = 1, to = 100 }".into()),
         };
-        match count {
-            1..=MOST_SEEDS => Ok(()),
-            _ => Err(format!("seeds has {count} values: give 1 to {MOST_SEEDS}")),
+        match usize::try_from(count) {
+            Ok(1..=MOST_VALUES) => Ok(()),
+            _ => Err(format!("seeds has {count} values: give 1 to {MOST_VALUES}")),
         }
     }
 

@@ -7,6 +7,18 @@ use kpps_study::{Context, Kind, fitted_constants, measure, metric::METRICS, name
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[test]
+fn the_guide_lists_every_metric_with_its_keys() {
+    let page = include_str!("../../../../docs/src/own-studies.md");
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for metric in METRICS {
+        let keys: Vec<_> = metric.takes.iter().map(|key| format!("`{key}`")).collect();
+        let row = format!("| `{}` | {} | {} |", metric.name, metric.about, keys.join(", "));
+        assert!(rows.contains(&&row[..]), "docs/src/own-studies.md lacks: {row}");
+    }
+    assert_eq!(rows.len(), METRICS.len());
+}
+
 fn judged(study: &str) -> Vec<Claim> {
     let study = named(study).unwrap();
     let context = Context { changes: Vec::new(), go_on: &|| true };

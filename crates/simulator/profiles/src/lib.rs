@@ -10,7 +10,7 @@
 //! `bounds` the range of values that was searched. An own profile may begin with `base = "NAME"` and name
 //! only what differs; values without a source are allowed there, and their source is "own". Historical
 //! drivers are the profiles of `profiles/drivers/`. A profile is read as a type of the crate to which its
-//! constants belong ([`Profile::get`]): this crate does not know what they mean.
+//! constants belong ([`Profile::get`]): this crate knows these types, and not what the constants mean.
 //!
 //! ```
 //! use kpps_profiles::{Kind, Profile};

@@ -4,6 +4,7 @@ use kpps_driver::config::Config;
 use kpps_host::host::{Host, Work};
 use kpps_host::stack::{freebsd, linux22, linux24};
 use serde::de::DeserializeOwned;
+
 /// The entries of a profile, or some of them.
 pub use toml::Table as Entries;
 

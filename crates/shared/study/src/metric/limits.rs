@@ -1,10 +1,9 @@
 //! The values that entries of a measurement may have, in whichever metric: a study may be anybody's file.
 
+use crate::data::MOST_VALUES;
 use std::ops::RangeInclusive;
 use toml::Value;
 
-/// The most values that a list may have.
-const MOST: usize = 10_000;
 /// The most moments of a timeline.
 const MOST_MOMENTS: f64 = 1e6;
 
@@ -47,6 +46,7 @@ pub(super) fn check(metric: &str, of: &toml::Table) -> Result<(), String> {
         ("fragments", "payload") => check_entry("payload of fragments", value),
         _ => check_entry(key, value),
     })?;
+    // In the unit of `every` a duration has this number of units: the fastest bus has 133 clocks in 1 us.
     for (every, duration, unit) in
         [("every_us", "duration_ms", 1000.0), ("every_clocks", "duration_us", 133.0)]
     {
@@ -60,14 +60,31 @@ pub(super) fn check(metric: &str, of: &toml::Table) -> Result<(), String> {
     if let Some(Value::Table(offered)) = of.get("offered") {
         let number = |name: &str| offered.get(name).and_then(as_number);
         if let (Some(from), Some(to), Some(step)) = (number("from"), number("to"), number("step"))
-            && !(step > 0.0 && to >= from && (to - from) / step < MOST as f64)
+            && !(step > 0.0 && to >= from && (to - from) / step < MOST_VALUES as f64)
         {
             return Err(format!(
-                "offered goes from {from} to {to} in steps of {step}: give at most {MOST} rising loads"
+                "offered goes from {from} to {to} in steps of {step}: give at most {MOST_VALUES} rising loads"
             ));
         }
     }
-    Ok(())
+    let counts = ["offered", "sizes"].map(|key| of.get(key).map_or(1, count));
+    let trials = counts[0].saturating_mul(counts[1]);
+    match trials {
+        0..=MOST_VALUES => Ok(()),
+        _ => Err(format!("there are {trials} pairs of loads and sizes: give at most {MOST_VALUES}")),
+    }
+}
+
+/// The number of values of a list, or of a range whose limits have been checked; 1 for one value.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.len(),
+        Value::Table(range) => {
+            let number = |name: &str| range.get(name).and_then(as_number).unwrap_or(0.0);
+            (((number("to") - number("from")) / number("step")) as usize).saturating_add(1)
+        }
+        _ => 1,
+    }
 }
 
 fn as_number(value: &Value) -> Option<f64> {
@@ -76,8 +93,8 @@ fn as_number(value: &Value) -> Option<f64> {
 
 fn check_entry(key: &str, value: &Value) -> Result<(), String> {
     match value {
-        Value::Array(list) if list.len() > MOST || list.is_empty() && key == "offered" => {
-            Err(format!("{key} has {} values: give 1 to {MOST}", list.len()))
+        Value::Array(list) if list.len() > MOST_VALUES || list.is_empty() && key == "offered" => {
+            Err(format!("{key} has {} values: give 1 to {MOST_VALUES}", list.len()))
         }
         Value::Array(list) => list.iter().try_for_each(|value| check_entry(key, value)),
         // Constants of profiles have limits of their own.
@@ -130,11 +147,17 @@ mod tests {
             ("duration_ms = 0", "duration_ms = 0 is not"),
             ("ports = 1000000", "ports = 1000000 is not"),
             ("groups = { frames = 0 }", "groups.frames = 0 is not"),
+            (
+                "offered = { from = 1.0, to = 9e3, step = 1.0 }\nsizes = [64, 128]",
+                "there are 18000 pairs of loads and sizes",
+            ),
             ("every_us = 1\nduration_ms = 600000", "give a greater every_us"),
             ("tolerance = inf", "tolerance = inf is no finite number"),
         ] {
             assert!(checked(wrong).unwrap_err().contains(says), "{wrong}: {:?}", checked(wrong));
         }
+        // A range without its step is for its reader to refuse.
+        let _ = checked("offered = { to = 5.0 }");
         assert_eq!(check("fragments", &toml::from_str("payload = [1473, 65507]").unwrap()), Ok(()));
     }
 }

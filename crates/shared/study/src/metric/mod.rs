@@ -107,7 +107,7 @@ pub struct Metric {
     /// Its values, in a sentence.
     pub about: &'static str,
     /// The keys of its configuration besides machine, chip, driver, set and size.
-    takes: &'static [&'static str],
+    pub takes: &'static [&'static str],
     take: fn(toml::Table, &Context) -> Result<Values, String>,
 }
 

@@ -3,6 +3,7 @@
 use super::offered::Offered;
 use super::setting::{Setting, configuration};
 use super::{Context, Value, Values, ms};
+use crate::data::MOST_VALUES;
 use kpps_documents::Trial;
 use kpps_frames::rate;
 use kpps_methods::Load;
@@ -139,9 +140,6 @@ struct Grid {
     times: Times,
 }
 
-/// The most combinations of a grid.
-const MOST_CELLS: usize = 10_000;
-
 /// All combinations of the values that the constants of `vary` are given.
 pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
     let axes: Vec<(String, Vec<toml::Value>)> = vary
@@ -152,8 +150,8 @@ pub(super) fn cells(vary: &toml::Table) -> Result<Vec<Vec<Change>>, String> {
         })
         .collect::<Result<_, String>>()?;
     let count = axes.iter().fold(1_usize, |count, (_, values)| count.saturating_mul(values.len()));
-    if count > MOST_CELLS {
-        return Err(format!("'vary' has {count} combinations: give at most {MOST_CELLS}"));
+    if count > MOST_VALUES {
+        return Err(format!("'vary' has {count} combinations: give at most {MOST_VALUES}"));
     }
     let mut cells: Vec<Vec<Change>> = vec![Vec::new()];
     for (path, values) in &axes {
