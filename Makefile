@@ -28,7 +28,7 @@ test: install-build-tools install-test-tools install-lab install-python formatti
 test-built:
 	tests/built.sh $(TARGET)
 
-# Our driver on all hundred machines: for changes to it. `test` takes the first fifty, and four others that
+# Our driver on all hundred machines: for changes to it. `test` takes the first twenty-five, and seven that
 # were the worst of the hundred in something.
 machines: install-build-tools
 	cargo build --release --package kpps
@@ -206,7 +206,7 @@ formatting:
 
 # UDP sockets, trials on them and agents must not assume Linux: the command is checked for other systems,
 # without a warning. Rust's libraries for them come by rustup; C is not compiled (`true`), as nothing is
-# linked.
+# linked. `test` checks macOS only.
 OTHER_SYSTEMS = x86_64-pc-windows-gnu x86_64-apple-darwin
 other-systems:
 	@for system in $(OTHER_SYSTEMS); do \

@@ -74,10 +74,10 @@ fn equal_plans_have_equal_outcomes() {
 #[test]
 fn every_kind_of_fault_happens_under_every_policy_and_frames_arrive() {
     let ended = AtomicUsize::new(0);
-    let document = campaign(201, 200, &|| true, &|| false, &|worlds| {
+    let document = campaign(430, 100, &|| true, &|| false, &|worlds| {
         ended.fetch_max(worlds, Relaxed);
     });
-    assert_eq!((document.worlds, document.complete, ended.into_inner()), (200, true, 200));
+    assert_eq!((document.worlds, document.complete, ended.into_inner()), (100, true, 100));
     assert_eq!(document.failures, []);
     assert_eq!(document.faults.len(), Fault::COUNT);
     let cells =
@@ -98,7 +98,7 @@ fn a_world_without_a_failure_is_not_made_smaller() {
 /// Decides about a mutant (`tests/mutants.py`) or a planted defect (`tests/planted.sh`): it is found when an
 /// invariant is broken in one of these worlds. One after the other, so that most cost a second.
 #[test]
-#[ignore = "what the test of two hundred worlds does, for `make mutants`"]
+#[ignore = "what the test of a hundred worlds does, for `make mutants`"]
 fn no_world_fails() {
     let worlds = std::env::var("KPPS_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(150);
     let mut frames = 0;

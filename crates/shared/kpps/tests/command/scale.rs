@@ -57,7 +57,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
 fn an_interrupted_run_is_resumed() {
     for (words, what) in [
         (&["scale", "--json", "--duration", "40ms"][..], "of 8 trials measured"),
-        (&["transmit", "--json", "--duration", "500ms"], "of 4 drivers measured"),
+        (&["transmit", "--json", "--duration", "200ms"], "of 4 drivers measured"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let interrupted = crate::interrupt_after_a_measurement(folder.path(), words);

@@ -58,6 +58,7 @@ fn the_suite_holds_on_e1000_through_vfio() {
 }
 
 #[test]
+#[ignore = "another minute or two: `make lab` runs it"]
 fn the_suite_holds_on_e1000_through_uio() {
     if is_wanted() {
         suite(Model::E1000, Backend::Uio);
