@@ -4,7 +4,9 @@
 use super::Trace;
 use kpps_host::bus::{Master, Transaction, What};
 
-/// A gap of this number of mean spacings is a stumble.
+/// A gap of this number of mean spacings is a stumble. It lies between the two regimes of the document's
+/// trace (Walravens and Gaidioz, the bus analysis): in the smooth one frames are about one spacing apart,
+/// and its stumbles take some 4,000 clocks, sixty spacings.
 const STUMBLE: f64 = 8.0;
 
 /// The regimes of one card's reception in a trace. Clocks are bus clocks. A value is `None` if the trace does
