@@ -84,6 +84,10 @@ pub struct Environment {
     /// Seed of everything random, if the testbed draws anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// How often the uncertain constants of the simulated machine were drawn at random, for the error bars,
+    /// if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draws: Option<usize>,
     /// Hash of the profiles that were used, with all their constants; absent without profiles.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub profiles_hash: String,
@@ -182,6 +186,7 @@ impl Environment {
             duration_s: same(self.duration_s, &other.duration_s),
             warmup_s: same(self.warmup_s, &other.warmup_s),
             seed: same(self.seed, &other.seed),
+            draws: same(self.draws, &other.draws),
             profiles_hash: same(self.profiles_hash, &other.profiles_hash),
             presets: self.presets.into_iter().chain(others_presets).collect(),
         }

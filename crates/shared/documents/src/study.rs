@@ -51,6 +51,10 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Measured values, by name.
     pub values: BTreeMap<String, f64>,
+    /// The 5th and the 95th percentile of measured values when all uncertain constants are drawn at random,
+    /// by the same names, if that was requested; only of claims that test the model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values_p5_p95: BTreeMap<String, [f64; 2]>,
     /// The values that the document states, by the same names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub value_document: BTreeMap<String, f64>,
@@ -202,6 +206,9 @@ pub struct Study {
     pub kpps_version: String,
     /// Hash of the profiles that were used, with all their constants.
     pub profiles_hash: String,
+    /// How often the uncertain constants were drawn at random, for the error bars, if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draws: Option<usize>,
     /// The claims.
     pub claims: Vec<Claim>,
     /// The studies they are from.

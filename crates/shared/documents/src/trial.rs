@@ -17,6 +17,13 @@ pub struct Trial {
     pub sent_pps: f64,
     /// Frames per second that arrived at the consumer undamaged.
     pub delivered_pps: f64,
+    /// The 5th and the 95th percentile of `delivered_pps` when the uncertain constants of the simulated
+    /// machine are drawn at random, if that was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_pps_p5: Option<f64>,
+    /// See `delivered_pps_p5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_pps_p95: Option<f64>,
     /// The loss of the device under test, 0 to 1: frames that were sent and not delivered, over frames that
     /// were sent. Neither the generator's shortfall nor the tester's receive overflow is in it, if the
     /// overflow is known.
@@ -269,6 +276,8 @@ impl Trial {
             offered_pps: rounded_to(self.offered_pps, TENTHS),
             sent_pps: rounded_to(self.sent_pps, TENTHS),
             delivered_pps: rounded_to(self.delivered_pps, TENTHS),
+            delivered_pps_p5: optional(self.delivered_pps_p5, TENTHS),
+            delivered_pps_p95: optional(self.delivered_pps_p95, TENTHS),
             loss_ratio: share(self.loss_ratio),
             seconds: rounded_to(self.seconds, MILLIONTHS),
             cpu_busy: optional(self.cpu_busy, MILLIONTHS),

@@ -5,7 +5,7 @@ use crate::heading;
 use crate::live::OpenTestbed;
 use crate::output::{BoundArguments, Outputs, Resume};
 use crate::session::Session;
-use crate::simulator::COMPARED;
+use crate::simulator::{COMPARED, ErrorBars};
 use crate::testbed::{Chosen, Simulated, Target, TestbedArguments};
 use clap::Args;
 use kpps_documents::{Curve, Environment};
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
     after_help = "Examples:
   kpps curve --driver kpps --load 50%..100%/10%                        in the simulator
   kpps curve --report curve.html --csv curve.csv
+  kpps curve --driver kpps --error-bars 40                             how uncertain is the model?
   kpps curve --ports packet:A,packet:B --load 100kpps..1Mpps/100kpps --resume curve.jsonl
   kpps curve --ports packet:A,packet:B --size imix-csit --bidirectional --flows 1000
   kpps curve --testbed lab:linux-6.1/e1000,lab:linux-6.1/e1000/dpdk-uio --set linux.RxIntDelay=100
@@ -50,6 +51,8 @@ pub struct Arguments {
     #[command(flatten)]
     outputs: Outputs,
     #[command(flatten)]
+    error_bars: ErrorBars,
+    #[command(flatten)]
     bounds: BoundArguments,
     #[command(flatten)]
     target: TestbedArguments,
@@ -64,8 +67,19 @@ struct Ready {
 
 /// Runs `kpps curve`.
 pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
-    let Arguments { size, load: given, duration, resume: journal, outputs, bounds, target } = arguments;
+    let Arguments { size, load: given, duration, resume: journal, outputs, error_bars, bounds, target } =
+        arguments;
     let target = target.resolve()?;
+    let drawn = match (error_bars.draws, &target.testbed) {
+        (None, _) => None,
+        (Some(draws), Chosen::Simulator(simulated)) => Some((draws, simulated)),
+        (Some(_), _) => {
+            return Err(Failure::Input(
+                "--error-bars draws constants of a simulated machine, and this testbed is none: leave it out"
+                    .into(),
+            ));
+        }
+    };
     let sizes = target.sizes(size.as_ref());
     let mut files = outputs.open(session, "curve")?;
     let mut resume = journal.trials(session, target.is_simulated())?;
@@ -105,16 +119,29 @@ pub fn run(arguments: Arguments, session: &Session) -> Result<(), Failure> {
     let what = [environment.chip.clone(), environment.machine_name()];
     let what = what.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" on ");
     let progress = Progress::of(format!("kpps curve: {what}"));
-    progress.wants(wanted);
+    progress.wants(wanted + drawn.map_or(0, |(draws, _)| draws * testbeds.len()));
     let quiet = outputs.for_machines();
     let view = target.live.view(session, progress.clone(), source, quiet)?;
-    let plan = Sweep { load, loads: &loads, environment: &environment, in_real_time, until_limit };
+    let plan =
+        Sweep { load: load.clone(), loads: &loads, environment: &environment, in_real_time, until_limit };
     let (series, end) = sweep(testbeds, &plan, &mut resume, &|| session.goes_on(), &progress);
+    let (mut series, mut environment) = (series, environment);
+    let end = end.and_then(|()| {
+        let Some((draws, Simulated { machine, drivers, .. })) = drawn else { return Ok(()) };
+        let drivers = machine.drivers(drivers).map_err(|error| Error::Input(error.to_string()))?;
+        progress.begins("error bars", None);
+        let go_on = || session.goes_on();
+        machine.add_error_bars((&drivers, &mut series), &load, draws, &go_on, &|| progress.done())?;
+        environment.draws = Some(draws);
+        Ok(())
+    });
     drop(view);
     let points: usize = series.iter().map(|s| s.points.len()).sum();
     let results = Curve::new(environment, series, end.is_ok());
     files.publish(&results, &format!("{points} trials in {:.1} s\n", began.elapsed().as_secs_f64()))?;
-    let measured = format!("{points} of {wanted} points measured{}{}", files.kept(), journal.kept());
+    let bare =
+        if drawn.is_some() && results.environment.draws.is_none() { ", without error bars" } else { "" };
+    let measured = format!("{points} of {wanted} points measured{bare}{}{}", files.kept(), journal.kept());
     end.map_err(|error| match error {
         Error::Interrupted => Failure::Interrupted(format!("interrupted: {measured}")),
         other => other.with(&measured).into(),

@@ -6,6 +6,7 @@ use clap::Args;
 use kpps_documents::grid::Setting;
 use kpps_methods::parameter;
 use kpps_profiles::Change;
+use kpps_sim::error_bars::DRAWS;
 use kpps_sim::{AppKind, Choice, choice};
 
 /// The help of `--driver` where several are compared.
@@ -27,6 +28,20 @@ impl Constants {
         let changes = self.set.iter().map(|(path, value)| choice::change(path, value));
         Ok(changes.collect::<Result<_, _>>()?)
     }
+}
+
+/// Error bars of simulated results.
+#[derive(Args, Clone, Copy, Default)]
+pub struct ErrorBars {
+    /// Show how far the simulator's uncertain constants make its results uncertain: draw all of them at
+    /// random N times (20 to 10000), and give the 5th and the 95th percentile of each result
+    #[arg(long = "error-bars", value_name = "N", value_parser = draws, help_heading = heading::MACHINE)]
+    pub draws: Option<usize>,
+}
+
+fn draws(text: &str) -> Result<usize, String> {
+    let draws = text.parse().ok().filter(|draws| DRAWS.contains(draws));
+    draws.ok_or_else(|| format!("give the number of draws, {} to {}", DRAWS.start(), DRAWS.end()))
 }
 
 /// The parts of a machine. Each command says what its defaults are.

@@ -3,20 +3,22 @@
 use crate::error::Failure;
 use crate::output::{Outputs, Resume};
 use crate::session::Session;
-use crate::simulator::Constants;
+use crate::simulator::{Constants, ErrorBars};
 use clap::Args;
 use kpps_methods::units;
 use kpps_rendering::live::Progress;
 use kpps_study::{Context, bad, choose, cross_validate, document, drawn, fit, judged, measure_or_find};
-use kpps_study::{pages, perturb, wanted};
+use kpps_study::{add_error_bars, pages, perturb, wanted};
 
 /// Arguments of `kpps study`.
 #[derive(Args)]
-#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = "Examples:
+#[command(mut_arg("set", |set| set.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])),
+mut_arg("draws", |draws| draws.conflicts_with_all(["perturb", "drawn", "fit", "cross_validate"])), after_help = "Examples:
   kpps study                              all claims of all papers
   kpps study beyond                       kpps' driver on machines drawn at random
   kpps study --report pages               a page of each, and one of all: studies.html
   kpps study --perturb 10%                which verdicts change when fitted constants change
+  kpps study morris2000 --error-bars 20   how uncertain is the model?
   kpps study --fit                        find the fitted constants again
   kpps study rdr2007 --set 'host.cache_miss_ps=*1.1'
   kpps study ./mine.toml                  a study of your own (see the guide)
@@ -47,6 +49,8 @@ pub struct Arguments {
     /// Only print the constants of the random machine with this seed
     #[arg(long, value_name = "SEED", conflicts_with_all = ["perturb", "seeds", "resume"])]
     drawn: Option<u32>,
+    #[command(flatten)]
+    error_bars: ErrorBars,
     #[command(flatten)]
     constants: Constants,
     #[command(flatten)]
@@ -95,7 +99,14 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     }
     let outcomes = measure_or_find(wanted(&studies, !arguments.claim.is_empty()), &context, &show, &kept);
     drop(view);
-    let results = document(&studies, &outcomes, !arguments.claim.is_empty());
+    let mut results = document(&studies, &outcomes, !arguments.claim.is_empty());
+    if let (Some(draws), true) = (arguments.error_bars.draws, results.complete) {
+        let progress = Progress::default();
+        let view = session.line(progress.clone());
+        let show = |done, of| progress.stands_at(done, of);
+        add_error_bars(&mut results, &studies, draws, &context, &show, &kept);
+        drop(view);
+    }
     files.publish(&results, "")?;
     arguments.resume.end(kept, session, &judged(&studies, &results))?;
     bad(&results).map_or(Ok(()), |bad| Err(Failure::Check(bad)))

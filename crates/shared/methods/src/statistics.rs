@@ -45,6 +45,21 @@ pub fn median(values: &[f64]) -> Option<f64> {
     (!sorted.is_empty()).then(|| median_of_sorted(&sorted))
 }
 
+/// The range in which this share of a sample is, as much of the rest below as above it: for 0.9 the 5th and
+/// the 95th percentile, interpolated between values (Hyndman and Fan 1996, definition 7). `None` if the
+/// sample is empty.
+pub fn central(values: &[f64], share: f64) -> Option<[f64; 2]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let tail = (1.0 - share) / 2.0;
+    Some([tail, 1.0 - tail].map(|at| {
+        let place = at.clamp(0.0, 1.0) * last as f64;
+        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        below + (above - below) * place.fract()
+    }))
+}
+
 fn median_of_sorted(sorted: &[f64]) -> f64 {
     let (below, above) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
     below + (above - below) / 2.0
@@ -160,6 +175,16 @@ mod tests {
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn a_central_range_leaves_out_as_much_below_as_above() {
+        let values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        let [low, high] = central(&values, 0.9).unwrap_or_default();
+        assert!((low - 5.0).abs() < 1e-9 && (high - 95.0).abs() < 1e-9, "{low} {high}");
+        assert_eq!(central(&[3.0], 0.9), Some([3.0, 3.0]));
+        assert_eq!(central(&[1.0, 2.0], 0.0), Some([1.5, 1.5]));
+        assert_eq!(central(&[], 0.9), None);
     }
 
     #[test]

@@ -149,6 +149,26 @@
     charts.push({ u, lines: Boolean(options.lines), drop });
   };
 
+  // The range of each series' error bars, as an area behind its line.
+  const areas = (u, range) => {
+    const { ctx } = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    ctx.clip();
+    ctx.globalAlpha = 0.18;
+    doc.series.forEach((s, i) => {
+      const points = s.points.filter((p) => range(p));
+      if (hidden.has(i) || points.length < 2) return;
+      const at = (end) => (p) => [u.valToPos(p.offered_pps / 1e3, "x", true), u.valToPos(range(p)[end], "y", true)];
+      ctx.fillStyle = style(i).stroke;
+      ctx.beginPath();
+      [...points.map(at(0)), ...points.reverse().map(at(1))].forEach(([x, y], k) => (k ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+      ctx.fill();
+    });
+    ctx.restore();
+  };
+
   // A line for each series, where there is a place for it.
   const lines = (id, value, unit, { scale, y, under }) => {
     if (!byId(id)) return;
@@ -298,7 +318,12 @@
     charts = [];
     if (!xs.length) return;
     const percentile = document.querySelector("input[name=percentile]:checked")?.value;
-    lines("delivered", (p) => p.delivered_pps / 1e3, " kpps", { scale: fromZero, under: ideal });
+    const range = (p) => p.delivered_pps_p95 != null && [p.delivered_pps_p5 / 1e3, p.delivered_pps_p95 / 1e3];
+    const highest = Math.max(0, ...doc.series.flatMap((s) => s.points.map((p) => (range(p) || [0, 0])[1])));
+    lines("delivered", (p) => p.delivered_pps / 1e3, " kpps", {
+      scale: { range: (u, low, high) => fromZero.range(u, low, Math.max(high || 0, highest)) },
+      under: (u) => { areas(u, range); ideal(u); },
+    });
     detail();
     lines("cpu", (p) => times(p.cpu_busy, 100), " %", { scale: { range: [0, 104] } });
     lines("bus", (p) => times(p.bus_busy, 100), " %", { scale: { range: [0, 104] } });

@@ -1,6 +1,7 @@
 //! A curve as a page with plots.
 
 use crate::environment::{FCS_BYTES, frames, is_usual, section};
+use crate::error_bars::error_bars;
 use crate::{page, remarks};
 use kpps_documents::places;
 use kpps_documents::words::in_kpps;
@@ -156,8 +157,12 @@ fn plots(curve: &Curve) -> Markup {
     let units = [("kpps", "kpps"), ("%", "% of offered")];
     let owned = |(value, label): (&str, &'static str)| (value.to_owned(), label);
     let cpu = observed(curve, |point| point.cpu);
+    let bars = error_bars(curve.environment.draws).into_iter().flatten();
+    let delivered: Vec<_> =
+        ["Delivered load for each offered load.".to_owned()].into_iter().chain(bars).collect();
+    let delivered = delivered.join(" ");
     markup! {
-        (plot("delivered", true, "Delivered, kpps", "Delivered load for each offered load.", markup! {}))
+        (plot("delivered", true, "Delivered, kpps", &delivered, markup! {}))
         section {
             h2 { "One preset in detail" }
             (choice("preset", "Preset", presets))

@@ -25,6 +25,7 @@ mod csv;
 mod curve;
 mod drawing;
 mod environment;
+mod error_bars;
 mod faults;
 pub mod files;
 mod flame;

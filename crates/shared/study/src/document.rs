@@ -30,6 +30,7 @@ pub fn document(studies: &[Study], outcomes: &Outcomes, claims_only: bool) -> do
         kpps_version: env!("CARGO_PKG_VERSION").into(),
         profiles_hash: kpps_profiles::hash([]),
         articles: studies.iter().map(article).collect(),
+        draws: None,
         complete: claims.len() == claimed,
         claims,
     }

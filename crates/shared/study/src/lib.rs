@@ -29,6 +29,7 @@
 mod choose;
 mod data;
 mod document;
+mod error_bars;
 mod fit;
 mod judge;
 pub mod metric;
@@ -38,6 +39,7 @@ mod run;
 pub use choose::{choose, drawn};
 pub use data::{Claim, Error, Figure, Kind, Line, Map, Measurement, Study, documents, named, names};
 pub use document::{bad, document, judged, pages};
+pub use error_bars::add_error_bars;
 pub use fit::{cross_validate, fit};
 pub use judge::judge;
 pub use metric::{Context, Value, Values};

@@ -191,6 +191,7 @@ impl Outcomes {
             expected: claim.expected.clone(),
             verdict,
             values,
+            values_p5_p95: BTreeMap::new(),
             value_document: figures(&claim.document),
             values_blind: figures(&claim.blind),
             results,

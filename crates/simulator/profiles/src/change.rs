@@ -1,6 +1,7 @@
 //! Changes to profiles: one constant set to another value, or scaled.
 
-use crate::{Error, Kind, Profile};
+use crate::{Constant, Draw, Error, Kind, Profile};
+use std::collections::HashMap;
 use std::fmt;
 use toml::{Table, Value};
 
@@ -11,6 +12,8 @@ pub enum To {
     Set(Value),
     /// Its value times this factor; whole numbers stay whole.
     Scale(f64),
+    /// Not one constant, but all of a profile that have a spread: each times a factor of its own.
+    Draw(Draw),
 }
 
 /// A changed constant of the profiles of one kind.
@@ -45,6 +48,16 @@ impl Change {
         }
     }
 
+    /// The changes that one draw makes to all profiles.
+    pub fn drawn(draw: Draw) -> [Self; Kind::ALL.len()] {
+        Kind::ALL.map(|kind| Self { kind, profile: None, constant: String::new(), to: To::Draw(draw) })
+    }
+
+    /// Whether it changes a constant that somebody named, and not all that are uncertain.
+    pub fn is_named(&self) -> bool {
+        !matches!(self.to, To::Draw(_))
+    }
+
     fn concerns(&self, profile: &Profile) -> bool {
         self.kind == profile.kind && self.profile.as_ref().is_none_or(|name| *name == profile.name)
     }
@@ -59,6 +72,7 @@ impl fmt::Display for Change {
             To::Set(Value::Float(number)) => number.fmt(f),
             To::Set(value) => value.fmt(f),
             To::Scale(factor) => write!(f, "*{factor}"),
+            To::Draw(draw) => write!(f, "draw {} of seed {}", draw.number, draw.seed),
         }
     }
 }
@@ -126,6 +140,9 @@ impl Profile {
     }
 
     fn apply(&mut self, change: &Change) -> Result<(), Refused> {
+        if let To::Draw(draw) = change.to {
+            return self.draw(draw);
+        }
         let known = |name: &str| self.constants.iter().any(|constant| constant.name == name);
         let path = match change.constant.contains('.') || known(&change.constant) {
             true => change.constant.clone(),
@@ -140,6 +157,11 @@ impl Profile {
         let inner: Vec<_> = steps.collect();
         match self.constants.iter_mut().find(|constant| constant.name == name) {
             Some(constant) => {
+                if inner.is_empty() && matches!(change.to, To::Set(_)) {
+                    // Somebody knows it.
+                    constant.spread = None;
+                    constant.part_of = None;
+                }
                 if !inner.is_empty() {
                     self.before.push((constant.name.clone(), constant.value.clone()));
                 }
@@ -156,6 +178,7 @@ impl Profile {
                     To::Set(Value::Integer(name)) if value.is_str() => name.to_string().into(),
                     To::Set(new) => new.clone(),
                     To::Scale(factor) => scaled(value, *factor)?,
+                    To::Draw(_) => return Ok(()), // above: all constants at once
                 };
             }
             None if inner.is_empty() && matches!(change.to, To::Set(_)) => {
@@ -164,6 +187,21 @@ impl Profile {
                 *self = profile.with(name, new.clone(), "changed");
             }
             None => return Err(Refused::Unknown),
+        }
+        Ok(())
+    }
+
+    /// Multiplies each constant that has a spread by its factor of this draw.
+    fn draw(&mut self, draw: Draw) -> Result<(), Refused> {
+        let (kind, profile) = (self.kind.word(), &self.name);
+        let of = |constant: &Constant| Some((constant.name.clone(), constant.spread?));
+        let spreads: HashMap<String, f64> = self.constants.iter().filter_map(of).collect();
+        for constant in &mut self.constants {
+            let name = constant.part_of.as_ref().unwrap_or(&constant.name);
+            if let Some(spread) = spreads.get(name) {
+                let factor = draw.factor(&format!("{kind}.{profile}.{name}"), *spread);
+                constant.value = scaled(&constant.value, factor)?;
+            }
         }
         Ok(())
     }

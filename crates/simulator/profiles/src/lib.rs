@@ -6,11 +6,14 @@
 //! rx_engine_ps = { value = 1_470_000, source = "where it is from", fitted = ["M1"] }
 //! ```
 //!
-//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on, and
-//! `bounds` the range of values that was searched. An own profile may begin with `base = "NAME"` and name
-//! only what differs; values without a source are allowed there, and their source is "own". Historical
-//! drivers are the profiles of `profiles/drivers/`. A profile is read as a type of the crate to which its
-//! constants belong ([`Profile::get`]): this crate knows these types, and not what the constants mean.
+//! `source` is required. `fitted` names the claims that a constant without a citable value was fitted on,
+//! and `bounds` the range of values that was searched. `spread = 1.5` says how well the value is known: in
+//! nine of ten cases the true one is between value / 1.5 and value * 1.5 ([`Draw`]). A constant that is a
+//! part of another one names that one in `part_of` instead. An own profile may begin with `base = "NAME"`
+//! and name only what differs; values without a source are allowed there, and their source is "own".
+//! Historical drivers are the profiles of `profiles/drivers/`. A profile is read as a type of the crate to
+//! which its constants belong ([`Profile::get`]): this crate knows these types, and not what the constants
+//! mean.
 //!
 //! ```
 //! use kpps_profiles::{Kind, Profile};
@@ -23,11 +26,13 @@
 //! ```
 
 mod change;
+mod draw;
 mod own;
 mod read;
 mod wrong;
 
 pub use change::{Change, To};
+pub use draw::{Draw, SHARE};
 pub use read::{Entries, FromEntries, Mistake, read};
 
 use include_dir::{Dir, include_dir};
@@ -161,6 +166,11 @@ pub struct Constant {
     pub fitted: Vec<String>,
     /// The least and the greatest value that literature and hardware allow a fitted constant.
     pub bounds: Option<[f64; 2]>,
+    /// How well it is known, as a factor above 1: in a [`SHARE`] of all cases the true value is between the
+    /// value over the factor and the value times the factor. `None` for facts.
+    pub spread: Option<f64>,
+    /// The constant of the same profile that it is a part of: draws multiply both by the same factor.
+    pub part_of: Option<String>,
 }
 
 /// A profile.
@@ -288,6 +298,8 @@ impl Profile {
             source: source.into(),
             fitted: Vec::new(),
             bounds: None,
+            spread: None,
+            part_of: None,
         });
         self
     }
@@ -302,6 +314,9 @@ fn table(kind: Kind, name: &str, text: &str) -> Result<Table, Error> {
         Error::Bad { kind, name: name.into(), problem }
     })
 }
+
+/// The largest spread of a constant.
+const MOST_SPREAD: f64 = 100.0;
 
 /// The constant that an entry of a profile gives. Without a source it has `source`, if there is one.
 fn constant(name: &str, mut entry: Table, source: Option<&str>) -> Result<Constant, String> {
@@ -322,11 +337,26 @@ fn constant(name: &str, mut entry: Table, source: Option<&str>) -> Result<Consta
             _ => return Err(format!("'{name}': `bounds` must be two numbers above 0, the lower one first")),
         },
     };
-    match entry.into_iter().next() {
-        Some((unknown, _)) => {
-            Err(format!("'{name}' has an entry '{unknown}': known are value, source, fitted, bounds"))
+    let spread = match entry.remove("spread").map(toml::Value::try_into::<f64>) {
+        None => None,
+        Some(Ok(spread)) if 1.0 < spread && spread <= MOST_SPREAD => Some(spread),
+        Some(_) => return Err(format!("'{name}': `spread` must be a number above 1, at most {MOST_SPREAD}")),
+    };
+    let part_of = match entry.remove("part_of") {
+        None => None,
+        Some(Value::String(whole)) if spread.is_none() => Some(whole),
+        Some(_) => {
+            return Err(format!("'{name}': `part_of` is the name of a constant, instead of a `spread`"));
         }
-        None => Ok(Constant { name: name.into(), value, source, fitted, bounds }),
+    };
+    if (spread.is_some() || part_of.is_some()) && !(value.is_integer() || value.is_float()) {
+        return Err(format!("'{name}' has a `spread` or is a part, and its value {value} is no number"));
+    }
+    match entry.into_iter().next() {
+        Some((unknown, _)) => Err(format!(
+            "'{name}' has an entry '{unknown}': known are value, source, fitted, bounds, spread, part_of"
+        )),
+        None => Ok(Constant { name: name.into(), value, source, fitted, bounds, spread, part_of }),
     }
 }
 
@@ -449,6 +479,10 @@ mod tests {
             ("description = 'x'\na = { value = 1, source = ' ' }", "no source"),
             ("description = 'x'\na = { value = 1, source = 's', fit = [] }", "'fit'"),
             ("description = 'x'\na = { value = 1, source = 's', fitted = 3 }", "list"),
+            ("description = 'x'\na = { value = 1, source = 's', spread = 1 }", "above 1"),
+            ("description = 'x'\na = { value = 1, source = 's', spread = nan }", "above 1"),
+            ("description = 'x'\na = { value = 1, source = 's', spread = 'x' }", "above 1"),
+            ("description = 'x'\na = { value = true, source = 's', spread = 2 }", "no number"),
             ("nonsense", "expected"),
         ] {
             let error = Profile::parse(Kind::Bus, "t", text).unwrap_err().to_string();

@@ -87,6 +87,8 @@ impl Profile {
                     name,
                     fitted: Vec::new(),
                     bounds: None,
+                    spread: None,
+                    part_of: None,
                 },
             };
             match at {
@@ -106,12 +108,14 @@ impl Profile {
     /// The profile as the text of a file, which reads back as the same profile.
     pub fn to_toml(&self) -> String {
         let mut text = format!("description = {}\n", Value::from(self.description.as_str()));
-        for Constant { name, value, source, fitted, bounds } in &self.constants {
+        for Constant { name, value, source, fitted, bounds, spread, part_of } in &self.constants {
             let fitted: Vec<_> = fitted.iter().map(|claim| Value::from(claim.as_str())).collect();
             let entry = [("value", Some(value.clone())), ("source", Some(source.as_str().into()))];
             let fitted = ("fitted", (!fitted.is_empty()).then_some(Value::Array(fitted)));
             let bounds = ("bounds", bounds.map(|bounds| bounds.map(Value::from).to_vec().into()));
-            let entry = entry.into_iter().chain([fitted, bounds]);
+            let spread = ("spread", spread.map(Value::from));
+            let part_of = ("part_of", part_of.as_deref().map(Value::from));
+            let entry = entry.into_iter().chain([fitted, bounds, spread, part_of]);
             let entry = entry.filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
             text += &format!("{} = {{ {} }}\n", key(name), entry.collect::<Vec<_>>().join(", "));
         }

@@ -149,7 +149,7 @@ impl Readers<'_> {
     /// # Errors
     /// The name of the constant, and the reason why it has no effect.
     pub(crate) fn check(&self, changes: &[Change]) -> Result<(), String> {
-        for change in changes.iter().filter(|change| change.profile.is_none()) {
+        for change in changes.iter().filter(|change| change.is_named() && change.profile.is_none()) {
             if let Some(why) = self.ignored(change) {
                 let (kind, constant) = (change.kind.word(), &change.constant);
                 return Err(format!("{kind}.{constant} has no effect: {why}"));

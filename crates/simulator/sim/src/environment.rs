@@ -5,9 +5,9 @@ use kpps_documents::Environment;
 use kpps_profiles::Change;
 use std::collections::BTreeMap;
 
-/// The changed constants in words, as `driver.rx_ring=80`.
+/// The constants that somebody changed, in words, as `driver.rx_ring=80`.
 pub(crate) fn words(set: &[Change]) -> Vec<String> {
-    set.iter().map(ToString::to_string).collect()
+    set.iter().filter(|change| change.is_named()).map(ToString::to_string).collect()
 }
 
 /// The changed constants as a fact about the system; no fact if there are none.

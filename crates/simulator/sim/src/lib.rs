@@ -26,6 +26,7 @@ mod device;
 pub mod documents;
 mod effect;
 mod environment;
+pub mod error_bars;
 mod experiment;
 pub mod inventory;
 mod ledger;

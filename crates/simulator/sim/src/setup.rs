@@ -162,7 +162,8 @@ impl SetupError {
 /// Refuses changes of kinds of profiles that a set-up does not have: they would be ignored. A change that
 /// names a profile is for any set-up that has this profile.
 fn refuse_others(changes: &[Change], others: &[Kind]) -> Result<(), SetupError> {
-    match changes.iter().find(|change| change.profile.is_none() && others.contains(&change.kind)) {
+    let is_for_all = |change: &&Change| change.is_named() && change.profile.is_none();
+    match changes.iter().filter(is_for_all).find(|change| others.contains(&change.kind)) {
         Some(Change { kind, constant, .. }) => {
             let (word, what) = (kind.word(), others.iter().map(|kind| kind.word()).collect::<Vec<_>>());
             Err(SetupError::Mismatch(format!(

@@ -9,6 +9,7 @@ mod circles;
 mod cli;
 mod compare;
 mod documents;
+mod error_bars;
 #[cfg(target_os = "linux")]
 mod files;
 mod forms;

@@ -41,6 +41,7 @@ pub(crate) fn sentences(claims: &[&Claim]) -> Vec<String> {
         }
         sentences.push(said + ".");
     }
+    sentences.extend(inside(&evidence));
     let results: Vec<_> = claims.iter().flat_map(|claim| &claim.results).collect();
     if !results.is_empty() {
         let count = |is: fn(&kpps_documents::study::Foretold) -> bool| {
@@ -64,6 +65,26 @@ pub(crate) fn sentences(claims: &[&Claim]) -> Vec<String> {
     sentences
 }
 
+/// How many figures of documents are within the model's error bars, in a sentence; nothing without error
+/// bars.
+fn inside(evidence: &[&Claim]) -> Option<String> {
+    let pairs = evidence.iter().flat_map(|claim| {
+        claim
+            .value_document
+            .iter()
+            .filter_map(|(name, stated)| Some((claim.values_p5_p95.get(name)?, *stated)))
+    });
+    let (all, inside) = pairs.fold((0, 0), |(all, inside), ([low, high], stated)| {
+        (all + 1, inside + usize::from((*low..=*high).contains(&stated)))
+    });
+    (all > 0).then(|| {
+        format!(
+            "Error bars: {inside} of {all} figures that a document states, and on which no constant was fitted, are \
+             between the 5th and the 95th percentile of the draws."
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +102,7 @@ mod tests {
             expected: String::new(),
             verdict,
             values: BTreeMap::new(),
+            values_p5_p95: BTreeMap::new(),
             value_document: BTreeMap::new(),
             values_blind: BTreeMap::new(),
             results: blind.iter().map(result).collect(),

@@ -1,7 +1,7 @@
 //! A study as a page.
 
 use super::evidence::{held, parts, sentences};
-use super::value::{columns, hit, side, value};
+use super::value::{columns, figure as measured, hit, side};
 use crate::{drawing, page};
 use kpps_documents::study::{Article, Claim, Map, Study, Verdict};
 use maud::{Markup, html as markup};
@@ -113,7 +113,7 @@ fn figures(claim: &Claim) -> Markup {
         } @else {
             @for (index, (name, number)) in claim.values.iter().enumerate() {
                 @if index > 0 { ", " }
-                span.value { code { (name) } " " (value(*number)) }
+                span.value { code { (name) } " " (measured(claim, name, *number)) }
             }
         }
     }

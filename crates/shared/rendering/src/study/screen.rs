@@ -1,7 +1,7 @@
 //! Claims and figures on a terminal.
 
 use super::evidence::{parts, sentences};
-use super::value::{columns, hit, side, value};
+use super::value::{columns, figure as measured, hit, side, value};
 use crate::text::TextStyle;
 use kpps_documents::study::{Claim, Figure, Map, Study, Verdict};
 use ratatui_core::buffer::Buffer;
@@ -71,7 +71,8 @@ fn one(claim: &Claim, style: TextStyle) -> String {
 fn figures(claim: &Claim, style: TextStyle) -> String {
     let (with_blind, rows) = columns(claim);
     if rows.is_empty() {
-        let figures: Vec<_> = claim.values.iter().map(|(name, v)| format!("{name} {}", value(*v))).collect();
+        let figures: Vec<_> =
+            claim.values.iter().map(|(name, v)| format!("{name} {}", measured(claim, name, *v))).collect();
         let figures = wrapped(&figures.join(", "), style.width, 10);
         return if claim.values.is_empty() { String::new() } else { format!("{INDENT}measured  {figures}") };
     }

@@ -15,6 +15,14 @@ pub(crate) fn value(number: f64) -> String {
     }
 }
 
+/// A measured figure of a claim as text, with its error bar if it has one: "507200 (431000 to 583000)".
+pub(crate) fn figure(claim: &Claim, name: &str, number: f64) -> String {
+    match claim.values_p5_p95.get(name) {
+        Some([low, high]) => format!("{} ({} to {})", value(number), value(*low), value(*high)),
+        None => value(number),
+    }
+}
+
 /// Whether a prediction was right, in a word.
 pub(crate) fn hit(hit: bool) -> &'static str {
     if hit { "hit" } else { "miss" }
@@ -25,7 +33,8 @@ pub(crate) fn hit(hit: bool) -> &'static str {
 pub(crate) fn columns(claim: &Claim) -> (bool, Vec<[String; 4]>) {
     let cell = |of: &BTreeMap<String, f64>, name: &str| of.get(name).map_or("–".into(), |v| value(*v));
     let row = |(name, now): (&String, &f64)| {
-        [name.clone(), cell(&claim.values_blind, name), cell(&claim.value_document, name), value(*now)]
+        let now = figure(claim, name, *now);
+        [name.clone(), cell(&claim.values_blind, name), cell(&claim.value_document, name), now]
     };
     let with_blind = !claim.values_blind.is_empty();
     let any = with_blind || !claim.value_document.is_empty();

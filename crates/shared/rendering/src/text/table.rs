@@ -1,6 +1,7 @@
 //! A table for each series.
 
 use super::TextStyle;
+use crate::error_bars::error_bars;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 use kpps_documents::places;
 use kpps_documents::words::in_kpps as kpps;
@@ -26,6 +27,9 @@ pub fn table(curve: &Curve, style: TextStyle) -> String {
         text += &one(series, style);
     }
     text += &footnote(curve);
+    if let Some([shows, lacks]) = error_bars(curve.environment.draws) {
+        let _ = write!(text, "\n{shows}\n{lacks}\n");
+    }
     if !curve.complete {
         text += "\nNot finished: some points are missing.\n";
     }
@@ -60,7 +64,11 @@ fn one(series: &Series, style: TextStyle) -> String {
 
 fn grid(series: &Series, places: Option<&BTreeSet<&str>>, style: TextStyle) -> String {
     let micro = if style.ascii { "us" } else { "µs" };
-    let mut header: Vec<String> = ["offered\nkpps", "delivered\nkpps", "loss\n%"].map(String::from).into();
+    let mut header: Vec<String> = ["offered\nkpps", "delivered\nkpps"].map(String::from).into();
+    if has_error_bars(series) {
+        header.push("p5 to p95\nkpps".to_owned());
+    }
+    header.push("loss\n%".to_owned());
     match places {
         // One word on a line keeps these columns narrow.
         Some(places) => header.extend(places.iter().map(|p| p.replace(' ', "\n") + "\n%")),
@@ -85,7 +93,7 @@ fn grid(series: &Series, places: Option<&BTreeSet<&str>>, style: TextStyle) -> S
     let mut table = Table::new();
     table.load_style(table_style).set_header(header.collect::<Vec<_>>());
     for point in &series.points {
-        table.add_row(row(point, places, polls_idly(series), style));
+        table.add_row(row(point, places, series, style));
     }
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
@@ -103,11 +111,23 @@ fn idle_poll_share(point: &Trial) -> Option<f64> {
     point.cpu.and_then(|cpu| cpu.idle_polls)
 }
 
-fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, style: TextStyle) -> Vec<String> {
+/// Whether a series has error bars: only then they have a column.
+fn has_error_bars(series: &Series) -> bool {
+    series.points.iter().any(|point| point.delivered_pps_p5.is_some())
+}
+
+fn row(point: &Trial, places: Option<&BTreeSet<&str>>, series: &Series, style: TextStyle) -> Vec<String> {
     let due = point.ledger.sent.saturating_add(point.ledger.shortfall);
     let losses = point.ledger.losses();
     let share = |n: u64| per_cent(n as f64 / due as f64);
-    let mut row = vec![kpps(point.offered_pps), kpps(point.delivered_pps), per_cent(point.loss_ratio)];
+    let mut row = vec![kpps(point.offered_pps), kpps(point.delivered_pps)];
+    if has_error_bars(series) {
+        let range = point.delivered_pps_p5.zip(point.delivered_pps_p95);
+        row.push(
+            range.map_or_else(|| nothing(style), |(low, high)| format!("{} to {}", kpps(low), kpps(high))),
+        );
+    }
+    row.push(per_cent(point.loss_ratio));
     match places {
         Some(places) => row.extend(places.iter().map(|place| {
             losses.iter().find(|(p, _)| p == place).map_or_else(String::new, |&(_, n)| share(n))
@@ -120,7 +140,7 @@ fn row(point: &Trial, places: Option<&BTreeSet<&str>>, idle_polls: bool, style: 
     let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| nothing(style), shown);
     let share_of_time = |share: f64| format!("{:.1}", share * 100.0);
     row.push(or_dash(point.cpu_busy, share_of_time));
-    if idle_polls {
+    if polls_idly(series) {
         row.push(or_dash(idle_poll_share(point), share_of_time));
     }
     row.push(or_dash(point.interrupts_per_s, kpps));

@@ -46,7 +46,7 @@ fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             Some(format!("{}.{}={value}", change.kind.word(), change.constant))
         }
-        To::Scale(_) => None,
+        To::Scale(_) | To::Draw(_) => None,
     };
     Ok(changes.filter_map(text).collect())
 }

@@ -73,7 +73,7 @@ mod tests {
         let changes = changes(&text.parse().unwrap(), seed).unwrap();
         let value = |change: Change| match change.to {
             To::Set(value) => value,
-            To::Scale(_) => panic!("a value"),
+            To::Scale(_) | To::Draw(_) => panic!("a value"),
         };
         changes.into_iter().map(value).collect()
     }

@@ -1,0 +1,119 @@
+//! Random values of the constants that are not known exactly.
+
+use sha2::{Digest, Sha256};
+use std::f64::consts::TAU;
+
+/// The share of cases in which the true value of a constant is within its spread.
+pub const SHARE: f64 = 0.9;
+/// The distance from the median within which this share of a normal distribution is, in standard deviations.
+const DEVIATIONS: f64 = 1.644_853_626_951_472_2;
+
+/// One draw: a random value for each constant that has a spread. The factors of different constants are
+/// independent. A constant's factor is log-normal, with a median of 1, and depends only on the seed, the
+/// number and the constant's name: another constant more or less does not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// The seed of all draws.
+    pub seed: u64,
+    /// Which of them, from 0.
+    pub number: u64,
+}
+
+impl Draw {
+    /// The factor of this constant, which is within 1 / `spread` and `spread` in nine of ten draws.
+    pub fn factor(self, constant: &str, spread: f64) -> f64 {
+        (self.normal(constant) / DEVIATIONS * spread.ln()).exp()
+    }
+
+    /// A number from the standard normal distribution (Box and Muller, 1958).
+    fn normal(self, constant: &str) -> f64 {
+        let digest = Sha256::new()
+            .chain_update(self.seed.to_le_bytes())
+            .chain_update(self.number.to_le_bytes())
+            .chain_update(constant)
+            .finalize();
+        // Two numbers above 0 and below 1, from 52 bits each.
+        let uniform = |bytes: &[u8]| {
+            let bits = bytes.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte)) >> 12;
+            (bits as f64 + 0.5) / (1u64 << 52) as f64
+        };
+        let (radius, angle) = (uniform(&digest[..8]), uniform(&digest[8..16]));
+        (-2.0 * radius.ln()).sqrt() * (TAU * angle).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Change, Kind, Profile};
+
+    #[test]
+    fn nine_of_ten_factors_are_within_the_spread_and_half_above_1() {
+        let factors: Vec<_> =
+            (0..2000).map(|number| Draw { seed: 1, number }.factor("host.x.cache_miss_ps", 1.5)).collect();
+        let share = |holds: &dyn Fn(f64) -> bool| {
+            factors.iter().filter(|factor| holds(**factor)).count() as f64 / factors.len() as f64
+        };
+        let within = share(&|factor| (1.0 / 1.5..=1.5).contains(&factor));
+        assert!((within - SHARE).abs() < 0.02, "{within}");
+        let above = share(&|factor| factor > 1.0);
+        assert!((above - 0.5).abs() < 0.03, "{above}");
+    }
+
+    #[test]
+    fn a_draw_changes_what_has_a_spread_and_nothing_else() {
+        let text = "description = 'x'\na = { value = 1000, source = 's', spread = 2.0 }\n\
+            b = { value = 1.5, source = 's', spread = 2 }\nc = { value = 1000, source = 's' }";
+        let drawn = |number, text: &str| {
+            let changes = Change::drawn(Draw { seed: 7, number });
+            let profile = Profile::parse(Kind::Bus, "t", text).unwrap().changed(&changes).unwrap();
+            profile.constants().iter().map(|it| it.value.to_string()).collect::<Vec<_>>()
+        };
+        let first = drawn(0, text);
+        assert_eq!(first, drawn(0, text), "the same draw");
+        assert_ne!(first, drawn(1, text), "another draw");
+        assert!(first[0] != "1000" && first[1] != "1.5" && first[2] == "1000", "{first:?}");
+        let parts = format!("{text}\np = {{ value = 100, source = 's', part_of = 'a' }}");
+        let parts = drawn(0, &parts);
+        assert_eq!(
+            parts[3].parse::<i64>().unwrap(),
+            (parts[0].parse::<i64>().unwrap() + 5) / 10,
+            "{parts:?}"
+        );
+        let more = format!("{text}\nd = {{ value = 5, source = 's', spread = 3 }}");
+        assert_eq!(first[..], drawn(0, &more)[..3], "another constant changes no factor");
+    }
+
+    /// Of a kernel's, a host's or a bus's costs, those that are estimates say how well they are known.
+    #[test]
+    fn every_estimate_of_a_cost_has_a_spread() {
+        let is_cost = |name: &str| {
+            [
+                "_cycles",
+                "_lines",
+                "_locks",
+                "_clocks",
+                "latency_ps",
+                "read_ps",
+                "write_ps",
+                "miss_ps",
+                "byte_ps",
+            ]
+            .iter()
+            .any(|end| name.ends_with(end))
+        };
+        let mut lacking = Vec::new();
+        for kind in Kind::ALL {
+            for name in crate::names(kind) {
+                let profile = Profile::named(kind, &name).unwrap();
+                let estimates = profile.constants().iter().filter(|it| {
+                    let is_estimate = it.source.contains("a prior") || !it.fitted.is_empty();
+                    is_estimate && is_cost(&it.name) && it.spread.is_none() && it.part_of.is_none()
+                });
+                lacking.extend(estimates.map(|it| format!("{kind} {name}: {}", it.name)));
+            }
+        }
+        assert_eq!(lacking, Vec::<String>::new());
+    }
+}
