@@ -50,6 +50,13 @@ pub struct Constant {
     pub source: String,
     /// The claims that it was fitted on; empty for one with a citable value.
     pub fitted: Vec<String>,
+    /// How well it is known, as a factor: nine of ten true values are between the value over it and the value
+    /// times it. Absent for facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<f64>,
+    /// The constant that it is a part of, and with which it is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<String>,
 }
 
 /// The kind of a [`Devices`].

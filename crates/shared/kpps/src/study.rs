@@ -100,14 +100,20 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let outcomes = measure_or_find(wanted(&studies, !arguments.claim.is_empty()), &context, &show, &kept);
     drop(view);
     let mut results = document(&studies, &outcomes, !arguments.claim.is_empty());
+    let mut without = None;
     if let (Some(draws), true) = (arguments.error_bars.draws, results.complete) {
         let progress = Progress::default();
         let view = session.line(progress.clone());
         let show = |done, of| progress.stands_at(done, of);
-        add_error_bars(&mut results, &studies, draws, &context, &show, &kept);
+        without = add_error_bars(&mut results, &studies, draws, &context, &show, &kept).err();
         drop(view);
     }
+    let is_bare = arguments.error_bars.draws.is_some() && results.draws.is_none();
+    let bare = if is_bare { ", without error bars" } else { "" };
     files.publish(&results, "")?;
-    arguments.resume.end(kept, session, &judged(&studies, &results))?;
+    arguments.resume.end(kept, session, &format!("{}{bare}", judged(&studies, &results)))?;
+    if let Some(why) = without {
+        return Err(Failure::Failed(format!("no error bars: {why}")));
+    }
     bad(&results).map_or(Ok(()), |bad| Err(Failure::Check(bad)))
 }

@@ -159,12 +159,17 @@
     ctx.globalAlpha = 0.18;
     doc.series.forEach((s, i) => {
       const points = s.points.filter((p) => range(p));
-      if (hidden.has(i) || points.length < 2) return;
+      if (hidden.has(i)) return;
       const at = (end) => (p) => [u.valToPos(p.offered_pps / 1e3, "x", true), u.valToPos(range(p)[end], "y", true)];
       ctx.fillStyle = style(i).stroke;
       ctx.beginPath();
       [...points.map(at(0)), ...points.reverse().map(at(1))].forEach(([x, y], k) => (k ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
       ctx.fill();
+      if (points.length > 1) return;
+      // A point alone has no area: a line, as wide as its mark.
+      ctx.strokeStyle = ctx.fillStyle;
+      ctx.lineWidth = 9 * devicePixelRatio;
+      ctx.stroke();
     });
     ctx.restore();
   };
@@ -319,9 +324,9 @@
     if (!xs.length) return;
     const percentile = document.querySelector("input[name=percentile]:checked")?.value;
     const range = (p) => p.delivered_pps_p95 != null && [p.delivered_pps_p5 / 1e3, p.delivered_pps_p95 / 1e3];
-    const highest = Math.max(0, ...doc.series.flatMap((s) => s.points.map((p) => (range(p) || [0, 0])[1])));
+    const highest = () => Math.max(0, ...doc.series.flatMap((s, i) => (hidden.has(i) ? [] : s.points.map((p) => (range(p) || [0, 0])[1]))));
     lines("delivered", (p) => p.delivered_pps / 1e3, " kpps", {
-      scale: { range: (u, low, high) => fromZero.range(u, low, Math.max(high || 0, highest)) },
+      scale: { range: (u, low, high) => fromZero.range(u, low, Math.max(high || 0, highest())) },
       under: (u) => { areas(u, range); ideal(u); },
     });
     detail();

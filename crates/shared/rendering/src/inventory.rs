@@ -87,7 +87,12 @@ fn constants(profile: &ProfileEntry) -> String {
             true => String::new(),
             false => format!(" [fitted on {}]", constant.fitted.join(", ")),
         };
-        let _ = writeln!(text, "{:width$}    {}{fitted}", "", constant.source);
+        let known = match (constant.spread, &constant.part_of) {
+            (Some(factor), _) => format!(" [known to a factor of {factor}]"),
+            (None, Some(whole)) => format!(" [a part of {whole}]"),
+            (None, None) => String::new(),
+        };
+        let _ = writeln!(text, "{:width$}    {}{fitted}{known}", "", constant.source);
     }
     text
 }

@@ -101,7 +101,16 @@ impl Profile {
     /// table. A constant to set need not exist: profiles leave out constants with a default.
     pub fn changed(mut self, changes: &[Change]) -> Result<Self, Error> {
         let concerned: Vec<_> = changes.iter().filter(|change| change.concerns(&self)).collect();
-        for change in concerned {
+        // A constant that somebody set is known, and not drawn. One that is multiplied is drawn first. So the
+        // order of a draw and the other changes makes no difference.
+        for change in concerned.iter().filter(|change| matches!(change.to, To::Set(_))) {
+            let named = self.constants.iter_mut().find(|constant| constant.name == change.constant);
+            if let Some(constant) = named {
+                (constant.spread, constant.part_of) = (None, None);
+            }
+        }
+        let (draws, others): (Vec<_>, Vec<_>) = concerned.into_iter().partition(|change| !change.is_named());
+        for change in draws.into_iter().chain(others) {
             if let Err(refused) = self.apply(change) {
                 let (kind, name) = (self.kind, self.path);
                 return Err(match refused {
@@ -157,11 +166,6 @@ impl Profile {
         let inner: Vec<_> = steps.collect();
         match self.constants.iter_mut().find(|constant| constant.name == name) {
             Some(constant) => {
-                if inner.is_empty() && matches!(change.to, To::Set(_)) {
-                    // Somebody knows it.
-                    constant.spread = None;
-                    constant.part_of = None;
-                }
                 if !inner.is_empty() {
                     self.before.push((constant.name.clone(), constant.value.clone()));
                 }
@@ -191,16 +195,19 @@ impl Profile {
         Ok(())
     }
 
-    /// Multiplies each constant that has a spread by its factor of this draw.
+    /// Multiplies each constant that has a spread by its factor of this draw. Equal estimates share it: those
+    /// of the same name and value in profiles of one kind.
     fn draw(&mut self, draw: Draw) -> Result<(), Refused> {
-        let (kind, profile) = (self.kind.word(), &self.name);
-        let of = |constant: &Constant| Some((constant.name.clone(), constant.spread?));
-        let spreads: HashMap<String, f64> = self.constants.iter().filter_map(of).collect();
+        let kind = self.kind.word();
+        let factor = |constant: &Constant| {
+            let estimate = format!("{kind}.{} = {}", constant.name, constant.value);
+            Some((constant.name.clone(), draw.factor(&estimate, constant.spread?)))
+        };
+        let factors: HashMap<String, f64> = self.constants.iter().filter_map(factor).collect();
         for constant in &mut self.constants {
-            let name = constant.part_of.as_ref().unwrap_or(&constant.name);
-            if let Some(spread) = spreads.get(name) {
-                let factor = draw.factor(&format!("{kind}.{profile}.{name}"), *spread);
-                constant.value = scaled(&constant.value, factor)?;
+            let of = constant.part_of.as_ref().unwrap_or(&constant.name);
+            if let Some(factor) = factors.get(of) {
+                constant.value = scaled(&constant.value, *factor)?;
             }
         }
         Ok(())

@@ -8,9 +8,9 @@ pub const SHARE: f64 = 0.9;
 /// The distance from the median within which this share of a normal distribution is, in standard deviations.
 const DEVIATIONS: f64 = 1.644_853_626_951_472_2;
 
-/// One draw: a random value for each constant that has a spread. The factors of different constants are
-/// independent. A constant's factor is log-normal, with a median of 1, and depends only on the seed, the
-/// number and the constant's name: another constant more or less does not change it.
+/// One draw: a random value for each constant that has a spread. The factors of different estimates are
+/// independent. A factor is log-normal, with a median of 1, and depends only on the seed, the number, and the
+/// estimate's name and value: another constant more or less does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
     /// The seed of all draws.
@@ -20,7 +20,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The factor of this constant, which is within 1 / `spread` and `spread` in nine of ten draws.
+    /// The factor of this estimate, which is within 1 / `spread` and `spread` in nine of ten draws.
     pub fn factor(self, constant: &str, spread: f64) -> f64 {
         (self.normal(constant) / DEVIATIONS * spread.ln()).exp()
     }
@@ -85,35 +85,74 @@ mod tests {
         assert_eq!(first[..], drawn(0, &more)[..3], "another constant changes no factor");
     }
 
-    /// Of a kernel's, a host's or a bus's costs, those that are estimates say how well they are known.
+    /// The value of `a` in a draw of these changes, and without the draw.
     #[test]
-    fn every_estimate_of_a_cost_has_a_spread() {
-        let is_cost = |name: &str| {
-            [
-                "_cycles",
-                "_lines",
-                "_locks",
-                "_clocks",
-                "latency_ps",
-                "read_ps",
-                "write_ps",
-                "miss_ps",
-                "byte_ps",
-            ]
-            .iter()
-            .any(|end| name.ends_with(end))
+    fn what_is_set_is_known_and_what_is_multiplied_is_drawn_wherever_the_draw_stands() {
+        let text = "description = 'x'\na = { value = 1000000, source = 's', spread = 2.0 }";
+        let value = |changes: &[Change]| {
+            let profile = Profile::parse(Kind::Bus, "t", text).unwrap().changed(changes).unwrap();
+            profile.constants()[0].value.as_integer().unwrap()
         };
-        let mut lacking = Vec::new();
+        let draw = Change::drawn(Draw { seed: 7, number: 0 });
+        let set = [Change::set("bus.a", 500).unwrap()];
+        let half = [Change { to: crate::To::Scale(0.5), ..set[0].clone() }];
+        for changed in [&set, &half] {
+            let after = [&draw[..], changed].concat();
+            assert_eq!(value(&after), value(&[changed, &draw[..]].concat()));
+        }
+        assert_eq!(value(&[&draw[..], &set].concat()), 500);
+        assert_eq!(value(&[&draw[..], &half].concat()), (value(&draw) + 1) / 2);
+    }
+
+    #[test]
+    fn equal_estimates_of_several_profiles_have_one_factor() {
+        let drawn = |name: &str, text: &str| {
+            let changes = Change::drawn(Draw { seed: 3, number: 1 });
+            let profile = Profile::parse(Kind::Bus, name, text).unwrap().changed(&changes).unwrap();
+            profile.constants()[0].value.clone()
+        };
+        let text = "description = 'x'\na = { value = 1000, source = 's', spread = 2 }";
+        assert_eq!(drawn("one", text), drawn("two", &text.replace("'s'", "'as one'")));
+        assert_ne!(drawn("one", text), drawn("two", &text.replace("a =", "b =")));
+    }
+
+    /// Numbers that are estimates and have no spread: sizes, limits and choices, which draws leave alone.
+    const CHOSEN: [&str; 9] = [
+        "posted_writes",
+        "rx_burst_descriptors",
+        "rx_buffer_bytes",
+        "rx_fifo_bytes",
+        "rx_fetch",
+        "moderation_us",
+        "tx_descriptors",
+        "buffer_overhead_bytes",
+        "thread_slice_ps",
+    ];
+
+    /// Each number that is an estimate says how well it is known, and a part names a whole that does.
+    #[test]
+    fn every_estimate_has_a_spread() {
+        let (mut lacking, mut parts) = (Vec::new(), 0);
         for kind in Kind::ALL {
             for name in crate::names(kind) {
                 let profile = Profile::named(kind, &name).unwrap();
-                let estimates = profile.constants().iter().filter(|it| {
+                let spread = |name: &str| profile.constants().iter().find(|it| it.name == name)?.spread;
+                for it in profile.constants() {
                     let is_estimate = it.source.contains("a prior") || !it.fitted.is_empty();
-                    is_estimate && is_cost(&it.name) && it.spread.is_none() && it.part_of.is_none()
-                });
-                lacking.extend(estimates.map(|it| format!("{kind} {name}: {}", it.name)));
+                    let is_number = it.value.is_integer() || it.value.is_float();
+                    let is_chosen = CHOSEN.contains(&it.name.as_str());
+                    let is_known = match &it.part_of {
+                        Some(whole) => spread(whole).is_some(),
+                        None => it.spread.is_some() || !is_estimate || !is_number || is_chosen,
+                    };
+                    parts += usize::from(it.part_of.is_some());
+                    if !is_known {
+                        lacking.push(format!("{kind} {name}: {}", it.name));
+                    }
+                }
             }
         }
         assert_eq!(lacking, Vec::<String>::new());
+        assert!(parts > 0);
     }
 }

@@ -234,6 +234,7 @@ impl Profile {
             let Value::Table(entry) = entry else { return Err(bad(form(&key))) };
             constants.push(constant(&key, entry, None).map_err(bad)?);
         }
+        check_parts(&constants).map_err(bad)?;
         Ok(Self {
             kind,
             name: name.into(),
@@ -360,6 +361,15 @@ fn constant(name: &str, mut entry: Table, source: Option<&str>) -> Result<Consta
     }
 }
 
+/// Refuses a part of a constant that does not exist: it would count as exact.
+fn check_parts(constants: &[Constant]) -> Result<(), String> {
+    let is_known = |whole: &String| constants.iter().any(|it| it.name == *whole);
+    match constants.iter().find_map(|it| Some((&it.name, it.part_of.as_ref().filter(|it| !is_known(it))?))) {
+        Some((name, whole)) => Err(format!("'{name}' is `part_of` '{whole}', and there is no such entry")),
+        None => Ok(()),
+    }
+}
+
 fn form(name: &str) -> String {
     format!("'{name}' must be {{ value = …, source = \"…\" }}, or the file must begin with `base = \"…\"`")
 }
@@ -483,6 +493,8 @@ mod tests {
             ("description = 'x'\na = { value = 1, source = 's', spread = nan }", "above 1"),
             ("description = 'x'\na = { value = 1, source = 's', spread = 'x' }", "above 1"),
             ("description = 'x'\na = { value = true, source = 's', spread = 2 }", "no number"),
+            ("description = 'x'\na = { value = 1, source = 's', part_of = 'b' }", "no such entry"),
+            ("description = 'x'\na = { value = 1, source = 's', spread = 2, part_of = 'a' }", "instead of"),
             ("nonsense", "expected"),
         ] {
             let error = Profile::parse(Kind::Bus, "t", text).unwrap_err().to_string();

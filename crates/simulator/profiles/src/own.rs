@@ -96,6 +96,7 @@ impl Profile {
                 None => self.constants.push(constant),
             }
         }
+        crate::check_parts(&self.constants)?;
         self.description = match description {
             Some(Value::String(description)) => description,
             Some(_) => return Err("`description` must be text".into()),

@@ -1,7 +1,7 @@
 //! Error bars of simulated rates: the same loads on machines whose uncertain constants are drawn at random.
 
-use crate::Choice;
-use kpps_documents::Series;
+use crate::{Choice, Setup};
+use kpps_documents::{Series, Trial};
 use kpps_methods::statistics::central;
 use kpps_methods::workers::on_all_cpus;
 use kpps_methods::{Load, Points, TrialError};
@@ -10,21 +10,23 @@ use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many draws there may be: with fewer than twenty the 5th percentile is the lowest draw.
+/// How many draws there may be: fewer than twenty have no twentieth part.
 pub const DRAWS: RangeInclusive<usize> = 20..=10_000;
+/// How often a draw that gives no machine is drawn again.
+const ATTEMPTS: u64 = 100;
 
 impl Choice {
-    /// The same with the constants of one draw. Constants that were set keep their values.
+    /// The same with the constants of one draw. A constant that was set to a value is not drawn; one that
+    /// was multiplied is drawn, and then multiplied.
     pub fn drawn(&self, draw: Draw) -> Self {
-        Self {
-            set: Change::drawn(draw).into_iter().chain(self.set.iter().cloned()).collect(),
-            ..self.clone()
-        }
+        let set = self.set.iter().cloned().chain(Change::drawn(draw)).collect();
+        Self { set, ..self.clone() }
     }
 
     /// Adds the 5th and the 95th percentile of the delivered rate to each point of `series`, which are
     /// those of these driver presets, each measured with `load` at the point's offered load. The traffic is
-    /// the same in all draws, so that only constants differ. `ended` is called after each draw of a series.
+    /// the same in all draws, so that only constants differ. A draw that gives no machine is drawn again: a
+    /// part of a function may take longer than the whole. `ended` is called after each draw of a series.
     ///
     /// # Errors
     /// A drawn machine cannot be built or measured, or `go_on` ended the run. Then no point has a range.
@@ -44,10 +46,12 @@ impl Choice {
             while let index @ 0.. = next.fetch_add(1, Ordering::Relaxed)
                 && index < work
             {
-                let (one, number) = (index / draws, (index % draws) as u64);
-                let drawn = self.drawn(Draw { seed: load.seed, number });
-                let drawn = Self { driver: Some(drivers[one].clone()), ..drawn };
-                let measured = drawn.rates(&series[one], load, go_on);
+                let (one, draw) = (index / draws, index % draws);
+                let choice = Self { driver: Some(drivers[one].clone()), ..self.clone() };
+                let setup = choice.drawn_setup(load.seed, draw as u64, draws as u64);
+                let measured = setup.and_then(|setup| {
+                    rates_of(&mut Points::new(choice.testbed(setup)), &series[one], load, go_on)
+                });
                 let Ok(mut found) = found.lock() else { return };
                 match measured {
                     Ok(rates) => {
@@ -76,25 +80,40 @@ impl Choice {
         Ok(())
     }
 
-    /// The delivered rate at each point of a series.
-    fn rates(&self, series: &Series, load: &Load, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, TrialError> {
-        let setup = self.setup().map_err(|error| TrialError::Testbed(error.to_string()))?;
-        let mut testbed = Points::new(self.testbed(setup));
-        let rate = |point: &kpps_documents::Trial| {
-            if !go_on() {
-                return Err(TrialError::Interrupted);
+    /// The set-up with the constants of a draw, or of the first of those in its place that gives one. The
+    /// numbers of those in the place of one of `draws` draws are no other draw's.
+    fn drawn_setup(&self, seed: u64, draw: u64, draws: u64) -> Result<Setup, TrialError> {
+        let mut why = String::new();
+        for attempt in 0..ATTEMPTS {
+            match self.drawn(Draw { seed, number: draw + attempt * draws }).setup() {
+                Ok(setup) => return Ok(setup),
+                Err(error) => why = error.to_string(),
             }
-            testbed.measure(&load.at(point.offered_pps), go_on).map(|trial| trial.delivered_pps)
-        };
-        series.points.iter().map(rate).collect()
+        }
+        Err(TrialError::Testbed(format!("none of {ATTEMPTS} draws of its constants gives a machine: {why}")))
     }
+}
+
+/// The delivered rate at each point of a series.
+fn rates_of(
+    testbed: &mut Points,
+    series: &Series,
+    load: &Load,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<f64>, TrialError> {
+    let rate = |point: &Trial| {
+        if !go_on() {
+            return Err(TrialError::Interrupted);
+        }
+        testbed.measure(&load.at(point.offered_pps), go_on).map(|trial| trial.delivered_pps)
+    };
+    series.points.iter().map(rate).collect()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kpps_documents::Trial;
     use kpps_frames::Size;
     use kpps_profiles::{Kind, names};
 
@@ -138,5 +157,19 @@ mod tests {
         let interrupted = choice.add_error_bars((&drivers, &mut series), &load, 20, &|| false, &|| ());
         assert!(matches!(interrupted, Err(TrialError::Interrupted)));
         assert_eq!(series[0].points[0].delivered_pps_p5, None);
+    }
+
+    /// A part that somebody knows takes nine tenths of its whole, which in four draws of ten takes less.
+    #[test]
+    fn a_draw_that_gives_no_machine_is_drawn_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("stack.toml", "base = \"linux-2.6.11\"\nprequeue_cycles = 594\n");
+        write("own.toml", "base = \"ols2005\"\nstack = \"stack.toml\"\n");
+        let machine = folder.path().join("own.toml").display().to_string();
+        let choice = Choice { machine: Some(machine), ..Choice::default() };
+        let fails = |number: &u64| choice.drawn(Draw { seed: 1, number: *number }).setup().is_err();
+        let failing = (0..20).find(fails).unwrap();
+        assert!(choice.drawn_setup(1, failing, 20).is_ok());
     }
 }

@@ -37,6 +37,8 @@ fn entry(kind: Kind, profile: &Profile) -> Result<inventory::ProfileEntry, Error
             value,
             source: constant.source.clone(),
             fitted: constant.fitted.clone(),
+            spread: constant.spread,
+            part_of: constant.part_of.clone(),
         })
     };
     Ok(inventory::ProfileEntry {

@@ -66,21 +66,24 @@ pub(crate) fn sentences(claims: &[&Claim]) -> Vec<String> {
 }
 
 /// How many figures of documents are within the model's error bars, in a sentence; nothing without error
-/// bars.
+/// bars. A figure that no draw moves says nothing, and is counted apart.
 fn inside(evidence: &[&Claim]) -> Option<String> {
     let pairs = evidence.iter().flat_map(|claim| {
-        claim
-            .value_document
-            .iter()
-            .filter_map(|(name, stated)| Some((claim.values_p5_p95.get(name)?, *stated)))
+        let bar = |name| claim.values_p5_p95.get(name);
+        claim.value_document.iter().filter_map(move |(name, stated)| Some((bar(name)?, *stated)))
     });
-    let (all, inside) = pairs.fold((0, 0), |(all, inside), ([low, high], stated)| {
-        (all + 1, inside + usize::from((*low..=*high).contains(&stated)))
-    });
-    (all > 0).then(|| {
+    let (still, moved): (Vec<_>, Vec<_>) = pairs.partition(|([low, high], _)| high <= low);
+    let inside = moved.iter().filter(|([low, high], stated)| (*low..=*high).contains(stated)).count();
+    let still = match still.len() {
+        0 => String::new(),
+        1 => "; 1 more is the same in all draws".to_owned(),
+        more => format!("; {more} more are the same in all draws"),
+    };
+    (!moved.is_empty()).then(|| {
         format!(
-            "Error bars: {inside} of {all} figures that a document states, and on which no constant was fitted, are \
-             between the 5th and the 95th percentile of the draws."
+            "Error bars (in parentheses, the 5th and the 95th percentile of draws of the uncertain constants): \
+             {inside} of {} figures that a document states, and on which no constant was fitted, are inside{still}.",
+            moved.len()
         )
     })
 }
@@ -144,5 +147,22 @@ mod tests {
             let said = sentences(&[&one]);
             assert!(said.len() == 1 && said[0].contains("1 of 1"), "{kind}: {said:?}");
         }
+    }
+
+    #[test]
+    fn a_figure_that_no_draw_moves_is_not_inside() {
+        let figures =
+            |names: &[(&str, f64)]| names.iter().map(|(name, v)| ((*name).to_owned(), *v)).collect();
+        let claim = Claim {
+            values: figures(&[("a", 2.0), ("b", 2.0), ("c", 0.0)]),
+            value_document: figures(&[("a", 2.5), ("b", 3.5), ("c", 0.0)]),
+            values_p5_p95: [("a", [1.0, 3.0]), ("b", [1.0, 3.0]), ("c", [0.0, 0.0])]
+                .map(|(name, range)| (name.to_owned(), range))
+                .into(),
+            ..claim("order", Verdict::Pass, &[])
+        };
+        let said = inside(&[&claim]).unwrap_or_default();
+        assert!(said.contains("1 of 2 figures") && said.contains("1 more is the same"), "{said}");
+        assert_eq!(inside(&[&Claim { values_p5_p95: BTreeMap::new(), ..claim.clone() }]), None);
     }
 }

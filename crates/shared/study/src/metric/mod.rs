@@ -51,6 +51,19 @@ fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     Ok(changes.filter_map(text).collect())
 }
 
+/// A constant of a measurement's `set`, changed: `"*0.5"` is half of the profile's value.
+///
+/// # Errors
+/// The path names no constant.
+fn change(path: &str, value: &toml::Value) -> Result<Change, String> {
+    let change = Change::set(path, value.clone())?;
+    let factor = value.as_str().and_then(|text| text.strip_prefix('*')?.parse::<f64>().ok());
+    Ok(match factor.filter(|factor| factor.is_finite()) {
+        Some(factor) => Change { to: To::Scale(factor), ..change },
+        None => change,
+    })
+}
+
 /// A measured value. `None` stands for a value that was not observed, as the latency where no frame arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
