@@ -3,7 +3,7 @@
 # comments. Generated code is left out.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -z '*.rs' '*.proto' '*.toml' '*.sh' Makefile ':!crates/tester/agent/src/proto.rs' | xargs -0 perl -Mopen=:std,:utf8 -ne '
+git ls-files --cached --others --exclude-standard -z '*.rs' '*.proto' '*.toml' '*.sh' Makefile ':!crates/tester/agent/src/proto.rs' | xargs -0 perl -Mopen=:std,:utf8 -ne '
     if (m{^\s*(//|# )} && length > 111) { print "$ARGV:$.: a comment of more than 110 columns: $_"; $wide = 1 }
     close ARGV if eof;
     END { exit $wide }'

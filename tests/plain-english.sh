@@ -3,7 +3,7 @@
 # Generated code is left out, and so are headings and blocks of code in the guide.
 set -eu
 cd "$(dirname "$0")/.."
-git ls-files -z '*.rs' 'docs/src/*.md' README.md ':!crates/tester/agent/src/proto.rs' | xargs -0 perl -Mutf8 -Mopen=:std,:utf8 -e '
+git ls-files --cached --others --exclude-standard -z '*.rs' 'docs/src/*.md' README.md ':!crates/tester/agent/src/proto.rs' | xargs -0 perl -Mutf8 -Mopen=:std,:utf8 -e '
     use strict;
     my @rules = (
         [qr/\bmade if (?:it is )?missing\b/, "created if it does not exist"],
