@@ -1,7 +1,7 @@
 //! Error bars of the claims that test the model: how far its uncertain constants make their figures
 //! uncertain.
 
-use crate::{Claim, Context, Outcomes, Progress, Study, Values, measure_or_find};
+use crate::{Claim, Context, Progress, Study, Values, measure_or_find};
 use kpps_documents::study as documents;
 use kpps_documents::study::Verdict;
 use kpps_methods::Finished;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const SEED: u64 = 1;
 
 /// How often a draw with which a claim cannot be judged is drawn again.
-const ATTEMPTS: u64 = 10;
+const ATTEMPTS: usize = 10;
 
 /// Adds error bars to the judged claims that are evidence: the 5th and the 95th percentile of each figure
 /// when all uncertain constants are drawn at random, this many times. Each draw changes all studies in the
@@ -43,10 +43,10 @@ pub fn add_error_bars(
         .collect();
     let mut figures: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
     progress(0, draws);
-    for draw in 0..draws {
+    for number in 0..draws {
         let mut found = Err(String::new());
-        for attempt in 0..ATTEMPTS {
-            found = with_draw(&evidence, draw as u64 + attempt * draws as u64, context, kept);
+        for draw in Draw::candidates(SEED, number, draws).take(ATTEMPTS) {
+            found = with_draw(&evidence, draw, context, kept);
             if found.is_ok() || !(context.go_on)() {
                 break;
             }
@@ -60,7 +60,7 @@ pub fn add_error_bars(
                 figures.entry((claim.study.clone(), claim.id.clone(), name)).or_default().push(value);
             }
         }
-        progress(draw + 1, draws);
+        progress(number + 1, draws);
     }
     judged.draws = Some(draws);
     for claim in &mut judged.claims {
@@ -77,15 +77,14 @@ pub fn add_error_bars(
 /// These claims, judged with the constants of one draw. An interrupted run judges none.
 fn with_draw(
     evidence: &[(&Study, String, &Claim)],
-    number: u64,
+    draw: Draw,
     context: &Context,
     kept: &Finished<Values>,
 ) -> Result<Vec<documents::Claim>, String> {
-    let drawn = Change::drawn(Draw { seed: SEED, number });
-    let changes = context.changes.iter().cloned().chain(drawn).collect();
+    let changes = context.changes.iter().cloned().chain(Change::drawn(draw)).collect();
     let context = Context { changes, go_on: context.go_on };
     let wanted = evidence.iter().flat_map(|(_, _, claim)| claim.measure.values());
-    let outcomes: Outcomes = measure_or_find(wanted, &context, &|_, _| (), kept);
+    let outcomes = measure_or_find(wanted, &context, &|_, _| (), kept);
     let claims: Vec<_> =
         evidence.iter().filter_map(|(study, id, claim)| outcomes.verdict(study, id, claim)).collect();
     match claims.iter().find(|claim| claim.verdict == Verdict::Failed) {

@@ -16,6 +16,17 @@ pub enum To {
     Draw(Draw),
 }
 
+impl From<Value> for To {
+    /// A text such as `*1.1` is a factor.
+    fn from(value: Value) -> Self {
+        let factor = value.as_str().and_then(|text| text.strip_prefix('*')?.parse::<f64>().ok());
+        match factor.filter(|factor| factor.is_finite()) {
+            Some(factor) => Self::Scale(factor),
+            None => Self::Set(value),
+        }
+    }
+}
+
 /// A changed constant of the profiles of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -31,7 +42,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// `driver.moderation.rdtr` is the driver preset's constant `moderation`, its entry `rdtr`.
+    /// `driver.moderation.rdtr` is the driver preset's constant `moderation`, its entry `rdtr`. The value
+    /// `*1.1` multiplies the constant's own.
     ///
     /// # Errors
     /// If the first word is no kind of profile, or nothing follows it.
@@ -39,7 +51,7 @@ impl Change {
         let kind = |word: &str| Kind::ALL.into_iter().find(|kind| kind.word() == word);
         match path.split_once('.').and_then(|(word, rest)| Some((kind(word)?, rest))) {
             Some((kind, constant)) if !constant.is_empty() => {
-                Ok(Self { kind, profile: None, constant: constant.into(), to: To::Set(value.into()) })
+                Ok(Self { kind, profile: None, constant: constant.into(), to: To::from(value.into()) })
             }
             _ => Err(format!(
                 "'{path}' names no constant: write KIND.CONSTANT, as driver.rx_ring; kinds are {}",
@@ -297,6 +309,11 @@ mod tests {
     #[test]
     fn what_cannot_be_changed_is_said() {
         assert!(Change::set("card.a", 1).unwrap_err().contains("kinds are"));
+        for (text, to) in
+            [("*0.5", To::Scale(0.5)), ("*inf", To::Set("*inf".into())), ("*", To::Set("*".into()))]
+        {
+            assert_eq!(Change::set("driver.a", text).unwrap().to, to);
+        }
         assert!(Change::set("driver", 1).is_err());
         let into = |path: &str| profile().changed(&[Change::set(path, 1).unwrap()]).unwrap_err().to_string();
         assert!(into("driver.a.b").contains("no table"));

@@ -20,6 +20,12 @@ pub struct Draw {
 }
 
 impl Draw {
+    /// Draw `number` of `draws` with this seed, and then those to make in its place if it is of no use. All
+    /// are different, and no other of the `draws` has them.
+    pub fn candidates(seed: u64, number: usize, draws: usize) -> impl Iterator<Item = Self> {
+        (number as u64..).step_by(draws.max(1)).map(move |number| Self { seed, number })
+    }
+
     /// The factor of this estimate, which is within 1 / `spread` and `spread` in nine of ten draws.
     pub fn factor(self, constant: &str, spread: f64) -> f64 {
         (self.normal(constant) / DEVIATIONS * spread.ln()).exp()
@@ -59,6 +65,14 @@ mod tests {
         assert!((within - SHARE).abs() < 0.02, "{within}");
         let above = share(&|factor| factor > 1.0);
         assert!((above - 0.5).abs() < 0.03, "{above}");
+    }
+
+    #[test]
+    fn no_two_draws_have_a_candidate_in_common() {
+        let of = |number| Draw::candidates(7, number, 20).take(100).map(|draw| draw.number);
+        let all: std::collections::BTreeSet<_> = (0..20).flat_map(of).collect();
+        assert_eq!(all, (0..2000).collect());
+        assert_eq!(Draw::candidates(7, 3, 20).next(), Some(Draw { seed: 7, number: 3 }));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use kpps_frames::{Size, rate};
 use kpps_methods::grid::{Combinations, Job};
 use kpps_methods::units::RateSpec;
 use kpps_methods::{Load, NamedTestbed, Points, Testbed, TrialError};
-use kpps_profiles::{Change, Error, Kind, To};
+use kpps_profiles::{Change, Error, Kind};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -64,14 +64,7 @@ pub fn change(path: &str, value: &Setting) -> Result<Change, SetupError> {
         Setting::Switch(on) => Change::set(path, *on),
         Setting::Whole(whole) => Change::set(path, *whole),
         Setting::Number(number) => Change::set(path, *number),
-        Setting::Word(word) => {
-            let factor = word.strip_prefix('*').and_then(|factor| factor.parse::<f64>().ok());
-            let change = Change::set(path, word.as_str());
-            match factor.filter(|factor| factor.is_finite()) {
-                Some(factor) => change.map(|change| Change { to: To::Scale(factor), ..change }),
-                None => change,
-            }
-        }
+        Setting::Word(word) => Change::set(path, word.as_str()),
     };
     change.map_err(SetupError::Mismatch)
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// How many draws there may be: fewer than twenty have no twentieth part.
 pub const DRAWS: RangeInclusive<usize> = 20..=10_000;
 /// How often a draw that gives no machine is drawn again.
-const ATTEMPTS: u64 = 100;
+const ATTEMPTS: usize = 100;
 
 impl Choice {
     /// The same with the constants of one draw. A constant that was set to a value is not drawn; one that
@@ -48,7 +48,7 @@ impl Choice {
             {
                 let (one, draw) = (index / draws, index % draws);
                 let choice = Self { driver: Some(drivers[one].clone()), ..self.clone() };
-                let setup = choice.drawn_setup(load.seed, draw as u64, draws as u64);
+                let setup = choice.drawn_setup(Draw::candidates(load.seed, draw, draws));
                 let measured = setup.and_then(|setup| {
                     rates_of(&mut Points::new(choice.testbed(setup)), &series[one], load, go_on)
                 });
@@ -80,12 +80,11 @@ impl Choice {
         Ok(())
     }
 
-    /// The set-up with the constants of a draw, or of the first of those in its place that gives one. The
-    /// numbers of those in the place of one of `draws` draws are no other draw's.
-    fn drawn_setup(&self, seed: u64, draw: u64, draws: u64) -> Result<Setup, TrialError> {
+    /// The set-up with the constants of the first of these draws that gives one.
+    fn drawn_setup(&self, draws: impl Iterator<Item = Draw>) -> Result<Setup, TrialError> {
         let mut why = String::new();
-        for attempt in 0..ATTEMPTS {
-            match self.drawn(Draw { seed, number: draw + attempt * draws }).setup() {
+        for draw in draws.take(ATTEMPTS) {
+            match self.drawn(draw).setup() {
                 Ok(setup) => return Ok(setup),
                 Err(error) => why = error.to_string(),
             }
@@ -168,8 +167,8 @@ mod tests {
         write("own.toml", "base = \"ols2005\"\nstack = \"stack.toml\"\n");
         let machine = folder.path().join("own.toml").display().to_string();
         let choice = Choice { machine: Some(machine), ..Choice::default() };
-        let fails = |number: &u64| choice.drawn(Draw { seed: 1, number: *number }).setup().is_err();
+        let fails = |number: &usize| choice.drawn(Draw { seed: 1, number: *number as u64 }).setup().is_err();
         let failing = (0..20).find(fails).unwrap();
-        assert!(choice.drawn_setup(1, failing, 20).is_ok());
+        assert!(choice.drawn_setup(Draw::candidates(1, failing, 20)).is_ok());
     }
 }

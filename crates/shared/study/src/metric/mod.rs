@@ -41,27 +41,13 @@ impl Measurement {
 /// The constants that a table of possible values gives for a seed, as `driver.rx_ring=256`.
 fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     let changes = random::changes(of, seed)?.into_iter();
-    let text = |change: Change| match change.to {
-        To::Set(value) => {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            Some(format!("{}.{}={value}", change.kind.word(), change.constant))
+    let text = |change: Change| match &change.to {
+        To::Set(value) if !value.is_str() => {
+            format!("{}.{}={value}", change.kind.word(), change.constant)
         }
-        To::Scale(_) | To::Draw(_) => None,
+        _ => change.to_string(),
     };
-    Ok(changes.filter_map(text).collect())
-}
-
-/// A constant of a measurement's `set`, changed: `"*0.5"` is half of the profile's value.
-///
-/// # Errors
-/// The path names no constant.
-fn change(path: &str, value: &toml::Value) -> Result<Change, String> {
-    let change = Change::set(path, value.clone())?;
-    let factor = value.as_str().and_then(|text| text.strip_prefix('*')?.parse::<f64>().ok());
-    Ok(match factor.filter(|factor| factor.is_finite()) {
-        Some(factor) => Change { to: To::Scale(factor), ..change },
-        None => change,
-    })
+    Ok(changes.map(text).collect())
 }
 
 /// A measured value. `None` stands for a value that was not observed, as the latency where no frame arrived.

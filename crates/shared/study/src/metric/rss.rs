@@ -5,6 +5,7 @@ use super::setting::configuration;
 use super::{Context, Value, Values, columns, ms};
 use kpps_frames::{Size, rate};
 use kpps_methods::Load;
+use kpps_profiles::Change;
 use kpps_sim::workload::rss::{Limit, Scaling, scale, stop};
 use kpps_sim::{PerFrame, RateLimitedSetup};
 use serde::Deserialize;
@@ -53,7 +54,7 @@ fn flows() -> u16 {
 /// And `stops_at`: the CPUs from which more bring nothing; 0 if the last still do.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
-    let own = of.set.iter().map(|(path, value)| super::change(path, value));
+    let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));
     let mut changes = own.collect::<Result<Vec<_>, _>>()?;
     changes.extend_from_slice(&context.changes);
     let setup = RateLimitedSetup::changed(&of.machine, of.nic.as_deref(), &changes)
