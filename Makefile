@@ -2,8 +2,8 @@
 # with Rust.
 
 .PHONY: run quick test test-built machines faults planted mutants branches deb container crate-docs dependencies advisories \
-	docs lab bench peers systems miri loom sanitizers abuse fuzz protocol lint other-systems formatting install-build-tools \
-	install-test-tools install-lab install-peers install-python wheel overheads fit package msrv
+	docs lab bench peers systems miri loom sanitizers abuse fuzz protocol lint other-systems release \
+	formatting install-build-tools install-test-tools install-lab install-peers install-python wheel overheads fit package msrv
 
 # Where cargo builds.
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -194,7 +194,7 @@ fit: install-build-tools
 protocol: install-build-tools
 	cargo run --quiet --manifest-path crates/tester/agent/generate/Cargo.toml
 
-# The checks of `test` that run nothing, except for the build of the simulator alone.
+# Checks that run nothing.
 lint: formatting other-systems
 	cargo clippy --workspace --all-targets -- --deny warnings
 	cargo clippy --package kpps-fuzz --features libfuzzer -- --deny warnings
@@ -206,7 +206,7 @@ formatting:
 
 # UDP sockets, trials on them and agents must not assume Linux: the command is checked for other systems,
 # without a warning. Rust's libraries for them come by rustup; C is not compiled (`true`), as nothing is
-# linked. `test` checks macOS only.
+# linked.
 OTHER_SYSTEMS = x86_64-pc-windows-gnu x86_64-apple-darwin
 other-systems:
 	@for system in $(OTHER_SYSTEMS); do \
@@ -216,6 +216,14 @@ other-systems:
 		said=$$(TARGET_CC=true TARGET_AR=true cargo check --quiet $$systems --package kpps 2>&1) && test -z "$$said" || \
 			{ echo "$$systems: $$said"; exit 1; }; \
 	}
+
+# The release build of `make run`: it compiles without a warning, has no symbols in it, and writes the same
+# bytes as the debug build.
+release: install-build-tools
+	cargo build --package kpps
+	@said=$$(cargo build --release --quiet --package kpps --no-default-features 2>&1) && test -z "$$said" || { echo "$$said"; exit 1; }
+	nm $(TARGET)/release/kpps 2>&1 | grep -q 'no symbols'
+	tests/same-bytes.sh $(TARGET)/debug/kpps $(TARGET)/release/kpps
 
 # A linker, and what comes with it: Rust brings everything else.
 install-build-tools:

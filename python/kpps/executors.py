@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import multiprocessing
 import os
+import signal
 import time
 
 from .errors import Error, InputError, MissingPackage, line_of, needed
@@ -138,7 +141,7 @@ class Ray(concurrent.futures.Executor):
 def engine_of(name: str):
     """A function that makes the executor with a name: what the command's --on takes."""
     kind, _, place = name.partition("://")
-    make = {"processes": lambda _: processes(), "dask": _dask, "ray": _ray, "slurm": _slurm}.get(kind)
+    make = {"processes": lambda _: Processes(), "dask": _dask, "ray": _ray, "slurm": _slurm}.get(kind)
     if make is None:
         known = "processes, dask, dask://HOST:PORT, ray and slurm are known"
         raise InputError(f"there is no engine called {name}: {known}")
@@ -165,16 +168,35 @@ def executor_of(executor):
     return executor
 
 
-def processes():
-    """Processes of this machine, one for each CPU."""
-    import multiprocessing
-    import signal
+@contextlib.contextmanager
+def _interrupts_blocked():
+    """Processes that are started here never get Ctrl-C, not even before they run a line of Python. This
+    process gets it at the end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    # Without what this process has: threads, open files. Ctrl-C is for the call, which ends its workers.
-    return concurrent.futures.ProcessPoolExecutor(
-        mp_context=multiprocessing.get_context("spawn"), initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
+
+class Processes(concurrent.futures.ProcessPoolExecutor):
+    """Processes of this machine, one for each CPU. Ctrl-C is for the call, which ends its workers."""
+
+    def __init__(self):
+        # Without what this process has: threads, open files. Where signals cannot be blocked, workers ignore
+        # Ctrl-C as soon as they run.
+        super().__init__(
+            mp_context=multiprocessing.get_context("spawn"), initializer=signal.signal,
+            initargs=(signal.SIGINT, signal.SIG_IGN),
+        )
+
+    def submit(self, function, /, *values, **named):
+        """Submits a task. The first one starts the workers."""
+        with _interrupts_blocked():
+            return super().submit(function, *values, **named)
 
 
 def _dask(place: str):

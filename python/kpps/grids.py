@@ -20,7 +20,7 @@ from collections import deque
 
 from . import _kpps
 from .errors import Error, InputError, failed, line_of, needed
-from .executors import Dask, Ray, Submitit, adapted, engine_of, executor_of, is_loss, processes, workers_of
+from .executors import Dask, Ray, Submitit, adapted, engine_of, executor_of, is_loss, workers_of
 
 __all__ = ["Chunks", "Dask", "Engine", "Ray", "Store", "Submitit", "engine_of", "grid", "measure"]
 
@@ -346,7 +346,7 @@ def grid(call, command, *, executor=None, store=None, chunk_s=None, workers=None
         return call(command.words((), named), progress)
     # Before workers are asked, which have the same packages.
     needed("pyarrow", "grid")
-    executor = executor_of(processes if executor is None else executor)
+    executor = executor_of("processes" if executor is None else executor)
     store = Store(store) if store is not None else None
     with tempfile.TemporaryDirectory() as folder:
         if store is not None and store.kept is not None:

@@ -74,7 +74,9 @@ def test_a_scheduler_that_goes_ends_the_call_and_the_same_call_resumes(small, tm
     scheduler = start("scheduler", "--port", "0", "--host", "127.0.0.1")
     worker = start("worker", "--nthreads", "1")
     try:
-        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        # A client looks for a scheduler that has gone as long as it would wait for the first connection: half a
+        # minute by default.
+        with dask.config.set({"distributed.comm.timeouts.connect": "10s"}):
             while not address.exists():
                 time.sleep(0.05)
             client = distributed.Client(scheduler_file=str(address))
@@ -183,12 +185,15 @@ def test_a_cell_that_fails_is_a_row_with_its_error(small, tmp_path):
     assert len(stored) == 12 and sum(row["problem"] is not None for row in stored.to_pylist()) == 4
 
 
-def test_chunks_are_of_about_a_second(small):
-    small["vary"] = {"load": "1%..100%/1%"}
-    executor = Here()
-    kpps.grid(**small, executor=executor, workers=1)
-    assert sorted(sum(executor.chunks, [])) == list(range(100))
-    assert len(executor.chunks) < 50, "cells of milliseconds go together"
+def test_chunks_are_of_about_a_second():
+    executor, done = Here(), []
+    # An item takes 10 ms.
+    chunks = grids.Chunks(executor, lambda items: (items, 0.01 * len(items)), workers=1)
+    chunks.run(list(range(1000)), take=lambda items, rows: done.extend(rows), give_up=None)
+    assert sorted(done) == list(range(1000))
+    sizes = [len(chunk) for chunk in executor.chunks]
+    assert sizes[:3] == [1, 1, 100] and max(sizes) == 100, "of a second, once it is known how long an item takes"
+    assert sizes[-1] == 1 and sizes[2:] == sorted(sizes[2:], reverse=True), "smaller at the end"
 
 
 def rows_of(folder):
@@ -550,10 +555,29 @@ def test_the_job_of_kubernetes_has_each_share_once():
     assert shares == [(f"{pod + 1}/8", f"/journals/share-{pod}.jsonl") for pod in range(8)]
 
 
+def test_ctrl_c_does_not_reach_workers_that_start():
+    text = """
+import os, signal
+from kpps import executors
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    executor = executors.Processes()
+    future = executor.submit(pow, 2, 3)
+    try:
+        os.killpg(0, signal.SIGINT)
+        signal.pause()
+    except KeyboardInterrupt:
+        print(future.result())
+"""
+    words = [sys.executable, "-c", text]
+    done = subprocess.run(words, capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "8\n", "")
+
+
 def test_ctrl_c_ends_what_uses_engines_with_one_line(tmp_path):
     """As a terminal sends it: to the workers, too."""
     kept = tmp_path / "kept.jsonl"
-    words = ["kpps", "grid", "--vary", "load=1%..100%/0.01%", "--duration", "200ms", "--on", "processes"]
+    words = ["kpps", "grid", "--vary", "load=1%..100%/0.01%", "--duration", "20ms", "--on", "processes"]
     words += ["--resume", str(kept), "--csv", str(tmp_path / "cells.csv")]
     grid = f"""
 import sys

@@ -20,7 +20,7 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     notebook = jupytext.read(path)
     assert notebook.cells[0].cell_type == "markdown", "a notebook begins with what it shows"
-    client = nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3")
+    client = nbclient.NotebookClient(notebook, timeout=600, startup_timeout=600, kernel_name="python3")
     client.resources = {"metadata": {"path": str(tmp_path)}}
     try:
         client.execute()

@@ -15,8 +15,13 @@ impl Report {
     }
 }
 
-fn case(Case { name, outcome, millis }: &Case) -> ConformanceCase {
-    let case = ConformanceCase { name: name.clone(), millis: *millis, ..ConformanceCase::default() };
+fn case(Case { name, outcome, millis, failed_before }: &Case) -> ConformanceCase {
+    let case = ConformanceCase {
+        name: name.clone(),
+        millis: *millis,
+        failed_before: failed_before.clone(),
+        ..ConformanceCase::default()
+    };
     match outcome.clone() {
         Outcome::Pass => case,
         Outcome::Fail { reason } => {

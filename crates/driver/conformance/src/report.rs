@@ -38,8 +38,11 @@ pub struct Case {
     /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Its wall-clock time, in ms.
+    /// Its wall-clock time, in ms, of all attempts.
     pub millis: u64,
+    /// The reason why the attempt before this one failed, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<String>,
 }
 
 /// The whole suite on one device.
@@ -125,13 +128,17 @@ impl fmt::Display for Case {
         };
         write!(f, "{mark:>8}  {:<44} {:>6} ms", self.name, self.millis)?;
         match &self.outcome {
-            Outcome::Pass => Ok(()),
+            Outcome::Pass => {}
             Outcome::Fail { reason } | Outcome::NotApplicable { reason } => {
-                write!(f, "\n          {reason}")
+                write!(f, "\n          {reason}")?;
             }
             Outcome::Departure { what, reason, manual } => {
-                write!(f, "\n          {what} ({manual}): {reason}")
+                write!(f, "\n          {what} ({manual}): {reason}")?;
             }
+        }
+        match &self.failed_before {
+            None => Ok(()),
+            Some(reason) => write!(f, "\n          an earlier attempt failed: {reason}"),
         }
     }
 }
@@ -152,7 +159,7 @@ mod tests {
     use super::*;
 
     fn report(outcomes: Vec<Outcome>) -> Report {
-        let case = |outcome| Case { name: "a: b".into(), outcome, millis: 3 };
+        let case = |outcome| Case { name: "a: b".into(), outcome, millis: 3, failed_before: None };
         Report {
             device: "model".into(),
             chip: "82540em".into(),

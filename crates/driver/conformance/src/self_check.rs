@@ -2,6 +2,7 @@
 //! manual where it is listed to.
 #![allow(clippy::unwrap_used)]
 
+use crate::case::{Entry, Verdict};
 use crate::{Departure, Failure, Fixture, ModelFixture, ModelPlace, ModelRegisters, Outcome, Report};
 use crate::{cases, departure, suite};
 use kpps_datasheet::{Chip, reg, stat};
@@ -19,6 +20,8 @@ struct FaultyBench {
     fault: Fault,
     /// Changes a frame that the card sent.
     spoil: fn(Vec<u8>) -> Vec<u8>,
+    slack_ns: u64,
+    attempts: usize,
 }
 
 #[derive(Clone)]
@@ -89,6 +92,9 @@ impl Fixture for FaultyBench {
     fn interrupts(&mut self) -> Result<u64, Failure> {
         self.inner.interrupts()
     }
+    fn slack_ns(&self) -> u64 {
+        self.slack_ns
+    }
 }
 
 fn sound(access: Access) -> Option<u32> {
@@ -103,6 +109,8 @@ fn faulty() -> FaultyBench {
         departures: &[],
         fault: sound,
         spoil: |frame| frame,
+        slack_ns: 0,
+        attempts: 0,
     }
 }
 
@@ -194,4 +202,29 @@ fn a_bit_flipped_on_the_wire_is_detected() {
     };
     let report = run_area(FaultyBench { spoil, ..faulty() }, "transmit: every size");
     assert_eq!(failed(&report).len(), 2, "{report}");
+}
+
+/// The host may delay a device's events: there a case may fail for once, and the report says so.
+#[test]
+fn a_failed_case_is_tried_again_where_the_host_delays_events() {
+    let entries: [Entry<FaultyBench>; 2] = [
+        ("late: at the first attempt", |fixture| {
+            fixture.attempts += 1;
+            if fixture.attempts == 1 { Err("late".into()) } else { Ok(Verdict::Pass) }
+        }),
+        ("wrong: at each attempt", |fixture| {
+            fixture.attempts += 1;
+            Err(format!("wrong, attempt {}", fixture.attempts - 2).into())
+        }),
+    ];
+    let report = suite::run(&mut FaultyBench { slack_ns: 1, ..faulty() }, &entries, &mut |_| {});
+    let [late, wrong] = &report.cases[..] else { panic!("{report}") };
+    assert_eq!((&late.outcome, late.failed_before.as_deref()), (&Outcome::Pass, Some("late")));
+    assert_eq!(wrong.outcome, Outcome::Fail { reason: "wrong, attempt 3".to_owned() });
+    assert_eq!(wrong.failed_before.as_deref(), Some("wrong, attempt 2"));
+    assert!(late.to_string().ends_with("an earlier attempt failed: late"), "{late}");
+
+    let report = suite::run(&mut faulty(), &entries, &mut |_| {});
+    assert_eq!(failed(&report).len(), 2, "{report}");
+    assert!(report.cases.iter().all(|case| case.failed_before.is_none()), "{report}");
 }

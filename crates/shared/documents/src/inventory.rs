@@ -157,8 +157,12 @@ pub struct ConformanceCase {
     /// The section of the manual; only for a departure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manual: Option<String>,
-    /// Its duration in wall time, in ms.
+    /// Its duration in wall time, in ms, of all attempts.
     pub millis: u64,
+    /// The reason why an earlier attempt failed. A failed case is tried up to three times on a device whose
+    /// events the host may delay, which is every device but the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<String>,
 }
 
 /// The result of a case.

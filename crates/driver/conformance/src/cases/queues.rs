@@ -4,7 +4,7 @@
 use super::exchange::{Direction, exchange};
 use crate::case::{CaseResult, Entry, Verdict, check, check_eq};
 use crate::oracle::{self, Hashed, Inside, PEER, pattern, plain, tagged};
-use crate::rig::{BUFFER_BYTES, Rig, Wait, plain_config, same};
+use crate::rig::{BUFFER_BYTES, QUIET_NS, Rig, Wait, plain_config, same};
 use crate::{Failure, Fixture};
 use kpps_datasheet::desc::extended::RssType;
 use kpps_driver::config::{Rss, RxFormat};
@@ -298,7 +298,7 @@ fn bidirectional<B: Fixture>(fixture: &mut B) -> CaseResult {
 
 /// Which of the first three vectors have fired.
 fn fired<B: Fixture>(many: &mut Many<'_, B>) -> Result<[bool; 3], Failure> {
-    many.fixture.advance(1_000_000)?;
+    many.fixture.advance(QUIET_NS)?;
     let mut fired = [false; 3];
     for (vector, fired) in (0..).zip(&mut fired) {
         *fired = many.fixture.take_message(vector)?;

@@ -56,8 +56,8 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
 #[test]
 fn an_interrupted_run_is_resumed() {
     for (words, what) in [
-        (&["scale", "--json", "--duration", "40ms"][..], "of 8 trials measured"),
-        (&["transmit", "--json", "--duration", "200ms"], "of 4 drivers measured"),
+        (&["scale", "--json", "--duration", "10ms"][..], "of 8 trials measured"),
+        (&["transmit", "--json", "--duration", "50ms"], "of 4 drivers measured"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let interrupted = crate::interrupt_after_a_measurement(folder.path(), words);

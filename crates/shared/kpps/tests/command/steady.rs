@@ -28,22 +28,20 @@ fn for_a_second(machine: &[&str], pps: f64) -> [f64; 3] {
     [count("sent"), count("sent") - count("delivered"), under_way]
 }
 
-/// With trials of 50 ms the bounds of the NDR equal those of trials of a second: with the machine's own ring,
-/// and with the longest ring of the chip; for a receiver, and for apps between two cards.
+/// With trials of 50 ms the bounds of the NDR equal those of trials of a second: for a receiver
+/// with the longest ring of the chip, and for apps between two cards.
 #[test]
 fn the_ndr_is_sustained_whatever_the_rings_hold() {
     let longest = "driver.rx_ring=4096";
     for (machine, overload) in [
-        (&["--machine", "morris2000", "--driver", "kpps"][..], Some("720kpps")),
         (
-            &["--machine", "morris2000", "--chip", "82545em", "--driver", "kpps", "--set", longest],
+            &["--machine", "morris2000", "--chip", "82545em", "--driver", "kpps", "--set", longest][..],
             Some("1300kpps"),
         ),
         (&["--app", "bridge", "--one-way", "--driver", "kpps"], Some("600kpps")),
         // Frames that are dropped cost these time, too: they carry less than the NDR when they are
         // overloaded.
         (&["--app", "route", "--driver", "intel-5.7.6", "--set", longest], None),
-        (&["--app", "nat", "--driver", "kpps", "--set", longest], None),
     ] {
         let ndr = kpps(&[&["ndr", "--precision", "0.5%"], machine].concat());
         let goal = &ndr["goals"][0];
