@@ -633,7 +633,7 @@ impl Machine {
     pub fn touch(&self, function: Function, address: u64, bytes: usize) -> u32 {
         let misses = self.0.memory.touch(address, bytes);
         if misses > 0 {
-            self.fetch_lines(function, misses);
+            self.take_lines(function, misses, self.0.host.dma_line_ps);
         }
         misses
     }
@@ -641,12 +641,18 @@ impl Machine {
     /// The CPU, in `function`, fetches `lines` cache lines from memory, one after the other.
     #[inline]
     pub fn fetch_lines(&self, function: Function, lines: u32) {
+        self.take_lines(function, lines, self.0.host.cache_miss_ps);
+    }
+
+    /// The CPU, in `function`, takes `lines` into its cache, one after the other, each in `line_ps`.
+    #[inline]
+    fn take_lines(&self, function: Function, lines: u32, line_ps: u64) {
         let lines = u64::from(lines);
         self.count(|c| c.cache_misses += lines);
         self.note_fetched(lines);
         let moved =
             self.0.memory.channel().transfer(self.now_ps(), lines * self.0.memory.line_bytes() as u64);
-        self.spend_on(function, lines * self.0.host.cache_miss_ps + moved);
+        self.spend_on(function, lines * line_ps + moved);
     }
 
     /// The CPU, in `function`, reads at most 8 bytes of memory that it does not cache: it waits as long as
@@ -841,6 +847,7 @@ mod tests {
         let host = host::Params {
             cache_line_bytes: 32,
             cache_miss_ps: 110 * NS,
+            dma_line_ps: 110 * NS,
             cache_lines: 8192,
             pentium_iii_cycle_ps: 1250.0,
             line_transfer_ps: 200 * NS,
@@ -858,6 +865,32 @@ mod tests {
         fn add(&self, machine: &Machine, what: &'static str) {
             self.0.borrow_mut().push((machine.now_ps() / NS, what));
         }
+    }
+
+    #[test]
+    fn a_line_that_a_card_wrote_may_come_from_the_cache() {
+        let bus = bus::Params::plain();
+        let host = host::Params {
+            cache_line_bytes: 32,
+            cache_miss_ps: 110 * NS,
+            dma_line_ps: 24 * NS,
+            ..host::Params::default()
+        };
+        let memory = Memory::new(4096, 32);
+        let machine = Machine::new(host, World::new(memory.clone(), bus));
+        let log = Log::default();
+        let own = log.clone();
+        machine.spawn(Level::Thread, move |m| {
+            memory.store(crate::memory::BASE, &[1; 64]);
+            assert_eq!(m.touch(Function::Other, crate::memory::BASE, 64), 2);
+            own.add(m, "two lines of the card");
+            m.fetch_lines(Function::Other, 1);
+            own.add(m, "one from memory");
+        });
+        machine.run(US);
+        assert_eq!(*log.0.borrow(), [(48, "two lines of the card"), (158, "one from memory")]);
+        assert_eq!(machine.counters().cache_misses, 3);
+        machine.halt();
     }
 
     #[test]

@@ -16,6 +16,10 @@ pub struct Host {
     pub cache_line_bytes: usize,
     /// Fetching one line from memory: a card has written the line, or it was evicted.
     pub cache_miss_ps: u64,
+    /// Fetching one line that a card has written, if cards write into the largest cache, as with Intel's Data
+    /// Direct I/O; `None`: they write into memory, and it takes `cache_miss_ps`.
+    #[serde(default)]
+    pub dma_line_ps: Option<u64>,
     /// Bytes that one fetch of a packet structure brings, where a line and its neighbour are fetched
     /// together; 0: one line.
     #[serde(default)]
@@ -179,6 +183,8 @@ pub struct Params {
     pub cache_line_bytes: usize,
     /// See [`Host`].
     pub cache_miss_ps: u64,
+    /// See [`Host`].
+    pub dma_line_ps: u64,
     /// Lines of the largest cache.
     pub cache_lines: u64,
     /// See [`Host`].
@@ -261,6 +267,7 @@ impl Params {
         Self {
             cache_line_bytes: host.cache_line_bytes,
             cache_miss_ps: host.cache_miss_ps,
+            dma_line_ps: host.dma_line_ps.unwrap_or(host.cache_miss_ps),
             cache_lines: (host.cache_bytes / host.cache_line_bytes.max(1)) as u64,
             cached_line_ps: host.cached_line_ps,
             examine_ps: host.examine_ps.unwrap_or(ps(work.examine_cycles)),
@@ -385,6 +392,7 @@ impl Host {
         }
         check(&[
             ("cache_miss_ps", self.cache_miss_ps, STEP_PS),
+            ("dma_line_ps", self.dma_line_ps.unwrap_or(0), STEP_PS),
             ("fetch_bytes", self.fetch_bytes as u64, 0..=256),
             ("cache_bytes", self.cache_bytes as u64, 1024..=1 << 30),
             ("cached_line_ps", self.cached_line_ps, STEP_PS),

@@ -506,6 +506,7 @@ mod tests {
         let host = Params {
             cache_line_bytes: LINE,
             cache_miss_ps: 100_000,
+            dma_line_ps: 100_000,
             cache_lines: 1000,
             cached_line_ps: 10,
             allocate_ps: 1,
@@ -679,6 +680,7 @@ mod tests {
         let host = |cycle_ps, cycles_ratio, cache_line_bytes, allocate_ps| Host {
             cache_line_bytes,
             cache_miss_ps: 100_000,
+            dma_line_ps: None,
             fetch_bytes: 0,
             cache_bytes: 262_144,
             cached_line_ps: 10_000,
