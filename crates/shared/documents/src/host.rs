@@ -32,12 +32,31 @@ pub struct HostCalibration {
     pub background: Option<f64>,
     /// The measured points, and the simulated values with these constants.
     pub points: Vec<CalibratedPoint>,
-    /// The median of the points' relative errors, without their signs.
+    /// The median of the relative errors, without their signs, of the points that the constants were found
+    /// from.
     pub median_error: Option<f64>,
-    /// The largest of the points' relative errors.
+    /// The largest of these errors.
     pub largest_error: Option<f64>,
+    /// How well the constants predict the points that they were not found from; absent without such points,
+    /// and after an interruption.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<CalibrationCheck>,
     /// Whether the search came to its end; false after an interruption.
     pub complete: bool,
+}
+
+/// How well calibrated constants predict measured points that they were not found from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CalibrationCheck {
+    /// The number of points.
+    pub points: usize,
+    /// The median of their relative errors, without their signs.
+    pub median_error: f64,
+    /// The largest of these errors.
+    pub largest_error: f64,
+    /// The median error on the same points of a rule without a simulator: each frame takes the median of the
+    /// CPU times that were measured at the points that the constants were found from.
+    pub null_median_error: f64,
 }
 
 /// A constant that was calibrated.
@@ -67,4 +86,7 @@ pub struct CalibratedPoint {
     pub simulated_ns: f64,
     /// (simulated − measured) / measured.
     pub error: f64,
+    /// Whether the point was left out when the constants were found, to check them.
+    #[serde(default)]
+    pub checks: bool,
 }

@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   kpps curve --testbed lab:linux-6.1/e1000 --results w64.json
   kpps curve --testbed lab:linux-6.1/e1000 --driver-module e1000-w8.ko --results w8.json
+  kpps curve --testbed lab:linux-6.1/e1000 --set linux.RxDescriptors=80 --results ring80.json
   kpps calibrate-host w64.json w8.json,driver.weight=8 --to mine \\
-      --machine lab-e1000 --driver linux-6.1-e1000
+      --machine lab-e1000 --driver linux-6.1-e1000 \\
+      --check ring80.json,driver.rx_ring=80
   kpps curve --machine mine/machine.toml --set driver.rx_ring=80
 
 kpps uses the CPU time for a delivered frame at each point. If the CPU was not observed, kpps uses only points
@@ -27,6 +29,10 @@ pub struct Arguments {
     /// Documents of `kpps curve`, each with the settings that the machine had
     #[arg(required = true, value_name = "FILE[,PATH=VALUE…]")]
     curves: Vec<String>,
+    /// Also predict this curve of `kpps curve`, which has no part in finding the constants, and show how
+    /// far off the prediction is. May be given several times
+    #[arg(long, value_name = "FILE[,PATH=VALUE…]")]
+    check: Vec<String>,
     /// Write host.toml, stack.toml and machine.toml into this folder, which is created if it does not exist
     #[arg(long, value_name = "FOLDER", help_heading = heading::RESULTS)]
     to: Option<PathBuf>,
@@ -40,13 +46,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     let input = |error: CalibrateError| Failure::Input(error.to_string());
     let base = arguments.machine.with_one_driver(OnTop::default())?;
-    let curves: Result<Vec<_>, _> = arguments.curves.iter().map(|it| Measured::read(it, &base)).collect();
-    let curves = curves.map_err(input)?;
+    let read = |files: &[String]| -> Result<Vec<_>, Failure> {
+        files.iter().map(|it| Measured::read(it, &base).map_err(input)).collect()
+    };
+    let (curves, checks) = (read(&arguments.curves)?, read(&arguments.check)?);
     let mut files = arguments.outputs.open(session, "calibrate-host")?;
     session.watch();
     let progress = Progress::default();
     let view = session.line(progress.clone());
-    let found = calibrate(&curves, &|| session.goes_on(), &|done, of| progress.stands_at(done, of));
+    let found = calibrate(&curves, &checks, &|| session.goes_on(), &|done, of| progress.stands_at(done, of));
     drop(view);
     let found = found.map_err(input)?;
     files.publish(&found, "")?;

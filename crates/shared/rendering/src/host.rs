@@ -3,7 +3,7 @@
 use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
-use kpps_documents::host::HostCalibration;
+use kpps_documents::host::{CalibratedPoint, HostCalibration};
 use std::fmt::Write;
 
 impl Forms for HostCalibration {
@@ -36,15 +36,35 @@ fn screen(document: &HostCalibration) -> String {
             background * 100.0
         );
     }
-    if !document.points.is_empty() {
-        let _ = writeln!(text, "\nCPU time for a delivered frame:");
+    let (checks, found): (Vec<_>, Vec<_>) = document.points.iter().partition(|point| point.checks);
+    points(&mut text, "CPU time for a delivered frame:", &found);
+    if let (Some(median), Some(largest)) = (document.median_error, document.largest_error) {
+        errors(&mut text, found.len(), median, largest);
+    }
+    points(&mut text, "The same, of curves that had no part in this:", &checks);
+    if let Some(check) = &document.check {
+        errors(&mut text, check.points, check.median_error, check.largest_error);
         let _ = writeln!(
             text,
-            "{:>12} {:>12} {:>12} {:>8}  curve",
-            "offered kpps", "measured ns", "simulated ns", "error"
+            "Without a simulator, the median time of the points above for every frame: median error {:.1} %",
+            check.null_median_error * 100.0
         );
     }
-    for row in &document.points {
+    text
+}
+
+/// A table of points.
+fn points(text: &mut String, title: &str, points: &[&CalibratedPoint]) {
+    if points.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}");
+    let _ = writeln!(
+        text,
+        "{:>12} {:>12} {:>12} {:>8}  curve",
+        "offered kpps", "measured ns", "simulated ns", "error"
+    );
+    for row in points {
         let _ = writeln!(
             text,
             "{:>12.1} {:>12.0} {:>12.0} {:>+7.1}%  {}",
@@ -55,14 +75,14 @@ fn screen(document: &HostCalibration) -> String {
             row.curve
         );
     }
-    if let (Some(median), Some(largest)) = (document.median_error, document.largest_error) {
-        let points = document.points.len();
-        let _ = writeln!(
-            text,
-            "\n{points} points, median error {:.1} %, largest {:.1} %",
-            median * 100.0,
-            largest * 100.0
-        );
-    }
-    text
+}
+
+/// The errors of a table of points.
+fn errors(text: &mut String, points: usize, median: f64, largest: f64) {
+    let _ = writeln!(
+        text,
+        "\n{points} points, median error {:.1} %, largest {:.1} %",
+        median * 100.0,
+        largest * 100.0
+    );
 }

@@ -11,7 +11,7 @@
 
 use crate::{AppKind, Choice, SetupError, StackParams};
 use kpps_documents::grid::Setting;
-use kpps_documents::host::{CalibratedConstant, CalibratedPoint, HostCalibration};
+use kpps_documents::host::{CalibratedConstant, CalibratedPoint, CalibrationCheck, HostCalibration};
 use kpps_documents::{Curve, Trial};
 use kpps_frames::Size;
 use kpps_methods::statistics::median;
@@ -357,18 +357,63 @@ impl Search<'_> {
     }
 }
 
-/// Finds the constants. `progress` receives the number of rounds that are done, and the most that there will
-/// be.
+/// The measured points of these curves beside the simulated times, with the background.
+fn compared(
+    measured: &[Measured],
+    times_ns: &[f64],
+    background: f64,
+    checks: bool,
+) -> impl Iterator<Item = CalibratedPoint> {
+    let points = measured.iter().flat_map(|it| it.points.iter().map(move |point| (&it.name, point)));
+    points.zip(times_ns).map(move |((curve, point), ns)| {
+        let simulated_ns = ns + background * point.apart_ns;
+        CalibratedPoint {
+            curve: curve.clone(),
+            offered_pps: point.offered_pps,
+            measured_ns: point.cpu_ns,
+            simulated_ns,
+            error: simulated_ns / point.cpu_ns - 1.0,
+            checks,
+        }
+    })
+}
+
+/// How well the points that check were predicted, beside the median of the times at the others.
+fn checked(points: &[CalibratedPoint]) -> Option<CalibrationCheck> {
+    let (checks, found): (Vec<_>, Vec<_>) = points.iter().partition(|point| point.checks);
+    let typical_ns = median(&found.iter().map(|point| point.measured_ns).collect::<Vec<_>>())?;
+    let errors: Vec<f64> = checks.iter().map(|point| point.error.abs()).collect();
+    let null = checks.iter().map(|point| (typical_ns / point.measured_ns - 1.0).abs());
+    Some(CalibrationCheck {
+        points: checks.len(),
+        median_error: median(&errors)?,
+        largest_error: errors.iter().copied().reduce(f64::max)?,
+        null_median_error: median(&null.collect::<Vec<_>>())?,
+    })
+}
+
+/// Finds the constants from the curves `measured`, and what they predict for the curves `checks`, which have
+/// no part in the search. `progress` receives the number of rounds that are done, and the most that there
+/// will be.
 ///
 /// # Errors
 /// No curve, a stack whose costs are others, or a point that cannot be simulated.
 pub fn calibrate(
     measured: &[Measured],
+    checks: &[Measured],
     go_on: &(dyn Fn() -> bool + Sync),
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<HostCalibration, CalibrateError> {
     let free = free(measured)?;
     let start: Vec<f64> = free.iter().map(|free| (free.before as f64).ln()).collect();
+    // A curve that cannot be predicted is refused before the search, which takes long.
+    for it in checks {
+        let first = Measured { points: it.points.iter().take(1).cloned().collect(), ..it.clone() };
+        match simulated(&[first], &free, &start, go_on) {
+            Ok(_) | Err(CalibrateError::Trial(TrialError::Interrupted)) => {}
+            Err(why) => return Err(CalibrateError::Input(format!("{}: {why}", it.name))),
+        }
+    }
     let points = measured.iter().flat_map(|it| it.points.iter().cloned()).collect();
     let mut next = Unknowns { values: start.clone(), background: 0.0 };
     let mut best = (f64::INFINITY, 0, next.clone(), vec![false; free.len()]);
@@ -394,25 +439,17 @@ pub fn calibrate(
         *value = search.start[at];
     }
     let is_observed = search.is_observed();
-    let Search { points, free, .. } = search;
-    let times_ns = match simulated(measured, &free, &values, go_on) {
-        Err(CalibrateError::Trial(TrialError::Interrupted)) => Vec::new(),
-        times => times?,
+    let free = search.free;
+    let times_ns = |curves| match simulated(curves, &free, &values, go_on) {
+        Err(CalibrateError::Trial(TrialError::Interrupted)) => Ok(Vec::new()),
+        times => times,
     };
-    let names = measured.iter().flat_map(|it| it.points.iter().map(|_| it.name.clone()));
-    let points: Vec<CalibratedPoint> = (points.iter().zip(names).zip(times_ns))
-        .map(|((point, curve), ns)| {
-            let simulated_ns = ns + background * point.apart_ns;
-            CalibratedPoint {
-                curve,
-                offered_pps: point.offered_pps,
-                measured_ns: point.cpu_ns,
-                simulated_ns,
-                error: simulated_ns / point.cpu_ns - 1.0,
-            }
-        })
-        .collect();
+    let mut points: Vec<CalibratedPoint> =
+        compared(measured, &times_ns(measured)?, background, false).collect();
     let errors: Vec<f64> = points.iter().map(|point| point.error.abs()).collect();
+    let predicted = times_ns(checks)?;
+    complete &= predicted.is_empty() == checks.is_empty();
+    points.extend(compared(checks, &predicted, background, true));
     let constant = |((free, value), told): ((&Free, &f64), bool)| CalibratedConstant {
         constant: free.path(),
         before: free.before,
@@ -426,6 +463,7 @@ pub fn calibrate(
         background: is_observed.then_some(background),
         median_error: median(&errors),
         largest_error: errors.iter().copied().reduce(f64::max),
+        check: checked(&points),
         points,
         complete,
         ..HostCalibration::default()
@@ -519,7 +557,7 @@ mod tests {
 
     #[test]
     fn the_costs_of_a_machine_are_found_again() {
-        let found = calibrate(&measured(0.01, true), &|| true, &|_, _| ()).unwrap();
+        let found = calibrate(&measured(0.01, true), &[], &|| true, &|_, _| ()).unwrap();
         assert!(found.complete && found.median_error.unwrap() < 0.01, "{found:?}");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.02, "{found:?}");
         // At light loads QEMU's card interrupts 7812 times a second, whatever the load: only the sum of the
@@ -556,8 +594,25 @@ mod tests {
     }
 
     #[test]
+    fn a_curve_that_is_left_out_checks_the_others() {
+        let mut all = measured(0.01, true);
+        let other = all.split_off(1);
+        let found = calibrate(&all, &other, &|| true, &|_, _| ()).unwrap();
+        assert_eq!(
+            found.points.iter().map(|point| point.checks).collect::<Vec<_>>(),
+            [[false; 5], [true; 5]].concat()
+        );
+        let check = found.check.clone().unwrap();
+        assert!(check.points == 5 && check.median_error < 0.05, "{found:?}");
+        assert!(check.null_median_error > 3.0 * check.median_error, "{found:?}");
+        let without = calibrate(&all, &[], &|| true, &|_, _| ()).unwrap();
+        assert_eq!((&without.constants, without.median_error), (&found.constants, found.median_error));
+        assert_eq!(without.check, None);
+    }
+
+    #[test]
     fn without_the_cpu_an_overload_tells_the_frame_and_nothing_the_interrupt() {
-        let found = calibrate(&measured(0.0, false), &|| true, &|_, _| ()).unwrap();
+        let found = calibrate(&measured(0.0, false), &[], &|| true, &|_, _| ()).unwrap();
         assert_eq!((found.points.len(), found.background), (2, None), "only what was too much");
         assert!((value(&found, "stack.receive_cycles") / 3000.0 - 1.0).abs() < 0.05, "{found:?}");
         let interrupt = found.constants.iter().find(|it| it.constant == "host.interrupt_cycles").unwrap();
@@ -566,7 +621,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_calibrated_is_refused() {
-        let none = calibrate(&[], &|| true, &|_, _| ()).unwrap_err();
+        let none = calibrate(&[], &[], &|| true, &|_, _| ()).unwrap_err();
         assert!(none.to_string().contains("no curve"), "{none}");
         let missing = Measured::read("/nowhere.json,driver.weight=8", &Choice::default()).unwrap_err();
         assert!(missing.to_string().starts_with("/nowhere.json: "), "{missing}");
@@ -576,7 +631,7 @@ mod tests {
         let own =
             Choice { machine: Some("mine/machine.toml".into()), ..measured(0.0, true)[0].choice.clone() };
         let own = Measured { choice: own, ..measured(0.0, true).remove(0) };
-        let own = calibrate(&[own], &|| true, &|_, _| ()).unwrap_err();
+        let own = calibrate(&[own], &[], &|| true, &|_, _| ()).unwrap_err();
         assert!(own.to_string().contains("is a file: begin with a built-in machine"), "{own}");
     }
 }

@@ -30,21 +30,29 @@ fn a_calibrated_machine_predicts_another_setting() {
     // The machine that is measured: frames cost half as much again as in its profile.
     let curve = "curve --json --driver linux-6.1-e1000 --load 50kpps,100kpps,150kpps,400kpps";
     let real = "--machine lab-e1000 --set stack.receive_cycles=3000";
-    for (file, set) in [("w64.json", ""), ("w8.json", " --set driver.weight=8")] {
+    for (file, set) in
+        [("w64.json", ""), ("w8.json", " --set driver.weight=8"), ("w16.json", " --set driver.weight=16")]
+    {
         let output = kpps(here, &format!("{curve} {real}{set}"));
         document(&output);
         std::fs::write(here.join(file), output.stdout).unwrap();
     }
     let base = "--machine lab-e1000 --driver linux-6.1-e1000";
-    let output =
-        kpps(here, &format!("calibrate-host w64.json w8.json,driver.weight=8 {base} --to mine --json"));
-    let found = document(&output);
+    let words = format!("calibrate-host w64.json w8.json,driver.weight=8 {base} --to mine");
+    let found = document(&kpps(here, &format!("{words} --check w16.json,driver.weight=16 --json")));
     let schema: Value = serde_json::from_slice(&kpps(here, "schema").stdout).unwrap();
     jsonschema::validator_for(&schema).unwrap().validate(&found).unwrap();
     assert!(found["median_error"].as_f64().unwrap() < 0.01, "{found}");
+    let check = |field: &str| found["check"][field].as_f64().unwrap();
+    assert_eq!(check("points"), 4.0, "{found}");
+    assert!(check("largest_error") < 0.02 && check("null_median_error") > 0.05, "{found}");
+    let words = format!("calibrate-host w64.json {base} --check w8.json,machine.stack=freebsd-5.4");
+    let output = kpps(here, &words);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).starts_with("kpps: w8.json,machine.stack=freebsd-5.4: "), "{}", said(&output));
     let output = kpps(here, &format!("calibrate-host w64.json {base} --to w8.json"));
     assert!(said(&output).starts_with("kpps: cannot write w8.json: "), "{}", said(&output));
-    // Weight 16 was not measured. Without the calibration it is far off.
+    // Weight 16 had no part in the calibration. Without the calibration it is far off.
     let weight = "--set driver.weight=16";
     let pps = |machine: &str| last_pps(&document(&kpps(here, &format!("{curve} {machine} {weight}"))));
     let (predicted, real) = (pps("--machine mine/machine.toml"), pps(real));
