@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import time
+from multiprocessing import resource_tracker
 
 from .errors import Error, InputError, MissingPackage, line_of, needed
 
@@ -175,6 +176,8 @@ def _interrupts_blocked():
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # Python's resource tracker unblocks Ctrl-C when it starts, so it must run before.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -194,7 +197,7 @@ class Processes(concurrent.futures.ProcessPoolExecutor):
         )
 
     def submit(self, function, /, *values, **named):
-        """Submits a task. The first one starts the workers."""
+        """Submits a task. It may start workers."""
         with _interrupts_blocked():
             return super().submit(function, *values, **named)
 

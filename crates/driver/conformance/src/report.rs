@@ -104,9 +104,11 @@ impl Report {
         let Counts { passed, failed, departed, not_applicable } = self.counts();
         let millis: u64 = self.cases.iter().map(|case| case.millis).sum();
         let (seconds, tenths) = (millis / 1000, millis % 1000 / 100);
+        let again = self.cases.iter().filter(|case| case.failed_before.is_some()).count();
+        let again = if again > 0 { format!(", {again} of these tried again") } else { String::new() };
         format!(
             "{} on {}: {passed} passed, {failed} failed, {departed} depart from the manual as \
-             known, {not_applicable} not applicable; {seconds}.{tenths} s",
+             known, {not_applicable} not applicable{again}; {seconds}.{tenths} s",
             self.chip, self.device
         )
     }

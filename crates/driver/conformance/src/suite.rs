@@ -14,8 +14,9 @@ pub fn run_timed_on<B: Fixture>(fixture: &mut B, progress: &mut dyn FnMut(&Case)
     run(fixture, &cases::timed(), progress)
 }
 
-/// How often a case is tried on a fixture whose events the scheduler may delay. The host may hold up QEMU or
-/// an interrupt for longer than a case waits, and a true fault fails each time.
+/// How often a case is tried on a fixture whose events the scheduler may delay: the host may hold up QEMU
+/// or an interrupt for longer than a case waits. A lasting fault fails each time; one that comes and goes
+/// may pass, so the report names every case that has failed before.
 const ATTEMPTS: usize = 3;
 
 /// Runs `entries` in order; `progress` gets each case as it ends.

@@ -12,6 +12,7 @@ fn good(on: On, chip: Chip) {
         Ok(report) => report,
         Err(error) => panic!("{error}"),
     };
+    report.cases.iter().filter(|case| case.failed_before.is_some()).for_each(|case| println!("{case}"));
     assert!(report.is_good(), "{report}");
     let departs = report.cases.iter().any(|c| matches!(c.outcome, Outcome::Departure { .. }));
     assert_eq!(departs, on == On::Qemu, "{report}");
