@@ -110,7 +110,7 @@ fn morris2000() {
 fn evans2005() {
     let claims = judged("evans2005");
     insta::assert_snapshot!(table(&claims));
-    missed(&claims, &["B10", "B23", "B26"]);
+    missed(&claims, &["B10", "B23", "B26", "B27"]);
     let routed = claims.iter().find(|claim| claim.id == "B27").unwrap();
     assert!((144.0..=216.0).contains(&routed.values["mbps"]), "{:?}", routed.values);
 }
@@ -182,11 +182,23 @@ fn napi2002() {
     missed(&claims, &["N3", "N5", "N6"]);
 }
 
+/// FreeBSD 4 forwards half as much again there, and FreeBSD 5 with polling more than the limits allow here.
+#[test]
+fn gilbert2004() {
+    let claims = judged("gilbert2004");
+    insta::assert_snapshot!(table(&claims));
+    missed(&claims, &["G6", "G7"]);
+}
+
 #[test]
 fn documents_are_all_but_what_is_on_request() {
     let documents: Vec<_> = IDS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(kpps_study::documents().unwrap(), documents);
-    assert!(["beyond", "lab2026", "napi2002"].iter().all(|name| names().iter().any(|of| of == name)));
+    assert!(
+        ["beyond", "gilbert2004", "lab2026", "napi2002"]
+            .iter()
+            .all(|name| names().iter().any(|of| of == name))
+    );
 }
 
 #[test]

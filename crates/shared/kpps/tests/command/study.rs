@@ -109,7 +109,7 @@ fn what_is_not_there_is_one_line() {
     for (arguments, says) in [
         (
             &["study", "evans1066"][..],
-            "known are beyond, evans2005, lab2026, lunz2003, morris2000, napi2002, ols2005, rdr2007",
+            "known are beyond, evans2005, gilbert2004, lab2026, lunz2003, morris2000, napi2002, ols2005, rdr2007",
         ),
         (&["study", "--claim", "X1"], "no claim 'X1'"),
         (&["study", "rdr2007", "--claim", "M2"], "no claim 'M2' in rdr2007"),

@@ -238,7 +238,7 @@ impl<N: Netdev, H: Handler<N>> Stack<N, H> {
             handler: RefCell::new(handler),
             input: RefCell::new(VecDeque::with_capacity(params.input_queue)),
             netisr: Cell::new(None),
-            polling: State::default(),
+            polling: State::new(&params.polling),
             soft_timers: services.iter().any(|service| matches!(service, Service::Paced { .. })),
             params,
         });
