@@ -211,7 +211,7 @@ struct Shared<N: Netdev, H> {
 }
 
 /// Reading the clock at the end of a system call, in cycles: RDTSC takes 80 on a Pentium 4 (Fog, Instruction
-/// tables).
+/// tables), and the comparison some 20 more: an estimate.
 const CLOCK_CYCLES: u64 = 100;
 
 /// A running stack: a handle.
