@@ -45,7 +45,8 @@ fn a_calibrated_machine_predicts_another_setting() {
     assert!(found["median_error"].as_f64().unwrap() < 0.01, "{found}");
     let check = |field: &str| found["check"][field].as_f64().unwrap();
     assert_eq!(check("points"), 4.0, "{found}");
-    assert!(check("largest_error") < 0.02 && check("null_median_error") > 0.05, "{found}");
+    assert!(check("largest_error") < 0.02, "{found}");
+    assert!(check("null_median_error") > 3.0 * check("median_error"), "{found}");
     let words = format!("calibrate-host w64.json {base} --check w8.json,machine.stack=freebsd-5.4");
     let output = kpps(here, &words);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
