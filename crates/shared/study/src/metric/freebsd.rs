@@ -6,7 +6,7 @@ use super::random;
 use super::setting::configuration;
 use super::{Context, Value, Values, columns, ms, per};
 use kpps_frames::{Mix, Size, rate};
-use kpps_profiles::{Change, To};
+use kpps_profiles::To;
 use kpps_sim::workload::freebsd::{
     FreeBsdMachine, Moment, Program, Received, Sent, Until, receive, route_vlans, send, timeline,
 };
@@ -30,9 +30,7 @@ struct Setting {
 
 impl Setting {
     fn machine(&self, context: &Context) -> Result<FreeBsdMachine, String> {
-        let own = self.set.iter().map(|(path, value)| Change::set(path, value.clone()));
-        let mut changes = own.collect::<Result<Vec<_>, _>>()?;
-        changes.extend_from_slice(&context.changes);
+        let changes = super::changes(&self.set, &[], context)?;
         let machine = match &self.driver {
             Some(driver) => Setup::changed(&self.machine, self.chip.as_deref(), driver, &changes)
                 .map(|setup| FreeBsdMachine::E1000(Box::new(setup))),

@@ -50,6 +50,16 @@ fn constants(of: &toml::Table, seed: u64) -> Result<Vec<String>, String> {
     Ok(changes.map(text).collect())
 }
 
+/// The changed constants of a measurement: those of its `set`, some `more`, and last those of the context.
+///
+/// # Errors
+/// A path names no constant.
+fn changes(set: &toml::Table, more: &[Change], context: &Context) -> Result<Vec<Change>, String> {
+    let own = set.iter().map(|(path, value)| Change::set(path, value.clone()));
+    let rest = more.iter().chain(&context.changes).cloned().map(Ok);
+    own.chain(rest).collect()
+}
+
 /// A measured value. `None` stands for a value that was not observed, as the latency where no frame arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

@@ -5,7 +5,6 @@ use super::setting::configuration;
 use super::{Context, Value, Values, columns, ms};
 use kpps_frames::{Size, rate};
 use kpps_methods::Load;
-use kpps_profiles::Change;
 use kpps_sim::workload::rss::{Limit, Scaling, scale, stop};
 use kpps_sim::{PerFrame, RateLimitedSetup};
 use serde::Deserialize;
@@ -54,9 +53,7 @@ fn flows() -> u16 {
 /// And `stops_at`: the CPUs from which more bring nothing; 0 if the last still do.
 pub(super) fn run(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: Of = configuration(of)?;
-    let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));
-    let mut changes = own.collect::<Result<Vec<_>, _>>()?;
-    changes.extend_from_slice(&context.changes);
+    let changes = super::changes(&of.set, &[], context)?;
     let setup = RateLimitedSetup::changed(&of.machine, of.nic.as_deref(), &changes)
         .map_err(|error| error.to_string())?;
     let size = Size::with_fcs(of.size);

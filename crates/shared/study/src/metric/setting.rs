@@ -36,10 +36,7 @@ impl Setting {
 
     /// The same with some more changes.
     pub fn setup_with(&self, context: &Context, more: &[Change]) -> Result<Setup, String> {
-        let own = self.set.iter().map(|(path, value)| Change::set(path, value.clone()));
-        let mut changes = own.collect::<Result<Vec<_>, _>>()?;
-        changes.extend_from_slice(more);
-        changes.extend_from_slice(&context.changes);
+        let changes = super::changes(&self.set, more, context)?;
         Setup::changed(&self.machine, self.chip.as_deref(), &self.driver, &changes)
             .map_err(|error| error.to_string())
     }

@@ -3,7 +3,6 @@
 use super::setting::{Setting, configuration};
 use super::{Context, Values, ms};
 use kpps_frames::Size;
-use kpps_profiles::Change;
 use kpps_sim::workload::transmit::transmit_by_nic;
 use kpps_sim::{Features, Pieces, RateLimitedSetup, transmit_with};
 use serde::Deserialize;
@@ -78,9 +77,7 @@ fn least() -> u16 {
 /// For a rate-limited NIC under Linux 2.2 with Click: `pps`, `card_idle`, `interrupts_per_s`, `cpu_busy`.
 pub(super) fn nic(of: toml::Table, context: &Context) -> Result<Values, String> {
     let of: OfNic = configuration(of)?;
-    let own = of.set.iter().map(|(path, value)| Change::set(path, value.clone()));
-    let mut changes = own.collect::<Result<Vec<_>, _>>()?;
-    changes.extend_from_slice(&context.changes);
+    let changes = super::changes(&of.set, &[], context)?;
     let setup = RateLimitedSetup::changed(&of.machine, Some(&of.nic), &changes).map_err(|e| e.to_string())?;
     let times = (of.warmup_ms, of.duration_ms);
     let (pps, idle, interrupts_per_s, cpu) =
