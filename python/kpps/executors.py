@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import time
-from multiprocessing import resource_tracker
 
 from .errors import Error, InputError, MissingPackage, line_of, needed
 
@@ -176,8 +175,6 @@ def _interrupts_blocked():
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Python's resource tracker unblocks Ctrl-C when it starts, so it must run before.
-    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -198,6 +195,7 @@ class Processes(concurrent.futures.ProcessPoolExecutor):
 
     def submit(self, function, /, *values, **named):
         """Submits a task. It may start workers."""
+        # Python's resource tracker, which unblocks Ctrl-C when it starts, runs since the constructor.
         with _interrupts_blocked():
             return super().submit(function, *values, **named)
 
