@@ -3,7 +3,7 @@
 
 use crate::memory::Memory;
 use crate::pci::Config;
-use crate::rules::{Breach, Rules, name};
+use crate::rules::{Abort, Breach, Rules, name};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::reg;
 use kpps_host::bus::{self, Bus, Master, Request, What};
@@ -48,6 +48,25 @@ pub enum Next {
     Later,
     /// No frame follows.
     End,
+}
+
+/// A frame on its way to a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coming {
+    /// The frame without FCS.
+    pub frame: Vec<u8>,
+    /// Whether its FCS is right.
+    pub good_fcs: bool,
+}
+
+/// What is at the other end of a card's cable, in the cards' time. All times are in ps and never decrease.
+pub trait Partner: Send {
+    /// Takes a frame that the card sent, without FCS.
+    fn take(&mut self, now_ps: u64, frame: &[u8], good_fcs: bool);
+    /// The next frame to the card, if one is due at `now_ps`. If there is none, the next due time is later.
+    fn next(&mut self, now_ps: u64) -> Option<Coming>;
+    /// When the next frame is due; `u64::MAX` if none is.
+    fn due_ps(&self) -> u64;
 }
 
 /// Gives the next frame into an empty buffer.
@@ -110,9 +129,25 @@ struct Around {
     bus: Bus,
     is_master: bool,
     bursts: [u64; What::ALL.len()],
-    aborts: u64,
+    rules: Rules,
     /// Frames that have left, each with its time.
-    sent: VecDeque<(u64, Vec<u8>)>,
+    sent: VecDeque<(u64, Coming)>,
+}
+
+impl Around {
+    /// Why an access to memory fails, unless it was there.
+    fn master_abort(&self, there: bool) -> Option<Abort> {
+        match (there, self.is_master) {
+            (true, _) => None,
+            (false, true) => Some(Abort::NoMemory),
+            (false, false) => Some(Abort::NotMaster),
+        }
+    }
+
+    fn leaves(&mut self, now_ps: u64, frame: &[u8], good_fcs: bool) {
+        self.rules.sent(frame, good_fcs);
+        self.sent.push_back((now_ps, Coming { frame: frame.to_vec(), good_fcs }));
+    }
 }
 
 impl Host for Around {
@@ -124,18 +159,22 @@ impl Host for Around {
 
     fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
         let there = self.is_master && self.memory.load(address, into);
-        self.aborts += u64::from(!there);
+        self.rules.loaded(address, into, self.master_abort(there));
         there
     }
 
     fn store(&mut self, address: u64, from: &[u8]) -> bool {
         let there = self.is_master && self.memory.store(address, from);
-        self.aborts += u64::from(!there);
+        self.rules.stored(address, from, self.master_abort(there));
         there
     }
 
     fn transmitted(&mut self, now_ps: u64, frame: &[u8]) {
-        self.sent.push_back((now_ps, frame.to_vec()));
+        self.leaves(now_ps, frame, true);
+    }
+
+    fn transmitted_bad(&mut self, now_ps: u64, frame: &[u8]) {
+        self.leaves(now_ps, frame, false);
     }
 }
 
@@ -152,17 +191,17 @@ struct Card {
     nic: Nic,
     around: Around,
     config: Config,
-    rules: Rules,
     /// Accesses by offset.
     reads: BTreeMap<u32, u64>,
     writes: BTreeMap<u32, u64>,
     /// IOADDR (SDM 13.2.2.1).
     io_address: u32,
     cable: Cable,
+    partner: Option<Box<dyn Partner>>,
     source: Option<Source>,
     sink: Option<Sink>,
     /// Frames on the cable to this card.
-    coming: VecDeque<(u64, Vec<u8>)>,
+    coming: VecDeque<(u64, Coming)>,
     /// Before this no other frame can arrive.
     wire_free_ps: u64,
     /// QEMU's end of the interrupt line.
@@ -175,12 +214,14 @@ impl Card {
     fn read(&mut self, now_ps: u64, offset: u32) -> u32 {
         *self.reads.entry(offset).or_insert(0) += 1;
         self.around.bus.register_read(now_ps, offset);
-        self.nic.read(now_ps, offset, &mut self.around)
+        let value = self.nic.read(now_ps, offset, &mut self.around);
+        self.around.rules.read(now_ps, offset, value);
+        value
     }
 
     fn write(&mut self, now_ps: u64, offset: u32, value: u32) {
         *self.writes.entry(offset).or_insert(0) += 1;
-        self.rules.write(offset, value);
+        self.around.rules.write(now_ps, offset, value);
         self.around.bus.register_write(now_ps, offset, self.nic.is_tail(offset));
         self.nic.write(now_ps, offset, value, &mut self.around);
     }
@@ -190,6 +231,9 @@ impl Card {
         let line = self.nic.interrupt_line() && self.config.interrupts();
         if line && !self.line {
             self.signal();
+        }
+        if line != self.line {
+            self.around.rules.interrupt(line);
         }
         self.line = line;
     }
@@ -205,38 +249,52 @@ impl Card {
     fn arrival_ps(&self) -> Option<u64> {
         let coming = self.coming.front().map(|(at, _)| *at);
         let offered = self.source.as_ref().map(|source| source.due_ps);
-        let next = coming.into_iter().chain(offered).min()?;
+        let partner = self.partner.as_ref().map(|partner| partner.due_ps()).filter(|due| *due < u64::MAX);
+        let next = coming.into_iter().chain(offered).chain(partner).min()?;
         Some(next.max(self.wire_free_ps))
     }
 
     /// Lets the next frame arrive at `at_ps`.
     fn arrive(&mut self, at_ps: u64) {
-        let frame = match self.coming.pop_front() {
-            Some((_, frame)) => frame,
+        let coming = match self.coming.pop_front() {
+            Some((_, coming)) => Some(coming),
             None => {
-                let Some(source) = &mut self.source else { return };
-                if self.nic.tally().in_fifo >= ROOM {
-                    source.due_ps = at_ps + AGAIN_PS;
-                    return;
-                }
-                source.due_ps = at_ps + source.period_ps;
-                source.frame.clear();
-                match (source.offer)(&mut source.frame) {
-                    Next::Frame => {}
-                    Next::Later => {
-                        source.due_ps = at_ps + AGAIN_PS;
-                        return;
-                    }
-                    Next::End => {
-                        self.source = None;
-                        return;
-                    }
-                }
-                source.frame.clone()
+                self.partner.as_mut().and_then(|partner| partner.next(at_ps)).or_else(|| self.offered(at_ps))
             }
         };
+        let Some(Coming { frame, good_fcs }) = coming else { return };
         self.wire_free_ps = at_ps + (frame.len() as u64 + AROUND_BYTES) * BYTE_PS;
-        self.nic.frame_arrives(at_ps, &frame, &mut self.around);
+        let before = *self.nic.tally();
+        match good_fcs {
+            true => self.nic.frame_arrives(at_ps, &frame, &mut self.around),
+            false => self.nic.bad_frame_arrives(at_ps, &frame, &mut self.around),
+        }
+        self.around.rules.arrived(at_ps, &frame, &before.dropped, &self.nic.tally().dropped);
+    }
+
+    /// The next frame of the source, unless the source has to wait.
+    fn offered(&mut self, at_ps: u64) -> Option<Coming> {
+        let source = self.source.as_mut()?;
+        if source.due_ps > at_ps {
+            return None;
+        }
+        if self.nic.tally().in_fifo >= ROOM {
+            source.due_ps = at_ps + AGAIN_PS;
+            return None;
+        }
+        source.due_ps = at_ps + source.period_ps;
+        source.frame.clear();
+        match (source.offer)(&mut source.frame) {
+            Next::Frame => Some(Coming { frame: source.frame.clone(), good_fcs: true }),
+            Next::Later => {
+                source.due_ps = at_ps + AGAIN_PS;
+                None
+            }
+            Next::End => {
+                self.source = None;
+                None
+            }
+        }
     }
 }
 
@@ -255,15 +313,15 @@ impl Cards {
                 bus: Bus::new(bus.clone()),
                 is_master: false,
                 bursts: [0; What::ALL.len()],
-                aborts: 0,
+                rules: Rules::new(params.chip),
                 sent: VecDeque::new(),
             },
             config: Config::new(params.chip),
-            rules: Rules::default(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
             io_address: 0,
             cable,
+            partner: None,
             source: None,
             sink: None,
             coming: VecDeque::new(),
@@ -311,14 +369,18 @@ impl Cards {
     /// Takes sent frames to the other ends of their cables.
     fn route(&mut self) {
         for index in 0..self.cards.len() {
-            while let Some((at, frame)) = self.cards[index].around.sent.pop_front() {
-                if let Some(sink) = &mut self.cards[index].sink {
-                    sink(&frame);
+            while let Some((at, coming)) = self.cards[index].around.sent.pop_front() {
+                let card = &mut self.cards[index];
+                if let Some(sink) = card.sink.as_mut().filter(|_| coming.good_fcs) {
+                    sink(&coming.frame);
                 }
-                if let Cable::To(other) = self.cards[index].cable
+                if let Some(partner) = &mut card.partner {
+                    partner.take(at, &coming.frame, coming.good_fcs);
+                }
+                if let Cable::To(other) = card.cable
                     && let Some(other) = self.cards.get_mut(other)
                 {
-                    other.coming.push_back((at, frame));
+                    other.coming.push_back((at, coming));
                 }
             }
         }
@@ -352,6 +414,22 @@ impl Cards {
         self.cards.get(index).is_some_and(|card| card.source.is_some())
     }
 
+    /// Sets what is at the other end of a card's cable.
+    pub fn attach(&mut self, index: usize, partner: Box<dyn Partner>) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.partner = Some(partner);
+        }
+    }
+
+    /// Plugs a card's cable in or out.
+    pub fn set_link(&mut self, index: usize, now_ps: u64, up: bool) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.nic.set_link(now_ps, up);
+            card.tell();
+        }
+    }
+
     /// Gives every frame that a card sends to `sink`, or drops it.
     pub fn watch(&mut self, index: usize, sink: Option<Sink>) {
         if let Some(card) = self.cards.get_mut(index) {
@@ -373,7 +451,7 @@ impl Cards {
             }
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
-                card.rules.access(offset, into.len());
+                card.around.rules.access(offset, into.len());
                 for (part, at) in into.chunks_mut(4).zip((offset & !3..).step_by(4)) {
                     let value = card.read(now_ps, at).to_le_bytes();
                     let from = if at < offset { (offset - at) as usize } else { 0 };
@@ -404,7 +482,7 @@ impl Cards {
             }
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
-                card.rules.access(offset, from.len());
+                card.around.rules.access(offset, from.len());
                 if offset.is_multiple_of(4) {
                     for (value, at) in from.chunks_exact(4).zip((offset..).step_by(4)) {
                         card.write(now_ps, at, u32::from_le_bytes([value[0], value[1], value[2], value[3]]));
@@ -501,7 +579,7 @@ impl Cards {
     /// The rules that were broken so far, on all cards together.
     pub fn breaches(&self) -> Vec<Breach> {
         let mut all: Vec<Breach> = Vec::new();
-        for breach in self.cards.iter().flat_map(|card| card.rules.broken(card.around.aborts)) {
+        for breach in self.cards.iter().flat_map(|card| card.around.rules.broken()) {
             let same = all.iter_mut().find(|it| (it.rule, &it.register) == (breach.rule, &breach.register));
             match same {
                 Some(same) => same.count += breach.count,

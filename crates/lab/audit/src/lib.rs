@@ -37,7 +37,7 @@ mod rules;
 mod serve;
 mod traffic;
 
-pub use cards::{Access, Cable, Cards, Counts, Next, Offer, Sink};
+pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
 pub use plan::{AuditPlan, Bound};
 pub use rules::{Breach, Rule};
 pub use serve::Server;

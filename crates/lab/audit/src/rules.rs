@@ -1,5 +1,7 @@
 //! The manual's prohibitions for drivers, as far as a breach is visible from outside.
 
+use kpps_card::Dropped;
+use kpps_datasheet::Chip;
 use kpps_datasheet::bit::{ctrl, rctl, tctl};
 use kpps_datasheet::reg;
 use std::collections::BTreeMap;
@@ -71,6 +73,15 @@ pub(crate) fn name(offset: u32) -> String {
     reg::name(offset).map_or_else(|| format!("{offset:#07x}"), str::to_owned)
 }
 
+/// Why an access of the card to memory failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// The machine has no such memory.
+    NoMemory,
+    /// The card was not allowed to be a bus master.
+    NotMaster,
+}
+
 /// The rules and how often they were broken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
@@ -79,10 +90,17 @@ pub(crate) struct Rules {
     /// The lengths of the rings in descriptors.
     receive_ring: u32,
     transmit_ring: u32,
+    /// Accesses to memory that failed.
+    aborts: u64,
     broken: BTreeMap<(Rule, u32), (u64, Option<u32>)>,
 }
 
 impl Rules {
+    /// For a card after power-up.
+    pub(crate) fn new(_: Chip) -> Self {
+        Self::default()
+    }
+
     fn note(&mut self, rule: Rule, offset: u32, value: Option<u32>) {
         self.broken.entry((rule, offset)).or_insert((0, value)).0 += 1;
     }
@@ -94,8 +112,30 @@ impl Rules {
         }
     }
 
-    /// `value` is written to the register at `offset`.
-    pub(crate) fn write(&mut self, offset: u32, value: u32) {
+    /// The register at `offset` was read as `value`.
+    pub(crate) fn read(&mut self, _now_ps: u64, _offset: u32, _value: u32) {}
+
+    /// The card read `bytes` of memory at `address`: descriptors, or data to send.
+    pub(crate) fn loaded(&mut self, _address: u64, _bytes: &[u8], abort: Option<Abort>) {
+        self.aborts += u64::from(abort.is_some());
+    }
+
+    /// The card wrote `bytes` of memory at `address`: descriptors, or received data.
+    pub(crate) fn stored(&mut self, _address: u64, _bytes: &[u8], abort: Option<Abort>) {
+        self.aborts += u64::from(abort.is_some());
+    }
+
+    /// A frame left the card.
+    pub(crate) fn sent(&mut self, _frame: &[u8], _good_fcs: bool) {}
+
+    /// A frame arrived; what the card had dropped before it, and after.
+    pub(crate) fn arrived(&mut self, _now_ps: u64, _frame: &[u8], _before: &Dropped, _after: &Dropped) {}
+
+    /// The interrupt line rose or fell.
+    pub(crate) fn interrupt(&mut self, _line: bool) {}
+
+    /// `value` is written to the register at `offset`, which does not have it yet.
+    pub(crate) fn write(&mut self, _now_ps: u64, offset: u32, value: u32) {
         if value & reg::reserved(offset).0 != 0 {
             self.note(Rule::ReservedBits, offset, Some(value));
         }
@@ -106,7 +146,7 @@ impl Rules {
         match offset {
             reg::CTRL | 4 if value & ctrl::RST != 0 => {
                 let broken = std::mem::take(&mut self.broken);
-                *self = Self { broken, ..Self::default() };
+                *self = Self { broken, aborts: self.aborts, ..Self::default() };
             }
             reg::RCTL => self.receive_enabled = value & rctl::EN != 0,
             reg::TCTL => self.transmit_enabled = value & tctl::EN != 0,
@@ -130,8 +170,8 @@ impl Rules {
         }
     }
 
-    /// All breaches so far, including `aborts` bursts to memory that does not exist.
-    pub(crate) fn broken(&self, aborts: u64) -> Vec<Breach> {
+    /// All breaches so far.
+    pub(crate) fn broken(&self) -> Vec<Breach> {
         let of_registers = self.broken.iter().map(|(&(rule, offset), &(count, value))| Breach {
             rule,
             register: name(offset),
@@ -139,11 +179,11 @@ impl Rules {
             count,
             value,
         });
-        let of_memory = (aborts > 0).then(|| Breach {
+        let of_memory = (self.aborts > 0).then(|| Breach {
             rule: Rule::NoMemory,
             register: "memory".into(),
             section: Rule::NoMemory.section(0),
-            count: aborts,
+            count: self.aborts,
             value: None,
         });
         of_registers.chain(of_memory).collect()
@@ -157,9 +197,9 @@ mod tests {
     fn violations(writes: &[(u32, u32)]) -> Vec<(Rule, String, u64)> {
         let mut rules = Rules::default();
         for (offset, value) in writes {
-            rules.write(*offset, *value);
+            rules.write(0, *offset, *value);
         }
-        rules.broken(0).into_iter().map(|it| (it.rule, it.register, it.count)).collect()
+        rules.broken().into_iter().map(|it| (it.rule, it.register, it.count)).collect()
     }
 
     #[test]
@@ -190,7 +230,8 @@ mod tests {
         rules.access(reg::ICR, 1);
         rules.access(reg::ICR + 1, 4);
         rules.access(reg::ICR, 4);
-        let broken = rules.broken(3);
+        (0..3).for_each(|_| rules.stored(0, &[0], Some(Abort::NoMemory)));
+        let broken = rules.broken();
         assert_eq!((broken[0].rule, broken[0].count, &*broken[0].register), (Rule::Width, 2, "ICR"));
         assert_eq!((broken[1].rule, broken[1].count), (Rule::NoMemory, 3));
     }
