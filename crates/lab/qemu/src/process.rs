@@ -30,35 +30,37 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// `program` with emulated CPUs (TCG), without a display and without default devices.
+    /// `program`, without arguments.
     pub(crate) fn new(program: &str) -> Self {
-        let mut command = Command::new(program);
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg"]);
-        Self { program: program.to_owned(), command, inherited: Vec::new() }
+        Self { program: program.to_owned(), command: Command::new(program), inherited: Vec::new() }
     }
 
-    /// As [`new`](Self::new), with the program of Debian's packages that are unpacked in the folder `root`,
-    /// and with their libraries and loader: they may be of a later release than the host's.
+    /// The `program` of Debian's packages that are unpacked in the folder `root`, with their libraries and
+    /// loader: they may be of a later release than the host's.
     #[cfg(feature = "lab")]
-    pub(crate) fn in_folder(root: &std::path::Path) -> Self {
+    pub(crate) fn in_folder(root: &std::path::Path, program: &str) -> Self {
         let libraries = root.join("usr/lib/x86_64-linux-gnu");
         let mut launch = Self::new(&root.join("usr/lib64/ld-linux-x86-64.so.2").display().to_string());
-        let mut command = Command::new(&launch.program);
-        command.arg("--library-path").arg(&libraries).arg(root.join("usr/bin").join(PROGRAM));
-        command.args(launch.command.get_args());
-        for data in ["usr/share/qemu", "usr/share/seabios"] {
+        let command = &mut launch.command;
+        command.arg("--library-path").arg(&libraries).arg(root.join("usr/bin").join(program));
+        for data in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
             command.arg("-L").arg(root.join(data));
         }
         // Modules of another version are refused.
         command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
-        launch.command = command;
         launch
     }
 
-    /// The program's output for `--version`.
+    /// With emulated CPUs (TCG), without a display and without default devices.
+    pub(crate) fn bare(mut self) -> Self {
+        self.args(["-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg"]);
+        self
+    }
+
+    /// The program's output with `arguments` that let it print something and end.
     #[cfg(feature = "lab")]
-    pub(crate) fn version(mut self) -> std::io::Result<std::process::Output> {
-        self.command.arg("--version").output()
+    pub(crate) fn output(mut self, arguments: &[&str]) -> std::io::Result<std::process::Output> {
+        self.command.args(arguments).stdin(Stdio::null()).output()
     }
 
     /// Adds arguments.

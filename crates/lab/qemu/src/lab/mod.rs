@@ -8,6 +8,7 @@
 //! QEMU emulates the CPU (TCG) and has no line rate: rates above 1.488 Mpps are those of the emulation.
 
 mod apt;
+mod arch;
 mod cache;
 mod compressed;
 pub(crate) mod console;
@@ -16,6 +17,7 @@ mod cpio;
 pub(crate) mod elf;
 mod error;
 mod feed;
+pub mod foreign;
 pub mod guest;
 mod initrd;
 mod kernel;
@@ -32,6 +34,7 @@ mod userland;
 pub mod workload;
 
 pub use crate::Wire;
+pub use arch::Arch;
 pub use cache::Cache;
 pub use console::Output;
 pub use error::{Error, Result};

@@ -30,10 +30,11 @@ pub(super) struct Started {
 
 /// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it prints.
 pub(super) fn version(folder: &Path) -> Result<(String, String)> {
-    let output = Launch::in_folder(folder).version().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
-        _ => Error::from(error),
-    })?;
+    let output =
+        Launch::in_folder(folder, PROGRAM).output(&["--version"]).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
+            _ => Error::from(error),
+        })?;
     let text = String::from_utf8_lossy(&output.stdout);
     // "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".
     let line = text.lines().next().unwrap_or_default();
@@ -44,7 +45,7 @@ pub(super) fn version(folder: &Path) -> Result<(String, String)> {
 
 /// The QEMU in a folder, or the host's.
 fn launch(folder: Option<&Path>) -> Launch {
-    folder.map_or_else(|| Launch::new(PROGRAM), Launch::in_folder)
+    folder.map_or_else(|| Launch::new(PROGRAM), |folder| Launch::in_folder(folder, PROGRAM)).bare()
 }
 
 pub(super) fn start(options: &Options, image: &Path, initrd: &[u8]) -> Result<Started> {
