@@ -8,6 +8,7 @@
 //!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the prohibitions for
 //!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
+//! - [`responder`]: a station in this process at the other end of a card's cable.
 //! - [`AuditPlan`]: drivers and workloads in turns; the document [`kpps_documents::audit::Audit`].
 //!
 //! **Time is not synchronised.** The cards live by the host's clock, and the guest runs as fast as the host
@@ -33,6 +34,7 @@ mod cards;
 mod memory;
 mod pci;
 mod plan;
+pub mod responder;
 mod rules;
 mod serve;
 mod traffic;
