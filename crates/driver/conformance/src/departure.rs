@@ -100,6 +100,12 @@ departures! {
         "QEMU counts by the filter that passed the frame, and tries that filter first",
         "SDM 13.7.28, 13.7.29"
     }
+    /// Multicast promiscuity passes broadcasts.
+    BROADCAST_BY_MPE {
+        "with RCTL.MPE set, broadcasts pass without RCTL.BAM",
+        "QEMU before 8.1 takes a broadcast for a multicast there; the manual does not settle it",
+        "SDM 13.4.22, 13.7.28; for the other reading 6.4.3.1.4"
+    }
     /// The limit of long frames does not include the FCS.
     LONG_WITHOUT_FCS {
         "without LPE, frames of up to 1526 B with FCS are received",
@@ -198,7 +204,7 @@ departures! {
     }
 }
 
-/// The departures of QEMU's e1000 that this suite meets.
+/// The departures of QEMU's e1000 that this suite meets, before QEMU 8.1.
 pub static QEMU: &[&Departure] = &[
     &RESET_IGNORED,
     &REGISTERS_READ_ZERO,
@@ -213,6 +219,32 @@ pub static QEMU: &[&Departure] = &[
     &EMPTY_LAST_SEGMENT,
     &IPV6_LENGTH_WITH_HEADER,
     &BROADCAST_AS_MULTICAST,
+    &BROADCAST_BY_MPE,
+    &LONG_WITHOUT_FCS,
+    &LOOPBACK_NEEDS_LINK,
+    &SHORT_PADDED,
+    &SIZE_CLASSES_WITHOUT_FCS,
+    &OCTETS_WITHOUT_VLAN,
+    &DROPPED_NOT_WAITING,
+    &MISSED_LATE,
+];
+
+/// The departures of QEMU's e1000 since QEMU 8.1, as far as they concern broadcasts: these have a filter and, by
+/// its source, a counter of their own. The suite as a whole was written on 7.2: on 11.1.3 the cases of filters
+/// pass, but the counters read 0, and other departures differ, too.
+pub static QEMU_SINCE_8_1: &[&Departure] = &[
+    &RESET_IGNORED,
+    &REGISTERS_READ_ZERO,
+    &RECEIVE_PAUSE_AFTER_RCTL,
+    &NO_RECEIVE_DELAY,
+    &NO_TRANSMIT_DELAY,
+    &TXQE_ALWAYS,
+    &NO_TXD_LOW,
+    &NO_RECEIVE_CHECKSUM,
+    &NO_PACKET_CHECKSUM,
+    &NO_PADDING,
+    &EMPTY_LAST_SEGMENT,
+    &IPV6_LENGTH_WITH_HEADER,
     &LONG_WITHOUT_FCS,
     &LOOPBACK_NEEDS_LINK,
     &SHORT_PADDED,
@@ -267,12 +299,34 @@ pub static QEMU_E1000E_ON_A_HUB: &[&Departure] = &[
     &OVERTAKEN,
 ];
 
-/// The departures of QEMU's card with this chip, behind a hub (`hubport`).
+/// The departures of QEMU's card with this chip, behind a hub (`hubport`). A guest cannot read the version of
+/// its QEMU: these are the departures before 8.1.
 pub fn of_qemu_on_a_hub(chip: Chip) -> &'static [&'static Departure] {
     if chip.is_pci_express() { QEMU_E1000E_ON_A_HUB } else { QEMU }
 }
 
-/// The departures of QEMU's card with this chip.
-pub fn of_qemu(chip: Chip) -> &'static [&'static Departure] {
-    if chip.is_pci_express() { QEMU_E1000E } else { QEMU }
+/// The departures of QEMU's card with this chip, in this version of QEMU ("7.2.22").
+pub fn of_qemu(chip: Chip, version: &str) -> &'static [&'static Departure] {
+    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match chip.is_pci_express() {
+        true => QEMU_E1000E,
+        false if version < (8, 1) => QEMU,
+        false => QEMU_SINCE_8_1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn departures_depend_on_the_version_of_qemu() {
+        let strict = |version| !of_qemu(Chip::I82540em, version).contains(&&BROADCAST_BY_MPE);
+        assert_eq!(
+            ["7.2.22", "8.0.5", "8.1.0", "8.2", "11.1.3"].map(strict),
+            [false, false, true, true, true]
+        );
+        assert_eq!(of_qemu(Chip::I82574l, "8.1.0"), QEMU_E1000E);
+    }
 }

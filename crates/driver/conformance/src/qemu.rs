@@ -51,7 +51,7 @@ impl Fixture for QemuFixture {
         self.options.mac
     }
     fn departures(&self) -> &'static [&'static Departure] {
-        departure::of_qemu(self.chip)
+        departure::of_qemu(self.chip, &self.version)
     }
     fn platform(&self) -> QtestPlatform {
         self.qemu.platform()

@@ -1,5 +1,6 @@
 //! The receive filters: addresses, multicast hash, VLANs (SDM 3.2.1, 9.3, 13.5).
 
+use crate::Params;
 use kpps_datasheet::bit::{rah, rctl};
 use kpps_datasheet::reg;
 
@@ -17,6 +18,8 @@ pub(crate) struct Filter {
     /// the source instead of the destination.
     exact: [(u64, bool); reg::RAR_ENTRIES as usize],
     exact_count: usize,
+    /// [`Params::mpe_passes_broadcasts`](crate::Params::mpe_passes_broadcasts).
+    mpe_passes_broadcasts: bool,
 }
 
 /// How a frame passed the filters.
@@ -60,13 +63,14 @@ fn number(a: &[u8; ADDRESS_BYTES]) -> u64 {
 
 impl Filter {
     /// The state after a reset with an EEPROM: only the station address is valid (SDM 13.5.3).
-    pub(crate) fn new(station: [u8; ADDRESS_BYTES]) -> Self {
+    pub(crate) fn new(params: &Params, station: [u8; ADDRESS_BYTES]) -> Self {
         let mut f = Self {
             addresses: [0; 2 * reg::RAR_ENTRIES as usize],
             multicast: [0; reg::MTA_WORDS as usize],
             vlans: [0; reg::VFTA_WORDS as usize],
             exact: [(0, false); reg::RAR_ENTRIES as usize],
             exact_count: 0,
+            mpe_passes_broadcasts: params.mpe_passes_broadcasts,
         };
         let n = number(&station);
         f.addresses[0] = n as u32;
@@ -152,8 +156,8 @@ impl Filter {
         if self.multicast[row as usize] >> bit & 1 != 0 {
             return Some(Pass::Inexact);
         }
-        // Multicast promiscuous mode includes broadcast frames.
-        (control & rctl::MPE != 0).then_some(Pass::Exact)
+        // A multicast that MPE accepts has passed above, so this frame is a broadcast.
+        (self.mpe_passes_broadcasts && control & rctl::MPE != 0).then_some(Pass::Exact)
     }
 
     /// Whether an address register passes a frame to `to`.
@@ -194,6 +198,7 @@ pub(crate) fn vlan_tag(frame: &[u8], vet: u32) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kpps_datasheet::Chip;
 
     const STATION: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 
@@ -206,7 +211,7 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let mut f = Filter::new(STATION);
+        let mut f = Filter::new(&Params::of(Chip::I82540em), STATION);
         let other = to([0x02, 0, 0, 0, 0, 2]);
         assert_eq!(f.address(0, &to(STATION)), Some(Pass::Exact));
         assert_eq!(f.address(0, &other), None);
@@ -223,7 +228,7 @@ mod tests {
 
     #[test]
     fn multicast_hash() {
-        let mut f = Filter::new(STATION);
+        let mut f = Filter::new(&Params::of(Chip::I82540em), STATION);
         let group = [0x13, 0x34, 0x56, 0x78, 0x9A, 0xBC];
         assert_eq!(f.address(0, &to(group)), None);
         assert_eq!(f.address(rctl::MPE, &to(group)), Some(Pass::Exact));
@@ -236,8 +241,30 @@ mod tests {
     }
 
     #[test]
+    fn broadcasts_under_mpe() {
+        let strict = Params::of(Chip::I82540em);
+        let lenient = Params { mpe_passes_broadcasts: true, ..strict.clone() };
+        let broadcast = to([0xFF; 6]);
+        let passed = |params: &Params, control| Filter::new(params, STATION).address(control, &broadcast);
+        for control in [rctl::MPE, rctl::MPE | rctl::UPE] {
+            assert_eq!(passed(&strict, control), None);
+            assert_eq!(passed(&lenient, control), Some(Pass::Exact));
+        }
+        for params in [&strict, &lenient] {
+            assert_eq!(passed(params, rctl::BAM), Some(Pass::Exact));
+            assert_eq!(passed(params, rctl::UPE), None);
+        }
+        // The perfect and the imperfect filter pass broadcasts, too (SDM 13.4.22, BAM).
+        let mut f = Filter::new(&strict, STATION);
+        assert!(f.write(reg::mta(127), 1 << 31));
+        assert_eq!(f.address(rctl::MPE, &broadcast), Some(Pass::Inexact));
+        assert!(f.write(reg::ral(1), u32::MAX) && f.write(reg::rah(1), 0xFFFF | rah::AV));
+        assert_eq!(f.address(0, &broadcast), Some(Pass::Exact));
+    }
+
+    #[test]
     fn vlans() {
-        let mut f = Filter::new(STATION);
+        let mut f = Filter::new(&Params::of(Chip::I82540em), STATION);
         assert!(f.vlan(0, 5));
         assert!(!f.vlan(rctl::VFE, 5));
         assert!(f.write(reg::vfta(0), 1 << 5));

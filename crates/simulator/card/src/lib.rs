@@ -108,7 +108,7 @@ impl Nic {
             rx: receiver::Receive::new(receive),
             tx: transmitter::Transmit::new(transmit, gap),
             wire: wire::Wire::new(),
-            filter: filter::Filter::new(mac),
+            filter: filter::Filter::new(&params, mac),
             flow: flow::Flow::default(),
             link: link::Link::new(),
             phy: phy::Phy::new(&params),
@@ -248,7 +248,7 @@ impl Nic {
         self.wire.cut();
         self.stats = stats::Statistics::new();
         self.irq = interrupt::Interrupts::default();
-        self.filter = filter::Filter::new(self.eeprom.station());
+        self.filter = filter::Filter::new(&self.params, self.eeprom.station());
         self.flow = flow::Flow::default();
         self.plain = registers::Plain::new(self.params.chip);
         self.ctrl = control_at_reset(self.params.media);

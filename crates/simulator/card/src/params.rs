@@ -72,6 +72,13 @@ pub struct Params {
     /// The transmit command bit RPS works: the report waits until the frame has left. The manual has it only
     /// for the 82544; the public drivers also use it on the 82542 and 82543.
     pub report_packet_sent: bool,
+    /// RCTL.MPE passes broadcasts, too. The manual does not settle it. For `false`, the strict reading:
+    /// without BAM a broadcast passes only by the perfect or the imperfect filter (SDM 13.4.22, BAM), MPE is
+    /// described for multicasts alone (SDM 3.2.1, 13.4.22), and a filter of broadcasts can be disabled (SDM
+    /// 13.7.28). For `true`: a broadcast address has the group bit, and on the 82544 broadcasts may pass
+    /// another perfect or multicast filter (SDM 6.4.3.1.4), of which promiscuity may be one. QEMU's e1000 has
+    /// `true` before version 8.1, and `false` since.
+    pub mpe_passes_broadcasts: bool,
     /// The time of autonegotiation, in ps.
     pub link_ps: u64,
     /// The time of an MDI access, in ps.
@@ -118,6 +125,7 @@ impl Params {
             tidv_from: DelayTimer::EachPacket,
             moderation: Moderation::Manual,
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
+            mpe_passes_broadcasts: false,
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
                 Media::Fibre => 20 * MS,
@@ -170,6 +178,7 @@ mod read {
         tidv_from: Option<DelayName>,
         moderation: Option<Moderation>,
         report_packet_sent: Option<bool>,
+        mpe_passes_broadcasts: Option<bool>,
         link_ps: Option<u64>,
         mdi_ps: Option<u64>,
         eeprom_ps: Option<u64>,
@@ -219,8 +228,8 @@ mod read {
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
-                rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent link_ps mdi_ps eeprom_ps
-                bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+                rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent mpe_passes_broadcasts
+                link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
                 ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
@@ -252,6 +261,15 @@ mod read {
             let want =
                 Params { rx_engine_ps: 1, rdtr_from: DelayTimer::FirstPacket, ..Params::of(Chip::I82543gc) };
             assert_eq!(p, want);
+        }
+
+        #[test]
+        fn options_are_off_unless_a_table_sets_them() {
+            let read = |text| toml::from_str::<Params>(text).unwrap();
+            let plain = read("chip = '82540em'");
+            assert!(!plain.mpe_passes_broadcasts);
+            let all = read("chip = '82540em'\nmpe_passes_broadcasts = true");
+            assert!(all.mpe_passes_broadcasts);
         }
 
         #[test]

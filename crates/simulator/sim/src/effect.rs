@@ -185,6 +185,9 @@ impl Readers<'_> {
                 "port" if self.chooses_port() => {
                     Some("the simulation itself chooses the port of the card".to_owned())
                 }
+                "mpe_passes_broadcasts" => {
+                    Some("the driver always accepts broadcasts by RCTL.BAM".to_owned())
+                }
                 "eeprom_ps" => Some("the driver reads the EEPROM before a trial begins".to_owned()),
                 _ => None,
             },

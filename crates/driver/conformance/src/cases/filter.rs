@@ -3,8 +3,8 @@
 use crate::case::{CaseResult, Entry, Verdict, check_eq};
 use crate::oracle::{BROADCAST, PEER, plain};
 use crate::rig::Rig;
-use crate::{Failure, Fixture};
-use kpps_datasheet::bit::rctl;
+use crate::{Failure, Fixture, departure};
+use kpps_datasheet::bit::{rah, rctl};
 use kpps_datasheet::reg;
 
 /// Another station address.
@@ -26,6 +26,7 @@ pub(super) fn cases<B: Fixture>() -> Vec<Entry<B>> {
         ("filter: all multicast", all_multicast),
         ("filter: promiscuous", promiscuous),
         ("filter: broadcast refused", broadcast_refused),
+        ("filter: broadcast refused among all multicasts", broadcast_refused_among_multicasts),
     ]
 }
 
@@ -172,4 +173,30 @@ fn broadcast_refused<B: Fixture>(fixture: &mut B) -> CaseResult {
     rig.regs.write(reg::RCTL, control & !rctl::BAM);
     check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![own], "addresses that passed");
     Ok(Verdict::Pass)
+}
+
+/// RCTL.MPE does not replace RCTL.BAM, but the perfect and the imperfect filter do (SDM 13.4.22).
+fn broadcast_refused_among_multicasts<B: Fixture>(fixture: &mut B) -> CaseResult {
+    let own = fixture.address();
+    let departs = fixture.departs(&departure::BROADCAST_BY_MPE);
+    let mut rig = Rig::open(fixture, |config| config.promiscuous = false)?;
+    rig.control.set_all_multicast(true);
+    let control = rig.regs.read(reg::RCTL);
+    rig.regs.write(reg::RCTL, control & !rctl::BAM);
+    let found = arriving(&mut rig, &[BROADCAST, GROUP_A, own])?;
+    let strict = vec![GROUP_A, own];
+    let lenient = vec![BROADCAST, GROUP_A, own];
+    check_eq!(found, if departs { lenient } else { strict }, "addresses that passed with RCTL.MPE");
+    // The last bit of the hash table, and entry 1 of the addresses: both are for the broadcast address.
+    rig.control.set_all_multicast(false);
+    rig.regs.write(reg::RCTL, control & !(rctl::BAM | rctl::MPE));
+    let (row, bit) = reg::mta_position(BROADCAST, control >> rctl::MO_SHIFT & 3);
+    rig.regs.write(reg::mta(row), 1 << bit);
+    check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![BROADCAST, own], "addresses that passed by hash");
+    rig.regs.write(reg::mta(row), 0);
+    rig.regs.write(reg::ral(1), u32::MAX);
+    rig.regs.write(reg::rah(1), 0xFFFF | rah::AV);
+    check_eq!(arriving(&mut rig, &[BROADCAST, own])?, vec![BROADCAST, own], "addresses that passed exactly");
+    rig.regs.write(reg::rah(1), 0);
+    Ok(if departs { Verdict::Departs(&departure::BROADCAST_BY_MPE) } else { Verdict::Pass })
 }
