@@ -102,6 +102,7 @@ impl Nic {
     pub(crate) fn carrier_changed(&mut self, now: u64, before: bool) {
         if self.carrier() != before {
             self.count_idle(now);
+            self.note_dry(now);
             self.raise(now, cause::LSC);
         }
     }

@@ -200,6 +200,7 @@ impl Nic {
     pub(crate) fn set_receive_control<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
         self.rx.control = value & !rctl::RST;
         self.rx.buffer_bytes = rctl::buffer_bytes(value).unwrap_or(2048);
+        self.note_dry(now);
         if value & rctl::EN != 0 {
             self.rx_fetch(now, host);
             self.rx_engine(now, host);
@@ -220,21 +221,34 @@ impl Nic {
     /// RDT.
     pub(crate) fn set_receive_tail<H: Host>(&mut self, now: u64, value: u32, host: &mut H) {
         self.rx.queue.set_tail(value);
-        if self.rx.queue.has_untaken()
-            && let Some(since) = self.rx.dry_since.take()
-        {
-            let dry_ps = now.saturating_sub(since);
-            self.tally.rx_dry_ps += dry_ps;
-            self.tally.rx_dry_longest_ps = self.tally.rx_dry_longest_ps.max(dry_ps);
-        }
+        self.rx.armed |= self.rx.queue.has_untaken();
+        self.note_dry(now);
         if self.rx.control & rctl::EN != 0 {
             self.rx_fetch(now, host);
+        }
+    }
+
+    /// Starts or stops the clock of [`Tally::rx_dry_ps`](crate::Tally::rx_dry_ps): receiver, link or tail
+    /// have changed, or the last descriptor was taken.
+    pub(crate) fn note_dry(&mut self, now: u64) {
+        let receives = self.rx.control & rctl::EN != 0 && (self.carrier() || self.loopback());
+        let dry = receives && self.rx.armed && !self.rx.queue.has_untaken();
+        match self.rx.dry_since {
+            None if dry => self.rx.dry_since = Some(now),
+            Some(since) if !dry => {
+                self.rx.dry_since = None;
+                let dry_ps = now.saturating_sub(since);
+                self.tally.rx_dry_ps += dry_ps;
+                self.tally.rx_dry_longest_ps = self.tally.rx_dry_longest_ps.max(dry_ps);
+            }
+            _ => {}
         }
     }
 
     /// Sets up the receive ring; drops descriptors on chip and transfers in progress.
     pub(crate) fn set_receive_ring(&mut self, set: impl FnOnce(&mut Queue)) {
         set(&mut self.rx.queue);
+        self.rx.armed = false;
         self.rx.dry_since = None;
         self.deadlines.clear(Source::RxFetch);
         self.rx.filling = 0;

@@ -35,7 +35,7 @@ impl Nic {
             };
             self.rx.queue.take();
             if !self.rx.queue.has_untaken() {
-                self.rx.dry_since = Some(now);
+                self.note_dry(now);
             }
             if buffer == 0 {
                 // A null descriptor stores nothing (SDM 3.2.5.2).

@@ -56,7 +56,9 @@ pub(crate) struct Receive {
     /// Causes to be set once `flush_mark` descriptors have been written back.
     pub(crate) flush_causes: u32,
     pub(crate) flush_mark: u64,
-    /// When the engine took the last free descriptor, in ps, if there is none now.
+    /// The driver has given descriptors since it set the ring up.
+    pub(crate) armed: bool,
+    /// Since when the receiver waits for the driver's descriptors, in ps, if there is none now.
     pub(crate) dry_since: Option<u64>,
 }
 
@@ -91,6 +93,7 @@ impl Receive {
             engine_free_ps: 0,
             flush_causes: 0,
             flush_mark: 0,
+            armed: false,
             dry_since: None,
         }
     }

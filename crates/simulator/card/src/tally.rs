@@ -82,9 +82,10 @@ pub struct Tally {
     /// Frames that arrived without a free receive descriptor and wait in the FIFO (RNBC, SDM 13.7.22).
     pub rx_no_buffer: u64,
     /// Time without a free receive descriptor, from the last one taken to the tail write that added more, in
-    /// ps.
+    /// ps. It counts while the receiver is enabled and the link is up, from the first descriptors that a
+    /// driver gives to a ring. A time that ends with a reset or a new ring does not count.
     pub rx_dry_ps: u64,
-    /// The longest such time, in ps.
+    /// The longest such time without an interruption, in ps.
     pub rx_dry_longest_ps: u64,
     /// Bursts that fetched transmit descriptors.
     pub tx_fetches: u64,

@@ -41,6 +41,52 @@ fn a_full_fifo_is_counted_by_its_cause() {
 }
 
 #[test]
+fn dry_time_counts_while_the_receiver_could_use_descriptors() {
+    const MS: u64 = 1_000 * US;
+    let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
+    let control = b.get(reg::RCTL);
+    let dry = |b: &Bench| (b.nic.tally().rx_dry_ps / MS, b.nic.tally().rx_dry_longest_ps / MS);
+    let run_dry = |b: &mut Bench| {
+        for i in 0..7 {
+            b.arrive(&frame(i, 60));
+            b.pass(10 * US);
+        }
+    };
+    // Nothing is missed while descriptors are free.
+    b.pass(100 * MS);
+    run_dry(&mut b);
+    b.pass(2 * MS);
+    b.set(reg::RDT, 6);
+    assert_eq!(dry(&b), (2, 2));
+    // The receiver is disabled while the ring is dry, and enabled again before the tail moves.
+    run_dry(&mut b);
+    b.pass(3 * MS);
+    b.set(reg::RCTL, control & !rctl::EN);
+    b.pass(1000 * MS);
+    b.set(reg::RCTL, control);
+    b.pass(4 * MS);
+    b.set(reg::RDT, 5);
+    assert_eq!(dry(&b), (9, 4));
+    // Without a link.
+    run_dry(&mut b);
+    b.pass(5 * MS);
+    b.nic.set_link(b.now, false);
+    b.pass(1000 * MS);
+    b.set(reg::RDT, 4);
+    assert_eq!(dry(&b), (14, 5));
+    // A new ring has no descriptors until its first tail, and a reset ends the old one.
+    b.nic.set_link(b.now, true);
+    b.pass(MS);
+    run_dry(&mut b);
+    b.set(reg::RDH, 0);
+    b.set(reg::RDT, 0);
+    b.set(reg::RCTL, control);
+    b.pass(1000 * MS);
+    b.set(reg::RDT, 7);
+    assert_eq!(dry(&b), (14, 5));
+}
+
+#[test]
 fn a_jumbo_frame_spans_buffers() {
     let mut b = Bench::ready(Bench::params(Chip::I82540em), 64);
     b.set(reg::RCTL, rctl::EN | rctl::LPE);
