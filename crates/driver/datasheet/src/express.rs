@@ -82,6 +82,14 @@ pub mod extcnf {
     pub const MDIO_SW_OWNERSHIP: u32 = 1 << 5;
 }
 
+/// Software semaphore (public drivers).
+pub mod swsm {
+    /// Semaphore of the drivers: a read that returns 0 takes it, writing 0 releases it.
+    pub const SMBI: u32 = 1 << 0;
+    /// Semaphore between driver and firmware: written 1 until it reads back as 1.
+    pub const SWESMBI: u32 = 1 << 1;
+}
+
 /// Interrupt vector allocation (82574 data sheet 10.2.4.9): a field of four bits for each cause,
 /// the vector and, above it, a valid bit.
 pub mod ivar {

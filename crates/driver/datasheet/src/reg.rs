@@ -134,6 +134,31 @@ pub const WUC: u32 = 0x5800;
 pub const WUFC: u32 = 0x5808;
 /// Wakeup Status (SDM 13.6.3).
 pub const WUS: u32 = 0x5810;
+/// Management Control, 82540 and later. The manual names it and three of its bits (SDM 5.4, 5.6.24), but has
+/// neither its offset, which is that of the public drivers, nor a section of it.
+pub const MANC: u32 = 0x5820;
+/// IP Address Valid (SDM 13.6.4).
+pub const IPAV: u32 = 0x5838;
+/// IPv4 Address Table, four registers 8 bytes apart (SDM 13.6.5).
+pub const IP4AT: u32 = 0x5840;
+/// IPv6 Address Table, four registers, not on the 82544 (SDM 13.6.6).
+pub const IP6AT: u32 = 0x5880;
+/// Wakeup Packet Length (SDM 13.6.7).
+pub const WUPL: u32 = 0x5900;
+/// Wakeup Packet Memory, 32 registers (SDM 13.6.8).
+pub const WUPM: u32 = 0x5A00;
+/// Flexible Filter Length Table, four registers 8 bytes apart (SDM 13.6.9).
+pub const FFLT: u32 = 0x5F00;
+/// Flexible Filter Mask Table, 128 registers 8 bytes apart (SDM 13.6.10).
+pub const FFMT: u32 = 0x9000;
+/// Flexible Filter Value Table, 128 registers 8 bytes apart (SDM 13.6.11).
+pub const FFVT: u32 = 0x9800;
+/// Management Packets Received Count, not on the 82544 (SDM 13.7.38).
+pub const MGTPRC: u32 = 0x40B4;
+/// Management Packets Dropped Count, not on the 82544 (SDM 13.7.39).
+pub const MGTPDC: u32 = 0x40B8;
+/// Management Packets Transmitted Count, not on the 82544 (SDM 13.7.40).
+pub const MGTPTC: u32 = 0x40BC;
 /// Extended Interrupt Throttling of vector 0, 82574; the others follow ([`eitr`]). Unit as [`ITR`].
 pub const EITR0: u32 = 0x00E8;
 /// Extended Interrupt Auto Clear, 82574: causes that clear when their vector fires.
@@ -250,7 +275,8 @@ pub(crate) const fn on_82542(canonical: u32) -> u32 {
 }
 
 /// The manual's name of the register of an 8254x at the canonical `offset`: "RDT"; of a table, the table's
-/// name: "MTA". `None` if there is none (SDM table 13-2).
+/// name: "MTA". `None` if there is none (SDM table 13-2). [`MANC`] counts as a register, though only the text
+/// of the manual names it.
 pub fn name(offset: u32) -> Option<&'static str> {
     Some(match offset {
         CTRL => "CTRL",
@@ -312,6 +338,18 @@ pub fn name(offset: u32) -> Option<&'static str> {
         WUC => "WUC",
         WUFC => "WUFC",
         WUS => "WUS",
+        MANC => "MANC",
+        IPAV => "IPAV",
+        IP4AT..=0x5858 if offset.is_multiple_of(8) => "IP4AT",
+        IP6AT..=0x588C => "IP6AT",
+        WUPL => "WUPL",
+        WUPM..=0x5A7C => "WUPM",
+        FFLT..=0x5F18 if offset.is_multiple_of(8) => "FFLT",
+        FFMT..=0x93F8 if offset.is_multiple_of(8) => "FFMT",
+        FFVT..=0x9BF8 if offset.is_multiple_of(8) => "FFVT",
+        MGTPRC => "MGTPRC",
+        MGTPDC => "MGTPDC",
+        MGTPTC => "MGTPTC",
         MTA..RAL0 => "MTA",
         RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
         RAL0..0x5480 => "RAH",
@@ -391,7 +429,13 @@ mod tests {
         {
             assert_eq!(name(offset), Some(expected), "{offset:#x}");
         }
-        assert_eq!([name(4), name(0x0F00), name(RETA)], [None; 3]);
+        let wakeup = [(0x5838, "IPAV"), (0x5858, "IP4AT"), (0x588C, "IP6AT"), (0x5A7C, "WUPM")];
+        let filters = [(0x5F18, "FFLT"), (0x93F8, "FFMT"), (0x9BF8, "FFVT"), (0x40BC, "MGTPTC")];
+        for (offset, expected) in wakeup.into_iter().chain(filters).chain([(0x5820, "MANC")]) {
+            assert_eq!(name(offset), Some(expected), "{offset:#x}");
+        }
+        assert_eq!([name(4), name(0x0F00), name(RETA), name(SWSM)], [None; 4]);
+        assert_eq!([name(0x585C), name(0x5890), name(0x5A80), name(0x5F04), name(0x9C00)], [None; 5]);
     }
 
     #[test]

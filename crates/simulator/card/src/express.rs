@@ -9,7 +9,7 @@ use crate::receiver::Receive;
 use kpps_datasheet::Chip;
 use kpps_datasheet::desc::extended::{self, Writeback};
 use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_status};
-use kpps_datasheet::express::{ctrl, rxcsum, status};
+use kpps_datasheet::express::{ctrl, rxcsum, status, swsm};
 use kpps_datasheet::reg;
 
 /// Registers that only keep their value.
@@ -34,6 +34,24 @@ pub(crate) const fn checksum_bits(chip: Chip) -> u32 {
 /// disabled. They do go on until the reset that follows.
 pub(crate) const fn bus_status(control: u32) -> u32 {
     if control & ctrl::MASTER_DISABLE == 0 { status::MASTER_ENABLE } else { 0 }
+}
+
+/// SWSM, the software semaphore. The model has no firmware: software that asks for a semaphore gets it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Semaphore(u32);
+
+impl Semaphore {
+    /// Reads the register. A read takes the semaphore of the drivers.
+    pub(crate) fn read(&mut self) -> u32 {
+        let before = self.0;
+        self.0 |= swsm::SMBI;
+        before
+    }
+
+    /// Writes the register: 0 releases a semaphore.
+    pub(crate) fn write(&mut self, value: u32) {
+        self.0 = value & (swsm::SMBI | swsm::SWESMBI);
+    }
 }
 
 impl Receive {
@@ -64,5 +82,20 @@ impl Receive {
     /// The bit of a second word that ends a frame.
     pub(crate) fn end_of_frame(&self) -> u64 {
         if self.extended { extended::EOP } else { u64::from(rx_status::EOP) << 32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_takes_the_semaphore_of_the_drivers() {
+        let mut semaphore = Semaphore::default();
+        assert_eq!((semaphore.read(), semaphore.read()), (0, swsm::SMBI));
+        semaphore.write(swsm::SWESMBI | 1 << 31);
+        assert_eq!(semaphore.read(), swsm::SWESMBI);
+        semaphore.write(0);
+        assert_eq!(semaphore.read(), 0);
     }
 }

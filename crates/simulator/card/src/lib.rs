@@ -85,6 +85,8 @@ pub struct Nic {
     mdio: mdio::Mdio,
     eeprom: eeprom::Eeprom,
     plain: registers::Plain,
+    /// SWSM.
+    semaphore: express::Semaphore,
     /// CTRL.
     ctrl: u32,
     /// VET.
@@ -115,6 +117,7 @@ impl Nic {
             mdio: mdio::Mdio::default(),
             eeprom: eeprom::Eeprom::new(&params, mac),
             plain: registers::Plain::new(params.chip),
+            semaphore: express::Semaphore::default(),
             ctrl: control_at_reset(params.media),
             vet: 0,
             packet_buffer: packet_buffer_value(receive, transmit),
@@ -251,6 +254,7 @@ impl Nic {
         self.filter = filter::Filter::new(&self.params, self.eeprom.station());
         self.flow = flow::Flow::default();
         self.plain = registers::Plain::new(self.params.chip);
+        self.semaphore = express::Semaphore::default();
         self.ctrl = control_at_reset(self.params.media);
         self.vet = 0;
         self.packet_buffer = packet_buffer_value(receive, transmit);

@@ -79,6 +79,9 @@ pub struct Params {
     /// another perfect or multicast filter (SDM 6.4.3.1.4), of which promiscuity may be one. QEMU's e1000 has
     /// `true` before version 8.1, and `false` since.
     pub mpe_passes_broadcasts: bool,
+    /// The software semaphore SWSM (5B50h). The 82574 has it. The manual of the 8254x does not name it, but
+    /// QEMU's 82540EM has it, and U-Boot's driver does not start a card without it.
+    pub swsm: bool,
     /// The time of autonegotiation, in ps.
     pub link_ps: u64,
     /// The time of an MDI access, in ps.
@@ -126,6 +129,7 @@ impl Params {
             moderation: Moderation::Manual,
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
             mpe_passes_broadcasts: false,
+            swsm: chip.is_pci_express(),
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
                 Media::Fibre => 20 * MS,
@@ -179,6 +183,7 @@ mod read {
         moderation: Option<Moderation>,
         report_packet_sent: Option<bool>,
         mpe_passes_broadcasts: Option<bool>,
+        swsm: Option<bool>,
         link_ps: Option<u64>,
         mdi_ps: Option<u64>,
         eeprom_ps: Option<u64>,
@@ -228,7 +233,7 @@ mod read {
             }
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
-                rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent mpe_passes_broadcasts
+                rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent mpe_passes_broadcasts swsm
                 link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
@@ -267,9 +272,10 @@ mod read {
         fn options_are_off_unless_a_table_sets_them() {
             let read = |text| toml::from_str::<Params>(text).unwrap();
             let plain = read("chip = '82540em'");
-            assert!(!plain.mpe_passes_broadcasts);
-            let all = read("chip = '82540em'\nmpe_passes_broadcasts = true");
-            assert!(all.mpe_passes_broadcasts);
+            assert_eq!((plain.mpe_passes_broadcasts, plain.swsm), (false, false));
+            let all = read("chip = '82540em'\nmpe_passes_broadcasts = true\nswsm = true");
+            assert_eq!((all.mpe_passes_broadcasts, all.swsm), (true, true));
+            assert!(read("chip = '82574l'").swsm);
         }
 
         #[test]

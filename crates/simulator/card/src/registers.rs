@@ -13,7 +13,8 @@ const CAUSES: u32 = 0x0001_FFFF;
 const CTRL_COPY: u32 = 0x0004;
 
 /// Registers that only keep their value, on every chip.
-const COMMON: [u32; 7] = [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS];
+const COMMON: [u32; 8] =
+    [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS, reg::MANC];
 /// And those of [`express`].
 const PLAIN: usize = COMMON.len() + express::PLAIN.len();
 
@@ -139,6 +140,7 @@ impl Nic {
             reg::TXDCTL if control => self.tx.thresholds,
             reg::RDFPC => self.rx.fifo.len() as u32,
             reg::TDFPC => self.tx.fifo.len() as u32,
+            reg::SWSM if self.params.swsm => self.semaphore.read(),
             _ => match self.filter.read(offset) {
                 Some(value) => value,
                 None => self.plain.at(offset).map_or(0, |v| *v),
@@ -225,6 +227,7 @@ impl Nic {
             reg::TIDV => self.tx.tidv = value & 0xFFFF,
             reg::TADV if late => self.tx.tadv = value & 0xFFFF,
             reg::TXDCTL if control => self.set_transmit_thresholds(value),
+            reg::SWSM if self.params.swsm => self.semaphore.write(value),
             // The EEPROM is not loaded again, because its contents cannot have changed.
             reg::CTRL_EXT => {
                 if let Some(slot) = self.plain.at(offset) {

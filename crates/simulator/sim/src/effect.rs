@@ -188,6 +188,7 @@ impl Readers<'_> {
                 "mpe_passes_broadcasts" => {
                     Some("the driver always accepts broadcasts by RCTL.BAM".to_owned())
                 }
+                "swsm" => Some("the driver does not use this register".to_owned()),
                 "eeprom_ps" => Some("the driver reads the EEPROM before a trial begins".to_owned()),
                 _ => None,
             },

@@ -298,3 +298,19 @@ fn pause_is_obeyed_and_sent() {
     assert_eq!((b.get(stat::XOFFTXC), b.get(stat::XONTXC)), (1, 1));
     assert!(b.nic.tally().closes());
 }
+
+#[test]
+fn the_management_control_register_keeps_its_value_and_the_semaphore_is_an_option() {
+    let mut b = Bench::new(Bench::params(Chip::I82540em));
+    b.set(reg::MANC, 1 << 13);
+    b.set(reg::SWSM, 2);
+    assert_eq!((b.get(reg::MANC), b.get(reg::SWSM)), (1 << 13, 0));
+    b.set(reg::CTRL, ctrl::RST);
+    assert_eq!(b.get(reg::MANC), 0);
+    let mut b = Bench::new(Params { swsm: true, ..Bench::params(Chip::I82540em) });
+    assert_eq!((b.get(reg::SWSM), b.get(reg::SWSM)), (0, 1));
+    b.set(reg::SWSM, 2);
+    assert_eq!(b.get(reg::SWSM), 2);
+    b.set(reg::CTRL, ctrl::RST);
+    assert_eq!(b.get(reg::SWSM), 0);
+}
