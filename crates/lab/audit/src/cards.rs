@@ -89,6 +89,8 @@ pub struct Counts {
     pub bus_ps: u64,
     /// Frames that left.
     pub sent: u64,
+    /// Of these, frames whose FCS came from software and was wrong.
+    pub sent_bad_fcs: u64,
     /// Frames that were stored in the guest's memory.
     pub stored: u64,
     /// Frames that arrived.
@@ -116,6 +118,7 @@ impl Counts {
             bursts,
             bus_ps: self.bus_ps - before.bus_ps,
             sent: self.sent - before.sent,
+            sent_bad_fcs: self.sent_bad_fcs - before.sent_bad_fcs,
             stored: self.stored - before.stored,
             arrived: self.arrived - before.arrived,
             dropped: self.dropped - before.dropped,
@@ -132,6 +135,7 @@ struct Around {
     rules: Rules,
     /// Frames that have left, each with its time.
     sent: VecDeque<(u64, Coming)>,
+    sent_bad_fcs: u64,
 }
 
 impl Around {
@@ -146,6 +150,7 @@ impl Around {
 
     fn leaves(&mut self, now_ps: u64, frame: &[u8], good_fcs: bool) {
         self.rules.sent(frame, good_fcs);
+        self.sent_bad_fcs += u64::from(!good_fcs);
         self.sent.push_back((now_ps, Coming { frame: frame.to_vec(), good_fcs }));
     }
 }
@@ -208,6 +213,10 @@ struct Card {
     trigger: Option<File>,
     /// The line's level that QEMU was sent last.
     line: bool,
+    /// QEMU's end of the message signaled interrupt.
+    message: Option<File>,
+    /// The message of the present interrupt condition was sent.
+    is_sent: bool,
 }
 
 impl Card {
@@ -216,6 +225,7 @@ impl Card {
         self.around.bus.register_read(now_ps, offset);
         let value = self.nic.read(now_ps, offset, &mut self.around);
         self.around.rules.read(now_ps, offset, value);
+        self.is_sent &= self.nic.interrupt_line();
         value
     }
 
@@ -224,25 +234,32 @@ impl Card {
         self.around.rules.write(now_ps, offset, value);
         self.around.bus.register_write(now_ps, offset, self.nic.is_tail(offset));
         self.nic.write(now_ps, offset, value, &mut self.around);
+        self.is_sent &= self.nic.interrupt_line();
     }
 
-    /// Signals a risen line to QEMU.
+    /// Signals a risen line to QEMU, or sends the message that takes its place. The card sends one when its
+    /// interrupt condition begins, and the next one after that condition has ended and begun again. SDM 4.1.3
+    /// ends it by a read of ICR only; here a write of ICR or IMC ends it, too, as it does with the line.
     fn tell(&mut self) {
-        let line = self.nic.interrupt_line() && self.config.interrupts();
+        let asserted = self.nic.interrupt_line();
+        let line = asserted && self.config.interrupts();
         if line && !self.line {
-            self.signal();
+            signal(&mut self.trigger);
         }
         if line != self.line {
             self.around.rules.interrupt(line);
         }
         self.line = line;
+        let message = asserted && self.config.sends_messages();
+        if message && !self.is_sent {
+            signal(&mut self.message);
+        }
+        self.is_sent = message;
     }
 
-    fn signal(&mut self) {
-        if let Some(trigger) = &mut self.trigger {
-            // The counter of an event file overflows after 2^64 signals.
-            let _ = trigger.write_all(&1u64.to_ne_bytes());
-        }
+    /// Resets the model.
+    fn power_up(&mut self, now_ps: u64) {
+        self.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut self.around);
     }
 
     /// When the next frame arrives, if one is to: not while the card has no room for the source's.
@@ -315,6 +332,7 @@ impl Cards {
                 bursts: [0; What::ALL.len()],
                 rules: Rules::new(params.chip),
                 sent: VecDeque::new(),
+                sent_bad_fcs: 0,
             },
             config: Config::new(params.chip),
             reads: BTreeMap::new(),
@@ -328,6 +346,8 @@ impl Cards {
             wire_free_ps: 0,
             trigger: None,
             line: false,
+            message: None,
+            is_sent: false,
         };
         Self { cards: cards.iter().map(card).collect() }
     }
@@ -449,6 +469,8 @@ impl Cards {
                 let line = card.nic.interrupt_line();
                 card.config.read(offset, line, into);
             }
+            // Nothing answers: a master abort.
+            Access::Registers | Access::Window if !card.config.is_awake() => into.fill(0xFF),
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
                 card.around.rules.access(offset, into.len());
@@ -477,9 +499,12 @@ impl Cards {
         let Some(card) = self.cards.get_mut(index) else { return };
         match space {
             Access::Configuration => {
-                card.config.write(offset, from);
+                if card.config.write(offset, from) {
+                    card.power_up(now_ps);
+                }
                 card.around.is_master = card.config.is_master();
             }
+            Access::Registers | Access::Window if !card.config.is_awake() => {}
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
                 card.around.rules.access(offset, from.len());
@@ -531,13 +556,22 @@ impl Cards {
         }
     }
 
+    /// Sets where the message signaled interrupt of a card ends. A message that was due before is sent then.
+    pub fn connect_message(&mut self, index: usize, message: Option<File>) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.message = message;
+            card.is_sent = false;
+            card.tell();
+        }
+    }
+
     /// The guest has seen the interrupt. If the line is still asserted, the guest gets the interrupt again.
     pub fn unmask_interrupt(&mut self, index: usize, now_ps: u64) {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index)
             && card.line
         {
-            card.signal();
+            signal(&mut card.trigger);
         }
     }
 
@@ -545,7 +579,7 @@ impl Cards {
     pub fn reset(&mut self, index: usize, now_ps: u64) {
         self.advance(now_ps);
         let Some(card) = self.cards.get_mut(index) else { return };
-        card.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut card.around);
+        card.power_up(now_ps);
         card.config = Config::new(card.nic.params().chip);
         card.around.is_master = false;
         card.tell();
@@ -569,6 +603,7 @@ impl Cards {
             all.bursts.iter_mut().zip(card.around.bursts).for_each(|(sum, of)| *sum += of);
             all.bus_ps += card.around.bus.busy_ps();
             all.sent += tally.transmitted;
+            all.sent_bad_fcs += card.around.sent_bad_fcs;
             all.stored += tally.to_host;
             all.arrived += tally.arrived;
             all.dropped += tally.dropped.total();
@@ -587,6 +622,14 @@ impl Cards {
             }
         }
         all
+    }
+}
+
+/// Signals an event of a card to QEMU, if that is connected.
+fn signal(event: &mut Option<File>) {
+    if let Some(event) = event {
+        // The counter of an event file overflows after 2^64 signals.
+        let _ = event.write_all(&1u64.to_ne_bytes());
     }
 }
 
@@ -653,6 +696,13 @@ mod tests {
         (cards, memory)
     }
 
+    /// How often an event was signalled.
+    fn signals(event: &tempfile::NamedTempFile) -> usize {
+        let mut bytes = Vec::new();
+        event.reopen().unwrap().read_to_end(&mut bytes).unwrap();
+        bytes.len() / 8
+    }
+
     #[test]
     fn a_frame_goes_from_memory_to_memory_and_is_accounted() {
         let (mut cards, memory) = ready();
@@ -676,11 +726,7 @@ mod tests {
         let mut stored = [0; 60];
         memory.read_exact_at(&mut stored, 0x8000).unwrap();
         assert_eq!(stored[..], frame[..]);
-        let signals = || {
-            let mut bytes = Vec::new();
-            line.reopen().unwrap().read_to_end(&mut bytes).unwrap();
-            bytes.len() / 8
-        };
+        let signals = || signals(&line);
         assert_eq!(signals(), 1);
         cards.unmask_interrupt(1, 101 * MS);
         assert_eq!(signals(), 2, "the line is still up");
@@ -688,6 +734,87 @@ mod tests {
         cards.unmask_interrupt(1, 101 * MS);
         assert_eq!(signals(), 2);
         assert_eq!(cards.breaches(), []);
+    }
+
+    #[test]
+    fn one_message_for_each_condition_and_none_for_the_line() {
+        let (mut cards, _memory) = ready();
+        let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
+        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
+        let control = |cards: &mut Cards, enable: u8| {
+            cards.write(1, 100 * MS, Access::Configuration, 0xF2, &[0x80 | enable, 0]);
+        };
+        let seen = || (signals(&line), signals(&message));
+        let raise = |cards: &mut Cards| set(cards, 1, 100 * MS, reg::ICS, cause::RXT0);
+        // QEMU connects the message after the guest has enabled it.
+        control(&mut cards, 1);
+        raise(&mut cards);
+        assert_eq!(seen(), (0, 0));
+        cards.connect_message(1, Some(message.reopen().unwrap()));
+        assert_eq!(seen(), (0, 1));
+        // More causes are the same condition, until ICR is read.
+        raise(&mut cards);
+        set(&mut cards, 1, 100 * MS, reg::ICS, cause::LSC);
+        assert_eq!(seen(), (0, 1));
+        get(&mut cards, 1, 100 * MS, reg::ICR);
+        assert_eq!(seen(), (0, 1));
+        raise(&mut cards);
+        assert_eq!(seen(), (0, 2));
+        // A masked cause sends nothing before it is unmasked.
+        set(&mut cards, 1, 100 * MS, reg::IMC, cause::RXT0);
+        get(&mut cards, 1, 100 * MS, reg::ICR);
+        raise(&mut cards);
+        assert_eq!(seen(), (0, 2));
+        set(&mut cards, 1, 100 * MS, reg::IMS, cause::RXT0);
+        assert_eq!(seen(), (0, 3));
+        // Not by a card that is no bus master.
+        get(&mut cards, 1, 100 * MS, reg::ICR);
+        cards.write(1, 100 * MS, Access::Configuration, 4, &[0x02, 0]);
+        raise(&mut cards);
+        assert_eq!(seen(), (0, 3));
+        cards.write(1, 100 * MS, Access::Configuration, 4, &[0x06, 0]);
+        assert_eq!(seen(), (0, 4));
+        // Without messages the line is asserted again.
+        control(&mut cards, 0);
+        assert_eq!(seen(), (1, 4));
+        cards.unmask_interrupt(1, 100 * MS);
+        assert_eq!(seen(), (2, 4));
+    }
+
+    #[test]
+    fn a_sleeping_card_answers_in_its_configuration_space_only() {
+        let (mut cards, _memory) = ready();
+        let power = |cards: &mut Cards, state| {
+            cards.write(1, 100 * MS, Access::Configuration, 0xE0, &[state, 0]);
+        };
+        power(&mut cards, 3);
+        assert_eq!(get(&mut cards, 1, 100 * MS, reg::RCTL), u32::MAX);
+        set(&mut cards, 1, 100 * MS, reg::RCTL, 0);
+        let mut window = [0; 4];
+        cards.read(1, 100 * MS, Access::Window, 4, &mut window);
+        assert_eq!(window, [0xFF; 4]);
+        power(&mut cards, 0);
+        assert_eq!(get(&mut cards, 1, 100 * MS, reg::RCTL), 0, "the card was reset");
+        let mut command = [9; 2];
+        cards.read(1, 100 * MS, Access::Configuration, 4, &mut command);
+        assert_eq!(command, [0, 0]);
+    }
+
+    #[test]
+    fn frames_with_a_bad_fcs_reach_another_card_and_no_sink() {
+        let (mut cards, memory) = ready();
+        let seen = Arc::new(Mutex::new(0));
+        let count = seen.clone();
+        cards.watch(0, Some(Box::new(move |_| *count.lock().unwrap() += 1)));
+        memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000).unwrap();
+        // 64 bytes, end of packet, report status: the last four, which are 0, are the FCS.
+        memory.write_all_at(&[64, 0, 0, 0b1001, 0, 0, 0, 0], 0x1008).unwrap();
+        set(&mut cards, 0, 100 * MS, reg::TDT, 1);
+        cards.advance(101 * MS);
+        let counts = cards.counts(101 * MS);
+        assert_eq!((counts.sent, counts.sent_bad_fcs, *seen.lock().unwrap()), (1, 1, 0));
+        assert_eq!((counts.arrived, counts.stored, counts.dropped), (1, 0, 1));
+        assert_eq!(get(&mut cards, 1, 101 * MS, kpps_datasheet::stat::CRCERRS), 1);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE, VFIO_IRQ_SET_ACTION_TRIGGER,
     VFIO_IRQ_SET_ACTION_UNMASK, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX,
-    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS,
-    VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS,
+    VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
 
@@ -114,14 +114,17 @@ impl ServerBackend for Connection {
     }
 
     fn set_irqs(&mut self, index: u32, flags: u32, _: u32, _: u32, fds: Vec<File>) -> io::Result<()> {
-        if index != VFIO_PCI_INTX_IRQ_INDEX {
-            return Ok(());
-        }
         let mut cards = self.shared.lock();
-        if flags & VFIO_IRQ_SET_ACTION_TRIGGER != 0 {
-            cards.connect_interrupt(self.index, fds.into_iter().next());
-        } else if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 {
-            cards.unmask_interrupt(self.index, self.shared.now_ps());
+        let triggers = flags & VFIO_IRQ_SET_ACTION_TRIGGER != 0;
+        // Without a file the interrupt is disconnected.
+        let event = fds.into_iter().next();
+        match index {
+            VFIO_PCI_INTX_IRQ_INDEX if triggers => cards.connect_interrupt(self.index, event),
+            VFIO_PCI_INTX_IRQ_INDEX if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 => {
+                cards.unmask_interrupt(self.index, self.shared.now_ps());
+            }
+            VFIO_PCI_MSI_IRQ_INDEX if triggers => cards.connect_message(self.index, event),
+            _ => {}
         }
         Ok(())
     }
@@ -144,11 +147,12 @@ fn regions() -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS).map(region).collect()
 }
 
-/// The interrupts of a card: only its line.
+/// The interrupts of a card: its line, and one message. A chip without the capability never sends it.
 fn interrupts() -> Vec<IrqInfo> {
     let line = VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
     let info = |index| match index {
         VFIO_PCI_INTX_IRQ_INDEX => IrqInfo { index, flags: line, count: 1 },
+        VFIO_PCI_MSI_IRQ_INDEX => IrqInfo { index, flags: VFIO_IRQ_INFO_EVENTFD, count: 1 },
         _ => IrqInfo { index, flags: 0, count: 0 },
     };
     (0..VFIO_PCI_NUM_IRQS).map(info).collect()
