@@ -222,3 +222,56 @@ impl Drop for Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::cards::Cable;
+    use kpps_datasheet::bit::cause;
+    use kpps_datasheet::{Chip, reg};
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use vfio_bindings::bindings::vfio::{VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE};
+    use vfio_user::Client;
+
+    /// As QEMU does it: the guest enables messages in the configuration space, then QEMU connects the event.
+    #[test]
+    fn a_client_gets_a_message_and_disconnects_it() {
+        let bus = kpps_profiles::Profile::named(kpps_profiles::Kind::Bus, "pci-32-33");
+        let params = kpps_card::Params::of(Chip::I82540em);
+        let cards = Cards::new(&params, &bus.unwrap().get().unwrap(), &[(Cable::Open, [2, 0, 0, 0, 0, 1])]);
+        let server = Server::start(cards).unwrap();
+        let mut client = Client::new(&server.sockets()[0]).unwrap();
+        let info = client.get_irq_info(VFIO_PCI_MSI_IRQ_INDEX).unwrap();
+        assert_eq!((info.count, info.flags & VFIO_IRQ_INFO_EVENTFD), (1, VFIO_IRQ_INFO_EVENTFD));
+        let event = tempfile::NamedTempFile::new().unwrap();
+        let events = || {
+            let mut bytes = Vec::new();
+            event.reopen().unwrap().read_to_end(&mut bytes).unwrap();
+            bytes.len() / 8
+        };
+        let configure = |client: &mut Client, at: u64, value: u16| {
+            client.region_write(VFIO_PCI_CONFIG_REGION_INDEX, at, &value.to_le_bytes()).unwrap();
+        };
+        let set = |client: &mut Client, offset: u32, value: u32| {
+            client.region_write(VFIO_PCI_BAR0_REGION_INDEX, offset.into(), &value.to_le_bytes()).unwrap();
+        };
+        configure(&mut client, 0x04, 6);
+        configure(&mut client, 0xF2, 0x81);
+        let connect = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+        client.set_irqs(VFIO_PCI_MSI_IRQ_INDEX, connect, 0, 1, &[event.as_file().as_raw_fd()]).unwrap();
+        set(&mut client, reg::IMS, cause::RXT0);
+        set(&mut client, reg::ICS, cause::RXT0);
+        assert_eq!(events(), 1);
+        let disconnect = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;
+        client.set_irqs(VFIO_PCI_MSI_IRQ_INDEX, disconnect, 0, 0, &[]).unwrap();
+        let mut causes = [0; 4];
+        client.region_read(VFIO_PCI_BAR0_REGION_INDEX, reg::ICR.into(), &mut causes).unwrap();
+        set(&mut client, reg::ICS, cause::RXT0);
+        assert_eq!((events(), u32::from_le_bytes(causes) & cause::RXT0), (1, cause::RXT0));
+        // The card's thread ends with the connection.
+        client.shutdown().unwrap();
+        drop(client);
+    }
+}
