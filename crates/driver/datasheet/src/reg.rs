@@ -354,6 +354,15 @@ pub fn name(offset: u32) -> Option<&'static str> {
         RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
         RAL0..0x5480 => "RAH",
         VFTA..WUC => "VFTA",
+        // Registers for wake-up that have no constant here (SDM 13.6).
+        0x5838 => "IPAV",
+        0x5840..=0x5858 if offset.is_multiple_of(8) => "IP4AT",
+        0x5880..=0x588C => "IP6AT",
+        0x5900 => "WUPL",
+        0x5A00..=0x5A7C => "WUPM",
+        0x5F00..=0x5F18 if offset.is_multiple_of(8) => "FFLT",
+        0x9000..=0x93F8 if offset.is_multiple_of(8) => "FFMT",
+        0x9800..=0x9BF8 if offset.is_multiple_of(8) => "FFVT",
         PBM..WINDOW_BYTES => "PBM",
         _ => {
             let holds =
@@ -424,9 +433,13 @@ mod tests {
     #[test]
     fn registers_have_the_manual_s_names() {
         let names = [(RDT, "RDT"), (mta(127), "MTA"), (ral(15), "RAL"), (rah(15), "RAH"), (vfta(0), "VFTA")];
-        for (offset, expected) in
-            names.into_iter().chain([(0x4010, "MPC"), (0x4090, "GOTC"), (0x4094, "GOTC")])
-        {
+        for (offset, expected) in names.into_iter().chain([
+            (0x5838, "IPAV"),
+            (0x9BF8, "FFVT"),
+            (0x4010, "MPC"),
+            (0x4090, "GOTC"),
+            (0x4094, "GOTC"),
+        ]) {
             assert_eq!(name(offset), Some(expected), "{offset:#x}");
         }
         let wakeup = [(0x5838, "IPAV"), (0x5858, "IP4AT"), (0x588C, "IP6AT"), (0x5A7C, "WUPM")];

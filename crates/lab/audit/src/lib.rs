@@ -5,7 +5,7 @@
 //! register, every burst on the bus and every breach of the manual is counted.
 //!
 //! - [`Cards`]: models on their cables, as a state machine without threads and without QEMU. Of one card:
-//!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the prohibitions for
+//!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the manual's rules for
 //!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
 //! - [`responder`]: a station in this process at the other end of a card's cable.
@@ -41,6 +41,6 @@ mod traffic;
 
 pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
 pub use plan::{AuditPlan, Bound};
-pub use rules::{Breach, Rule};
+pub use rules::{Breach, Rule, Severity};
 pub use serve::Server;
 pub use traffic::Numbered;

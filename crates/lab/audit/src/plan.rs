@@ -1,7 +1,7 @@
 //! Drivers and workloads in turns on the cards of one guest.
 
 use crate::cards::{Cable, Cards, Counts, Next};
-use crate::rules::Breach;
+use crate::rules::{Breach, Severity};
 use crate::serve::Server;
 use crate::traffic::Numbered;
 use kpps_datasheet::Chip;
@@ -421,11 +421,11 @@ fn until_quiet(numbered: &Numbered) {
     }
 }
 
-/// The breaches since `before`.
+/// The breaches since `before`, without information.
 fn since(before: &[Breach], after: Vec<Breach>) -> Vec<Violation> {
-    let new = after.into_iter().filter_map(|it| {
+    let new = after.into_iter().filter(|it| it.severity() < Severity::Info).filter_map(|it| {
         let old = before.iter().find(|old| (old.rule, &old.register) == (it.rule, &it.register));
-        let count = it.count - old.map_or(0, |old| old.count);
+        let count = it.count.saturating_sub(old.map_or(0, |old| old.count));
         (count > 0).then(|| Violation {
             what: it.rule.words().into(),
             register: it.register,

@@ -1,0 +1,835 @@
+//! The manual's rules for drivers, as far as a breach is visible from outside.
+//!
+//! [`Rules`] sees all that passes between a driver and its card: accesses to registers, the card's accesses
+//! to memory, frames, the interrupt line. A guest may do anything, so memory is bounded: a record for each
+//! rule and place up to a limit, and the descriptors on chip.
+
+mod findings;
+mod packet;
+mod ring;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use findings::Breach;
+pub(crate) use findings::name;
+pub use rule::{Rule, Severity};
+
+use findings::{Findings, Place, descriptor, written};
+use kpps_card::Dropped;
+use kpps_datasheet::bit::{cause, ctrl, rah, rctl, tctl};
+use kpps_datasheet::desc::{RxWriteback, rx_status};
+use kpps_datasheet::{Chip, Media, reg};
+use packet::{Packet, Setting};
+use ring::{BYTES, Move, Ring};
+use rule::Side;
+
+/// A second in ps. Drivers set up a card in less time.
+const SECOND_PS: u64 = 1_000_000_000_000;
+/// The second offset of CTRL, by which drivers reset some chips.
+const CTRL_COPY: u32 = 4;
+/// MANC: the manual names it (5.6), but gives no offset. This one is from the public drivers.
+const MANC: u32 = 0x5820;
+/// The shortest frame without FCS.
+const LEAST_BYTES: usize = 60;
+/// Reads of ICR as 0 that are reported: in total, and for each received frame.
+const POLLS: u64 = 1000;
+const POLLS_PER_FRAME: u64 = 10;
+
+/// Why an access of the card to memory failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// The machine has no such memory.
+    NoMemory,
+    /// The card was not allowed to be a bus master.
+    NotMaster,
+}
+
+/// The time at which a rule is judged, if its condition still holds then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due(Option<u64>);
+
+impl Due {
+    fn start(&mut self, now_ps: u64) {
+        self.0.get_or_insert(now_ps.saturating_add(SECOND_PS));
+    }
+
+    fn clear(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether the time has come. It comes once.
+    fn take(&mut self, now_ps: u64) -> bool {
+        self.0.take_if(|due| *due <= now_ps).is_some()
+    }
+}
+
+/// The state of the card since its last reset, as far as rules need it.
+#[derive(Clone, Debug, Default)]
+struct Epoch {
+    ctrl: u32,
+    rctl: u32,
+    tctl: u32,
+    tidv: u32,
+    mask: u32,
+    packet: Packet,
+    /// RAL0 and RAH0, if they were written.
+    address: [Option<u32>; 2],
+    /// The receiver has passed frames.
+    has_received: bool,
+    /// The receiver was disabled after that.
+    was_stopped: bool,
+    /// Frames were sent, so that gap and collision distance were judged.
+    has_sent: bool,
+    /// The last frame for which software was to append the FCS.
+    unsealed: Option<(u32, [u64; 2])>,
+    /// Frames that were handed over, all without RS.
+    unreported: u64,
+    /// RS, TDH or the interrupt TXQE shows the driver which frames were sent.
+    has_report: bool,
+    /// It reads TDH.
+    reads_head: bool,
+    icr_used: bool,
+    line: bool,
+    link_due: Due,
+    filter_due: Due,
+    dry_due: Due,
+    icr_due: Due,
+    line_due: Due,
+}
+
+/// The rules and how often they were broken.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    chip: Chip,
+    media: Media,
+    now_ps: u64,
+    receive: Ring,
+    transmit: Ring,
+    epoch: Epoch,
+    /// By the driver.
+    was_reset: bool,
+    /// TIPG and the MTA keep their values in a reset (SDM 14.7).
+    tipg: Option<u32>,
+    multicast: u128,
+    frames: u64,
+    polls: u64,
+    is_polled: bool,
+    findings: Findings,
+}
+
+impl Rules {
+    /// For a card after power-up.
+    pub(crate) fn new(chip: Chip, media: Media) -> Self {
+        Self {
+            chip,
+            media,
+            now_ps: 0,
+            receive: Ring::new(Side::Receive),
+            transmit: Ring::new(Side::Transmit),
+            epoch: Epoch::default(),
+            was_reset: false,
+            tipg: None,
+            multicast: 0,
+            frames: 0,
+            polls: 0,
+            is_polled: false,
+            findings: Findings::default(),
+        }
+    }
+
+    /// All breaches so far. Counts only grow.
+    pub(crate) fn broken(&self) -> Vec<Breach> {
+        self.findings.broken()
+    }
+
+    fn note(&mut self, rule: Rule, place: Place, describe: impl FnOnce() -> (Option<u32>, String, String)) {
+        self.findings.note(self.now_ps, rule, place, describe);
+    }
+
+    /// A breach by a write of `value` at `offset`.
+    fn note_write(&mut self, rule: Rule, offset: u32, value: u32, sentence: impl FnOnce() -> String) {
+        self.note(rule, Place::Register(offset), || (Some(value), written(offset, value), sentence()));
+    }
+
+    fn ring(&mut self, side: Side) -> &mut Ring {
+        match side {
+            Side::Receive => &mut self.receive,
+            Side::Transmit => &mut self.transmit,
+        }
+    }
+
+    // ---- Time ----
+
+    /// It is `now_ps`: rules that allow a second are judged.
+    pub(crate) fn tick(&mut self, now_ps: u64) {
+        self.now_ps = self.now_ps.max(now_ps);
+        let now_ps = self.now_ps;
+        if self.epoch.link_due.take(now_ps) {
+            self.note_link("a second after it gave the card descriptors");
+        }
+        if self.epoch.filter_due.take(now_ps) {
+            self.judge_filters();
+        }
+        if self.epoch.dry_due.take(now_ps) && self.receive.is_dry() {
+            let tail = self.receive.tail();
+            self.note(Rule::RingLooksEmpty, Place::Descriptors(Side::Receive), || {
+                let sentence = format!(
+                    "The driver enabled the receiver and left RDT at {tail}, where RDH is. A frame waits for a \
+                     descriptor since a second."
+                );
+                (Some(tail), written(reg::RDT, tail), sentence)
+            });
+        }
+        let held = self.epoch.line_due.take(now_ps);
+        if held {
+            let touched = if self.epoch.icr_used { "had read ICR before" } else { "never read ICR" };
+            self.note(Rule::InterruptHeld, Place::Interrupt, || {
+                let sentence = format!(
+                    "The driver did not end an interrupt within a second. It {touched}, and the line stays \
+                     asserted."
+                );
+                (None, "INTA# asserted".into(), sentence)
+            });
+        }
+        if self.epoch.icr_due.take(now_ps) && !self.epoch.icr_used && !held && !self.epoch.line {
+            self.note(Rule::IcrNeverRead, Place::Interrupt, || {
+                let sentence =
+                    "The driver got an interrupt, masked it, and did not read ICR within a second.".into();
+                (None, "INTA# asserted".into(), sentence)
+            });
+        }
+    }
+
+    fn note_link(&mut self, when: &str) {
+        self.epoch.link_due.clear();
+        let value = self.epoch.ctrl;
+        self.note(Rule::SluMissing, Place::Register(reg::CTRL), || {
+            let sentence = format!("The driver has not set CTRL.SLU (bit 6) {when}.");
+            (Some(value), written(reg::CTRL, value), sentence)
+        });
+    }
+
+    fn lacks_link(&self) -> bool {
+        self.media == Media::Copper && self.epoch.ctrl & ctrl::SLU == 0
+    }
+
+    fn judge_filters(&mut self) {
+        let value = self.epoch.rctl;
+        if value & (rctl::BAM | rctl::MPE) == 0 && value & rctl::EN != 0 {
+            self.note_write(Rule::BamMissing, reg::RCTL, value, || {
+                "The driver uses the receiver with RCTL.BAM (bit 15) clear.".into()
+            });
+        }
+        let missing = self.multicast.count_zeros();
+        if value & rctl::MPE == 0 && value & rctl::EN != 0 && missing > 0 {
+            self.note(Rule::MtaNotCleared, Place::Register(reg::MTA), || {
+                let sentence = format!(
+                    "The driver uses the receiver, but wrote only {} of the 128 registers of the MTA.",
+                    128 - missing
+                );
+                (None, written(reg::RCTL, value), sentence)
+            });
+        }
+    }
+
+    // ---- Registers ----
+
+    /// An access of `bytes` at `offset`.
+    pub(crate) fn access(&mut self, offset: u32, bytes: usize) {
+        // Two registers that make up one value may be accessed as one (SDM 13.2, 13.4.8, 13.5.2).
+        let is_pair = matches!(offset, reg::RDBAL | reg::TDBAL | reg::FCAL | reg::RAL0..0x5480)
+            && offset.is_multiple_of(8)
+            && bytes == 8;
+        if (bytes != 4 || !offset.is_multiple_of(4)) && !is_pair {
+            self.note(Rule::Width, Place::Register(offset & !3), || {
+                let sentence = format!(
+                    "The driver accessed {} with {bytes} bytes at offset {offset:#07x}.",
+                    name(offset & !3)
+                );
+                (None, format!("{bytes} bytes at {offset:#07x}"), sentence)
+            });
+        }
+    }
+
+    /// The register at `offset` was read as `value`.
+    pub(crate) fn read(&mut self, now_ps: u64, offset: u32, value: u32) {
+        self.tick(now_ps);
+        match offset {
+            reg::ICR => {
+                self.epoch.icr_used = true;
+                self.epoch.has_report |= value & cause::TXQE != 0;
+                self.polls = self.polls.saturating_add(u64::from(value == 0));
+                self.is_polled |=
+                    self.polls > POLLS && self.polls > self.frames.saturating_mul(POLLS_PER_FRAME);
+                if self.is_polled && value == 0 {
+                    let (polls, frames) = (self.polls, self.frames);
+                    self.note(Rule::IcrPolled, Place::Register(reg::ICR), || {
+                        let sentence = format!(
+                            "The driver read ICR {polls} times as 0, while {frames} frames were received."
+                        );
+                        (None, "ICR read as 0x00000000".into(), sentence)
+                    });
+                }
+            }
+            reg::TDH => {
+                self.epoch.has_report = true;
+                self.epoch.reads_head = true;
+            }
+            _ if !is_register(offset) => {
+                self.note(Rule::NoRegisterRead, Place::Register(offset), || {
+                    let sentence =
+                        format!("The driver read offset {offset:#07x}, where the manual has no register.");
+                    (None, format!("{offset:#07x} read as {value:#010x}"), sentence)
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// `value` is written to the register at `offset`, which does not have it yet.
+    pub(crate) fn write(&mut self, now_ps: u64, offset: u32, value: u32) {
+        self.tick(now_ps);
+        self.judge_value(offset, value);
+        match offset {
+            reg::CTRL | CTRL_COPY if value & ctrl::RST != 0 => {
+                self.reset();
+                self.was_reset = true;
+            }
+            reg::CTRL | CTRL_COPY => {
+                self.epoch.ctrl = value;
+                if !self.lacks_link() {
+                    self.epoch.link_due.clear();
+                }
+            }
+            reg::RCTL => self.set_receiver(value),
+            reg::TCTL => self.set_transmitter(value),
+            reg::TIDV => self.epoch.tidv = value,
+            reg::TIPG => self.tipg = Some(value),
+            reg::ICR => self.epoch.icr_used = true,
+            reg::IMS => {
+                self.epoch.mask |= value;
+                self.epoch.has_report |= self.epoch.mask & cause::TXQE != 0;
+            }
+            reg::IMC => self.epoch.mask &= !value,
+            reg::RAL0 => self.epoch.address[0] = Some(value),
+            reg::RAH0 => self.epoch.address[1] = Some(value),
+            reg::MTA..reg::RAL0 => self.multicast |= 1 << ((offset - reg::MTA) / 4 & 127),
+            reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH => self.set_ring(Side::Receive, offset, value),
+            reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH => self.set_ring(Side::Transmit, offset, value),
+            reg::RDT => self.set_tail(Side::Receive, value),
+            reg::TDT => self.set_tail(Side::Transmit, value),
+            _ => {}
+        }
+    }
+
+    /// The card is reset by its bus.
+    pub(crate) fn reset(&mut self) {
+        self.was_reset = false;
+        self.receive.reset();
+        self.transmit.reset();
+        self.epoch = Epoch { line: self.epoch.line, ..Epoch::default() };
+    }
+
+    /// The rules that depend only on the value.
+    fn judge_value(&mut self, offset: u32, value: u32) {
+        let (mut bits, _) = reg::reserved(offset);
+        let (rule, unused) = match offset {
+            reg::RDBAL | reg::TDBAL => (Rule::RingBaseUnaligned, 0xF),
+            reg::RDLEN | reg::TDLEN => (Rule::RingLengthUnaligned, 0x7F),
+            _ => (Rule::ReservedBits, 0),
+        };
+        if value & unused != 0 {
+            self.note_write(rule, offset, value, || {
+                let unit = unused + 1;
+                format!(
+                    "The driver wrote {value:#x} to {}, which must be a multiple of {unit}.",
+                    name(offset)
+                )
+            });
+        }
+        bits &= !unused;
+        if value & bits != 0 {
+            self.note_write(Rule::ReservedBits, offset, value, || {
+                format!(
+                    "The driver wrote {value:#010x} to {}, of which the bits {:#010x} are reserved.",
+                    name(offset),
+                    value & bits
+                )
+            });
+        }
+        if !is_register(offset) {
+            self.note_write(Rule::NoRegister, offset, value, || {
+                format!(
+                    "The driver wrote {value:#x} to offset {offset:#07x}, where the manual has no register."
+                )
+            });
+        }
+    }
+
+    fn set_receiver(&mut self, value: u32) {
+        let (was, is) = (self.receive.enabled, value & rctl::EN != 0);
+        self.epoch.rctl = value;
+        self.receive.enabled = is;
+        self.epoch.was_stopped |= was && !is && self.epoch.has_received;
+        if rctl::buffer_bytes(value).is_none() {
+            self.note_write(Rule::BufferSizeReserved, reg::RCTL, value, || {
+                "The driver wrote RCTL with BSEX 1 and BSIZE 0, which is reserved.".into()
+            });
+        }
+        if is && !was && std::mem::take(&mut self.epoch.was_stopped) {
+            self.note_write(Rule::ReEnabled, reg::RCTL, value, || {
+                "The driver cleared RCTL.EN after frames had arrived, and set it again without a reset."
+                    .into()
+            });
+        }
+        if is && !was && !self.receive.is_set_up() {
+            self.note_write(Rule::ReceiverBeforeRing, reg::RCTL, value, || {
+                "The driver set RCTL.EN before it had written RDBAL and RDLEN.".into()
+            });
+        }
+        self.begin(Side::Receive);
+    }
+
+    fn set_transmitter(&mut self, value: u32) {
+        let (was, is) = (self.transmit.enabled, value & tctl::EN != 0);
+        self.epoch.tctl = value;
+        self.transmit.enabled = is;
+        if is && !was && !self.transmit.is_set_up() {
+            self.note_write(Rule::TransmitterBeforeRing, reg::TCTL, value, || {
+                "The driver set TCTL.EN before it had written TDBAL and TDLEN.".into()
+            });
+        }
+        self.begin(Side::Transmit);
+    }
+
+    /// A write of a ring's address, length or head.
+    fn set_ring(&mut self, side: Side, offset: u32, value: u32) {
+        let ring = self.ring(side);
+        let is_head = matches!(offset, reg::RDH | reg::TDH);
+        // The first set-up of an enabled unit is another rule's.
+        let breaks = ring.enabled && (is_head || ring.used);
+        match offset {
+            reg::RDBAL | reg::TDBAL => ring.set_low(value),
+            reg::RDBAH | reg::TDBAH => ring.set_high(value),
+            reg::RDLEN | reg::TDLEN => ring.set_length(value),
+            _ => ring.set_head(value),
+        }
+        if side == Side::Transmit {
+            self.epoch.packet = Packet::default();
+        }
+        if breaks {
+            self.note_write(Rule::RingWhileEnabled, offset, value, || {
+                format!(
+                    "The driver wrote {value:#x} to {} while the {} unit was enabled.",
+                    name(offset),
+                    side.name()
+                )
+            });
+        }
+    }
+
+    fn set_tail(&mut self, side: Side, value: u32) {
+        let ring = self.ring(side);
+        let (old, moved, count) = (ring.tail(), ring.set_tail(value), ring.count());
+        let (is_used, is_enabled) = (ring.used, ring.enabled);
+        let offset = if side == Side::Receive { reg::RDT } else { reg::TDT };
+        match moved {
+            Move::Fine => {}
+            Move::LooksEmpty => self.note_write(Rule::RingLooksEmpty, offset, value, || {
+                format!(
+                    "The driver moved {} from {old} to {value}: all {count} descriptors are handed over, and \
+                     the tail equals the head.",
+                    name(offset)
+                )
+            }),
+            Move::Passes(by) => self.note_write(Rule::TailPassesHead, offset, value, || {
+                format!(
+                    "The driver moved {} from {old} to {value} in a ring of {count}: {by} descriptors are \
+                     handed over again before the card was done with them.",
+                    name(offset)
+                )
+            }),
+        }
+        if is_used && is_enabled {
+            self.judge_tail(side, value);
+        } else {
+            self.begin(side);
+        }
+    }
+
+    fn judge_tail(&mut self, side: Side, value: u32) {
+        let count = self.ring(side).count();
+        let offset = if side == Side::Receive { reg::RDT } else { reg::TDT };
+        if count > 0 && value & 0xFFFF >= count {
+            self.note_write(Rule::TailBeyondRing, offset, value, || {
+                format!("The driver wrote {value} to {} of a ring of {count} descriptors.", name(offset))
+            });
+        }
+    }
+
+    /// Judges a ring when its unit is enabled and a tail is there for the first time.
+    fn begin(&mut self, side: Side) {
+        let longest = u32::from(self.chip.max_ring());
+        let ring = self.ring(side);
+        if ring.used || !ring.enabled || !ring.has_work() {
+            return;
+        }
+        ring.used = true;
+        let (count, tail) = (ring.count(), ring.tail());
+        let (length, tail_at) =
+            if side == Side::Receive { (reg::RDLEN, reg::RDT) } else { (reg::TDLEN, reg::TDT) };
+        if count == 0 {
+            self.note(Rule::RingEmpty, Place::Register(length), || {
+                let sentence = format!(
+                    "The driver enabled the {} unit and wrote the tail {tail}, but the ring's length is below \
+                     128 bytes.",
+                    side.name()
+                );
+                (None, written(tail_at, tail), sentence)
+            });
+        }
+        if count > longest {
+            self.note(Rule::RingLong, Place::Register(length), || {
+                let sentence = format!("The driver uses a {} ring of {count} descriptors.", side.name());
+                (None, written(length, count.saturating_mul(BYTES as u32)), sentence)
+            });
+        }
+        self.judge_tail(side, tail);
+        if !self.was_reset {
+            self.note(Rule::NoReset, Place::Register(reg::CTRL), || {
+                let sentence =
+                    format!("The driver uses the {} unit without having set CTRL.RST.", side.name());
+                (None, written(tail_at, tail), sentence)
+            });
+        }
+        if self.lacks_link() {
+            self.epoch.link_due.start(self.now_ps);
+        }
+        if side == Side::Receive {
+            self.epoch.filter_due.start(self.now_ps);
+        }
+    }
+
+    // ---- Memory ----
+
+    /// The card read `bytes` of memory at `address`: descriptors, or data to send.
+    pub(crate) fn loaded(&mut self, address: u64, bytes: &[u8], abort: Option<Abort>) {
+        let side = if self.receive.is_fetch(address, bytes.len()) {
+            Some(Side::Receive)
+        } else if self.transmit.is_fetch(address, bytes.len()) {
+            Some(Side::Transmit)
+        } else {
+            None
+        };
+        if let Some(abort) = abort {
+            let place = side.map_or(Place::Data(Side::Transmit), Place::Descriptors);
+            if side.is_none() {
+                self.transmit.gave_up();
+            }
+            return self.note_abort(abort, place, "read", address, bytes.len());
+        }
+        let Some(side) = side else {
+            return self.transmit.data_read(address, bytes.len() as u64);
+        };
+        for (part, at) in bytes.chunks_exact(BYTES as usize).zip(0u64..) {
+            let at = address.saturating_add(at * BYTES);
+            let Some(index) = self.ring(side).fetch(at) else { return };
+            let words = words(part);
+            match side {
+                Side::Receive => self.receive_descriptor(index, words),
+                Side::Transmit => self.transmit_descriptor(index, words),
+            }
+        }
+    }
+
+    /// Whether the card is about to write a descriptor back at `address`. Then
+    /// [`write_back`](Self::write_back) needs the 16 bytes that memory has there.
+    pub(crate) fn is_write_back(&self, address: u64, bytes: usize) -> bool {
+        self.receive.is_write_back(address, bytes) || self.transmit.is_write_back(address, bytes)
+    }
+
+    /// The card is about to write back the descriptor at `address`, which is `old` in memory.
+    pub(crate) fn write_back(&mut self, address: u64, old: &[u8]) {
+        for (part, at) in old.chunks_exact(BYTES as usize).zip(0u64..) {
+            let at = (address & !(BYTES - 1)).saturating_add(at * BYTES);
+            let old = words(part);
+            for side in [Side::Receive, Side::Transmit] {
+                // A driver that goes by TDH may use a descriptor before its report.
+                if side == Side::Transmit && self.epoch.reads_head {
+                    continue;
+                }
+                let ring = self.ring(side);
+                let Some(index) = ring.written_back(at, BYTES as usize) else { continue };
+                let Some(fetched) = ring.fetched(index).filter(|fetched| *fetched != old) else { continue };
+                self.note(Rule::DescriptorChanged, Place::Descriptors(side), || {
+                    let sentence = format!(
+                        "The driver changed {} descriptor {index} from {:#018x} {:#018x} to {:#018x} {:#018x} \
+                         while the card had it.",
+                        side.name(),
+                        fetched[0],
+                        fetched[1],
+                        old[0],
+                        old[1]
+                    );
+                    (None, descriptor(side, index, old), sentence)
+                });
+            }
+        }
+    }
+
+    /// The card wrote `bytes` of memory at `address`: descriptors, or received data.
+    pub(crate) fn stored(&mut self, address: u64, bytes: &[u8], abort: Option<Abort>) {
+        let side = [Side::Receive, Side::Transmit]
+            .into_iter()
+            .find(|side| self.ring(*side).is_write_back(address, bytes.len()));
+        if let Some(abort) = abort {
+            let place = side.map_or(Place::Data(Side::Receive), Place::Descriptors);
+            self.note_abort(abort, place, "write", address, bytes.len());
+        }
+        let Some(side) = side else { return };
+        if bytes.len() < BYTES as usize {
+            let ring = self.ring(side);
+            if let Some(index) = ring.written_back(address, bytes.len()) {
+                ring.wrote_back(index);
+            }
+            return;
+        }
+        for (part, at) in bytes.chunks_exact(BYTES as usize).zip(0u64..) {
+            let ring = self.ring(side);
+            let at = address.saturating_add(at * BYTES);
+            let Some(index) = ring.written_back(at, BYTES as usize) else { return };
+            ring.wrote_back(index);
+            let words = words(part);
+            let report = RxWriteback::unpack(words[1]);
+            let is_part = report.status & (rx_status::DD | rx_status::EOP) == rx_status::DD;
+            // A descriptor without a buffer is reported in the same way (SDM 3.2.5.2).
+            if side == Side::Receive && is_part && words[0] != 0 {
+                self.note(Rule::FrameOverBuffers, Place::Descriptors(side), || {
+                    let sentence = format!(
+                        "A frame filled {} bytes of a buffer and goes on in the next one.",
+                        report.length
+                    );
+                    (None, descriptor(side, index, words), sentence)
+                });
+            }
+        }
+    }
+
+    fn note_abort(&mut self, abort: Abort, place: Place, verb: &str, address: u64, bytes: usize) {
+        let rule = match abort {
+            Abort::NoMemory => Rule::NoMemory,
+            Abort::NotMaster => Rule::NotMaster,
+        };
+        self.note(rule, place, || {
+            let what = match place {
+                Place::Descriptors(side) => format!("{} descriptors", side.name()),
+                Place::Data(Side::Receive) => "a received frame".into(),
+                _ => "a frame to send".into(),
+            };
+            let why = match abort {
+                Abort::NoMemory => "where the machine has no memory",
+                Abort::NotMaster => "but the driver has not made it a bus master",
+            };
+            let sentence = format!("The card was to {verb} {what}, {bytes} bytes at {address:#x}, {why}.");
+            (None, format!("{verb} of {bytes} bytes at {address:#x}"), sentence)
+        });
+    }
+
+    fn receive_descriptor(&mut self, index: u32, words: [u64; 2]) {
+        let side = Side::Receive;
+        let place = Place::Descriptors(side);
+        self.epoch.dry_due.clear();
+        let status = words[1] >> 32 & 0xFF;
+        if status != 0 {
+            self.note(Rule::StatusSet, place, || {
+                let sentence =
+                    format!("The driver handed over a receive descriptor with the status {status:#04x}.");
+                (None, descriptor(side, index, words), sentence)
+            });
+        }
+        let buffer = words[0];
+        let bytes = u64::from(rctl::buffer_bytes(self.epoch.rctl).unwrap_or(2048));
+        if buffer == 0 {
+            self.note(Rule::NullBuffer, place, || {
+                let sentence = "The driver handed over a receive descriptor with the address 0.".into();
+                (None, descriptor(side, index, words), sentence)
+            });
+        } else {
+            let (start, end) = (buffer, buffer.saturating_add(bytes));
+            let meets =
+                |it: &&ring::Held| it.data != 0 && start < it.data.saturating_add(it.bytes) && it.data < end;
+            let other = if let Some(other) = self.receive.held().find(meets) {
+                Some(format!("that of receive descriptor {}, which begins at {:#x}", other.index, other.data))
+            } else if self.receive.overlaps(buffer, bytes) {
+                Some("the receive ring".into())
+            } else if self.transmit.overlaps(buffer, bytes) {
+                Some("the transmit ring".into())
+            } else {
+                None
+            };
+            if let Some(other) = other {
+                self.note(Rule::BuffersOverlap, place, || {
+                    let sentence =
+                        format!("The driver gave the card a receive buffer of {bytes} bytes at {buffer:#x}; it overlaps {other}.");
+                    (None, descriptor(side, index, words), sentence)
+                });
+            }
+        }
+        self.receive.hold(index, words, buffer, bytes, true);
+    }
+
+    fn transmit_descriptor(&mut self, index: u32, words: [u64; 2]) {
+        let side = Side::Transmit;
+        let setting = Setting { chip: self.chip, ctrl: self.epoch.ctrl, tidv: self.epoch.tidv };
+        let judged = self.epoch.packet.next(words, &setting);
+        for (rule, sentence) in judged.broken {
+            self.note(rule, Place::Descriptors(side), || (None, descriptor(side, index, words), sentence));
+        }
+        self.transmit.hold(index, words, judged.data, judged.bytes, judged.is_read);
+        if judged.is_unsealed {
+            self.epoch.unsealed = Some((index, words));
+        }
+        self.epoch.has_report |= judged.reports;
+        if judged.ends && !self.epoch.has_report {
+            self.epoch.unreported = self.epoch.unreported.saturating_add(1);
+            let count = self.transmit.count();
+            if self.epoch.unreported == u64::from(count) {
+                self.note(Rule::NoReport, Place::Descriptors(side), || {
+                    let sentence = format!(
+                        "The driver handed over {count} frames, as many as the ring has descriptors, without \
+                         RS, and did not read TDH or use the interrupt TXQE."
+                    );
+                    (None, descriptor(side, index, words), sentence)
+                });
+            }
+        }
+    }
+
+    // ---- Frames and interrupts ----
+
+    /// A frame left the card.
+    pub(crate) fn sent(&mut self, frame: &[u8], good_fcs: bool) {
+        let place = Place::Frames(Side::Transmit);
+        if !good_fcs && let Some((index, words)) = self.epoch.unsealed {
+            self.note(Rule::IfcsMissing, place, || {
+                let sentence = format!(
+                    "The driver sent a frame without IFCS, and its last four bytes are not its FCS; {} bytes \
+                     were left.",
+                    frame.len()
+                );
+                (None, descriptor(Side::Transmit, index, words), sentence)
+            });
+        }
+        if good_fcs && frame.len() < LEAST_BYTES {
+            let value = self.epoch.tctl;
+            self.note(Rule::Runt, place, || {
+                let sentence = format!(
+                    "The driver sent a frame of {} bytes without FCS while TCTL.PSP is clear.",
+                    frame.len()
+                );
+                (Some(value), written(reg::TCTL, value), sentence)
+            });
+        }
+        if !std::mem::replace(&mut self.epoch.has_sent, true) {
+            self.judge_gap();
+        }
+    }
+
+    fn judge_gap(&mut self) {
+        // The MAC adds 4 clocks on copper; on fibre 6 is the value for the 82544 (SDM 13.4.34).
+        let least = if self.media == Media::Copper { 8 } else { 6 };
+        let (tipg, value) = (self.tipg, self.tipg.unwrap_or(0));
+        if value & 0x3FF < least {
+            self.note(Rule::GapTooShort, Place::Register(reg::TIPG), || {
+                let what = tipg.map_or_else(
+                    || "has not written TIPG".into(),
+                    |value| format!("wrote TIPG with IPGT {}", value & 0x3FF),
+                );
+                let sentence = format!("The driver {what} and sent a frame; {least} is the least.");
+                (
+                    tipg,
+                    tipg.map_or_else(|| "a frame left".into(), |value| written(reg::TIPG, value)),
+                    sentence,
+                )
+            });
+        }
+        let value = self.epoch.tctl;
+        let distance = (value & tctl::COLD_MASK) >> tctl::COLD_SHIFT;
+        let is_half = self.epoch.ctrl & ctrl::FRCDPLX != 0 && self.epoch.ctrl & ctrl::FD == 0;
+        // 3Fh is the public drivers' value; 44h is the greatest of the manual.
+        let fits =
+            if is_half { matches!(distance, 0x3F..=0x44 | 0x200) } else { matches!(distance, 0x3F..=0x44) };
+        if !fits {
+            self.note(Rule::CollisionDistance, Place::Register(reg::TCTL), || {
+                let duplex = if is_half { "half" } else { "full" };
+                let sentence = format!("The driver sends in {duplex} duplex with TCTL.COLD {distance:#x}.");
+                (Some(value), written(reg::TCTL, value), sentence)
+            });
+        }
+    }
+
+    /// A frame arrived; what the card had dropped before it, and after.
+    pub(crate) fn arrived(&mut self, now_ps: u64, frame: &[u8], before: &Dropped, after: &Dropped) {
+        self.tick(now_ps);
+        let value = self.epoch.rctl;
+        let is_enabled = value & rctl::EN != 0;
+        if after.total() == before.total() {
+            self.frames = self.frames.saturating_add(1);
+            self.epoch.has_received = true;
+            if self.receive.is_dry() && !self.receive.used && is_enabled {
+                self.epoch.dry_due.start(now_ps);
+            }
+        }
+        if after.disabled > before.disabled && is_enabled && self.lacks_link() {
+            self.note_link("before a frame arrived, and the card dropped it");
+        }
+        if after.filtered == before.filtered || !is_enabled {
+            return;
+        }
+        let place = Place::Frames(Side::Receive);
+        let Some(&destination) = frame.first_chunk::<6>() else { return };
+        if destination == [0xFF; 6] && value & (rctl::BAM | rctl::MPE) == 0 {
+            self.note(Rule::BamMissing, place, || {
+                let sentence =
+                    "A broadcast frame arrived, and the card dropped it: RCTL.BAM is clear.".into();
+                (Some(value), written(reg::RCTL, value), sentence)
+            });
+        }
+        let [Some(low), Some(high)] = self.epoch.address else { return };
+        let [a, b, c, d] = low.to_le_bytes();
+        let [e, f, ..] = high.to_le_bytes();
+        if destination == [a, b, c, d, e, f] && high & rah::AV == 0 && value & rctl::UPE == 0 {
+            self.note(Rule::RahAvMissing, place, || {
+                let sentence =
+                    "A frame to the address in RAL0 and RAH0 arrived, and the card dropped it: RAH0.AV is clear.";
+                (Some(high), written(reg::RAH0, high), sentence.into())
+            });
+        }
+    }
+
+    /// The interrupt line rose or fell.
+    pub(crate) fn interrupt(&mut self, line: bool) {
+        self.epoch.line = line;
+        if line {
+            self.epoch.line_due.start(self.now_ps);
+            self.epoch.icr_due.start(self.now_ps);
+        } else {
+            self.epoch.line_due.clear();
+        }
+    }
+}
+
+/// Whether the manual has a register at `offset`.
+fn is_register(offset: u32) -> bool {
+    reg::name(offset).is_some() || matches!(offset, CTRL_COPY | MANC)
+}
+
+/// The two words of a descriptor.
+fn words(bytes: &[u8]) -> [u64; 2] {
+    let mut words = [0; 2];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    words
+}

@@ -1,0 +1,597 @@
+//! The rules for drivers: the manual's sections, and how a real card reacts to a breach.
+
+/// How strongly the manual puts a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The manual says "must" or "not allowed", or the card cannot do its work.
+    Must,
+    /// The manual says "should", or recommends it.
+    Should,
+    /// The manual permits it, or leaves it open. It is no breach.
+    Info,
+}
+
+impl Severity {
+    /// Its name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Must => "must",
+            Self::Should => "should",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// A direction of the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    Receive,
+    Transmit,
+}
+
+impl Side {
+    /// For sentences.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Receive => "receive",
+            Self::Transmit => "transmit",
+        }
+    }
+
+    /// The part for this direction.
+    const fn of<T: Copy>(self, receive: T, transmit: T) -> T {
+        match self {
+            Self::Receive => receive,
+            Self::Transmit => transmit,
+        }
+    }
+}
+
+/// The facts about a rule.
+struct About {
+    name: &'static str,
+    severity: Severity,
+    words: &'static str,
+    silicon: &'static str,
+    advice: &'static str,
+}
+
+const fn about(
+    severity: Severity,
+    name: &'static str,
+    words: &'static str,
+    silicon: &'static str,
+    advice: &'static str,
+) -> About {
+    About { name, severity, words, silicon, advice }
+}
+
+/// A rule for drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// CTRL.SLU is clear one second after a unit is in use, or when a frame arrives (SDM 13.4.1).
+    SluMissing,
+    /// A frame left with a wrong FCS, because its descriptor did not ask for one (SDM 3.3.3.1).
+    IfcsMissing,
+    /// The receiver is used without BAM, or lost a broadcast for want of it (SDM 14.4).
+    BamMissing,
+    /// A frame to the address in RAL0 and RAH0 was filtered, because RAH0.AV is clear (SDM 13.5.3).
+    RahAvMissing,
+    /// The receiver is used and not all of the MTA was written; MPE is clear (SDM 14.4).
+    MtaNotCleared,
+    /// RCTL selects the reserved buffer size (SDM 13.4.22).
+    BufferSizeReserved,
+    /// A tail is not in its ring while the unit is enabled (SDM 3.2.6, 3.4). The manual has no "must" for it,
+    /// but the card never reaches such a tail.
+    TailBeyondRing,
+    /// The tail passed descriptors that the card is not done with (SDM 3.2.6, 3.4). The manual says "should
+    /// not"; their frames are lost.
+    TailPassesHead,
+    /// The tail equals the head although descriptors were handed over (SDM 3.2.6, 3.4).
+    RingLooksEmpty,
+    /// The length of a ring that is used is 0 (SDM 13.4.27, 13.4.38).
+    RingEmpty,
+    /// The length of a ring is no multiple of 128 bytes (SDM 13.4.27, 13.4.38).
+    RingLengthUnaligned,
+    /// The address of a ring is no multiple of 16 bytes (SDM 13.4.25, 13.4.36).
+    RingBaseUnaligned,
+    /// A ring is longer than the public drivers make it. The manual permits 64 Ki descriptors (SDM 3.2.6,
+    /// 3.4), so it is information.
+    RingLong,
+    /// The receiver was enabled before it had a ring (SDM 14.4).
+    ReceiverBeforeRing,
+    /// The transmitter was enabled before it had a ring. The manual gives only the order of its steps (SDM
+    /// 14.5), so it is information.
+    TransmitterBeforeRing,
+    /// A ring's address, length or head was changed while its unit was enabled. The manual says "should" of
+    /// the head (SDM 13.4.28, 13.4.39); the registers for address and length restart the ring in the same
+    /// way.
+    RingWhileEnabled,
+    /// The receiver was enabled again without a reset after it had received frames (SDM 13.4.22).
+    ReEnabled,
+    /// The card was never reset before it was used. The manual asks for a reset only before heads are written
+    /// (SDM 13.4.28), so it is information.
+    NoReset,
+    /// A descriptor in memory changed while the card owned it (SDM 3.2.6, 3.4).
+    DescriptorChanged,
+    /// A descriptor was handed over with its status set. For the card that is harmless (SDM 3.2.6).
+    StatusSet,
+    /// A receive buffer overlaps another one that the card has, or a ring (SDM 14.4).
+    BuffersOverlap,
+    /// A receive descriptor has the address 0. The manual defines it as a descriptor without a buffer (SDM
+    /// 3.2.5.2).
+    NullBuffer,
+    /// A received frame filled more than one buffer (SDM 3.2.3.1): permitted, but drivers must join them.
+    FrameOverBuffers,
+    /// More than 16,288 bytes in a transmit descriptor or frame (SDM 3.3.3).
+    TransmitLong,
+    /// A frame of fewer than 48 bytes before padding (SDM 3.3.3).
+    TransmitShort,
+    /// A transmit descriptor without address or length. The manual defines it (SDM 3.3.3).
+    TransmitEmpty,
+    /// A frame left with fewer than 64 bytes: TCTL.PSP is clear (SDM 14.5).
+    Runt,
+    /// The checksum of a legacy descriptor begins or lies outside of the frame (SDM 3.3.3).
+    ChecksumRange,
+    /// A reserved bit or type in a transmit descriptor (SDM 3.3.3, 3.3.7).
+    DescriptorReserved,
+    /// A delayed report (IDE) while TIDV is 0 (SDM 13.4.41).
+    TidvZero,
+    /// A whole ring was sent without RS, and nothing else shows what was sent (SDM 3.4).
+    NoReport,
+    /// TIPG gives a gap below the minimum of IEEE 802.3 (SDM 13.4.34).
+    GapTooShort,
+    /// TCTL.COLD is not the value that the manual recommends. In full duplex the card only pads by it (SDM
+    /// 13.4.33).
+    CollisionDistance,
+    /// The card was to use memory that the machine does not have.
+    NoMemory,
+    /// The card was to use memory before it was a bus master (SDM 4.1).
+    NotMaster,
+    /// An interrupt was signalled, and the driver neither read nor wrote ICR in a second (SDM 13.4.17).
+    IcrNeverRead,
+    /// The interrupt line was asserted for a second. The handler may begin late, so it is no "must" (SDM
+    /// 13.4.17).
+    InterruptHeld,
+    /// ICR is read all the time, mostly as 0. The manual permits it.
+    IcrPolled,
+    /// An access was not of 32 bits at a multiple of four bytes (SDM 13.2).
+    Width,
+    /// A bit that should be written as 0 was 1 (SDM 13.2).
+    ReservedBits,
+    /// An address without a register was written (SDM 13.2).
+    NoRegister,
+    /// An address without a register was read. The manual only warns about the value (SDM 13.2).
+    NoRegisterRead,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 42] = [
+        Self::SluMissing,
+        Self::IfcsMissing,
+        Self::BamMissing,
+        Self::RahAvMissing,
+        Self::MtaNotCleared,
+        Self::BufferSizeReserved,
+        Self::TailBeyondRing,
+        Self::TailPassesHead,
+        Self::RingLooksEmpty,
+        Self::RingEmpty,
+        Self::RingLengthUnaligned,
+        Self::RingBaseUnaligned,
+        Self::RingLong,
+        Self::ReceiverBeforeRing,
+        Self::TransmitterBeforeRing,
+        Self::RingWhileEnabled,
+        Self::ReEnabled,
+        Self::NoReset,
+        Self::DescriptorChanged,
+        Self::StatusSet,
+        Self::BuffersOverlap,
+        Self::NullBuffer,
+        Self::FrameOverBuffers,
+        Self::TransmitLong,
+        Self::TransmitShort,
+        Self::TransmitEmpty,
+        Self::Runt,
+        Self::ChecksumRange,
+        Self::DescriptorReserved,
+        Self::TidvZero,
+        Self::NoReport,
+        Self::GapTooShort,
+        Self::CollisionDistance,
+        Self::NoMemory,
+        Self::NotMaster,
+        Self::IcrNeverRead,
+        Self::InterruptHeld,
+        Self::IcrPolled,
+        Self::Width,
+        Self::ReservedBits,
+        Self::NoRegister,
+        Self::NoRegisterRead,
+    ];
+
+    /// Its stable name.
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// How strongly the manual puts it.
+    pub const fn severity(self) -> Severity {
+        self.about().severity
+    }
+
+    /// A description of the breach, for people.
+    pub const fn words(self) -> &'static str {
+        self.about().words
+    }
+
+    /// How a real card reacts.
+    pub const fn silicon(self) -> &'static str {
+        self.about().silicon
+    }
+
+    /// A remedy in the driver.
+    pub const fn advice(self) -> &'static str {
+        self.about().advice
+    }
+
+    const fn about(self) -> About {
+        use Severity::{Info, Must, Should};
+        match self {
+            Self::SluMissing => about(
+                Must,
+                "slu-missing",
+                "CTRL.SLU is not set",
+                "STATUS.LU stays 0: the card sends and receives nothing, even with a good cable.",
+                "Set CTRL.SLU (bit 6) after the reset, usually with CTRL.ASDE (bit 5).",
+            ),
+            Self::IfcsMissing => about(
+                Must,
+                "ifcs-missing",
+                "sent with a wrong FCS",
+                "The card takes the last four bytes of the data as the FCS. Every receiver drops such a frame.",
+                "Set IFCS (bit 1 of the command) in the descriptor with EOP.",
+            ),
+            Self::BamMissing => about(
+                Should,
+                "bam-missing",
+                "the receiver does not accept broadcasts",
+                "The card filters every broadcast frame. ARP requests and DHCP replies do not arrive.",
+                "Set RCTL.BAM (bit 15).",
+            ),
+            Self::RahAvMissing => about(
+                Must,
+                "rah-av-missing",
+                "the station address is not marked as valid",
+                "The card does not compare the address, and filters every frame to it.",
+                "Write RAL0 first, then RAH0 with AV (bit 31).",
+            ),
+            Self::MtaNotCleared => about(
+                Should,
+                "mta-not-cleared",
+                "the multicast table is not initialised",
+                "The table has no defined value after power-up and no reset clears it: the card passes \
+                 multicast frames at random.",
+                "Write 0 to the 128 registers from 5200h on.",
+            ),
+            Self::BufferSizeReserved => about(
+                Should,
+                "buffer-size-reserved",
+                "the reserved buffer size is selected",
+                "The size that the card uses is not defined: it may write beyond the buffers.",
+                "With RCTL.BSEX set, BSIZE must be 1, 2 or 3.",
+            ),
+            Self::TailBeyondRing => about(
+                Must,
+                "tail-beyond-ring",
+                "tail beyond the ring",
+                "The head never reaches this tail. The card stops, or runs through the ring without an end.",
+                "The tail is an index below the number of descriptors; the last one is followed by 0.",
+            ),
+            Self::TailPassesHead => about(
+                Must,
+                "tail-passes-head",
+                "the tail passed descriptors that the card still has",
+                "The card takes only those between head and tail: the descriptors in between are lost, or are \
+                 sent twice.",
+                "Wait for DD of the descriptor before it is used again.",
+            ),
+            Self::RingLooksEmpty => about(
+                Must,
+                "ring-full-looks-empty",
+                "the ring is empty for the card, because tail equals head",
+                "The card stops until the tail moves again.",
+                "Hand over at most one descriptor less than the ring has.",
+            ),
+            Self::RingEmpty => about(
+                Must,
+                "ring-empty",
+                "the ring has no descriptors",
+                "The card fetches no descriptor.",
+                "Write the ring's bytes, at least 128, to the length.",
+            ),
+            Self::RingLengthUnaligned => about(
+                Must,
+                "ring-length-unaligned",
+                "the ring's length is not a multiple of 128 bytes",
+                "The card ignores the low seven bits: its ring is shorter than that of the driver.",
+                "Make the number of descriptors a multiple of 8.",
+            ),
+            Self::RingBaseUnaligned => about(
+                Must,
+                "ring-base-unaligned",
+                "the ring's address is not a multiple of 16 bytes",
+                "The card ignores the low four bits: it reads every descriptor from a place before it.",
+                "Align the ring to 16 bytes.",
+            ),
+            Self::RingLong => about(
+                Info,
+                "ring-long",
+                "the ring is longer than those of public drivers",
+                "The manual permits 65,536 descriptors. Public drivers have at most 256 on the 82543, and 4096 \
+                 on later chips.",
+                "Use a shorter ring.",
+            ),
+            Self::ReceiverBeforeRing => about(
+                Should,
+                "receiver-before-ring",
+                "the receiver is enabled before its ring is set up",
+                "Address and length have no defined value after power-up: the card may use any memory as soon \
+                 as the tail is not equal to the head.",
+                "Write RDBAL, RDBAH and RDLEN before RCTL.EN.",
+            ),
+            Self::TransmitterBeforeRing => about(
+                Info,
+                "transmitter-before-ring",
+                "the transmitter is enabled before its ring is set up",
+                "Nothing happens as long as tail equals head.",
+                "Write TDBAL, TDBAH and TDLEN before TCTL.EN.",
+            ),
+            Self::RingWhileEnabled => about(
+                Should,
+                "ring-while-enabled",
+                "changed while its unit is enabled",
+                "The descriptors on chip can become invalid, and other results are indeterminate.",
+                "Reset the card, set up the ring, then enable the unit.",
+            ),
+            Self::ReEnabled => about(
+                Must,
+                "re-enabled-without-reset",
+                "the receiver is enabled again without a reset",
+                "The filter logic can lose the borders of frames in the FIFO.",
+                "Leave the receiver enabled, or reset the card with CTRL.RST before.",
+            ),
+            Self::NoReset => about(
+                Info,
+                "no-reset",
+                "the card is used without a reset",
+                "The firmware's settings stay: its ring, its filters, its interrupts.",
+                "Set CTRL.RST, wait 1 µs, then set up the card.",
+            ),
+            Self::DescriptorChanged => about(
+                Should,
+                "descriptor-changed",
+                "a descriptor was changed while the card owned it",
+                "The card may have fetched it already and uses the old contents, or writes its own over it.",
+                "Fill descriptors before the tail passes them, and use them again only after DD.",
+            ),
+            Self::StatusSet => about(
+                Should,
+                "status-set-on-handover",
+                "a descriptor is handed over with its status set",
+                "The card ignores it, but the driver sees DD at once and takes the descriptor as done.",
+                "Write 0 to the status before the tail passes the descriptor.",
+            ),
+            Self::BuffersOverlap => about(
+                Should,
+                "buffers-overlap",
+                "a receive buffer overlaps other memory that the card uses",
+                "A frame can overwrite another one, or descriptors.",
+                "Give each descriptor a buffer of its own, as large as RCTL's BSIZE and BSEX say.",
+            ),
+            Self::NullBuffer => about(
+                Info,
+                "null-receive-buffer",
+                "a receive descriptor without a buffer",
+                "The card stores nothing and sets DD.",
+                "Write the buffer's address before the tail passes the descriptor.",
+            ),
+            Self::FrameOverBuffers => about(
+                Info,
+                "frame-over-buffers",
+                "a frame fills more than one buffer",
+                "The frame's other parts are in the next descriptors; only the last one has EOP.",
+                "Join the parts up to EOP, or use larger buffers.",
+            ),
+            Self::TransmitLong => about(
+                Must,
+                "transmit-too-long",
+                "more than 16,288 bytes to send",
+                "The frame does not fit into the transmit FIFO: the transmitter may hang.",
+                "Send smaller frames, or use TCP segmentation.",
+            ),
+            Self::TransmitShort => about(
+                Must,
+                "transmit-too-short",
+                "a frame of fewer than 48 bytes to send",
+                "The card can damage such a frame while it pads it.",
+                "Pad frames to 60 bytes in software.",
+            ),
+            Self::TransmitEmpty => about(
+                Info,
+                "transmit-empty",
+                "a transmit descriptor without data",
+                "The card sends nothing for it.",
+                "Write address and length before the tail passes the descriptor.",
+            ),
+            Self::Runt => about(
+                Should,
+                "runt",
+                "a frame shorter than 64 bytes was sent",
+                "Receivers and switches drop such frames.",
+                "Pad frames to 60 bytes in software, or set TCTL.PSP (bit 3).",
+            ),
+            Self::ChecksumRange => about(
+                Must,
+                "checksum-range",
+                "the checksum is outside of the frame",
+                "The card ignores IC: the frame leaves without the checksum.",
+                "CSS must be below the length, and CSO below the length less one.",
+            ),
+            Self::DescriptorReserved => about(
+                Should,
+                "descriptor-reserved",
+                "reserved bits of a transmit descriptor are set",
+                "The card of today ignores them, or the result is not defined.",
+                "Write 0 to reserved bits. RPS (bit 4 of the command) exists only on the 82544.",
+            ),
+            Self::TidvZero => about(
+                Must,
+                "tidv-zero",
+                "a delayed report without a delay",
+                "The value is not allowed: the interrupt may be missing.",
+                "Write TIDV with at least 1, or leave IDE clear.",
+            ),
+            Self::NoReport => about(
+                Should,
+                "no-report",
+                "nothing shows the driver which frames were sent",
+                "The card writes DD only if RS is set. The driver uses descriptors again that may be unsent.",
+                "Set RS in the descriptor with EOP, and wait for DD.",
+            ),
+            Self::GapTooShort => about(
+                Should,
+                "gap-too-short",
+                "the gap between frames is below the minimum of Ethernet",
+                "Receivers and switches can miss frames that follow closely.",
+                "Write TIPG with IPGT 10 and, for half duplex, IPGR1 8 and IPGR2 6 (0060200Ah).",
+            ),
+            Self::CollisionDistance => about(
+                Info,
+                "collision-distance",
+                "TCTL.COLD is not as recommended",
+                "In full duplex the card can make short frames longer by it; in half duplex late collisions \
+                 are not detected correctly.",
+                "Use 40h in full duplex, and 200h in half duplex at 1 Gb/s.",
+            ),
+            Self::NoMemory => about(
+                Must,
+                "dma-to-nowhere",
+                "the card was sent to memory that is not there",
+                "The transfer ends in a master abort. Where other devices answer, it damages them.",
+                "Give the card bus addresses, not virtual ones, and check the upper 32 bits.",
+            ),
+            Self::NotMaster => about(
+                Must,
+                "not-bus-master",
+                "the card is not yet a bus master",
+                "The card cannot read or write memory at all.",
+                "Set bit 2 of the command register in the configuration space.",
+            ),
+            Self::IcrNeverRead => about(
+                Should,
+                "icr-never-read",
+                "interrupts are masked, but ICR is never read",
+                "The causes stay set: the same interrupt comes again as soon as IMS permits it.",
+                "Read ICR once in the handler.",
+            ),
+            Self::InterruptHeld => about(
+                Should,
+                "interrupt-held",
+                "the interrupt line was asserted for a second",
+                "The line is level-triggered: the handler is called without an end, or never.",
+                "Read ICR in the handler, and enable the interrupt in the controller before IMS.",
+            ),
+            Self::IcrPolled => about(
+                Info,
+                "icr-polled",
+                "ICR is read again and again as 0",
+                "Each read takes about a microsecond of the CPU and occupies the bus.",
+                "Look for DD in memory, or wait for the interrupt.",
+            ),
+            Self::Width => about(
+                Should,
+                "width",
+                "not accessed as 32 bits",
+                "The card ignores shorter writes. A shorter read has the effects of a read of 32 bits.",
+                "Access registers as aligned 32-bit words, through a volatile pointer.",
+            ),
+            Self::ReservedBits => about(
+                Should,
+                "reserved-bits",
+                "reserved bits written as 1",
+                "The card ignores them, or a test function begins: the manual does not say.",
+                "Write 0 to reserved bits.",
+            ),
+            Self::NoRegister => about(
+                Should,
+                "no-register",
+                "written where there is no register",
+                "The result is indeterminate.",
+                "Compare the offset with table 13-2 of the manual.",
+            ),
+            Self::NoRegisterRead => about(
+                Info,
+                "no-register-read",
+                "read where there is no register",
+                "The value is indeterminate.",
+                "Compare the offset with table 13-2 of the manual.",
+            ),
+        }
+    }
+
+    /// The section of the manual, for the receive or the transmit side.
+    pub(super) const fn section(self, side: Side) -> &'static str {
+        match self {
+            Self::SluMissing => "13.4.1",
+            Self::IfcsMissing => "3.3.3.1",
+            Self::BamMissing | Self::MtaNotCleared | Self::ReceiverBeforeRing | Self::BuffersOverlap => {
+                "14.4"
+            }
+            Self::RahAvMissing => "13.5.3",
+            Self::BufferSizeReserved | Self::ReEnabled => "13.4.22",
+            Self::TailBeyondRing
+            | Self::TailPassesHead
+            | Self::RingLooksEmpty
+            | Self::DescriptorChanged
+            | Self::RingLong => side.of("3.2.6", "3.4"),
+            Self::RingEmpty | Self::RingLengthUnaligned => side.of("13.4.27", "13.4.38"),
+            Self::RingBaseUnaligned => side.of("13.4.25", "13.4.36"),
+            Self::TransmitterBeforeRing | Self::Runt => "14.5",
+            Self::RingWhileEnabled => side.of("13.4.28", "13.4.39"),
+            Self::NoReset => side.of("13.4.28", "13.4.39"),
+            Self::StatusSet => side.of("3.2.6", "3.3.3.2"),
+            Self::NullBuffer => "3.2.5.2",
+            Self::FrameOverBuffers => "3.2.3.1",
+            Self::TransmitLong | Self::TransmitShort | Self::TransmitEmpty | Self::ChecksumRange => "3.3.3",
+            Self::DescriptorReserved => "3.3.3.1",
+            Self::TidvZero => "13.4.41",
+            Self::NoReport => "3.4",
+            Self::GapTooShort => "13.4.34",
+            Self::CollisionDistance => "13.4.33",
+            Self::NoMemory | Self::NotMaster => "4.1",
+            Self::IcrNeverRead | Self::InterruptHeld | Self::IcrPolled => "13.4.17",
+            Self::Width | Self::ReservedBits | Self::NoRegister | Self::NoRegisterRead => "13.2",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_kebab_case_and_all_rules_are_listed() {
+        let names: BTreeSet<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+        assert_eq!(names.len(), Rule::ALL.len());
+        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
+        assert!(Rule::ALL.windows(2).all(|pair| pair[0] < pair[1]), "in order, each once");
+        assert_eq!(Rule::ALL.last().map(|rule| *rule as usize), Some(Rule::ALL.len() - 1));
+        for rule in Rule::ALL {
+            assert!(!rule.words().is_empty() && !rule.silicon().is_empty() && !rule.advice().is_empty());
+        }
+    }
+}
