@@ -657,8 +657,9 @@ impl Rules {
             });
         } else {
             let (start, end) = (buffer, buffer.saturating_add(bytes));
-            let meets =
-                |it: &&ring::Held| it.data != 0 && start < it.data.saturating_add(it.bytes) && it.data < end;
+            let meets = |it: &&ring::Held| {
+                it.index != index && it.data != 0 && start < it.data.saturating_add(it.bytes) && it.data < end
+            };
             let other = if let Some(other) = self.receive.held().find(meets) {
                 Some(format!("that of receive descriptor {}, which begins at {:#x}", other.index, other.data))
             } else if self.receive.overlaps(buffer, bytes) {
@@ -714,9 +715,8 @@ impl Rules {
         if !good_fcs && let Some((index, words)) = self.epoch.unsealed {
             self.note(Rule::IfcsMissing, place, || {
                 let sentence = format!(
-                    "The driver sent a frame without IFCS, and its last four bytes are not its FCS; {} bytes \
-                     were left.",
-                    frame.len()
+                    "The driver sent a frame of {} bytes without IFCS, and its last four bytes are not its FCS.",
+                    frame.len().saturating_add(4)
                 );
                 (None, descriptor(Side::Transmit, index, words), sentence)
             });

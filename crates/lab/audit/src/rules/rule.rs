@@ -127,7 +127,10 @@ pub enum Rule {
     TransmitLong,
     /// A frame of fewer than 48 bytes before padding (SDM 3.3.3).
     TransmitShort,
-    /// A transmit descriptor without address or length. The manual defines it (SDM 3.3.3).
+    /// A transmit descriptor without address or length. Software "must" supply them, but the manual also
+    /// defines that no data is transferred then (SDM 3.3.3).
+    ///
+    /// The card finds such descriptors if the tail passes them before they are filled.
     TransmitEmpty,
     /// A frame left with fewer than 64 bytes: TCTL.PSP is clear (SDM 14.5).
     Runt,
@@ -420,7 +423,7 @@ impl Rule {
                 "Pad frames to 60 bytes in software.",
             ),
             Self::TransmitEmpty => about(
-                Info,
+                Should,
                 "transmit-empty",
                 "a transmit descriptor without data",
                 "The card sends nothing for it.",
