@@ -46,7 +46,10 @@ pub(super) struct Judged {
 impl Packet {
     /// The next descriptor.
     pub(super) fn next(&mut self, words: [u64; 2], setting: &Setting) -> Judged {
-        let mut judged = Judged { reports: words[1] >> 24 & u64::from(tx_cmd::RS) != 0, ..Judged::default() };
+        // RPS is of the 82544 (SDM 3.3.3.1); the public drivers also use it on the 82543.
+        let has_rps = matches!(setting.chip, Chip::I82542 | Chip::I82543gc | Chip::I82544);
+        let report = tx_cmd::RS | if has_rps { tx_cmd::RPS } else { 0 };
+        let mut judged = Judged { reports: words[1] >> 24 & u64::from(report) != 0, ..Judged::default() };
         let (buffer, length, cmd, status, is_legacy) = match Tx::unpack(words) {
             Ok(Tx::Context(_)) => return judged,
             Err(kind) => {
@@ -80,8 +83,7 @@ impl Packet {
             // The reserved status bits, and those of POPTS (SDM 3.3.7, 3.3.7.3).
             false => words[1] >> 36 & 0xFCF,
         };
-        let has_rps = matches!(setting.chip, Chip::I82540em | Chip::I82545em | Chip::I82546eb);
-        if reserved != 0 || has_rps && is_set(tx_cmd::RPS) {
+        if reserved != 0 || !has_rps && is_set(tx_cmd::RPS) {
             let which = if reserved != 0 { "reserved bits" } else { "RPS (bit 4 of the command)" };
             let sentence =
                 format!("The driver set {which} in a transmit descriptor; the {} has none.", setting.chip);

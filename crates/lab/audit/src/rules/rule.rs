@@ -69,7 +69,8 @@ const fn about(
 /// A rule for drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// CTRL.SLU is clear one second after a unit is in use, or when a frame arrives (SDM 13.4.1).
+    /// CTRL.SLU is clear one second after a unit is in use, or when a frame arrives (SDM 13.4.1). An EEPROM
+    /// with wake-up enabled may set it, so on some cards its absence is not seen.
     SluMissing,
     /// A frame left with a wrong FCS, because its descriptor did not ask for one (SDM 3.3.3.1).
     IfcsMissing,
@@ -247,7 +248,8 @@ impl Rule {
                 Must,
                 "slu-missing",
                 "CTRL.SLU is not set",
-                "STATUS.LU stays 0: the card sends and receives nothing, even with a good cable.",
+                "STATUS.LU stays 0: the card sends and receives nothing, even with a good cable. (On some cards the \
+                 EEPROM sets SLU.)",
                 "Set CTRL.SLU (bit 6) after the reset, usually with CTRL.ASDE (bit 5).",
             ),
             Self::IfcsMissing => about(
