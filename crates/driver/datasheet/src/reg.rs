@@ -354,7 +354,10 @@ pub fn name(offset: u32) -> Option<&'static str> {
         RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
         RAL0..0x5480 => "RAH",
         VFTA..WUC => "VFTA",
-        // Registers for wake-up that have no constant here (SDM 13.6).
+        // Registers for wake-up and management that have no constant here (SDM 13.6, 13.7.38–13.7.40).
+        0x40B4 => "MGTPRC",
+        0x40B8 => "MGTPDC",
+        0x40BC => "MGTPTC",
         0x5838 => "IPAV",
         0x5840..=0x5858 if offset.is_multiple_of(8) => "IP4AT",
         0x5880..=0x588C => "IP6AT",
@@ -435,6 +438,7 @@ mod tests {
         let names = [(RDT, "RDT"), (mta(127), "MTA"), (ral(15), "RAL"), (rah(15), "RAH"), (vfta(0), "VFTA")];
         for (offset, expected) in names.into_iter().chain([
             (0x5838, "IPAV"),
+            (0x40B4, "MGTPRC"),
             (0x9BF8, "FFVT"),
             (0x4010, "MPC"),
             (0x4090, "GOTC"),

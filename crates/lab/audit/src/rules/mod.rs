@@ -30,6 +30,8 @@ const SECOND_PS: u64 = 1_000_000_000_000;
 const CTRL_COPY: u32 = 4;
 /// MANC: the manual names it (5.6), but gives no offset. This one is from the public drivers.
 const MANC: u32 = 0x5820;
+/// The longest frame with FCS and VLAN tag, unless RCTL.LPE is set (SDM 13.4.22).
+const LONGEST_BYTES: u64 = 1522;
 /// The shortest frame without FCS.
 const LEAST_BYTES: usize = 60;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
@@ -94,6 +96,8 @@ struct Epoch {
     link_due: Due,
     filter_due: Due,
     dry_due: Due,
+    /// Of the receive ring, and of the transmit ring.
+    empty_due: [Due; 2],
     icr_due: Due,
     line_due: Due,
 }
@@ -181,6 +185,11 @@ impl Rules {
                 (Some(tail), written(reg::RDT, tail), sentence)
             });
         }
+        for side in [Side::Receive, Side::Transmit] {
+            if self.epoch.empty_due[side as usize].take(now_ps) {
+                self.judge_empty(side);
+            }
+        }
         let held = self.epoch.line_due.take(now_ps);
         if held {
             let touched = if self.epoch.icr_used { "had read ICR before" } else { "never read ICR" };
@@ -207,6 +216,22 @@ impl Rules {
         self.note(Rule::SluMissing, Place::Register(reg::CTRL), || {
             let sentence = format!("The driver has not set CTRL.SLU (bit 6) {when}.");
             (Some(value), written(reg::CTRL, value), sentence)
+        });
+    }
+
+    fn judge_empty(&mut self, side: Side) {
+        let ring = self.ring(side);
+        let (tail, offset) = (ring.tail(), if side == Side::Receive { reg::RDLEN } else { reg::TDLEN });
+        if ring.count() > 0 || !ring.enabled {
+            return;
+        }
+        self.note(Rule::RingEmpty, Place::Register(offset), || {
+            let sentence = format!(
+                "The driver enabled the {} unit and wrote the tail {tail}, but the ring's length is below 128 \
+                 bytes a second later.",
+                side.name()
+            );
+            (None, format!("tail = {tail}"), sentence)
         });
     }
 
@@ -480,14 +505,7 @@ impl Rules {
         let (length, tail_at) =
             if side == Side::Receive { (reg::RDLEN, reg::RDT) } else { (reg::TDLEN, reg::TDT) };
         if count == 0 {
-            self.note(Rule::RingEmpty, Place::Register(length), || {
-                let sentence = format!(
-                    "The driver enabled the {} unit and wrote the tail {tail}, but the ring's length is below \
-                     128 bytes.",
-                    side.name()
-                );
-                (None, written(tail_at, tail), sentence)
-            });
+            self.epoch.empty_due[side as usize].start(self.now_ps);
         }
         if count > longest {
             self.note(Rule::RingLong, Place::Register(length), || {
@@ -649,7 +667,10 @@ impl Rules {
             });
         }
         let buffer = words[0];
-        let bytes = u64::from(rctl::buffer_bytes(self.epoch.rctl).unwrap_or(2048));
+        let size = u64::from(rctl::buffer_bytes(self.epoch.rctl).unwrap_or(2048));
+        // The card discards longer frames, unless it stores bad ones (SDM 13.4.22). Public drivers rely on it.
+        let is_limited = self.epoch.rctl & (rctl::LPE | rctl::SBP) == 0;
+        let bytes = if is_limited { size.min(LONGEST_BYTES) } else { size };
         if buffer == 0 {
             self.note(Rule::NullBuffer, place, || {
                 let sentence = "The driver handed over a receive descriptor with the address 0.".into();

@@ -90,7 +90,7 @@ pub enum Rule {
     TailPassesHead,
     /// The tail equals the head although descriptors were handed over (SDM 3.2.6, 3.4).
     RingLooksEmpty,
-    /// The length of a ring that is used is 0 (SDM 13.4.27, 13.4.38).
+    /// The length of a ring is 0 a second after it is used (SDM 13.4.27, 13.4.38): the card fetches nothing.
     RingEmpty,
     /// The length of a ring is no multiple of 128 bytes (SDM 13.4.27, 13.4.38).
     RingLengthUnaligned,
@@ -117,7 +117,8 @@ pub enum Rule {
     DescriptorChanged,
     /// A descriptor was handed over with its status set. For the card that is harmless (SDM 3.2.6).
     StatusSet,
-    /// A receive buffer overlaps another one that the card has, or a ring (SDM 14.4).
+    /// A receive buffer overlaps another one that the card has, or a ring (SDM 14.4), with the bytes that the
+    /// card may write: BSIZE, but 1522 if longer frames are discarded (SDM 13.4.22).
     BuffersOverlap,
     /// A receive descriptor has the address 0. The manual defines it as a descriptor without a buffer (SDM
     /// 3.2.5.2).
