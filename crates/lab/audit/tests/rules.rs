@@ -284,7 +284,7 @@ impl Driver {
             self.wait(time * US);
             self.receive();
         }
-        for _ in 0..200 {
+        for _ in 0..300 {
             self.wait(20 * MS);
             self.receive();
         }

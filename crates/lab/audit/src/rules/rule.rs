@@ -69,8 +69,8 @@ const fn about(
 /// A rule for drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// CTRL.SLU is clear one second after a unit is in use, or when a frame arrives (SDM 13.4.1). An EEPROM
-    /// with wake-up enabled may set it, so on some cards its absence is not seen.
+    /// CTRL.SLU is clear five seconds after a unit is in use (SDM 13.4.1). An EEPROM with wake-up enabled may
+    /// set it, so on some cards its absence is not seen.
     SluMissing,
     /// A frame left with a wrong FCS, because its descriptor did not ask for one (SDM 3.3.3.1).
     IfcsMissing,
@@ -90,7 +90,7 @@ pub enum Rule {
     TailPassesHead,
     /// The tail equals the head although descriptors were handed over (SDM 3.2.6, 3.4).
     RingLooksEmpty,
-    /// The length of a ring is 0 a second after it is used (SDM 13.4.27, 13.4.38): the card fetches nothing.
+    /// The length of a ring is 0 five seconds after it is used (SDM 13.4.27, 13.4.38).
     RingEmpty,
     /// The length of a ring is no multiple of 128 bytes (SDM 13.4.27, 13.4.38).
     RingLengthUnaligned,
@@ -153,9 +153,9 @@ pub enum Rule {
     NoMemory,
     /// The card was to use memory before it was a bus master (SDM 4.1).
     NotMaster,
-    /// An interrupt was signalled, and the driver neither read nor wrote ICR in a second (SDM 13.4.17).
+    /// An interrupt was signalled, and the driver neither read nor wrote ICR in five seconds (SDM 13.4.17).
     IcrNeverRead,
-    /// The interrupt line was asserted for a second. The handler may begin late, so it is no "must" (SDM
+    /// The interrupt line was asserted for five seconds. The handler may begin late, so it is no "must" (SDM
     /// 13.4.17).
     InterruptHeld,
     /// ICR is read all the time, mostly as 0. The manual permits it.
@@ -506,7 +506,7 @@ impl Rule {
             Self::InterruptHeld => about(
                 Should,
                 "interrupt-held",
-                "the interrupt line was asserted for a second",
+                "the interrupt line was asserted for five seconds",
                 "The line is level-triggered: the handler is called without an end, or never.",
                 "Read ICR in the handler, and enable the interrupt in the controller before IMS.",
             ),

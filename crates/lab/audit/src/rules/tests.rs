@@ -21,7 +21,7 @@ fn write(rules: &mut Rules, offset: u32, value: u32) {
 
 fn later(rules: &mut Rules) {
     let now_ps = rules.now_ps;
-    rules.tick(now_ps + 2 * SECOND_PS);
+    rules.tick(now_ps + 2 * WAIT_PS);
 }
 
 /// The steps of a driver by the manual, in the order of its sections 14.3 to 14.5.
@@ -238,6 +238,8 @@ fn the_link_must_be_set_up() {
     assert_eq!(found(&late), []);
     let mut by_frame = rules.clone();
     arrive(&mut by_frame, [0xFF; 6], |it| it.disabled += 1);
+    assert_eq!(found(&by_frame), [], "the driver may set it later");
+    later(&mut by_frame);
     only(&by_frame, Rule::SluMissing);
     later(&mut rules);
     let breach = only(&rules, Rule::SluMissing);
