@@ -229,9 +229,9 @@ pub static QEMU: &[&Departure] = &[
     &MISSED_LATE,
 ];
 
-/// The departures of QEMU's e1000 since QEMU 8.1, as far as they concern broadcasts: these have a filter and, by
-/// its source, a counter of their own. The suite as a whole was written on 7.2: on 11.1.3 the cases of filters
-/// pass, but the counters read 0, and other departures differ, too.
+/// The departures of QEMU's e1000 since QEMU 8.1, as far as they concern broadcasts: these have a filter and,
+/// by its source, a counter of their own. The suite as a whole was written on 7.2: on 11.1.3 the cases of
+/// filters pass, but the counters read 0, and other departures differ, too.
 pub static QEMU_SINCE_8_1: &[&Departure] = &[
     &RESET_IGNORED,
     &REGISTERS_READ_ZERO,

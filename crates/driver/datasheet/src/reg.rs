@@ -354,18 +354,6 @@ pub fn name(offset: u32) -> Option<&'static str> {
         RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
         RAL0..0x5480 => "RAH",
         VFTA..WUC => "VFTA",
-        // Registers for wake-up and management that have no constant here (SDM 13.6, 13.7.38–13.7.40).
-        0x40B4 => "MGTPRC",
-        0x40B8 => "MGTPDC",
-        0x40BC => "MGTPTC",
-        0x5838 => "IPAV",
-        0x5840..=0x5858 if offset.is_multiple_of(8) => "IP4AT",
-        0x5880..=0x588C => "IP6AT",
-        0x5900 => "WUPL",
-        0x5A00..=0x5A7C => "WUPM",
-        0x5F00..=0x5F18 if offset.is_multiple_of(8) => "FFLT",
-        0x9000..=0x93F8 if offset.is_multiple_of(8) => "FFMT",
-        0x9800..=0x9BF8 if offset.is_multiple_of(8) => "FFVT",
         PBM..WINDOW_BYTES => "PBM",
         _ => {
             let holds =
