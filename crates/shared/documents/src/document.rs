@@ -25,6 +25,7 @@ enum Document {
     Rfc2544(crate::rfc2544::Rfc2544),
     Lab(crate::lab::Lab),
     Audit(crate::audit::Audit),
+    GuestAudit(crate::guest_audit::GuestAudit),
     Transmit(crate::simulation::Transmit),
     Profile(crate::simulation::Profile),
     Scale(crate::simulation::Scale),

@@ -33,6 +33,7 @@ pub mod faults;
 pub mod file;
 mod finite;
 pub mod grid;
+pub mod guest_audit;
 pub mod host;
 pub mod inventory;
 mod json;

@@ -31,6 +31,7 @@ pub mod files;
 mod flame;
 mod forms;
 pub mod grid;
+pub mod guest_audit;
 mod host;
 mod html;
 mod inventory;
