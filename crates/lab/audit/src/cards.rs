@@ -626,7 +626,14 @@ impl Cards {
         for breach in self.cards.iter().flat_map(|card| card.around.rules.broken()) {
             let same = all.iter_mut().find(|it| (it.rule, &it.register) == (breach.rule, &breach.register));
             match same {
-                Some(same) => same.count += breach.count,
+                Some(same) => {
+                    let count = same.count.saturating_add(breach.count);
+                    // The first occurrence of all cards.
+                    if breach.at_ps < same.at_ps {
+                        *same = breach;
+                    }
+                    same.count = count;
+                }
                 None => all.push(breach),
             }
         }

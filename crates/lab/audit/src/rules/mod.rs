@@ -8,8 +8,6 @@ mod findings;
 mod packet;
 mod ring;
 mod rule;
-#[cfg(test)]
-mod tests;
 
 pub use findings::Breach;
 pub(crate) use findings::name;
@@ -857,3 +855,6 @@ fn words(bytes: &[u8]) -> [u64; 2] {
     }
     words
 }
+
+#[cfg(test)]
+mod tests;

@@ -228,6 +228,45 @@ fn the_order_of_linux_is_silent() {
     assert_eq!(found(&rules), []);
 }
 
+/// The set-up of a teaching kernel (xv6): it works in QEMU, and only the link is missing. Its transmit
+/// descriptors have DD from the beginning and keep it.
+#[test]
+fn a_teaching_kernel_lacks_the_link_and_does_not_clear_dd() {
+    let mut rules = new();
+    for (offset, value) in [
+        (reg::IMS, 0),
+        (reg::CTRL, ctrl::RST | ctrl::FD),
+        (reg::IMS, 0),
+        (reg::TDBAL, TX_RING as u32),
+        (reg::TDLEN, 256),
+        (reg::TDH, 0),
+        (reg::TDT, 0),
+        (reg::RDBAL, RX_RING as u32),
+        (reg::RDH, 0),
+        (reg::RDT, 15),
+        (reg::RDLEN, 256),
+        (reg::RAL0, 0x1200_5452),
+        (reg::RAH0, 0x5634 | rah::AV),
+    ] {
+        write(&mut rules, offset, value);
+    }
+    (0..reg::MTA_WORDS).for_each(|n| write(&mut rules, reg::mta(n), 0));
+    for (offset, value) in [
+        (reg::TCTL, tctl::EN | tctl::PSP | 0x10 << tctl::CT_SHIFT | 0x40 << tctl::COLD_SHIFT),
+        (reg::TIPG, 10 | 8 << 10 | 6 << 20),
+        (reg::RCTL, rctl::EN | rctl::BAM | rctl::SECRC),
+        (reg::RDTR, 0),
+        (reg::RADV, 0),
+        (reg::IMS, cause::RXT0),
+        (reg::TDT, 1),
+    ] {
+        write(&mut rules, offset, value);
+    }
+    send(&mut rules, 0, [tx(0, 60, GOOD)[0], tx(0, 60, GOOD)[1] | 1 << 32]);
+    later(&mut rules);
+    assert_eq!(found(&rules), [("slu-missing", 1), ("status-set-on-handover", 1)]);
+}
+
 #[test]
 fn the_link_must_be_set_up() {
     let mut rules = new();
