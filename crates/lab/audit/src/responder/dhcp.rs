@@ -201,3 +201,131 @@ pub fn answer(now_ps: u64, own: Ipv4Addr, guest: Ipv4Addr, data: &[u8], seen: &m
     }
     Some(Answer { datagram, lease })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+    const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
+    const CLIENT: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+    /// A message as clients send it.
+    fn message(kind: DhcpMessageType, change: impl FnOnce(&mut DhcpRepr<'_>)) -> Vec<u8> {
+        let mut repr = DhcpRepr {
+            message_type: kind,
+            transaction_id: 0x1234_5678,
+            secs: 3,
+            client_hardware_address: smoltcp::wire::EthernetAddress(CLIENT.0),
+            client_ip: Ipv4Addr::UNSPECIFIED,
+            your_ip: Ipv4Addr::UNSPECIFIED,
+            server_ip: Ipv4Addr::UNSPECIFIED,
+            router: None,
+            subnet_mask: None,
+            relay_agent_ip: Ipv4Addr::UNSPECIFIED,
+            broadcast: false,
+            requested_ip: None,
+            client_identifier: None,
+            server_identifier: None,
+            parameter_request_list: Some(&[1, 3, 6, 66, 67]),
+            dns_servers: None,
+            max_size: None,
+            lease_duration: None,
+            renew_duration: None,
+            rebind_duration: None,
+            additional_options: &[DhcpOption { kind: 77, data: b"iPXE" }],
+        };
+        change(&mut repr);
+        let mut bytes = vec![0; repr.buffer_len()];
+        repr.emit(&mut DhcpPacket::new_unchecked(bytes.as_mut_slice())).unwrap();
+        bytes
+    }
+
+    fn ask(bytes: &[u8]) -> Option<Answer> {
+        answer(1, OWN, GUEST, bytes, &mut Seen::default())
+    }
+
+    /// The option of a reply with this number.
+    fn option_of(reply: &[u8], number: u8) -> Option<Vec<u8>> {
+        let packet = DhcpPacket::new_checked(reply).unwrap();
+        packet.options().find(|option| option.kind == number).map(|option| option.data.to_vec())
+    }
+
+    #[test]
+    fn an_offer_has_everything_that_a_client_boots_with() {
+        let Answer { datagram, lease } = ask(&message(DhcpMessageType::Discover, |_| {})).unwrap();
+        assert_eq!((lease, datagram.to, datagram.ports), (None, End { mac: CLIENT, ip: GUEST }, [67, 68]));
+        assert!((LEAST_BYTES..=MOST_BYTES).contains(&datagram.data.len()));
+        let packet = DhcpPacket::new_checked(&datagram.data[..]).unwrap();
+        let repr = DhcpRepr::parse(&packet).unwrap();
+        assert_eq!((repr.message_type, repr.transaction_id), (DhcpMessageType::Offer, 0x1234_5678));
+        assert_eq!((repr.your_ip, repr.server_ip, repr.server_identifier), (GUEST, OWN, Some(OWN)));
+        assert_eq!((repr.router, repr.subnet_mask), (Some(OWN), Some(MASK)));
+        assert_eq!((repr.dns_servers.unwrap()[..].to_vec(), repr.lease_duration), (vec![OWN], Some(86_400)));
+        assert_eq!(packet.get_boot_file(), Ok(BOOT_FILE));
+        assert_eq!(option_of(&datagram.data, 66).unwrap(), b"10.0.2.2");
+        assert_eq!(option_of(&datagram.data, 67).unwrap(), b"kpps.bin");
+        assert_eq!(option_of(&datagram.data, 58).unwrap(), 43_200u32.to_be_bytes());
+    }
+
+    #[test]
+    fn a_reply_goes_where_the_client_receives_it() {
+        let reply = |change: &dyn Fn(&mut DhcpRepr<'_>)| {
+            let Answer { datagram, .. } = ask(&message(DhcpMessageType::Request, change)).unwrap();
+            let packet = DhcpPacket::new_checked(&datagram.data[..]).unwrap();
+            (DhcpRepr::parse(&packet).unwrap().message_type, datagram.to)
+        };
+        let client = End { mac: CLIENT, ip: GUEST };
+        let (ack, nak) = (DhcpMessageType::Ack, DhcpMessageType::Nak);
+        assert_eq!(reply(&|it| it.requested_ip = Some(GUEST)), (ack, client), "INIT-REBOOT");
+        assert_eq!(reply(&|it| it.client_ip = GUEST), (ack, client), "RENEWING");
+        let selects = |it: &mut DhcpRepr<'_>| {
+            (it.requested_ip, it.server_identifier, it.broadcast) = (Some(GUEST), Some(OWN), true);
+        };
+        assert_eq!(reply(&selects), (ack, End::BROADCAST));
+        assert_eq!(reply(&|it| it.requested_ip = Some(OWN)), (nak, End::BROADCAST));
+        assert_eq!(reply(&|_| {}), (nak, End::BROADCAST));
+        let other = message(DhcpMessageType::Request, |it| it.server_identifier = Some(GUEST));
+        assert!(ask(&other).is_none(), "the client chose another server");
+        let relayed = message(DhcpMessageType::Discover, |it| it.relay_agent_ip = OWN);
+        assert!(ask(&relayed).is_none());
+        let inform = ask(&message(DhcpMessageType::Inform, |it| it.client_ip = GUEST)).unwrap();
+        assert_eq!((inform.lease, inform.datagram.to), (None, client));
+        assert_eq!(option_of(&inform.datagram.data, 51), None, "no lease (RFC 2131, 4.3.5)");
+        assert!(ask(&message(DhcpMessageType::Release, |it| it.client_ip = GUEST)).is_none());
+    }
+
+    #[test]
+    fn a_client_identifier_of_any_kind_comes_back() {
+        for bytes in [17, 64, 65, 255] {
+            let id = vec![7; bytes];
+            let with = [DhcpOption { kind: 61, data: &id }];
+            let mut request = message(DhcpMessageType::Discover, |_| {});
+            request.pop();
+            request.extend([with[0].kind, bytes as u8].iter().chain(&id).chain(&[255]));
+            let Answer { datagram, .. } = ask(&request).unwrap();
+            assert_eq!(option_of(&datagram.data, 61), (bytes <= MOST_CLIENT_ID).then_some(id));
+            assert!(datagram.data.len() <= MOST_BYTES);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_messages_do_no_harm(
+            cut in 0usize..400, places in prop::collection::vec((0usize..400, any::<u8>()), 0..8)
+        ) {
+            let mut bytes = message(DhcpMessageType::Request, |it| it.requested_ip = Some(GUEST));
+            bytes.truncate(cut);
+            for (at, value) in places {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            if let Some(Answer { datagram, .. }) = ask(&bytes) {
+                prop_assert!((LEAST_BYTES..=MOST_BYTES).contains(&datagram.data.len()));
+            }
+        }
+    }
+}

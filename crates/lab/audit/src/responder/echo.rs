@@ -189,6 +189,11 @@ impl Echo {
             (Over::Udp(port), Answer::Udp { ports, data }) if ports == [ECHO_PORT, port] => {
                 (data.first_chunk().map(|number| u32::from_be_bytes(*number)), data)
             }
+            // The station address is known now.
+            (_, Answer::Arp(_)) if self.result.sent == 0 => {
+                self.next_ps = self.next_ps.min(now_ps);
+                return;
+            }
             _ => return,
         };
         let Some((sent_ps, bytes)) = number.and_then(|number| self.outstanding.remove(&number)) else {

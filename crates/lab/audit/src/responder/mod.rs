@@ -516,3 +516,6 @@ impl Partner for Handle {
         self.with(|responder| responder.due_ps)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,10 +60,15 @@ pub enum Answer<'a> {
     },
 }
 
-/// Fills an echo's data. The first four bytes are its number, big-endian; the rest is a pattern that differs
-/// from one number to the next.
+/// The data of an echo. Its first four bytes are its number, big-endian. The rest are big-endian words that
+/// differ from one place to the next, and from one number to the next.
 pub fn pattern(number: u32, bytes: usize) -> Vec<u8> {
     let seed = number.wrapping_mul(0x9E37_79B1);
-    let rest = (4u32..).map(|at| (seed.wrapping_add(at.wrapping_mul(0x85EB_CA77)) >> 24) as u8);
-    number.to_be_bytes().into_iter().chain(rest).take(bytes).collect()
+    let mut data = vec![0; bytes];
+    let mut word = number;
+    for (at, part) in (1u32..).zip(data.chunks_mut(4)) {
+        part.copy_from_slice(&word.to_be_bytes()[..part.len()]);
+        word = seed.wrapping_add(at.wrapping_mul(0x85EB_CA77));
+    }
+    data
 }

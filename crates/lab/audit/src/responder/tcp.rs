@@ -178,7 +178,6 @@ impl Stack {
     fn serve(&mut self, now_ps: u64, seen: &mut Seen) {
         for connection in &mut self.connections {
             let socket = self.sockets.get_mut::<Socket>(connection.handle);
-            let has_ended = matches!(socket.state(), State::Closed | State::Listen | State::TimeWait);
             if socket.can_recv() {
                 let exchange = connection.exchange.get_or_insert_default();
                 let mut begins = false;
@@ -195,7 +194,7 @@ impl Stack {
                 if begins {
                     seen.http_started.at(now_ps);
                 }
-            } else if !socket.may_recv() && connection.exchange.is_none() && !has_ended {
+            } else if socket.state() == State::CloseWait && connection.exchange.is_none() {
                 // The client ended the connection without a request.
                 socket.close();
             }
@@ -211,7 +210,7 @@ impl Stack {
             }
             let is_taken = exchange.is_done();
             // Without a whole request there is no answer after the client's end.
-            if is_taken || (!exchange.is_answering() && !socket.may_recv() && !socket.can_recv()) {
+            if is_taken || (!exchange.is_answering() && socket.state() == State::CloseWait) {
                 socket.close();
             }
             // Bytes stay in the buffer until they are acknowledged, even if the connection is reset.

@@ -295,3 +295,169 @@ fn refusal(to: End, ports: [u16; 2], number: u16, text: &str) -> Datagram {
     let head = [code::ERROR.to_be_bytes(), number.to_be_bytes()].concat();
     Datagram { to, ports, data: [&head, text.as_bytes(), &[0]].concat() }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use kpps_frames::Mac;
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    const CLIENT: End = End { mac: Mac([2, 0, 0, 0, 0, 9]), ip: Ipv4Addr::new(10, 0, 2, 15) };
+    const MIB: u64 = 1 << 20;
+
+    /// A read request of these texts.
+    fn request(texts: &[&str]) -> Vec<u8> {
+        let mut bytes = code::READ.to_be_bytes().to_vec();
+        texts.iter().for_each(|text| bytes.extend([text.as_bytes(), &[0]].concat()));
+        bytes
+    }
+
+    fn acknowledgement(block: u16) -> Vec<u8> {
+        [code::ACKNOWLEDGEMENT.to_be_bytes(), block.to_be_bytes()].concat()
+    }
+
+    /// Loads a file as a client does. Each packet for which `lost` is true does not arrive. The result is the
+    /// file and the packets that were sent again.
+    fn load(server: &mut Server, texts: &[&str], mut lost: impl FnMut() -> bool) -> (Vec<u8>, u64, Seen) {
+        let (mut seen, mut now_ps, mut file, mut expected) = (Seen::default(), 0, Vec::new(), 1u16);
+        let mut block_bytes = 512;
+        let mut packet = server.take(now_ps, CLIENT, [2000, PORT], &request(texts), &mut seen);
+        let mut repeats = 0;
+        while seen.tftp_completed.count == 0 {
+            now_ps += 1_000_000;
+            let Some(arrived) = packet.take().filter(|_| !lost()) else {
+                now_ps = server.due_ps();
+                packet = server.repeat(now_ps, &mut seen).pop();
+                repeats += 1;
+                assert!(packet.is_some() && repeats < 1000);
+                continue;
+            };
+            assert_eq!((arrived.to, arrived.ports[1]), (CLIENT, 2000));
+            let number = u16::from_be_bytes([arrived.data[2], arrived.data[3]]);
+            let reply = match u16::from_be_bytes([arrived.data[0], arrived.data[1]]) {
+                code::OPTIONS => {
+                    let text = String::from_utf8(arrived.data[2..].to_vec()).unwrap();
+                    let mut texts = text.split('\0');
+                    if texts.any(|text| text == "blksize") {
+                        block_bytes = texts.next().unwrap().parse().unwrap();
+                    }
+                    acknowledgement(0)
+                }
+                code::DATA => {
+                    if number == expected {
+                        assert!(arrived.data.len() - 4 <= block_bytes);
+                        file.extend(&arrived.data[4..]);
+                        expected = expected.wrapping_add(1);
+                    }
+                    acknowledgement(number)
+                }
+                other => panic!("{other}"),
+            };
+            let ports = [2000, arrived.ports[0]];
+            // A lost acknowledgement is like a lost packet.
+            packet = match lost() {
+                true => None,
+                false => server.take(now_ps, CLIENT, ports, &reply, &mut seen),
+            };
+        }
+        assert_eq!(server.due_ps(), u64::MAX);
+        (file, repeats, seen)
+    }
+
+    fn file(bytes: u64) -> Vec<u8> {
+        let mut file = vec![0; bytes as usize];
+        content::fill(0, &mut file);
+        file
+    }
+
+    #[test]
+    fn a_file_is_read_with_options() {
+        let texts = ["kpps.bin", "octet", "tsize", "0", "blksize", "1468", "timeout", "5", "windowsize", "4"];
+        let mut server = Server::new(MIB);
+        let first = server.take(0, CLIENT, [1, PORT], &request(&texts), &mut Seen::default()).unwrap();
+        assert_eq!(first.data[..2], [0, 6]);
+        assert_eq!(&first.data[2..], b"tsize\x001048576\0blksize\x001468\0timeout\x005\0");
+        assert_eq!(server.due_ps(), 5 * SECOND_PS);
+        let mut server = Server::new(MIB);
+        let (loaded, repeats, seen) = load(&mut server, &texts, || false);
+        assert!(loaded == file(MIB) && repeats == 0);
+        assert_eq!((seen.tftp_started.count, seen.tftp_bytes), (1, MIB));
+    }
+
+    #[test]
+    fn lost_packets_are_sent_again() {
+        let mut turn = 0;
+        let lost = || {
+            turn += 1;
+            turn % 7 == 3
+        };
+        let texts = ["kpps.bin", "octet", "blksize", "9000"];
+        let (loaded, repeats, seen) = load(&mut Server::new(MIB), &texts, lost);
+        assert!(loaded == file(MIB) && repeats > 100, "{repeats}");
+        assert_eq!(seen.tftp_failed.count, 0);
+    }
+
+    #[test]
+    fn files_end_with_a_short_block_and_blocks_may_be_more_than_65536() {
+        for bytes in [0, 1, 511, 512, 513, 1024, 600_000] {
+            let texts: &[&str] = match bytes {
+                600_000 => &["x", "octet", "blksize", "8"],
+                _ => &["x", "octet"],
+            };
+            let (loaded, ..) = load(&mut Server::new(bytes), texts, || false);
+            assert!(loaded == file(bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn refusals_silence_and_errors() {
+        let (mut server, mut seen) = (Server::new(MIB), Seen::default());
+        let mut error = |server: &mut Server, port, data: &[u8]| {
+            let packet = server.take(0, CLIENT, [9, port], data, &mut seen)?;
+            (packet.data[1] == code::ERROR as u8).then_some(packet.data[3])
+        };
+        let mut write = request(&["x", "octet"]);
+        write[1] = 2;
+        assert_eq!(error(&mut server, PORT, &write), Some(2));
+        assert_eq!(error(&mut server, PORT, &request(&["x", "mail"])), Some(4));
+        assert_eq!(error(&mut server, PORT, &acknowledgement(1)), Some(4));
+        assert_eq!(error(&mut server, FIRST_PORT, &acknowledgement(1)), Some(5));
+        assert_eq!(error(&mut server, FIRST_PORT, &[0, 5, 0, 0, 0]), None, "no error for an error");
+        for port in 0..100 {
+            server.take(0, CLIENT, [port, PORT], &request(&["x", "octet"]), &mut seen);
+        }
+        assert_eq!((server.transfers.len(), seen.tftp_started.count), (MOST_TRANSFERS, 16));
+        // A repeated request has the same place.
+        server.take(0, CLIENT, [3, PORT], &request(&["x", "octet"]), &mut seen);
+        assert_eq!((server.transfers.len(), seen.tftp_started.count), (MOST_TRANSFERS, 17));
+        let mut packets = 0;
+        while server.due_ps() < u64::MAX {
+            packets += server.repeat(server.due_ps(), &mut seen).len();
+        }
+        assert_eq!((packets, seen.tftp_failed.count), (MOST_TRANSFERS * REPEATS as usize, 16));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_packets_do_no_harm(
+            packets in prop::collection::vec(
+                (0u16..5, prop::bool::ANY, prop::collection::vec(any::<u8>(), 0..40), 0u16..7), 0..200
+            )
+        ) {
+            let (mut server, mut seen) = (Server::new(MIB), Seen::default());
+            for (now_ps, (client_port, is_request, mut data, code)) in packets.into_iter().enumerate() {
+                if is_request {
+                    data = request(&["x", "octet", &String::from_utf8_lossy(&data), "9", "blksize", "1"]);
+                }
+                if let Some(byte) = data.get_mut(1) {
+                    *byte = code as u8;
+                }
+                let port = if is_request { PORT } else { FIRST_PORT + client_port };
+                server.take(now_ps as u64, CLIENT, [client_port, port], &data, &mut seen);
+                prop_assert!(server.transfers.len() <= MOST_TRANSFERS);
+            }
+        }
+    }
+}
