@@ -38,7 +38,7 @@ pub struct EchoPlan {
 }
 
 impl EchoPlan {
-    /// Requests of these sizes, one every 100 ms. The first is the size of the first request.
+    /// Requests of these sizes in turns, one every 100 ms.
     pub fn ping(count: u32, sizes: &[u16]) -> Self {
         Self { every_ps: SECOND_PS / 10, ..Self::flood(count, MOST_OUTSTANDING, sizes) }
     }
@@ -49,14 +49,14 @@ impl EchoPlan {
     }
 }
 
-/// Times from a request's start on the wire to the end of its answer, in ps.
+/// Times from a request to its answer, both on the wire at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// The shortest.
+    /// The shortest, in ps.
     pub least_ps: u64,
-    /// The median of the first 65,536.
+    /// The median of the first 65,536, in ps.
     pub median_ps: u64,
-    /// The longest.
+    /// The longest, in ps.
     pub most_ps: u64,
 }
 

@@ -80,16 +80,7 @@ impl Exchange {
 
 /// Whether a request has its empty line. A lone line feed ends a line, too (RFC 9112, 2.2).
 fn is_whole(request: &[u8]) -> bool {
-    let mut lines = request.split(|byte| *byte == b'\n').peekable();
-    let mut number = 0;
-    while let Some(line) = lines.next() {
-        // The last part has no line feed after it.
-        if number > 0 && lines.peek().is_some() && matches!(line, [] | [b'\r']) {
-            return true;
-        }
-        number += 1;
-    }
-    false
+    request.windows(2).any(|it| it == b"\n\n") || request.windows(3).any(|it| it == b"\n\r\n")
 }
 
 /// The status of a whole request, and whether it is `HEAD`.

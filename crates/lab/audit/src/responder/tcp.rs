@@ -25,6 +25,8 @@ const SEND_BYTES: usize = 32 << 10;
 const SILENCE: Duration = Duration::from_secs(30);
 /// A microsecond, the unit of smoltcp's clock, in ps.
 const US_PS: u64 = 1_000_000;
+/// The least time from a call that sent nothing to the next one, in ps.
+const PAUSE_PS: u64 = 1_000 * US_PS;
 /// The prefix length of the network.
 const PREFIX: u8 = 24;
 /// The seed of sequence numbers: each run has the same ones.
@@ -159,9 +161,13 @@ impl Stack {
         self.serve(now_ps, seen);
         self.interface.poll(now, &mut self.cable, &mut self.sockets);
         self.serve(now_ps, seen);
-        let due = self.interface.poll_at(now, &self.sockets);
-        self.due_ps =
-            due.map_or(u64::MAX, |due| u64::try_from(due.total_micros()).unwrap_or(0).saturating_mul(US_PS));
+        // Without room smoltcp would be due at once, again and again.
+        let least_ps = if self.cable.sent.is_empty() { now_ps.saturating_add(PAUSE_PS) } else { 0 };
+        let due = self.interface.poll_at(now, &self.sockets).map(|due| due.total_micros());
+        self.due_ps = match due {
+            Some(us) => u64::try_from(us).unwrap_or(0).saturating_mul(US_PS).max(least_ps),
+            None => u64::MAX,
+        };
     }
 
     /// The next frame to send.

@@ -130,7 +130,7 @@ fn damaged_short_and_foreign_frames_are_only_counted() {
     bench.now_ps = 5;
     bench.responder.take(5, &ping, false);
     assert!(bench.exchange(&ping[..59]).is_empty());
-    assert!(bench.exchange(&vec![0; 1515]).is_empty());
+    assert!(bench.exchange(&[0; 1515]).is_empty());
     assert!(bench.exchange(&[]).is_empty());
     let mut changed = ping.clone();
     changed[70] ^= 1;
@@ -575,6 +575,116 @@ fn impossible_addresses_are_refused() {
     }
 }
 
+#[test]
+fn a_card_of_the_model_talks_with_the_responder() {
+    use crate::{Access, Cable, Cards};
+    use kpps_datasheet::bit::{ctrl, rctl, tctl};
+    use kpps_datasheet::{Chip, reg};
+    use kpps_profiles::{Kind, Profile};
+    use std::os::unix::fs::FileExt;
+    let bus = Profile::named(Kind::Bus, "pci-32-33").unwrap().get().unwrap();
+    let params = kpps_card::Params { link_ps: MS, ..kpps_card::Params::of(Chip::I82540em) };
+    let mut cards = Cards::new(&params, &bus, &[(Cable::Open, GUEST.mac.0)]);
+    let memory = tempfile::tempfile().unwrap();
+    memory.set_len(1 << 20).unwrap();
+    cards.map(0, 0, 1 << 20, memory.try_clone().unwrap(), 0);
+    let handle = Handle::new(Responder::new(Options::default()).unwrap());
+    cards.attach(0, Box::new(handle.clone()));
+    cards.write(0, 0, Access::Configuration, 4, &[0x06, 0]);
+    // Rings of 64 descriptors at 0x1000 (receive) and 0x2000 (transmit), with buffers of 2 KiB.
+    for place in 0..64u64 {
+        memory.write_all_at(&(0x8000 + place * 2048).to_le_bytes(), 0x1000 + place * 16).unwrap();
+    }
+    let set = |cards: &mut Cards, now_ps, register: u32, value: u32| {
+        cards.write(0, now_ps, Access::Registers, register.into(), &value.to_le_bytes());
+    };
+    for (register, value) in [
+        (reg::CTRL, ctrl::SLU | ctrl::FD),
+        (reg::RDBAL, 0x1000),
+        (reg::RDLEN, 1024),
+        (reg::TDBAL, 0x2000),
+        (reg::TDLEN, 1024),
+        (reg::TCTL, tctl::EN),
+        (reg::RCTL, rctl::EN | rctl::UPE | rctl::BAM),
+        (reg::RDT, 63),
+    ] {
+        set(&mut cards, 0, register, value);
+    }
+    // The guest's driver: it answers each received frame.
+    handle.with(|responder| responder.start_ping(100 * MS, EchoPlan::ping(5, &[56])));
+    let (mut received, mut sent) = (0u64, 0u64);
+    for now_ps in (100 * MS..2_500 * MS).step_by(MS as usize) {
+        cards.advance(now_ps);
+        let mut descriptor = [0; 16];
+        memory.read_exact_at(&mut descriptor, 0x1000 + received % 64 * 16).unwrap();
+        if descriptor[12] & 1 == 0 {
+            continue;
+        }
+        let mut frame = vec![0; usize::from(u16::from_le_bytes([descriptor[8], descriptor[9]]))];
+        memory.read_exact_at(&mut frame, 0x8000 + received % 64 * 2048).unwrap();
+        received += 1;
+        let Some(reply) = answer(&frame) else { continue };
+        memory.write_all_at(&reply, 0x80000).unwrap();
+        memory.write_all_at(&0x80000u64.to_le_bytes(), 0x2000 + sent * 16).unwrap();
+        // End of packet, insert FCS, report status.
+        let command = [reply.len() as u8, (reply.len() >> 8) as u8, 0, 0b1011, 0, 0, 0, 0];
+        memory.write_all_at(&command, 0x2008 + sent * 16).unwrap();
+        sent += 1;
+        set(&mut cards, now_ps, reg::TDT, sent as u32);
+    }
+    let (ping, seen) = handle.with(|responder| (responder.ping().unwrap(), responder.seen().clone()));
+    assert_eq!((ping.asked, ping.sent, ping.answered, ping.lost), (1, 5, 5, 0));
+    assert_eq!((seen.frames.count, seen.arp_replies.count, seen.bad_fcs.count), (6, 1, 0));
+    assert_eq!(cards.breaches(), []);
+}
+
+/// A frame with a TCP segment and good checksums. `numbers` are sequence and acknowledgement, `flags` the
+/// byte of the header's length and that of the flags.
+fn segment(own: End, ports: [u16; 2], numbers: [u8; 8], flags: [u8; 2], data: &[u8]) -> Vec<u8> {
+    let mut segment = ports.map(u16::to_be_bytes).concat();
+    segment.extend(numbers.into_iter().chain(flags).chain([16, 0, 0, 0, 0, 0]).chain(data.iter().copied()));
+    let length = segment.len() as u16;
+    let sum = kpps_frames::checksum::Sum::pseudo_header(GUEST.ip, own.ip, 6, length).with(&segment);
+    segment[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
+    let mut frame = [&own.mac.0[..], &GUEST.mac.0, &[8, 0, 0x45, 0]].concat();
+    frame.extend((length + 20).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+    frame.extend(GUEST.ip.octets().into_iter().chain(own.ip.octets()).chain(segment));
+    frame.resize(frame.len().max(60), 0);
+    wire::identify(&mut frame, 1);
+    frame
+}
+
+#[test]
+fn connections_that_are_left_open_end() {
+    let mut bench = Bench::new(Options { file_bytes: 100_000, ..Options::default() });
+    let own = bench.own();
+    // Some are only opened, and some ask for the file and acknowledge nothing more.
+    for from in 1000..1020 {
+        let replies = bench.exchange(&segment(own, [from, 80], [0; 8], [0x50, 2], &[]));
+        let reply = replies.first().unwrap();
+        assert_eq!(reply[47], if from < 1006 { 0x12 } else { 0x14 }, "SYN and ACK, or RST and ACK");
+        if from % 2 == 0 && from < 1006 {
+            let number = u32::from_be_bytes([reply[38], reply[39], reply[40], reply[41]]) + 1;
+            let mut numbers = [0, 0, 0, 1, 0, 0, 0, 0];
+            numbers[4..].copy_from_slice(&number.to_be_bytes());
+            bench.exchange(&segment(own, [from, 80], numbers, [0x50, 0x18], b"GET / HTTP/1.0\n\n"));
+        }
+    }
+    assert_eq!(bench.responder.seen().http_started.count, 3);
+    let (mut calls, mut frames) = (0, 0);
+    while bench.responder.due_ps() < u64::MAX {
+        bench.now_ps = bench.responder.due_ps();
+        frames += u64::from(bench.responder.next(bench.now_ps).is_some());
+        calls += 1;
+        assert!(calls < 2_000 && bench.now_ps < 200_000 * MS, "{calls} at {}", bench.now_ps);
+    }
+    assert!(frames > 6, "{frames}");
+    assert_eq!(bench.responder.seen().http_failed.count, 3);
+    let answers = browse(&mut bench, &[80], "GET / HTTP/1.0\r\n\r\n", || false);
+    assert!(answers[0].len() > 100_000);
+}
+
 /// The start of a frame of the guest that a hostile one continues.
 fn hostile_frame() -> impl Strategy<Value = Vec<u8>> {
     let own = Responder::new(Options::default()).unwrap().own;
@@ -592,27 +702,13 @@ fn hostile_frame() -> impl Strategy<Value = Vec<u8>> {
             wire::udp(GUEST, &Datagram { to: own, ports: [1069, port], data }).unwrap()
         },
     );
-    // A TCP segment with any fields and a good checksum.
-    let segment =
-        (prop::bool::ANY, any::<u8>(), 0u8..4, bytes()).prop_map(move |(is_80, flags, sequence, bytes)| {
-            let mut segment =
-                vec![0xC3, 0x50, 0, 80, 0, 0, 0, sequence, 0, 0, 0, 0, 0x50, flags & 0x1f, 16, 0, 0, 0, 0, 0];
-            if !is_80 {
-                segment[2..4].copy_from_slice(&8080u16.to_be_bytes());
-                segment[12] = bytes.first().copied().unwrap_or(0x60);
-            }
-            segment.extend(bytes);
-            let length = segment.len() as u16;
-            let sum = kpps_frames::checksum::Sum::pseudo_header(GUEST.ip, own.ip, 6, length).with(&segment);
-            segment[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
-            let mut frame = [&own.mac.0[..], &GUEST.mac.0, &[8, 0, 0x45, 0]].concat();
-            frame.extend((length + 20).to_be_bytes());
-            frame.extend([0, 0, 0, 0, 64, 6, 0, 0]);
-            frame.extend(GUEST.ip.octets().into_iter().chain(own.ip.octets()).chain(segment));
-            frame.resize(frame.len().max(60), 0);
-            wire::identify(&mut frame, 1);
-            frame
-        });
+    // The least significant bytes of ports and numbers are enough to hit a connection now and then.
+    let ports = (0u16..4, prop::sample::select(vec![80, 8080]));
+    let sequence = (0u8..4).prop_map(|number| [0, 0, 0, number, 0, 0, 0, 0]);
+    let parts = (ports, sequence, any::<u8>(), prop_oneof![Just(0x50), any::<u8>()], bytes());
+    let segment = parts.prop_map(move |((from, to), numbers, flags, length, bytes)| {
+        segment(own, [50_000 + from, to], numbers, [length, flags & 0x1f], &bytes)
+    });
     prop_oneof![raw, message, datagram, segment]
 }
 
