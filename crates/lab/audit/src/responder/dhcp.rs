@@ -21,10 +21,10 @@ const MOST_CLIENT_ID: usize = 64;
 const LEASE_S: u32 = 86_400;
 const RENEW_S: u32 = LEASE_S / 2;
 const REBIND_S: u32 = LEASE_S / 8 * 7;
-/// The name of the boot file.
-pub const BOOT_FILE: &str = "kpps.bin";
 /// Where the field `file` starts, in bytes.
 const FILE: usize = 108;
+/// The longest name of a boot file in bytes: the field `file` has room for it and a zero.
+pub const MOST_NAME_BYTES: usize = 127;
 /// The prefix of the network.
 pub const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 255, 0);
 
@@ -101,7 +101,9 @@ impl<'a> Message<'a> {
     }
 
     /// The reply, with its destination (RFC 2131, 4.1). `you` is the client's address; `None` in a refusal.
-    fn reply(&self, own: Ipv4Addr, kind: DhcpMessageType, you: Option<Ipv4Addr>) -> Option<Datagram> {
+    fn reply(&self, server: &Server, kind: DhcpMessageType, you: Option<Ipv4Addr>) -> Option<Datagram> {
+        let (own, name) = (server.own, server.boot_file.as_bytes());
+        let name = &name[..name.len().min(MOST_NAME_BYTES)];
         let is_inform = self.kind == DhcpMessageType::Inform;
         let server_name = own.to_string();
         let (renew, rebind) = (RENEW_S.to_be_bytes(), REBIND_S.to_be_bytes());
@@ -110,9 +112,9 @@ impl<'a> Message<'a> {
             options.push(DhcpOption { kind: option::RENEW, data: &renew });
             options.push(DhcpOption { kind: option::REBIND, data: &rebind });
         }
-        if you.is_some() {
+        if you.is_some() && !name.is_empty() {
             options.push(DhcpOption { kind: option::TFTP_SERVER, data: server_name.as_bytes() });
-            options.push(DhcpOption { kind: option::BOOT_FILE, data: BOOT_FILE.as_bytes() });
+            options.push(DhcpOption { kind: option::BOOT_FILE, data: name });
         }
         if let Some(data) = self.client_id.filter(|id| id.len() <= MOST_CLIENT_ID) {
             options.push(DhcpOption { kind: option::CLIENT, data });
@@ -143,7 +145,7 @@ impl<'a> Message<'a> {
         let mut data = vec![0; MOST_BYTES];
         repr.emit(&mut DhcpPacket::new_unchecked(data.as_mut_slice())).ok()?;
         if you.is_some() {
-            data.get_mut(FILE..FILE + BOOT_FILE.len())?.copy_from_slice(BOOT_FILE.as_bytes());
+            data.get_mut(FILE..FILE + name.len())?.copy_from_slice(name);
         }
         // Zeros after the end of the options are padding.
         let end = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -158,6 +160,17 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its address.
+    pub own: Ipv4Addr,
+    /// The address that it gives to each client.
+    pub guest: Ipv4Addr,
+    /// The name of the boot file, of at most [`MOST_NAME_BYTES`]. Without a name no file is offered.
+    pub boot_file: String,
+}
+
 /// The reply of a server to a client.
 pub struct Answer {
     /// The message.
@@ -166,40 +179,45 @@ pub struct Answer {
     pub lease: Option<Mac>,
 }
 
-/// Answers a client's message. The server's address is `own`, and it gives `guest` to each client.
-pub fn answer(now_ps: u64, own: Ipv4Addr, guest: Ipv4Addr, data: &[u8], seen: &mut Seen) -> Option<Answer> {
-    let message = Message::read(data)?;
-    let (kind, you) = match message.kind {
-        DhcpMessageType::Discover => {
-            seen.dhcp_discovers.at(now_ps);
-            (DhcpMessageType::Offer, Some(guest))
-        }
-        DhcpMessageType::Request => {
-            seen.dhcp_requests.at(now_ps);
-            if message.server.is_some_and(|server| server != own) {
-                return None;
+impl Server {
+    /// Answers a client's message.
+    pub fn answer(&self, now_ps: u64, data: &[u8], seen: &mut Seen) -> Option<Answer> {
+        let guest = self.guest;
+        let message = Message::read(data)?;
+        let (kind, you) = match message.kind {
+            DhcpMessageType::Discover => {
+                seen.dhcp_discovers.at(now_ps);
+                (DhcpMessageType::Offer, Some(guest))
             }
-            let known = Some(message.has).filter(|has| !has.is_unspecified());
-            match message.requested.or(known) == Some(guest) {
-                true => (DhcpMessageType::Ack, Some(guest)),
-                false => (DhcpMessageType::Nak, None),
+            DhcpMessageType::Request => {
+                seen.dhcp_requests.at(now_ps);
+                if message.server.is_some_and(|server| server != self.own) {
+                    return None;
+                }
+                let known = Some(message.has).filter(|has| !has.is_unspecified());
+                match message.requested.or(known) == Some(guest) {
+                    true => (DhcpMessageType::Ack, Some(guest)),
+                    false => (DhcpMessageType::Nak, None),
+                }
             }
+            // The client has an address of its own and asks for the other parameters only (RFC 2131, 4.3.5).
+            DhcpMessageType::Inform if !message.has.is_unspecified() => {
+                (DhcpMessageType::Ack, Some(message.has))
+            }
+            _ => return None,
+        };
+        let datagram = message.reply(self, kind, you)?;
+        let mut lease = None;
+        match kind {
+            DhcpMessageType::Ack if message.kind == DhcpMessageType::Request => {
+                seen.dhcp_acks.at(now_ps);
+                lease = Some(message.client);
+            }
+            DhcpMessageType::Nak => seen.dhcp_naks.at(now_ps),
+            _ => {}
         }
-        // The client has an address of its own and asks for the other parameters only (RFC 2131, 4.3.5).
-        DhcpMessageType::Inform if !message.has.is_unspecified() => (DhcpMessageType::Ack, Some(message.has)),
-        _ => return None,
-    };
-    let datagram = message.reply(own, kind, you)?;
-    let mut lease = None;
-    match kind {
-        DhcpMessageType::Ack if message.kind == DhcpMessageType::Request => {
-            seen.dhcp_acks.at(now_ps);
-            lease = Some(message.client);
-        }
-        DhcpMessageType::Nak => seen.dhcp_naks.at(now_ps),
-        _ => {}
+        Some(Answer { datagram, lease })
     }
-    Some(Answer { datagram, lease })
 }
 
 #[cfg(test)]
@@ -244,7 +262,8 @@ mod tests {
     }
 
     fn ask(bytes: &[u8]) -> Option<Answer> {
-        answer(1, OWN, GUEST, bytes, &mut Seen::default())
+        let server = Server { own: OWN, guest: GUEST, boot_file: "kpps.bin".into() };
+        server.answer(1, bytes, &mut Seen::default())
     }
 
     /// The option of a reply with this number.
@@ -264,7 +283,7 @@ mod tests {
         assert_eq!((repr.your_ip, repr.server_ip, repr.server_identifier), (GUEST, OWN, Some(OWN)));
         assert_eq!((repr.router, repr.subnet_mask), (Some(OWN), Some(MASK)));
         assert_eq!((repr.dns_servers.unwrap()[..].to_vec(), repr.lease_duration), (vec![OWN], Some(86_400)));
-        assert_eq!(packet.get_boot_file(), Ok(BOOT_FILE));
+        assert_eq!(packet.get_boot_file(), Ok("kpps.bin"));
         assert_eq!(option_of(&datagram.data, 66).unwrap(), b"10.0.2.2");
         assert_eq!(option_of(&datagram.data, 67).unwrap(), b"kpps.bin");
         assert_eq!(option_of(&datagram.data, 58).unwrap(), 43_200u32.to_be_bytes());
@@ -309,6 +328,19 @@ mod tests {
             assert_eq!(option_of(&datagram.data, 61), (bytes <= MOST_CLIENT_ID).then_some(id));
             assert!(datagram.data.len() <= MOST_BYTES);
         }
+    }
+
+    #[test]
+    fn the_longest_name_of_a_boot_file_fits() {
+        let name = "n".repeat(MOST_NAME_BYTES);
+        let server = Server { own: OWN, guest: GUEST, boot_file: name.clone() };
+        let mut request = message(DhcpMessageType::Discover, |_| {});
+        request.pop();
+        request.extend([&[61, MOST_CLIENT_ID as u8][..], &[7; MOST_CLIENT_ID], &[255]].concat());
+        let Answer { datagram, .. } = server.answer(1, &request, &mut Seen::default()).unwrap();
+        assert_eq!(option_of(&datagram.data, 67).unwrap(), name.as_bytes());
+        let packet = DhcpPacket::new_checked(&datagram.data[..]).unwrap();
+        assert_eq!(packet.get_boot_file(), Ok(name.as_str()));
     }
 
     proptest! {

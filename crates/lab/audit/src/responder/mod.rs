@@ -60,7 +60,7 @@ const STIMULUS_PORTS: u16 = 5_000;
 const FIRST_ID: u16 = 0x6b00;
 
 /// The addresses and the file of a responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The responder's station address.
     pub mac: Mac,
@@ -71,8 +71,11 @@ pub struct Options {
     /// Whether stimuli use the last address with which the guest sent ARP or IPv4. Otherwise they use
     /// `guest` only.
     pub learns: bool,
-    /// The size of the file of TFTP and HTTP in bytes.
+    /// The size of the file of TFTP and HTTP in bytes. All names are names of this file.
     pub file_bytes: u64,
+    /// The name of the boot file in DHCP, at most 127 bytes; empty: no file is offered. iPXE also takes the
+    /// URL of a file.
+    pub boot_file: String,
 }
 
 impl Default for Options {
@@ -84,21 +87,32 @@ impl Default for Options {
             guest: Ipv4Addr::new(10, 0, 2, 15),
             learns: true,
             file_bytes: 1 << 20,
+            boot_file: "kpps.bin".into(),
         }
     }
 }
 
-/// Addresses that cannot be those of two stations on one cable.
+/// Options with which there can be no responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadAddress;
+pub enum BadOptions {
+    /// The addresses cannot be those of two stations on one cable.
+    Addresses,
+    /// The name of the boot file is too long.
+    BootFile,
+}
 
-impl std::fmt::Display for BadAddress {
+impl std::fmt::Display for BadOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the addresses must be unicast, different, and of one network with a prefix of 24 bits")
+        f.write_str(match self {
+            Self::Addresses => {
+                "the addresses must be unicast, different, and of one network with a prefix of 24 bits"
+            }
+            Self::BootFile => "the name of the boot file must have at most 127 bytes",
+        })
     }
 }
 
-impl std::error::Error for BadAddress {}
+impl std::error::Error for BadOptions {}
 
 /// The addresses of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,13 +128,14 @@ pub struct Guest {
 /// The end station. All times are in ps of the cards' clock.
 pub struct Responder {
     own: End,
-    options: Options,
+    learns: bool,
     guest: Guest,
     /// The greatest time so far.
     now_ps: u64,
     due_ps: u64,
     queue: VecDeque<Vec<u8>>,
     tcp: tcp::Stack,
+    dhcp: dhcp::Server,
     tftp: tftp::Server,
     stimuli: Stimuli,
     /// Started stimuli.
@@ -139,8 +154,8 @@ impl Responder {
     /// A responder that has seen nothing yet.
     ///
     /// # Errors
-    /// [`BadAddress`].
-    pub fn new(options: Options) -> Result<Self, BadAddress> {
+    /// [`BadOptions`].
+    pub fn new(options: Options) -> Result<Self, BadOptions> {
         let own = End { mac: options.mac, ip: options.ip };
         let host = |ip: Ipv4Addr| ip.octets()[3];
         let network = |ip: Ipv4Addr| ip & dhcp::MASK;
@@ -150,16 +165,21 @@ impl Responder {
                 && own.ip != options.guest
                 && !own.mac.is_multicast();
         if !is_good {
-            return Err(BadAddress);
+            return Err(BadOptions::Addresses);
         }
+        if options.boot_file.len() > dhcp::MOST_NAME_BYTES {
+            return Err(BadOptions::BootFile);
+        }
+        let (guest, boot_file) = (options.guest, options.boot_file);
         Ok(Self {
             own,
-            options,
-            guest: Guest { mac: None, ip: options.guest, is_used: false },
+            learns: options.learns,
+            guest: Guest { mac: None, ip: guest, is_used: false },
             now_ps: 0,
             due_ps: u64::MAX,
             queue: VecDeque::new(),
             tcp: tcp::Stack::new(own, options.file_bytes),
+            dhcp: dhcp::Server { own: own.ip, guest, boot_file },
             tftp: tftp::Server::new(options.file_bytes),
             stimuli: Stimuli::default(),
             starts: 0,
@@ -291,7 +311,7 @@ impl Responder {
             return;
         }
         self.guest.mac = Some(received.from);
-        if let Some(ip) = ip.filter(|ip| self.options.learns && is_unicast(*ip) && *ip != self.own.ip) {
+        if let Some(ip) = ip.filter(|ip| self.learns && is_unicast(*ip) && *ip != self.own.ip) {
             self.guest.ip = ip;
             self.guest.is_used = true;
         }
@@ -368,10 +388,9 @@ impl Responder {
     }
 
     fn serve_dhcp(&mut self, data: &[u8]) {
-        let (own, offered) = (self.own.ip, self.options.guest);
-        let Some(answer) = dhcp::answer(self.now_ps, own, offered, data, &mut self.seen) else { return };
+        let Some(answer) = self.dhcp.answer(self.now_ps, data, &mut self.seen) else { return };
         if answer.lease.is_some() {
-            self.guest = Guest { mac: answer.lease, ip: offered, is_used: true };
+            self.guest = Guest { mac: answer.lease, ip: self.dhcp.guest, is_used: true };
         }
         self.send(&answer.datagram);
     }

@@ -561,17 +561,18 @@ fn a_handle_shares_the_responder() {
 }
 
 #[test]
-fn impossible_addresses_are_refused() {
-    let good = Options::default();
+fn impossible_options_are_refused() {
+    let good = Options::default;
     for bad in [
-        Options { mac: Mac([1, 0, 0, 0, 0, 0]), ..good },
-        Options { ip: Ipv4Addr::new(10, 0, 2, 255), ..good },
-        Options { ip: Ipv4Addr::new(10, 0, 2, 0), ..good },
-        Options { ip: Ipv4Addr::new(224, 0, 2, 2), guest: Ipv4Addr::new(224, 0, 2, 3), ..good },
-        Options { guest: Ipv4Addr::new(10, 0, 3, 15), ..good },
-        Options { guest: good.ip, ..good },
+        Options { mac: Mac([1, 0, 0, 0, 0, 0]), ..good() },
+        Options { ip: Ipv4Addr::new(10, 0, 2, 255), ..good() },
+        Options { ip: Ipv4Addr::new(10, 0, 2, 0), ..good() },
+        Options { ip: Ipv4Addr::new(224, 0, 2, 2), guest: Ipv4Addr::new(224, 0, 2, 3), ..good() },
+        Options { guest: Ipv4Addr::new(10, 0, 3, 15), ..good() },
+        Options { guest: good().ip, ..good() },
+        Options { boot_file: "n".repeat(128), ..good() },
     ] {
-        assert!(Responder::new(bad).is_err(), "{bad:?}");
+        assert!(Responder::new(bad.clone()).is_err(), "{bad:?}");
     }
 }
 
