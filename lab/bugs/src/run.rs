@@ -1,0 +1,202 @@
+//! Brings the card up and serves it until the machine is turned off.
+
+use crate::bugs::{Mode, Place, Plant};
+use crate::memory::Pool;
+use crate::ours::{BURST, Ours};
+use crate::pci::{self, Card};
+use crate::plain::Plain;
+use crate::platform::Guest;
+use crate::serial::Input;
+use crate::shim::Shim;
+use crate::{arch, net, println};
+use kpps_datasheet::bit::{cause, rctl, tctl};
+use kpps_datasheet::reg;
+use kpps_driver::{Causes, Config, Control, Device, Error, Health, probe};
+
+/// How often the link is checked without an interrupt, and the queues are looked after.
+const CHECK_NS: u64 = 1_000_000_000;
+/// Packet buffers: both rings full, and those on their way between them.
+const BUFFERS: usize = 600;
+
+/// A receive and a transmit queue.
+pub trait Queues {
+    /// Sends a frame.
+    fn send(&mut self, frame: &[u8]);
+    /// Takes at most `most` frames and sends the answers; the number of frames. `interrupted` says that the card
+    /// has interrupted for received frames.
+    fn poll(
+        &mut self,
+        most: usize,
+        interrupted: bool,
+        answer: &mut dyn FnMut(&mut [u8], usize) -> Option<usize>,
+    ) -> usize;
+}
+
+/// The queues in use.
+enum Either {
+    /// Those of kpps.
+    Ours(Ours),
+    /// Those of this guest.
+    Plain(Plain),
+}
+
+impl Either {
+    fn queues(&mut self) -> &mut dyn Queues {
+        match self {
+            Self::Ours(ours) => ours,
+            Self::Plain(plain) => plain,
+        }
+    }
+}
+
+/// The running guest.
+struct Running {
+    mode: Mode,
+    card: Card,
+    regs: Shim,
+    control: Control<Guest>,
+    queues: Either,
+    /// When the next check is due.
+    check_ns: u64,
+}
+
+/// Runs on the first card; returns only if there is none, or it does not respond.
+pub fn run(mode: Mode) {
+    match start(mode) {
+        None => println!("no card"),
+        Some(Err(error)) => println!("the card does not start: {error}"),
+        Some(Ok(mut running)) => {
+            let error = running.serve();
+            println!("the card is gone: {error}");
+        }
+    }
+}
+
+fn start(mode: Mode) -> Option<Result<Running, Error>> {
+    let card = pci::find()?;
+    card.enable(!mode.has(Plant::BusMasterForgotten));
+    let regs = Shim::new(card.registers, mode);
+    let config = match mode.place {
+        // The driver starts the card, but its queues are not used.
+        Place::Queues => Config {
+            rx_ring: 8,
+            tx_ring: 8,
+            completion: kpps_driver::config::Completion { report_every: 1, ..Config::kpps().completion },
+            ..Config::kpps()
+        },
+        Place::Registers | Place::Loop => Config::kpps(),
+    };
+    let device = probe(Guest(regs.clone()), card.chip, config, Pool::new(BUFFERS, 2048));
+    Some(device.map(|Device { control, rx, tx }| {
+        let queues = match mode.place {
+            Place::Queues => Either::Plain(Plain::start(regs.clone(), mode)),
+            Place::Registers | Place::Loop => Either::Ours(Ours::new(rx, tx)),
+        };
+        Running { mode, card, regs, control, queues, check_ns: 0 }
+    }))
+}
+
+impl Running {
+    /// Serves the card until it is gone.
+    fn serve(&mut self) -> Error {
+        let mut begun = false;
+        let mut input = Input::default();
+        loop {
+            match self.turn(begun) {
+                Ok(true) => {}
+                Ok(false) => arch::idle(),
+                Err(error) => return error,
+            }
+            if !begun && self.control.link().up {
+                begun = true;
+                self.begin();
+            }
+            if let Some("off") = input.poll().as_deref() {
+                arch::power_off();
+            }
+        }
+    }
+
+    /// The first frame, once the link is up.
+    fn begin(&mut self) {
+        if let (Some(Plant::RingChanged), Either::Plain(plain)) = (self.mode.plant, &mut self.queues) {
+            plain.restart();
+        }
+        self.control.unmask();
+        self.queues.queues().send(&net::ask(self.control.address()));
+        println!("ready");
+    }
+
+    /// One turn of the loop; whether there was anything to do.
+    fn turn(&mut self, begun: bool) -> Result<bool, Error> {
+        let causes = self.interrupt()?;
+        let mut busy = causes.any() || self.mode.has(Plant::IcrWithoutEnd);
+        let most = match self.mode.plant {
+            _ if !begun => 0,
+            Some(Plant::StaysMasked) if !causes.receive() => 0,
+            Some(Plant::OneFrame) => usize::from(causes.receive()),
+            _ => BURST,
+        };
+        if most > 0 {
+            let (station, whole) = (self.control.address(), self.mode.has(Plant::FcsCounted));
+            let mut answer = |frame: &mut [u8], bytes| net::answer(frame, bytes, station, whole);
+            busy |= self.queues.queues().poll(most, causes.receive(), &mut answer) > 0;
+        }
+        let due = arch::now_ns() >= self.check_ns;
+        if due || self.control.take_link_event() {
+            self.check(due)?;
+        }
+        Ok(busy)
+    }
+
+    /// Reads the causes of an interrupt, if the card's line is raised.
+    fn interrupt(&mut self) -> Result<Causes, Error> {
+        let raised = match self.mode.plant {
+            Some(Plant::IcrNeverRead) => false,
+            Some(Plant::IcrWithoutEnd) => true,
+            _ => self.card.line.is_raised(),
+        };
+        if !raised {
+            return Ok(Causes(0));
+        }
+        let causes = self.control.causes()?;
+        if self.mode.has(Plant::StaysMasked) && causes.any() {
+            self.control.mask();
+        }
+        if self.mode.has(Plant::DeadAfterOverrun) && causes.0 & cause::RXO != 0 {
+            self.regs.modify(reg::RCTL, rctl::EN, 0);
+        }
+        Ok(causes)
+    }
+
+    /// Checks the link, and with `all` also whether the queues proceed.
+    fn check(&mut self, all: bool) -> Result<(), Error> {
+        let before = self.control.link();
+        let now = arch::now_ns();
+        if all {
+            self.check_ns = now + CHECK_NS;
+        }
+        match (&mut self.queues, self.mode.place) {
+            (Either::Ours(Ours { rx, tx, .. }), Place::Registers) if all => {
+                let health = self.control.watchdog(now, tx.look_after())?;
+                if health == Health::Hung || self.control.has_lost_receiver(rx)? {
+                    println!("reset");
+                    self.control.reset(rx, tx)?;
+                    self.control.unmask();
+                }
+            }
+            // Queues of a hobby kernel, and bugs of the loop, have no watchdog that would hide them.
+            _ => {
+                self.control.update_link()?;
+            }
+        }
+        let after = self.control.link();
+        if before.up != after.up {
+            println!("link {}", if after.up { "up" } else { "down" });
+            if !after.up && self.mode.has(Plant::DeadAfterLinkFlap) {
+                self.regs.modify(reg::TCTL, tctl::EN, 0);
+            }
+        }
+        Ok(())
+    }
+}
