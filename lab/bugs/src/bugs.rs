@@ -19,9 +19,9 @@ pub struct Bug {
     pub mistake: &'static str,
     /// The kind of public bug report that it stands for.
     pub report: &'static str,
-    /// What is changed.
+    /// The change that plants it.
     pub plant: Plant,
-    /// Where.
+    /// The part of the guest that is changed.
     pub place: Place,
 }
 

@@ -4,8 +4,8 @@
 //! The console has these commands:
 //!
 //! - `list` prints the bugs, `list reports` the public reports that they stand for.
-//! - `run` starts without a bug, `run NAME` with one, and `run plain` without a bug on the queues in which most
-//!   bugs are planted.
+//! - `run` starts without a bug, `run NAME` with one, and `run plain` without a bug on the queues in which
+//!   most bugs are planted.
 //! - `off` turns the machine off, also while it runs.
 #![no_std]
 #![no_main]

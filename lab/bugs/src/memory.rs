@@ -1,5 +1,5 @@
-//! Memory: the heap, packet buffers, and memory that the guest shares with the card. Addresses are physical, and
-//! the card sees the same ones.
+//! Memory: the heap, packet buffers, and memory that the guest shares with the card. Addresses are physical,
+//! and the card sees the same ones.
 
 use alloc::alloc::{alloc_zeroed, handle_alloc_error};
 use alloc::rc::Rc;
@@ -22,8 +22,8 @@ struct Heap(AtomicUsize);
 #[global_allocator]
 static HEAP: Heap = Heap(AtomicUsize::new(0));
 
-// SAFETY: each allocation is aligned, lies between the two symbols of the linker script, where nothing else is,
-// and behind all earlier ones.
+// SAFETY: each allocation is aligned, lies between the two symbols of the linker script, where nothing else
+// is, and behind all earlier ones.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let start = (&raw const heap_start).cast_mut().cast::<u8>();

@@ -31,8 +31,9 @@ pub fn ask(station: [u8; 6]) -> [u8; ARP_BYTES] {
     frame
 }
 
-/// Turns a received frame of `bytes` bytes into the answer, in place; the length of the answer, if there is one.
-/// With `whole` the answer is as long as the received frame, otherwise as long as its headers say.
+/// Turns a received frame of `bytes` bytes into the answer, in place. Returns the length of the answer, if
+/// there is one. With `whole` the answer is as long as the received frame, otherwise as long as its headers
+/// say.
 pub fn answer(frame: &mut [u8], bytes: usize, station: [u8; 6], whole: bool) -> Option<usize> {
     let received = frame.get_mut(..bytes)?;
     if received.len() < ARP_BYTES {

@@ -45,7 +45,8 @@ impl Queues for Ours {
     ) -> usize {
         let Self { rx, tx, answers } = self;
         tx.reclaim(usize::MAX);
-        let taken = rx.receive(most.min(BURST), |mut frame| {
+        // A received frame waits until its answer has room.
+        let taken = rx.receive(most.min(BURST).min(tx.free()), |mut frame| {
             // A longer frame than fits a buffer is none of Ethernet.
             let whole = frame.first && frame.last && !frame.error;
             match answer(frame.buffer.bytes_mut(), frame.bytes.into()).filter(|_| whole) {

@@ -17,6 +17,8 @@ use kpps_platform::{DmaMemory, Registers};
 const DESCRIPTORS: usize = 64;
 /// Bytes of a buffer: the size that RCTL.BSIZE has after a reset.
 const BUFFER_BYTES: usize = 2048;
+/// The most transmit descriptors that an answer takes.
+const ANSWER_DESCRIPTORS: usize = 2;
 /// The shortest frame without FCS.
 const SHORTEST: usize = 60;
 /// A length that no descriptor may have.
@@ -161,15 +163,20 @@ impl Plain {
         self.memory.load(self.tx_ring + slot * desc::BYTES + 8) & desc::TX_DD != 0
     }
 
-    /// Writes a transmit descriptor of `length` bytes from `buffer`; `false` if none is free.
-    fn write_tx(&mut self, buffer: usize, length: u16) -> bool {
+    /// Free transmit descriptors. One is left unused, because TDT = TDH means none to send.
+    fn room(&mut self) -> usize {
         while self.tx_oldest != self.tx_next && self.is_sent(self.tx_oldest) {
             self.tx_oldest = (self.tx_oldest + 1) % self.tx_size;
         }
-        let next = (self.tx_next + 1) % self.tx_size;
-        if next == self.tx_oldest && !self.mode.has(Plant::TailPassesHead) {
+        (self.tx_oldest + self.tx_size - self.tx_next - 1) % self.tx_size
+    }
+
+    /// Writes a transmit descriptor of `length` bytes from `buffer`; `false` if none is free.
+    fn write_tx(&mut self, buffer: usize, length: u16) -> bool {
+        if !self.mode.has(Plant::TailPassesHead) && self.room() == 0 {
             return false;
         }
+        let next = (self.tx_next + 1) % self.tx_size;
         let command = |plant: Plant, bit: u8| if self.mode.has(plant) { 0 } else { bit };
         let words = TxLegacy {
             buffer: self.memory.bus() + buffer as u64,
@@ -262,6 +269,11 @@ impl Queues for Plain {
         };
         let mut taken = 0;
         while taken < most {
+            // A received frame waits until its answer has room.
+            let waits = !matches!(self.mode.plant, Some(Plant::NoRs | Plant::TailPassesHead));
+            if waits && self.room() < ANSWER_DESCRIPTORS {
+                break;
+            }
             let slot = self.rx_next;
             let status = self.rx_status(slot);
             let done = match head {

@@ -22,8 +22,8 @@ const BUFFERS: usize = 600;
 pub trait Queues {
     /// Sends a frame.
     fn send(&mut self, frame: &[u8]);
-    /// Takes at most `most` frames and sends the answers; the number of frames. `interrupted` says that the card
-    /// has interrupted for received frames.
+    /// Takes at most `most` frames and sends the answers. Returns the number of frames. `interrupted` says
+    /// that the card has interrupted for received frames.
     fn poll(
         &mut self,
         most: usize,
@@ -34,9 +34,9 @@ pub trait Queues {
 
 /// The queues in use.
 enum Either {
-    /// Those of kpps.
+    /// The queues of kpps.
     Ours(Ours),
-    /// Those of this guest.
+    /// The queues of this guest.
     Plain(Plain),
 }
 

@@ -37,13 +37,13 @@ impl Window {
 
     fn write<T: Width>(self, offset: u32, value: T) {
         arch::order();
-        // SAFETY: as in `read`. What the card does in consequence is the driver's matter.
+        // SAFETY: as in `read`. The driver answers for the consequences.
         unsafe { self.at::<T>(offset).write_volatile(value) }
         arch::order();
     }
 }
 
-/// What all handles share.
+/// The state that all handles share.
 #[derive(Default)]
 struct State {
     /// Writes of ring registers by the driver of kpps have no effect: this guest's queues will make them.

@@ -1,5 +1,5 @@
-//! The machine: its start, console port, clock, PCI configuration space, interrupt lines and power switch. Each
-//! architecture has the same functions.
+//! The machine: its start, console port, clock, PCI configuration space, interrupt lines and power switch.
+//! Each architecture has the same functions.
 
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
