@@ -88,7 +88,7 @@ pub enum Plant {
     DdNotChecked,
     /// Receive descriptors are given back with DD.
     DdNotCleared,
-    /// RDH tells which descriptors are done.
+    /// Descriptors before RDH count as done.
     HeadForDd,
     /// All receive descriptors have the same buffer.
     OneBuffer,
@@ -106,7 +106,7 @@ pub enum Plant {
     EopMissing,
     /// RS is not set, but DD awaited.
     NoRs,
-    /// Short frames are padded by nobody.
+    /// Neither the driver nor the card pads short frames.
     PspMissing,
     /// A descriptor of length 0 precedes each frame.
     LengthZero,
@@ -263,14 +263,14 @@ pub const BUGS: [Bug; 45] = {
             Loop,
             "dead-after-overrun",
             Plant::DeadAfterOverrun,
-            "The handler turns the receiver off after an overrun (RXO), and nothing turns it on.",
+            "The handler turns the receiver off after an overrun (RXO), and nothing turns it on again.",
             "the network hangs under load",
         ),
         bug(
             Loop,
             "dead-after-link-flap",
             Plant::DeadAfterLinkFlap,
-            "The transmitter is turned off when the link is lost, and nothing turns it on.",
+            "The transmitter is turned off when the link is lost, and nothing turns it on again.",
             "the network is dead after the cable was pulled",
         ),
         bug(
@@ -320,7 +320,7 @@ pub const BUGS: [Bug; 45] = {
             "tail-never-moved",
             Plant::TailNeverMoved,
             "RDT is never written after the start, so the card runs out of descriptors.",
-            "stops to receive after as many frames as the ring has descriptors",
+            "receives as many frames as the ring has descriptors, and then no more",
         ),
         bug(
             Queues,
@@ -331,7 +331,7 @@ pub const BUGS: [Bug; 45] = {
         ),
         bug(
             Queues,
-            "dd-not-checked",
+            "dd-not-checked-rx",
             Plant::DdNotChecked,
             "Each receive interrupt takes the next descriptor, whether DD is set or not.",
             "reads stale frames after a shared or a spurious interrupt",
@@ -404,7 +404,7 @@ pub const BUGS: [Bug; 45] = {
             "no-rs",
             Plant::NoRs,
             "Transmit descriptors have no RS, but the driver waits for DD.",
-            "stops to send after as many frames as the ring has descriptors",
+            "sends as many frames as the ring has descriptors, and then no more",
         ),
         bug(
             Queues,

@@ -9,8 +9,10 @@ use crate::platform::Guest;
 use crate::serial::Input;
 use crate::shim::Shim;
 use crate::{arch, net, println};
+use alloc::boxed::Box;
 use kpps_datasheet::bit::{cause, rctl, tctl};
 use kpps_datasheet::reg;
+use kpps_driver::config::Completion;
 use kpps_driver::{Causes, Config, Control, Device, Error, Health, probe};
 
 /// How often the link is checked without an interrupt, and the queues are looked after.
@@ -37,14 +39,14 @@ enum Either {
     /// The queues of kpps.
     Ours(Ours),
     /// The queues of this guest.
-    Plain(Plain),
+    Plain(Box<Plain>),
 }
 
 impl Either {
     fn queues(&mut self) -> &mut dyn Queues {
         match self {
             Self::Ours(ours) => ours,
-            Self::Plain(plain) => plain,
+            Self::Plain(plain) => &mut **plain,
         }
     }
 }
@@ -76,20 +78,24 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
     let card = pci::find()?;
     card.enable(!mode.has(Plant::BusMasterForgotten));
     let regs = Shim::new(card.registers, mode);
+    // The rings are polled, so a lost interrupt needs no rescue.
+    let policy = Config { rescue: false, ..Config::kpps() };
     let config = match mode.place {
         // The driver starts the card, but its queues are not used.
         Place::Queues => Config {
             rx_ring: 8,
             tx_ring: 8,
-            completion: kpps_driver::config::Completion { report_every: 1, ..Config::kpps().completion },
-            ..Config::kpps()
+            completion: Completion { report_every: 1, ..policy.completion },
+            ..policy
         },
-        Place::Registers | Place::Loop => Config::kpps(),
+        // So short that a burst overruns it.
+        Place::Loop if mode.has(Plant::DeadAfterOverrun) => Config { rx_ring: 8, ..policy },
+        Place::Registers | Place::Loop => policy,
     };
     let device = probe(Guest(regs.clone()), card.chip, config, Pool::new(BUFFERS, 2048));
     Some(device.map(|Device { control, rx, tx }| {
         let queues = match mode.place {
-            Place::Queues => Either::Plain(Plain::start(regs.clone(), mode)),
+            Place::Queues => Either::Plain(Box::new(Plain::start(regs.clone(), mode))),
             Place::Registers | Place::Loop => Either::Ours(Ours::new(rx, tx)),
         };
         Running { mode, card, regs, control, queues, check_ns: 0 }

@@ -72,11 +72,7 @@ impl Input {
                     println!("");
                     return Some(core::mem::take(&mut self.line));
                 }
-                8 | 127 => {
-                    if self.line.pop().is_some() {
-                        print!("\x08 \x08");
-                    }
-                }
+                8 | 127 if self.line.pop().is_some() => print!("\x08 \x08"),
                 byte @ b' '..127 => {
                     self.line.push(byte.into());
                     print!("{}", char::from(byte));
