@@ -334,7 +334,7 @@ pub const BUGS: [Bug; 45] = {
             "dd-not-checked-rx",
             Plant::DdNotChecked,
             "Each receive interrupt takes the next descriptor, whether DD is set or not.",
-            "reads stale frames after a shared or a spurious interrupt",
+            "frames come late or twice after several shared an interrupt",
         ),
         bug(
             Queues,

@@ -12,7 +12,7 @@ use crate::{arch, net, println};
 use alloc::boxed::Box;
 use kpps_datasheet::bit::{cause, rctl, tctl};
 use kpps_datasheet::reg;
-use kpps_driver::config::Completion;
+use kpps_driver::config::{Completion, RxFormat};
 use kpps_driver::{Causes, Config, Control, Device, Error, Health, probe};
 
 /// How often the link is checked without an interrupt, and the queues are looked after.
@@ -37,7 +37,7 @@ pub trait Queues {
 /// The queues in use.
 enum Either {
     /// The queues of kpps.
-    Ours(Ours),
+    Ours(Box<Ours>),
     /// The queues of this guest.
     Plain(Box<Plain>),
 }
@@ -45,7 +45,7 @@ enum Either {
 impl Either {
     fn queues(&mut self) -> &mut dyn Queues {
         match self {
-            Self::Ours(ours) => ours,
+            Self::Ours(ours) => &mut **ours,
             Self::Plain(plain) => &mut **plain,
         }
     }
@@ -86,6 +86,7 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
             rx_ring: 8,
             tx_ring: 8,
             completion: Completion { report_every: 1, ..policy.completion },
+            rx_format: RxFormat::Legacy,
             ..policy
         },
         // So short that a burst overruns it.
@@ -96,7 +97,7 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
     Some(device.map(|Device { control, rx, tx }| {
         let queues = match mode.place {
             Place::Queues => Either::Plain(Box::new(Plain::start(regs.clone(), mode))),
-            Place::Registers | Place::Loop => Either::Ours(Ours::new(rx, tx)),
+            Place::Registers | Place::Loop => Either::Ours(Box::new(Ours::new(rx, tx))),
         };
         Running { mode, card, regs, control, queues, check_ns: 0 }
     }))
@@ -183,7 +184,8 @@ impl Running {
             self.check_ns = now + CHECK_NS;
         }
         match (&mut self.queues, self.mode.place) {
-            (Either::Ours(Ours { rx, tx, .. }), Place::Registers) if all => {
+            (Either::Ours(ours), Place::Registers) if all => {
+                let Ours { rx, tx, .. } = &mut **ours;
                 let health = self.control.watchdog(now, tx.look_after())?;
                 if health == Health::Hung || self.control.has_lost_receiver(rx)? {
                     println!("reset");
