@@ -42,6 +42,8 @@ pub enum Plant {
     MtaNotCleared,
     /// TIPG is not written.
     TipgMissing,
+    /// RDBAH and TDBAH are not written.
+    BaseHighMissing,
     /// Bits of RCTL and RXDCTL that must be 0 are written as 1.
     ReservedBits,
     /// Tails are written with 16 bits.
@@ -121,7 +123,7 @@ pub enum Plant {
 }
 
 /// All bugs.
-pub const BUGS: [Bug; 45] = {
+pub const BUGS: [Bug; 46] = {
     use Place::{Loop, Queues, Registers};
     const fn bug(
         place: Place,
@@ -179,8 +181,15 @@ pub const BUGS: [Bug; 45] = {
             Registers,
             "tipg-missing",
             Plant::TipgMissing,
-            "TIPG is not written, so the gap between frames is too short.",
+            "TIPG, which a reset leaves undefined, is not written.",
             "frames sent back to back are lost on a real network",
+        ),
+        bug(
+            Registers,
+            "base-high-missing",
+            Plant::BaseHighMissing,
+            "RDBAH and TDBAH, which a reset leaves undefined, are not written.",
+            "works after a cold start, not after another system used the card",
         ),
         bug(
             Registers,

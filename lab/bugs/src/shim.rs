@@ -120,6 +120,7 @@ impl Registers for Shim {
             (reg::RAH0, Some(Plant::RahAvMissing)) => value & !rah::AV,
             (reg::MTA..reg::RAL0, Some(Plant::MtaNotCleared)) => return,
             (reg::TIPG, Some(Plant::TipgMissing)) => return,
+            (reg::RDBAH | reg::TDBAH, Some(Plant::BaseHighMissing)) => return,
             (reg::RDT | reg::TDT, Some(Plant::WordWrite)) => return window.write(offset, value as u16),
             _ => value,
         };
