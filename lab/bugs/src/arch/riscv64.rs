@@ -38,8 +38,12 @@ pub const MMIO_WINDOW: u32 = 0x4000_0000;
 const POWER: usize = 0x10_0000;
 const TIMER_COMPARE: usize = 0x200_4000;
 const TIMER: usize = 0x200_BFF8;
-/// The pending bits of interrupts 32 to 63; the four lines of PCI are 32 to 35.
-const PENDING: usize = 0xC00_1004;
+/// The interrupt controller (PLIC): priorities of interrupts; for this processor, the enabled ones of 32 to
+/// 63, and the register that claims and completes one. The four lines of PCI are 32 to 35.
+const PRIORITY: usize = 0xC00_0000;
+const ENABLED: usize = 0xC00_2004;
+const CLAIM: usize = 0xC20_0004;
+const FIRST_LINE: u8 = 32;
 const SERIAL: usize = 0x1000_0000;
 const CONFIG_SPACE: usize = 0x3000_0000;
 /// The timer ticks at 10 MHz.
@@ -80,18 +84,28 @@ pub fn idle() {
 }
 
 /// The interrupt line of a card.
-#[derive(Clone, Copy)]
-pub struct Line(u8);
+pub struct Line {
+    /// The interrupt that was claimed and not yet completed; 0: none.
+    claimed: u32,
+}
 
 impl Line {
     /// The line of the card in `slot`, whose interrupt pin is INTA.
     pub fn new(slot: u8, _number: u8) -> Self {
-        Self(slot % 4)
+        let pin = slot % 4;
+        store::<u32>(PRIORITY + 4 * usize::from(FIRST_LINE + pin), 1);
+        store::<u32>(ENABLED, 1 << pin);
+        Self { claimed: 0 }
     }
 
-    /// Whether the card asserts its interrupt: the pending bit of the interrupt controller.
-    pub fn is_raised(self) -> bool {
-        load::<u32>(PENDING) & 1 << self.0 != 0
+    /// Whether the card has asserted its interrupt. The controller latches it, so it is claimed here, and
+    /// completed by the next call, when the card has been served. The processor itself is not interrupted.
+    pub fn is_raised(&mut self) -> bool {
+        if self.claimed != 0 {
+            store::<u32>(CLAIM, self.claimed);
+        }
+        self.claimed = load::<u32>(CLAIM);
+        self.claimed != 0
     }
 }
 

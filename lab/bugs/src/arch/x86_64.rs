@@ -136,7 +136,6 @@ pub fn idle() {
 }
 
 /// The interrupt line of a card.
-#[derive(Clone, Copy)]
 pub struct Line(u8);
 
 impl Line {
@@ -146,7 +145,7 @@ impl Line {
     }
 
     /// Whether the card asserts its interrupt: the request register of the interrupt controller.
-    pub fn is_raised(self) -> bool {
+    pub fn is_raised(&mut self) -> bool {
         let port = match self.0 {
             0..8 => 0x20,
             8..16 => 0xA0,
