@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::pci::Config;
 use crate::rules::{Abort, Breach, Rules, name};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
+use kpps_datasheet::bit::{rctl, status};
 use kpps_datasheet::reg;
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
@@ -596,6 +597,13 @@ impl Cards {
 
     // ---- What is known of it ----
 
+    /// Whether a card's link is up and its receiver enabled, at `now_ps`. Nothing is counted.
+    pub fn link_and_receiver(&mut self, index: usize, now_ps: u64) -> (bool, bool) {
+        let Some(card) = self.cards.get_mut(index) else { return (false, false) };
+        let mut bits = |register, bit| card.nic.read(now_ps, register, &mut card.around) & bit != 0;
+        (bits(reg::STATUS, status::LU), bits(reg::RCTL, rctl::EN))
+    }
+
     /// The counts of all cards together up to `now_ps`.
     pub fn counts(&mut self, now_ps: u64) -> Counts {
         self.advance(now_ps);
@@ -659,7 +667,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_datasheet::Chip;
-    use kpps_datasheet::bit::{cause, ctrl, rctl, tctl};
+    use kpps_datasheet::bit::{cause, ctrl, tctl};
     use std::io::Read;
     use std::os::unix::fs::FileExt;
     use std::sync::{Arc, Mutex};

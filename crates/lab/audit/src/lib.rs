@@ -9,7 +9,9 @@
 //!   drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
 //! - [`responder`]: a station in this process at the other end of a card's cable.
-//! - [`AuditPlan`]: drivers and workloads in turns; the document [`kpps_documents::audit::Audit`].
+//! - [`AuditPlan`]: drivers of stock kernels and workloads in turns; the document
+//!   [`kpps_documents::audit::Audit`].
+//! - [`GuestPlan`]: a foreign guest; the document [`kpps_documents::guest_audit::GuestAudit`].
 //!
 //! **Time is not synchronised.** The cards live by the host's clock, and the guest runs as fast as the host
 //! emulates it. Counts for each frame are valid at the load that is reported beside them. Rates, losses and
@@ -30,7 +32,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bound;
 mod cards;
+mod guest;
 mod memory;
 mod pci;
 mod plan;
@@ -39,8 +43,10 @@ mod rules;
 mod serve;
 mod traffic;
 
+pub use bound::Bound;
 pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
-pub use plan::{AuditPlan, Bound};
-pub use rules::{Breach, Rule, Severity};
+pub use guest::{GuestPlan, Stimulus, Typed};
+pub use plan::AuditPlan;
+pub use rules::{Breach, Rule};
 pub use serve::Server;
 pub use traffic::Numbered;

@@ -1,12 +1,13 @@
 //! Drivers and workloads in turns on the cards of one guest.
 
 use crate::cards::{Cable, Cards, Counts, Next};
-use crate::rules::{Breach, Severity};
+use crate::rules::Breach;
 use crate::serve::Server;
 use crate::traffic::Numbered;
 use kpps_datasheet::Chip;
 use kpps_documents::Environment;
 use kpps_documents::audit::{Accesses, Audit, Row, Violation};
+use kpps_documents::guest_audit::Severity;
 use kpps_frames::Size;
 use kpps_frames::build::Flow;
 use kpps_frames::rate::Rate;
@@ -16,7 +17,6 @@ use kpps_profiles::{Kind, Profile};
 use kpps_qemu::lab::workload::{self, Backend, Driver, LOADED, OPEN, PAIR, Settings, Work};
 use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, mac, newer};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,60 +62,22 @@ pub struct AuditPlan {
     pub kpps: PathBuf,
 }
 
-/// A quantity of a row, if it was observed.
-type Quantity = fn(&Row) -> Option<f64>;
-
-/// The quantities that can be bounded.
-const QUANTITIES: [(&str, Quantity); 9] = [
-    ("reads-per-frame", |row| Some(row.reads_per_frame)),
-    ("writes-per-frame", |row| Some(row.writes_per_frame)),
-    ("interrupts-per-frame", |row| Some(row.interrupts_per_frame)),
-    ("fetches-per-frame", |row| Some(row.fetches_per_frame)),
-    ("write-backs-per-frame", |row| Some(row.write_backs_per_frame)),
-    ("bus-us-per-frame", |row| Some(row.bus_us_per_frame)),
-    ("violations", |row| Some(row.violations.iter().map(|it| it.count as f64).sum())),
-    ("lost", |row| row.lost.map(|count| count as f64)),
-    ("changed", |row| row.changed.map(|count| count as f64)),
-];
-
-/// The most that a quantity may be: `reads-per-frame=0.1`.
-#[derive(Clone, Copy, Debug)]
-pub struct Bound {
-    name: &'static str,
-    of: Quantity,
-    most: f64,
-}
-
-impl FromStr for Bound {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let names = || QUANTITIES.map(|(name, _)| name).join(", ");
-        let (name, most) = text
-            .split_once('=')
-            .ok_or_else(|| format!("'{text}' is no bound: give NAME=VALUE; names are {}", names()))?;
-        let most = most.parse().ok().filter(|most: &f64| *most >= 0.0);
-        let most = most.ok_or_else(|| format!("'{text}': the value must be a number, 0 or more"))?;
-        let known = QUANTITIES.into_iter().find(|(known, _)| *known == name);
-        let (name, of) = known.ok_or_else(|| format!("'{name}' cannot be bounded: names are {}", names()))?;
-        Ok(Self { name, of, most })
+/// The chip and the bus of these profiles.
+pub(crate) fn profiles(chip: &str, bus: &str) -> Result<(kpps_card::Params, bus::Params)> {
+    let wrong = |error: kpps_profiles::Error| Error::Input(error.to_string());
+    let params: kpps_card::Params =
+        Profile::named(Kind::Chip, chip).and_then(|it| it.get()).map_err(wrong)?;
+    let why = match params.chip {
+        Chip::I82542 => Some("its registers are not where the manual has them"),
+        chip if chip.is_pci_express() => Some("it is on PCI Express, and the guest's cards are on PCI"),
+        _ => None,
+    };
+    if let Some(why) = why {
+        return Err(Error::Input(format!("the {} cannot be audited: {why}", chip)));
     }
-}
-
-impl Bound {
-    /// The quantities that exceed their bounds, in a line. A quantity that no row has exceeds every bound.
-    pub fn exceeded(&self, audit: &Audit) -> Option<String> {
-        let seen: Vec<_> = audit.rows.iter().filter_map(|row| Some((row, (self.of)(row)?))).collect();
-        if seen.is_empty() {
-            let what = "no row has this quantity; only the workload bridge counts lost and changed frames";
-            return Some(format!("{}: {what}", self.name));
-        }
-        seen.into_iter().find(|(_, value)| *value > self.most).map(|(row, value)| {
-            let Row { workload, driver, .. } = row;
-            let most = self.most;
-            format!("{workload} {driver}: {} is {value:.4}, above the bound {most}", self.name)
-        })
-    }
+    let bus: bus::Params = Profile::named(Kind::Bus, bus).and_then(|it| it.get()).map_err(wrong)?;
+    bus.check().map_err(Error::Input)?;
+    Ok((params, bus))
 }
 
 /// A driver with a workload.
@@ -199,7 +161,7 @@ impl AuditPlan {
     ) -> Result<Audit> {
         let tasks = self.tasks();
         observer.trials(tasks.len());
-        let (card, bus) = self.profiles()?;
+        let (card, bus) = profiles(&self.chip, &self.bus)?;
         observer.begins("fetching the kernel, the packages and a QEMU with vfio-user", None);
         let bench = Bench::fetch(self, card, bus, Arc::new(go_on))?;
         let mut audit = self.begun(&bench);
@@ -281,24 +243,6 @@ impl AuditPlan {
             "{}: only {frames} of {count} frames arrived, none in the last {seconds} s",
             task.name()
         ))
-    }
-
-    /// Chip and bus.
-    fn profiles(&self) -> Result<(kpps_card::Params, bus::Params)> {
-        let wrong = |error: kpps_profiles::Error| Error::Input(error.to_string());
-        let params: kpps_card::Params =
-            Profile::named(Kind::Chip, &self.chip).and_then(|it| it.get()).map_err(wrong)?;
-        let why = match params.chip {
-            Chip::I82542 => Some("its registers are not where the manual has them"),
-            chip if chip.is_pci_express() => Some("it is on PCI Express, and the guest's cards are on PCI"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            return Err(Error::Input(format!("the {} cannot be audited: {why}", self.chip)));
-        }
-        let bus: bus::Params = Profile::named(Kind::Bus, &self.bus).and_then(|it| it.get()).map_err(wrong)?;
-        bus.check().map_err(Error::Input)?;
-        Ok((params, bus))
     }
 
     /// The requested combinations that exist.
@@ -473,27 +417,6 @@ fn row(task: Task, counts: &Counts, seconds: f64) -> Row {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn bounds_name_what_they_bound() {
-        let bound = |text: &str| text.parse::<Bound>();
-        for (text, part) in [
-            ("reads", "give NAME=VALUE"),
-            ("reads=1", "'reads' cannot be bounded: names are reads-per-frame"),
-            ("lost=-1", "must be a number, 0 or more"),
-            ("lost=nan", "must be a number, 0 or more"),
-        ] {
-            let error = bound(text).unwrap_err();
-            assert!(error.contains(part), "{error}");
-        }
-        let row = Row { driver: "linux".into(), reads_per_frame: 0.2, ..Row::default() };
-        let audit = Audit { rows: vec![row], ..Audit::default() };
-        let message = bound("reads-per-frame=0.1").unwrap().exceeded(&audit).unwrap();
-        assert!(message.contains("linux: reads-per-frame is 0.2000"), "{message}");
-        assert_eq!(bound("reads-per-frame=0.2").unwrap().exceeded(&audit), None);
-        let none = bound("lost=0").unwrap().exceeded(&audit).unwrap();
-        assert!(none.starts_with("lost: no row has this quantity"), "{none}");
-    }
 
     #[test]
     fn a_row_has_everything_for_each_frame() {

@@ -1,7 +1,8 @@
 //! The findings, each with its number and its first occurrence.
 
-use super::rule::{Rule, Severity, Side};
+use super::rule::{Rule, Side};
 use kpps_datasheet::reg;
+use kpps_documents::guest_audit::Severity;
 use std::collections::BTreeMap;
 
 /// The most different findings that are recorded with a description; others are only counted.

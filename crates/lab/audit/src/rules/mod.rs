@@ -11,7 +11,7 @@ mod rule;
 
 pub use findings::Breach;
 pub(crate) use findings::name;
-pub use rule::{Rule, Severity};
+pub use rule::Rule;
 
 use findings::{Findings, Place, descriptor, written};
 use kpps_card::Dropped;

@@ -1,26 +1,5 @@
 //! The rules for drivers: the manual's sections, and how a real card reacts to a breach.
-
-/// How strongly the manual puts a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The manual says "must" or "not allowed", or the card cannot do its work.
-    Must,
-    /// The manual says "should", or recommends it.
-    Should,
-    /// The manual permits it, or leaves it open. It is no breach.
-    Info,
-}
-
-impl Severity {
-    /// Its name in documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Must => "must",
-            Self::Should => "should",
-            Self::Info => "info",
-        }
-    }
-}
+use kpps_documents::guest_audit::Severity;
 
 /// A direction of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

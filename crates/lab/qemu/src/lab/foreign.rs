@@ -54,7 +54,7 @@ pub struct Foreign {
     monitor: Monitor,
     version: String,
     console: UnixStream,
-    /// What the guest's console has not taken yet.
+    /// Text that the guest's console has not taken yet.
     waiting: Vec<u8>,
     /// The host's end of the cable of an emulated card.
     pub wire: Option<Wire>,

@@ -1,12 +1,10 @@
-//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run. `kpps audit`: their
-//! accesses to our model of a card.
+//! `kpps lab`: the drivers of kpps, Linux and DPDK on the same card in the same run.
 
 use crate::error::Failure;
 use crate::heading;
 use crate::output::{Outputs, Resume};
 use crate::session::Session;
 use clap::Args;
-use kpps_audit::Bound;
 use kpps_frames::rate::Rate;
 use kpps_methods::units;
 use kpps_qemu::lab::workload::{Backend, Driver, Setting, Settings, Work};
@@ -64,7 +62,7 @@ pub struct Arguments {
 
 /// The software of guests, whatever their cards are.
 #[derive(Args)]
-struct GuestSoftware {
+pub(super) struct GuestSoftware {
     /// Drivers to compare: kpps, linux (the kernel's own), dpdk
     #[arg(
         long,
@@ -73,62 +71,26 @@ struct GuestSoftware {
         value_name = "DRIVER,…",
         default_value = "kpps,linux,dpdk"
     )]
-    driver: Vec<Driver>,
+    pub(super) driver: Vec<Driver>,
     /// Workloads: transmit, receive, loop, forward, bridge
     #[arg(long, value_delimiter = ',', value_name = "WORKLOAD,…", default_value = Work::NAMES)]
-    workload: Vec<Work>,
+    pub(super) workload: Vec<Work>,
     /// The guest's kernel: linux-6.1, linux-5.10, linux-6.12, linux-backports (the newest), or a folder
     /// with your own vmlinux and modules
     #[arg(long, value_name = "NAME|FOLDER", default_value = "linux-6.1")]
-    kernel: String,
+    pub(super) kernel: String,
     /// Load this module of the cards' driver in place of the kernel's own: e1000.ko, e1000e.ko, …
     #[arg(long, value_name = "FILE.ko", help_heading = heading::TESTBED)]
-    driver_module: Option<PathBuf>,
+    pub(super) driver_module: Option<PathBuf>,
     /// The load that is offered in the workloads receive, forward and bridge: frames per second as 400kpps,
     /// or max
     #[arg(long, value_name = "LOAD", default_value = "max", value_parser = load::rate, help_heading = heading::LOAD)]
-    load: Rate,
+    pub(super) load: Rate,
     /// Change a setting of the guest: linux.RxDescriptors=80 (a parameter of Linux's driver),
     /// sysctl.net.core.netdev_budget=64, napi.defer_hard_irqs=2, napi.gro_flush_timeout=20000, kpps.ring=256,
     /// dpdk.ring=256 [default of both rings: 2048]
     #[arg(long, value_name = "PATH=VALUE", help_heading = heading::MACHINE)]
-    set: Vec<Setting>,
-}
-
-/// Arguments of `kpps audit`.
-#[derive(Args)]
-#[command(
-    mut_arg("load", |load| load.default_value("1kpps")),
-    after_help = "Examples:
-  kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
-  kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
-  kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
-
-kpps boots a stock kernel in QEMU, whose cards are kpps' models of an 8254x (vfio-user). For each frame kpps
-counts register accesses by name, bursts for descriptors and data, interrupts and bus time. It also reports
-accesses that the manual forbids. Guest and card do not share a clock: load and interrupts depend on the speed
-of the emulation on this host. The workload bridge sends numbered frames of all sizes, which must come back
-unchanged. QEMU is fetched once (36 MB).")]
-pub struct AuditArguments {
-    /// The profile of the chip (`kpps list chips`); the 82542 and the 82574L cannot be audited
-    #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
-    chip: String,
-    /// The bus's profile (`kpps list buses`)
-    #[arg(long, default_value = "pci-32-33")]
-    bus: String,
-    /// How long each workload is counted
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", help_heading = heading::TIME)]
-    duration: Duration,
-    /// Count this number of frames, in place of --duration
-    #[arg(long, value_name = "FRAMES", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
-    count: Option<u64>,
-    /// End with exit code 1 if a row exceeds this bound: reads-per-frame=0.1, violations=0, …
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
-    max: Vec<Bound>,
-    #[command(flatten)]
-    guests: GuestSoftware,
-    #[command(flatten)]
-    outputs: Outputs,
+    pub(super) set: Vec<Setting>,
 }
 
 impl From<Error> for Failure {
@@ -172,31 +134,9 @@ pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     failure(&results).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }
 
-/// Runs `kpps audit`.
-pub fn audit(arguments: &AuditArguments, session: &Session) -> Result<(), Failure> {
-    let guests = &arguments.guests;
-    let plan = kpps_audit::AuditPlan {
-        kernel: guests.kernel.clone(),
-        driver_module: guests.driver_module.clone(),
-        chip: arguments.chip.clone(),
-        bus: arguments.bus.clone(),
-        drivers: guests.driver.clone(),
-        works: guests.workload.clone(),
-        rate: guests.load,
-        duration: arguments.duration,
-        count: arguments.count,
-        settings: Settings(guests.set.clone()),
-        kpps: program()?,
-    };
-    let results =
-        measure(&arguments.outputs, session, "audit", "", |progress, go_on| plan.run(progress, go_on))?;
-    let exceeded = arguments.max.iter().find_map(|bound| bound.exceeded(&results));
-    exceeded.or(results.failures.first().cloned()).map_or(Ok(()), |what| Err(Failure::Check(what)))
-}
-
 /// Measures in guests, with a line on the screen meanwhile, and publishes the results. An interrupted run
 /// says which results are `kept`.
-fn measure<D: Forms>(
+pub(super) fn measure<D: Forms>(
     outputs: &Outputs,
     session: &Session,
     name: &str,

@@ -1,5 +1,6 @@
 //! Commands that need Linux: the cards of this host, and those of QEMU.
 
+mod audit;
 mod conformance;
 mod device;
 pub mod guests;
@@ -14,9 +15,9 @@ use clap::Subcommand;
 pub enum Command {
     /// Compare the drivers of kpps, Linux and DPDK on the same card, in QEMU guests with stock kernels
     Lab(lab::Arguments),
-    /// Count register accesses, bus bursts and interrupts for each frame of unmodified drivers, on a model
-    /// card
-    Audit(lab::AuditArguments),
+    /// Report what a driver does against the manual, and count its register accesses, bus bursts and
+    /// interrupts, on a model card in QEMU: the driver of any operating system, or Linux's, ours and DPDK's
+    Audit(audit::Arguments),
     /// Run the functional suite of the driver on the model, on QEMU's cards or on a real card
     #[command(visible_alias = "selftest")]
     Conformance(conformance::Arguments),
@@ -29,7 +30,7 @@ impl Command {
     pub fn run(&self, session: &Session) -> Result<(), Failure> {
         match self {
             Self::Lab(arguments) => lab::run(arguments, session),
-            Self::Audit(arguments) => lab::audit(arguments, session),
+            Self::Audit(arguments) => audit::run(arguments, session),
             Self::Conformance(arguments) => conformance::run(arguments, session),
             Self::Device(arguments) => device::run(arguments, session),
         }

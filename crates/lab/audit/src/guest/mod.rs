@@ -1,0 +1,310 @@
+//! Foreign guests: any operating system with an e1000 driver, on our model, and on QEMU's card beside it.
+//!
+//! - [`Typed`]: a line that is typed on the guest's console (`script`).
+//! - [`Stimulus`]: a task or a fault for the guest (`steps`).
+//! - [`GuestPlan`]: a run; its result is the document [`GuestAudit`].
+
+mod script;
+mod steps;
+
+pub use script::Typed;
+pub use steps::Stimulus;
+
+use crate::cards::{Cable, Cards, Counts};
+use crate::responder::{Handle, Options, Responder};
+use crate::rules::Breach;
+use crate::serve::Server;
+use kpps_documents::Environment;
+use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Work};
+use kpps_host::bus;
+use kpps_methods::Observer;
+use kpps_qemu::lab::foreign::{Card, Foreign, Program, Setup};
+use kpps_qemu::lab::{Error, Result};
+use script::Script;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+use steps::{CardState, Plug, Steps};
+
+/// The time between two looks at guest and cards.
+const LOOK: Duration = Duration::from_millis(5);
+/// The station address of the guest's card: that of QEMU's first card.
+const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
+/// QEMU's card beside ours.
+const QEMUS_CARD: &str = "e1000";
+
+/// The audit of a guest.
+#[derive(Clone, Debug)]
+pub struct GuestPlan {
+    /// Its QEMU.
+    pub setup: Setup,
+    /// The chip's profile.
+    pub chip: String,
+    /// The bus's profile.
+    pub bus: String,
+    /// The tasks and faults for the guest.
+    pub stimuli: Vec<Stimulus>,
+    /// Its address, unless it shows another one.
+    pub address: Ipv4Addr,
+    /// Lines that are typed on its console.
+    pub typed: Vec<Typed>,
+    /// The text on its console before which the run does not end.
+    pub until: Option<String>,
+    /// The longest run.
+    pub at_most: Duration,
+    /// Whether the guest runs on QEMU's card, too.
+    pub beside_qemu: bool,
+}
+
+/// The course of a guest on one card.
+struct Outcome {
+    version: String,
+    steps: Vec<(String, bool, Reached)>,
+    faults: Vec<kpps_documents::guest_audit::Fault>,
+    console: Vec<String>,
+    seconds: f64,
+    ended: Ended,
+}
+
+/// Why a run ended.
+enum Ended {
+    /// Everything was tried.
+    Done,
+    /// Time was over.
+    TimeOver(String),
+    /// QEMU ended.
+    Qemu(String),
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl Ended {
+    fn words(&self) -> String {
+        match self {
+            Self::Done => "everything was tried".to_owned(),
+            Self::TimeOver(awaited) => format!("its time was over while it waited for {awaited}"),
+            Self::Qemu(how) => format!("QEMU ended ({how})"),
+            Self::Interrupted => "it was interrupted".to_owned(),
+        }
+    }
+}
+
+/// The card of a guest, and the end of its cable.
+trait Wired {
+    /// Moves frames between card and responder up to now; returns the time now in ps and the card's state.
+    fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)>;
+    /// Plugs the cable in or out.
+    fn plug(&mut self, guest: &mut Foreign, plug: Plug) -> Result<()>;
+}
+
+/// Our model: the server moves the frames.
+struct Model<'s>(&'s Server);
+
+impl Wired for Model<'_> {
+    fn turn(&mut self, _: &mut Foreign) -> Result<(u64, CardState)> {
+        Ok(self.0.with(|cards, now_ps| {
+            cards.advance(now_ps);
+            let (link, receives) = cards.link_and_receiver(0, now_ps);
+            (now_ps, CardState { link: Some(link), receives: Some(receives) })
+        }))
+    }
+
+    fn plug(&mut self, _: &mut Foreign, plug: Plug) -> Result<()> {
+        self.0.with(|cards, now_ps| cards.set_link(0, now_ps, plug == Plug::In));
+        Ok(())
+    }
+}
+
+/// QEMU's card: frames go through QEMU's socket, in real time.
+struct Emulated {
+    responder: Handle,
+    since: Instant,
+}
+
+impl Wired for Emulated {
+    fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)> {
+        use crate::cards::Partner;
+        let now_ps = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
+        if let Some(wire) = &mut guest.wire {
+            wire.receive(|frame| self.responder.take(now_ps, frame, true))?;
+            while wire.flush()?
+                && self.responder.due_ps() <= now_ps
+                && let Some(coming) = self.responder.next(now_ps)
+            {
+                wire.send_one(&coming.frame)?;
+            }
+        }
+        Ok((now_ps, CardState::default()))
+    }
+
+    fn plug(&mut self, guest: &mut Foreign, plug: Plug) -> Result<()> {
+        guest.set_link(plug == Plug::In)
+    }
+}
+
+impl GuestPlan {
+    /// Runs the guest on our model, and on QEMU's card if that is wanted.
+    ///
+    /// # Errors
+    /// If the options are wrong, QEMU cannot be fetched, or does not start the guest.
+    pub fn run(&self, observer: &dyn Observer, go_on: impl Fn() -> bool + Send + Sync) -> Result<GuestAudit> {
+        self.setup.check()?;
+        let (card, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
+        let responder = || {
+            let options = Options { guest: self.address, ..Options::default() };
+            Responder::new(options).map(Handle::new).map_err(|error| Error::Input(error.to_string()))
+        };
+        let (ours, qemus) = (responder()?, responder()?);
+        observer.trials(if self.beside_qemu { 2 } else { 1 });
+        observer.begins("fetching a QEMU with vfio-user", None);
+        let qemu = self.setup.fetch(true)?;
+        let program = Program::clone(&qemu);
+        observer.begins(&format!("the guest on our model of the {}", card.chip.name()), None);
+        let mut audit = self.on_model(&qemu, &card, &bus, &ours, &go_on)?;
+        observer.done();
+        if self.beside_qemu && go_on() {
+            observer.begins("the guest on QEMU's own card", None);
+            let mut guest = program.start(&self.setup, Card::Emulated(QEMUS_CARD, MAC))?;
+            let mut wired = Emulated { responder: qemus.clone(), since: Instant::now() };
+            let beside = self.accompany(&mut guest, &mut wired, &qemus, &go_on)?;
+            let steps = std::mem::take(&mut audit.steps);
+            let ours = steps.into_iter().map(|step| (step.name, step.wanted, step.ours)).collect();
+            audit.steps = steps::beside(ours, Some(beside.steps));
+            observer.done();
+        }
+        let care = audit.works_on_qemu();
+        audit.findings.iter_mut().for_each(|finding| finding.qemu_does_not_care = care);
+        Ok(audit)
+    }
+
+    /// The guest on our model.
+    fn on_model(
+        &self,
+        qemu: &Program,
+        card: &kpps_card::Params,
+        bus: &bus::Params,
+        responder: &Handle,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<GuestAudit> {
+        let mut cards = Cards::new(card, bus, &[(Cable::Open, MAC)]);
+        cards.attach(0, Box::new(responder.clone()));
+        let server = Server::start(cards)?;
+        let socket = server.sockets().into_iter().next().unwrap_or_default();
+        let mut guest = qemu.start(&self.setup, Card::Served(&socket))?;
+        let begin_ps = server.with(|_, now_ps| now_ps);
+        let outcome = self.accompany(&mut guest, &mut Model(&server), responder, go_on)?;
+        let (counts, breaches) = server.with(|cards, now_ps| (cards.counts(now_ps), cards.breaches()));
+        drop(guest);
+        let system = [
+            ("arch".to_owned(), self.setup.arch.name().to_owned()),
+            ("QEMU".to_owned(), outcome.version),
+            ("options".to_owned(), self.setup.options.join(" ")),
+        ];
+        Ok(GuestAudit {
+            environment: Environment {
+                chip: card.chip.name().into(),
+                bus: self.bus.clone(),
+                system: system.into(),
+                ..Environment::on(["guest"])
+            },
+            complete: matches!(outcome.ended, Ended::Done),
+            ended: outcome.ended.words(),
+            seconds: outcome.seconds,
+            steps: steps::beside(outcome.steps, None),
+            findings: findings(breaches, begin_ps),
+            work: work(counts),
+            faults: outcome.faults,
+            console: outcome.console,
+            ..GuestAudit::default()
+        })
+    }
+
+    /// Accompanies a guest to the end of its run.
+    fn accompany(
+        &self,
+        guest: &mut Foreign,
+        wired: &mut dyn Wired,
+        responder: &Handle,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Outcome> {
+        let since = Instant::now();
+        let mut script = Script::new(&self.typed, self.until.as_deref());
+        let mut steps = Steps::new(&self.stimuli);
+        let (begin_ps, mut card) = wired.turn(guest)?;
+        let mut heard = Vec::new();
+        let ended = loop {
+            heard.clear();
+            guest.listen(&mut heard)?;
+            let typed = script.hear(&heard);
+            guest.say(&typed)?;
+            if let Some(how) = guest.ended() {
+                break Ended::Qemu(how);
+            }
+            let now_ps;
+            (now_ps, card) = wired.turn(guest)?;
+            if let Some(plug) = steps.advance(now_ps, card, responder) {
+                wired.plug(guest, plug)?;
+            }
+            if script.is_over() && steps.are_over(responder) {
+                break Ended::Done;
+            }
+            if !go_on() {
+                break Ended::Interrupted;
+            }
+            if since.elapsed() > self.at_most {
+                let text = script.awaits().map(|text| format!("'{text}' on the console"));
+                let awaited = text.or_else(|| steps.awaits(responder).map(str::to_owned));
+                break Ended::TimeOver(awaited.unwrap_or_else(|| "the end".to_owned()));
+            }
+            if heard.is_empty() {
+                std::thread::sleep(LOOK);
+            }
+        };
+        Ok(Outcome {
+            version: guest.version().to_owned(),
+            steps: steps.results(begin_ps, card, responder),
+            faults: steps.faults(begin_ps),
+            console: script.last_lines(),
+            seconds: since.elapsed().as_secs_f64(),
+            ended,
+        })
+    }
+}
+
+/// The breaches of the manual, the gravest first.
+fn findings(breaches: Vec<Breach>, begin_ps: u64) -> Vec<Finding> {
+    let finding = |breach: Breach| Finding {
+        rule: breach.rule.name().to_owned(),
+        severity: breach.severity(),
+        section: breach.section.to_owned(),
+        silicon: breach.rule.silicon().to_owned(),
+        advice: breach.rule.advice().to_owned(),
+        place: breach.register,
+        sentence: breach.sentence,
+        count: breach.count,
+        first_s: breach.at_ps.saturating_sub(begin_ps) as f64 / 1e12,
+        first: breach.access,
+        qemu_does_not_care: None,
+    };
+    let mut findings: Vec<_> = breaches.into_iter().map(finding).collect();
+    findings.sort_by(|a, b| a.severity.cmp(&b.severity).then(a.first_s.total_cmp(&b.first_s)));
+    findings
+}
+
+/// The driver's work with the card.
+fn work(counts: Counts) -> Work {
+    let frames = counts.sent + counts.stored;
+    let each = |count: u64| (frames > 0).then(|| count as f64 / frames as f64);
+    Work {
+        sent: counts.sent - counts.sent_bad_fcs,
+        sent_bad_fcs: counts.sent_bad_fcs,
+        arrived: counts.arrived,
+        received: counts.stored,
+        dropped: counts.dropped,
+        interrupts: counts.interrupts,
+        reads_per_frame: each(counts.reads.values().sum()),
+        writes_per_frame: each(counts.writes.values().sum()),
+        interrupts_per_frame: each(counts.interrupts),
+        reads: counts.reads,
+        writes: counts.writes,
+    }
+}

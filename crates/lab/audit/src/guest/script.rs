@@ -1,0 +1,187 @@
+//! The console of a guest: lines that are typed after their prompts, and the text that ends a run.
+
+use anstream::adapter::StripBytes;
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+/// The most bytes of output that is searched for a prompt.
+const KEPT_BYTES: usize = 64 << 10;
+/// Lines of the console that a result shows, and the most characters of each.
+const SHOWN_LINES: usize = 12;
+const SHOWN_CHARACTERS: usize = 160;
+
+/// A line that is typed once a prompt has appeared: `PROMPT=>LINE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Typed {
+    prompt: String,
+    line: Vec<u8>,
+}
+
+impl FromStr for Typed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (prompt, line) = text
+            .rsplit_once("=>")
+            .filter(|(prompt, _)| !prompt.is_empty())
+            .ok_or_else(|| format!("'{text}': write PROMPT=>LINE, as in 'login: =>root'"))?;
+        Ok(Self { prompt: prompt.to_owned(), line: unescaped(line)? })
+    }
+}
+
+/// A line with its escapes replaced (`\n`, `\r`, `\t`, `\\`, `\x1b`), and the Enter key after it.
+fn unescaped(line: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('\\') {
+        bytes.extend(rest[..at].bytes());
+        let wrong =
+            || format!("'{line}': an escape is \\n, \\r, \\t, \\\\ or \\x and two hexadecimal digits");
+        let (byte, used) = match rest[at + 1..].chars().next() {
+            Some('n') => (b'\n', 2),
+            Some('r') => (b'\r', 2),
+            Some('t') => (b'\t', 2),
+            Some('\\') => (b'\\', 2),
+            Some('x') => {
+                let digits = rest.get(at + 2..at + 4).ok_or_else(wrong)?;
+                (u8::from_str_radix(digits, 16).map_err(|_| wrong())?, 4)
+            }
+            _ => return Err(wrong()),
+        };
+        bytes.push(byte);
+        rest = &rest[at + used..];
+    }
+    bytes.extend(rest.bytes());
+    // Terminals send a carriage return for Enter.
+    bytes.push(b'\r');
+    Ok(bytes)
+}
+
+/// The state of a console.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    /// Lines that have not been typed yet.
+    typed: VecDeque<Typed>,
+    /// The text that has to appear after all lines were typed, unless it has.
+    until: Option<String>,
+    strip: StripBytes,
+    /// Output, without terminal escapes, after the last prompt that was found.
+    heard: String,
+    /// The last lines of all output.
+    lines: VecDeque<String>,
+}
+
+impl Script {
+    pub(crate) fn new(typed: &[Typed], until: Option<&str>) -> Self {
+        Self { typed: typed.iter().cloned().collect(), until: until.map(str::to_owned), ..Self::default() }
+    }
+
+    /// Takes output. Returns what is to be typed.
+    pub(crate) fn hear(&mut self, output: &[u8]) -> Vec<u8> {
+        let bytes: Vec<u8> = self.strip.strip_next(output).flatten().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        self.show(&text);
+        self.heard += &text;
+        let mut answer = Vec::new();
+        while let Some(next) = self.typed.front()
+            && let Some(at) = self.heard.find(&next.prompt)
+        {
+            self.heard.drain(..at + next.prompt.len());
+            answer.extend(self.typed.pop_front().into_iter().flat_map(|next| next.line));
+        }
+        if self.typed.is_empty() && self.until.as_ref().is_some_and(|text| self.heard.contains(text)) {
+            self.until = None;
+        }
+        let mut excess = self.heard.len().saturating_sub(KEPT_BYTES);
+        while !self.heard.is_char_boundary(excess) {
+            excess += 1;
+        }
+        self.heard.drain(..excess);
+        answer
+    }
+
+    fn show(&mut self, text: &str) {
+        for character in text.chars() {
+            match (character, self.lines.back_mut()) {
+                ('\n', _) | (_, None) => {
+                    if self.lines.back().is_none_or(|last| !last.trim().is_empty()) {
+                        self.lines.push_back(String::new());
+                    }
+                    if self.lines.len() > SHOWN_LINES + 1 {
+                        self.lines.pop_front();
+                    }
+                }
+                ('\r', _) => {}
+                _ => {}
+            }
+            if let Some(last) = self.lines.back_mut()
+                && !character.is_control()
+                && last.chars().count() < SHOWN_CHARACTERS
+            {
+                last.push(character);
+            }
+        }
+    }
+
+    /// Whether everything was typed, and the awaited text has appeared.
+    pub(crate) fn is_over(&self) -> bool {
+        self.typed.is_empty() && self.until.is_none()
+    }
+
+    /// The text that has not appeared yet, if one is awaited.
+    pub(crate) fn awaits(&self) -> Option<&str> {
+        self.typed.front().map(|typed| &*typed.prompt).or(self.until.as_deref())
+    }
+
+    /// The last lines of output.
+    pub(crate) fn last_lines(&self) -> Vec<String> {
+        self.lines.iter().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn typed(text: &str) -> Typed {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn lines_follow_their_prompts_in_order() {
+        let all = [typed("=> =>dhcp"), typed("=> =>tftp 0x100 \\x02")];
+        let mut script = Script::new(&all, Some("done"));
+        assert_eq!(script.hear(b"U-Boot\r\n=>"), b"", "half a prompt");
+        assert_eq!(script.hear(b" "), b"dhcp\r");
+        assert_eq!((script.awaits(), script.is_over()), (Some("=> "), false));
+        // The text that ends the run counts only after all was typed.
+        assert_eq!(script.hear(b"done\r\n\x1b[1m=>\x1b[0m "), b"tftp 0x100 \x02\r");
+        assert_eq!(script.awaits(), Some("done"));
+        assert_eq!(script.hear(b"do"), b"");
+        assert!(!script.is_over());
+        script.hear(b"ne\n");
+        assert!(script.is_over() && script.awaits().is_none());
+        assert_eq!(script.last_lines(), ["U-Boot", "=> done", "=> done"]);
+    }
+
+    #[test]
+    fn output_without_end_is_bounded() {
+        let mut script = Script::new(&[], Some("never"));
+        for _ in 0..100 {
+            script.hear(&[b'x'; 10_000]);
+            script.hear("\u{e9}\n".as_bytes());
+        }
+        assert!(script.heard.len() <= KEPT_BYTES + 10_002 && script.lines.len() <= SHOWN_LINES + 1);
+        assert!(script.last_lines().iter().all(|line| line.chars().count() <= SHOWN_CHARACTERS));
+    }
+
+    #[test]
+    fn what_is_typed_is_checked() {
+        assert_eq!(typed("$ =>a\\\\b\\t\\x1b").line, b"a\\b\t\x1b\r");
+        for bad in ["", "no arrow", "=>line", "p=>\\q", "p=>\\x1", "p=>\\xzz", "p=>\\x1\u{e9}"] {
+            let error = bad.parse::<Typed>().unwrap_err();
+            assert!(error.contains("write PROMPT=>LINE") || error.contains("an escape is"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The steps of a guest: those that it makes by itself, and those that kpps asks for.
+
+use crate::responder::{EchoPlan, Echoed, Event, Handle, ProbeBy, Responder};
+use kpps_documents::guest_audit::{Fault, Reached, Step};
+use std::collections::VecDeque;
+use std::str::FromStr;
+
+const SECOND_PS: u64 = 1_000_000_000_000;
+/// Pings, and the frames of a flood; how many of these may be outstanding. 8 is less than the smallest ring
+/// that a card can have.
+const PINGS: u32 = 20;
+const FLOOD: u32 = 500;
+const OUTSTANDING: usize = 7;
+/// Data of echo requests in bytes.
+const PING_BYTES: [u16; 1] = [56];
+const FLOOD_BYTES: [u16; 5] = [18, 56, 200, 512, 1472];
+/// Frames of an overrun: more than any ring and FIFO hold.
+const OVERRUN: u32 = 4000;
+/// How long a cable is unplugged.
+const UNPLUGGED_PS: u64 = 3 * SECOND_PS;
+/// How long is probed before a fault, and after it at least.
+const PROBED_PS: u64 = SECOND_PS;
+/// How long a guest may take to answer ARP, to return after a fault, and for all echo requests.
+const PATIENCE_PS: u64 = 20 * SECOND_PS;
+/// An echo request is lost after this time: an emulated guest on a busy host may be slow.
+const ECHO_TIMEOUT_PS: u64 = 4 * SECOND_PS;
+
+/// Something that a guest is to do, or to bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stimulus {
+    /// Only the link.
+    Link,
+    /// Answer an ARP request.
+    Arp,
+    /// Answer pings.
+    Ping,
+    /// Answer many pings of all sizes.
+    Flood,
+    /// Return UDP datagrams to its port 7 (RFC 862).
+    Udp,
+    /// Get an address by DHCP, by itself.
+    Dhcp,
+    /// Load a file by TFTP, by itself.
+    Tftp,
+    /// Load a file by HTTP, by itself.
+    Http,
+    /// Answer again after more frames than its ring holds.
+    Overrun,
+    /// Answer again after its cable was unplugged.
+    LinkFlap,
+}
+
+impl Stimulus {
+    /// All of them, in the order in which they are tried.
+    pub const ALL: [Self; 10] = [
+        Self::Link,
+        Self::Arp,
+        Self::Ping,
+        Self::Flood,
+        Self::Udp,
+        Self::Dhcp,
+        Self::Tftp,
+        Self::Http,
+        Self::Overrun,
+        Self::LinkFlap,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Arp => "arp",
+            Self::Ping => "ping",
+            Self::Flood => "flood",
+            Self::Udp => "udp",
+            Self::Dhcp => "dhcp",
+            Self::Tftp => "tftp",
+            Self::Http => "http",
+            Self::Overrun => "overrun",
+            Self::LinkFlap => "link-flap",
+        }
+    }
+
+    /// Whether kpps acts. Otherwise the guest does.
+    const fn is_active(self) -> bool {
+        matches!(self, Self::Arp | Self::Ping | Self::Flood | Self::Udp | Self::Overrun | Self::LinkFlap)
+    }
+
+    /// Whether it is a fault that is probed.
+    const fn is_fault(self) -> bool {
+        matches!(self, Self::Overrun | Self::LinkFlap)
+    }
+}
+
+impl FromStr for Stimulus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|stimulus| stimulus.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no stimulus called '{text}': known are {names}")
+        })
+    }
+}
+
+/// The state of the guest's card, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CardState {
+    /// The link is up; unknown on QEMU's card.
+    pub(crate) link: Option<bool>,
+    /// The receiver is enabled; unknown on QEMU's card.
+    pub(crate) receives: Option<bool>,
+}
+
+/// An action on the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plug {
+    Out,
+    In,
+}
+
+/// The stimulus in progress.
+#[derive(Debug)]
+struct Current {
+    stimulus: Stimulus,
+    since_ps: u64,
+    /// When the fault began and ended, if it is one.
+    fault_ps: Option<u64>,
+    over_ps: Option<u64>,
+}
+
+/// The steps of one run.
+pub(crate) struct Steps {
+    wanted: Vec<Stimulus>,
+    /// Stimuli that are to begin.
+    next: VecDeque<Stimulus>,
+    current: Option<Current>,
+    link_ps: Option<u64>,
+    results: Vec<(Stimulus, Reached)>,
+    faults: Vec<Fault>,
+}
+
+impl Steps {
+    pub(crate) fn new(wanted: &[Stimulus]) -> Self {
+        let mut wanted = wanted.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Self {
+            next: wanted.iter().copied().filter(|it| it.is_active()).collect(),
+            wanted,
+            current: None,
+            link_ps: None,
+            results: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Goes on at `now_ps`. Returns what to do with the cable.
+    pub(crate) fn advance(&mut self, now_ps: u64, card: CardState, responder: &Handle) -> Option<Plug> {
+        if card.link == Some(true) {
+            self.link_ps.get_or_insert(now_ps);
+        }
+        responder.with(|responder| {
+            if self.current.is_none() {
+                self.begin(now_ps, card, responder);
+            }
+            let current = self.current.as_mut()?;
+            let plug = current.go_on(now_ps, responder);
+            if let Some((reached, fault)) = current.end(now_ps, responder) {
+                self.results.push((current.stimulus, reached));
+                self.faults.extend(fault);
+                self.current = None;
+            }
+            plug
+        })
+    }
+
+    /// Begins the next stimulus if the guest is ready for it.
+    fn begin(&mut self, now_ps: u64, card: CardState, responder: &mut Responder) {
+        let Some(&stimulus) = self.next.front() else { return };
+        // A guest that cannot receive is not there yet. QEMU's card does not say so: the guest has sent then.
+        let heard = responder.seen().frames.count > 0;
+        let ready = card.link.unwrap_or(true) && card.receives.unwrap_or(stimulus == Stimulus::Arp || heard);
+        if !ready {
+            return;
+        }
+        match stimulus {
+            Stimulus::Arp => responder.start_arp(now_ps),
+            Stimulus::Ping => responder.start_ping(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES))),
+            Stimulus::Flood => {
+                responder.start_flood(now_ps, patient(EchoPlan::flood(FLOOD, OUTSTANDING, &FLOOD_BYTES)));
+            }
+            Stimulus::Udp => responder.start_udp(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES))),
+            _ => responder.start_probe(now_ps, ProbeBy::Echo),
+        }
+        self.next.pop_front();
+        self.current = Some(Current { stimulus, since_ps: now_ps, fault_ps: None, over_ps: None });
+    }
+
+    /// Whether nothing is left to be tried, and the guest has done what it was to do by itself.
+    pub(crate) fn are_over(&self, responder: &Handle) -> bool {
+        let seen = |stimulus: &Stimulus| match stimulus {
+            Stimulus::Link => self.link_ps.is_some(),
+            other if other.is_active() => true,
+            other => responder.with(|responder| by_itself(*other, responder).0),
+        };
+        self.next.is_empty() && self.current.is_none() && self.wanted.iter().all(seen)
+    }
+
+    /// The name of the awaited stimulus.
+    pub(crate) fn awaits(&self, responder: &Handle) -> Option<&'static str> {
+        let current = self.current.as_ref().map(|current| current.stimulus);
+        let passive = |it: &&Stimulus| {
+            !it.is_active()
+                && **it != Stimulus::Link
+                && !responder.with(|responder| by_itself(**it, responder).0)
+        };
+        current
+            .or(self.next.front().copied())
+            .or_else(|| self.wanted.iter().find(passive).copied())
+            .map(Stimulus::name)
+    }
+
+    /// The results; times are in seconds since `begin_ps`.
+    pub(crate) fn results(
+        &self,
+        begin_ps: u64,
+        card: CardState,
+        responder: &Handle,
+    ) -> Vec<(String, bool, Reached)> {
+        let at = |ps: u64| ps.saturating_sub(begin_ps) as f64 / SECOND_PS as f64;
+        let shift = |reached: &Reached| Reached {
+            at_s: reached.at_s.map(|s| s - at_zero(begin_ps)),
+            ..reached.clone()
+        };
+        let link = Reached {
+            reached: card.link.map(|up| up || self.link_ps.is_some()),
+            at_s: self.link_ps.map(at),
+            detail: String::new(),
+        };
+        let mut all = vec![("link".to_owned(), true, link)];
+        responder.with(|responder| {
+            let seen = responder.seen();
+            let sent = |event: &Event, what: &str| Reached {
+                reached: Some(event.count > 0),
+                at_s: event.first_ps.map(at),
+                detail: if event.count > 0 { format!("{} {what}", event.count) } else { String::new() },
+            };
+            all.push(("first frame".to_owned(), true, sent(&seen.frames, "frames sent")));
+            for stimulus in Stimulus::ALL.into_iter().filter(|it| *it != Stimulus::Link) {
+                let wanted = self.wanted.contains(&stimulus);
+                let tried = self.results.iter().find(|(of, _)| *of == stimulus).map(|(_, it)| shift(it));
+                let reached = if stimulus.is_active() {
+                    tried.unwrap_or_else(|| self.untried(stimulus))
+                } else {
+                    let (done, first_ps, detail) = by_itself(stimulus, responder);
+                    Reached { reached: Some(done), at_s: first_ps.map(at), detail }
+                };
+                if wanted || reached.reached == Some(true) {
+                    all.push((stimulus.name().to_owned(), wanted, reached));
+                }
+            }
+        });
+        all
+    }
+
+    fn untried(&self, stimulus: Stimulus) -> Reached {
+        let detail = match &self.current {
+            Some(current) if current.stimulus == stimulus => "the run ended before",
+            _ => "not tried: the guest was not ready to receive",
+        };
+        Reached { reached: Some(false), at_s: None, detail: detail.to_owned() }
+    }
+
+    /// The faults so far; times are in seconds since `begin_ps`.
+    pub(crate) fn faults(&self, begin_ps: u64) -> Vec<Fault> {
+        let shift = |fault: &Fault| Fault { at_s: fault.at_s - at_zero(begin_ps), ..fault.clone() };
+        self.faults.iter().map(shift).collect()
+    }
+}
+
+/// The start of a run in seconds of the cards' clock.
+fn at_zero(begin_ps: u64) -> f64 {
+    begin_ps as f64 / SECOND_PS as f64
+}
+
+fn patient(plan: EchoPlan) -> EchoPlan {
+    EchoPlan { timeout_ps: ECHO_TIMEOUT_PS, ..plan }
+}
+
+/// Whether the guest has done something by itself, when first, and numbers about it.
+fn by_itself(stimulus: Stimulus, responder: &Responder) -> (bool, Option<u64>, String) {
+    let seen = responder.seen();
+    let (done, begun, detail) = match stimulus {
+        Stimulus::Dhcp => {
+            let address = responder.guest().ip;
+            (seen.dhcp_acks, seen.dhcp_discovers.count, format!("{address}"))
+        }
+        Stimulus::Tftp => {
+            (seen.tftp_completed, seen.tftp_started.count, format!("{} bytes", seen.tftp_bytes))
+        }
+        _ => (seen.http_completed, seen.http_started.count, format!("{} bytes", seen.http_bytes)),
+    };
+    let detail = match (done.count, begun) {
+        (0, 0) => String::new(),
+        (0, begun) => format!("begun {begun} times, never completed"),
+        _ => detail,
+    };
+    (done.count > 0, done.first_ps, detail)
+}
+
+impl Current {
+    /// Acts while the stimulus is in progress: begins and ends a fault.
+    fn go_on(&mut self, now_ps: u64, responder: &mut Responder) -> Option<Plug> {
+        if !self.stimulus.is_fault() {
+            return None;
+        }
+        let probed_ps = now_ps.saturating_sub(self.since_ps);
+        match (self.fault_ps, self.over_ps) {
+            (None, _) if probed_ps >= PROBED_PS => {
+                self.fault_ps = Some(now_ps);
+                if self.stimulus == Stimulus::LinkFlap {
+                    return Some(Plug::Out);
+                }
+                responder.start_overrun(now_ps, OVERRUN);
+                None
+            }
+            (Some(_), None) if self.stimulus == Stimulus::Overrun => {
+                self.over_ps = responder.overrun().and_then(|burst| burst.ended_ps);
+                None
+            }
+            (Some(begin_ps), None) if now_ps.saturating_sub(begin_ps) >= UNPLUGGED_PS => {
+                self.over_ps = Some(now_ps);
+                Some(Plug::In)
+            }
+            _ => None,
+        }
+    }
+
+    /// The result, if the stimulus is over.
+    fn end(&self, now_ps: u64, responder: &mut Responder) -> Option<(Reached, Option<Fault>)> {
+        let is_late = now_ps.saturating_sub(self.since_ps) >= PATIENCE_PS;
+        match self.stimulus {
+            Stimulus::Arp => {
+                let resolved = responder.arp()?;
+                (resolved.answer.is_some() || is_late).then(|| {
+                    let at_s = resolved.answer.map(|(at, _)| at_zero(at));
+                    let detail = match resolved.answer {
+                        Some((_, mac)) => format!("{} is at {mac}", responder.guest().ip),
+                        None => format!("{} requests for {}", resolved.sent, responder.guest().ip),
+                    };
+                    (Reached { reached: Some(resolved.answer.is_some()), at_s, detail }, None)
+                })
+            }
+            Stimulus::Ping => echoed(responder.ping()?, is_late),
+            Stimulus::Flood => {
+                echoed(responder.flood()?, now_ps.saturating_sub(self.since_ps) >= 3 * PATIENCE_PS)
+            }
+            Stimulus::Udp => echoed(responder.udp()?, is_late),
+            _ => self.fault_ended(now_ps, responder),
+        }
+    }
+
+    /// The result of a fault: whether the guest answered after it.
+    fn fault_ended(&self, now_ps: u64, responder: &mut Responder) -> Option<(Reached, Option<Fault>)> {
+        let (begin_ps, over_ps) = (self.fault_ps?, self.over_ps?);
+        let probed = responder.probe(now_ps)?;
+        let answered_before = probed.first_answer_ps.is_some_and(|at| at < begin_ps);
+        let after_ps = now_ps.saturating_sub(over_ps);
+        let back_ps = probed.last_answer_ps.filter(|at| *at > over_ps);
+        let is_over = match back_ps {
+            Some(_) => after_ps >= PROBED_PS && !probed.is_deaf,
+            None => after_ps >= PATIENCE_PS,
+        };
+        if !is_over {
+            return None;
+        }
+        responder.stop_probe(now_ps);
+        let came_back = back_ps.is_some();
+        let deaf_s =
+            came_back.then(|| match probed.longest.from_ps.saturating_add(probed.longest.ps) > begin_ps {
+                true => at_zero(probed.longest.ps),
+                false => 0.0,
+            });
+        let detail = match (answered_before, deaf_s) {
+            (false, _) => "the guest did not answer before it".to_owned(),
+            (true, Some(deaf)) => format!("answered again; silent for {deaf:.1} s"),
+            (true, None) => "never answered again".to_owned(),
+        };
+        let reached = if answered_before || came_back { Some(came_back) } else { None };
+        let fault =
+            Fault { name: self.stimulus.name().to_owned(), at_s: at_zero(begin_ps), deaf_s, came_back };
+        Some((Reached { reached, at_s: back_ps.map(at_zero), detail }, Some(fault)))
+    }
+}
+
+/// The result of echo requests, if they are over. Its time is in seconds of the cards' clock.
+fn echoed(result: Echoed, is_late: bool) -> Option<(Reached, Option<Fault>)> {
+    (result.ended_ps.is_some() || is_late).then(|| {
+        let mut detail = format!("{} of {} answered", result.answered, result.sent);
+        if result.changed > 0 {
+            detail += &format!(", {} with other contents", result.changed);
+        }
+        let all = result.sent > 0 && result.answered == result.sent;
+        (Reached { reached: Some(all), at_s: result.ended_ps.filter(|_| all).map(at_zero), detail }, None)
+    })
+}
+
+/// The steps on our model, with those on QEMU's card beside them.
+pub(crate) fn beside(
+    ours: Vec<(String, bool, Reached)>,
+    qemus: Option<Vec<(String, bool, Reached)>>,
+) -> Vec<Step> {
+    let mut steps: Vec<Step> =
+        ours.into_iter().map(|(name, wanted, ours)| Step { name, wanted, ours, qemu: None }).collect();
+    for (name, wanted, reached) in qemus.into_iter().flatten() {
+        match steps.iter_mut().find(|step| step.name == name) {
+            Some(step) => step.qemu = Some(reached),
+            None => steps.push(Step { name, wanted, ours: Reached::default(), qemu: Some(reached) }),
+        }
+    }
+    steps
+}
