@@ -339,7 +339,7 @@ impl Cards {
                 bus: Bus::new(bus.clone()),
                 is_master: false,
                 bursts: [0; What::ALL.len()],
-                rules: Rules::new(params.chip, params.media),
+                rules: Rules::new(params),
                 sent: VecDeque::new(),
                 sent_bad_fcs: 0,
             },

@@ -45,7 +45,7 @@ mod traffic;
 
 pub use bound::Bound;
 pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
-pub use guest::{GuestPlan, Stimulus, Typed};
+pub use guest::{GuestPlan, Quirk, Stimulus, Typed};
 pub use plan::AuditPlan;
 pub use rules::{Breach, Rule};
 pub use serve::Server;

@@ -23,7 +23,8 @@ pub struct GuestAudit {
     /// The kind of this document.
     pub kind: GuestAuditKind,
     /// The environment: `chip` is the modelled card, `bus` its bus; `system` has the architecture (`arch`),
-    /// QEMU's version (`QEMU`) and its options for the guest (`options`).
+    /// QEMU's version (`QEMU`), its options for the guest (`options`), and properties of the card beyond the
+    /// manual (`quirks`).
     pub environment: Environment,
     /// Whether the run came to its end: it was not interrupted, and neither guest nor QEMU stopped early.
     pub complete: bool,

@@ -2,11 +2,14 @@
 //!
 //! - [`Typed`]: a line that is typed on the guest's console (`script`).
 //! - [`Stimulus`]: a task or a fault for the guest (`steps`).
+//! - [`Quirk`]: a property of the card beyond the manual.
 //! - [`GuestPlan`]: a run; its result is the document [`GuestAudit`].
 
+mod quirk;
 mod script;
 mod steps;
 
+pub use quirk::Quirk;
 pub use script::Typed;
 pub use steps::Stimulus;
 
@@ -21,6 +24,7 @@ use kpps_methods::Observer;
 use kpps_qemu::lab::foreign::{Card, Foreign, Program, Setup};
 use kpps_qemu::lab::{Error, Result};
 use script::Script;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 use steps::{CardState, Plug, Steps};
@@ -41,6 +45,8 @@ pub struct GuestPlan {
     pub chip: String,
     /// The bus's profile.
     pub bus: String,
+    /// Properties of the card beyond the manual.
+    pub quirks: Vec<Quirk>,
     /// The tasks and faults for the guest.
     pub stimuli: Vec<Stimulus>,
     /// Its address, unless it shows another one.
@@ -148,7 +154,8 @@ impl GuestPlan {
     /// If the options are wrong, QEMU cannot be fetched, or does not start the guest.
     pub fn run(&self, observer: &dyn Observer, go_on: impl Fn() -> bool + Send + Sync) -> Result<GuestAudit> {
         self.setup.check()?;
-        let (card, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
+        let (mut card, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
+        self.quirks.iter().for_each(|quirk| quirk.apply(&mut card));
         let responder = || {
             let options = Options { guest: self.address, ..Options::default() };
             Responder::new(options).map(Handle::new).map_err(|error| Error::Input(error.to_string()))
@@ -194,16 +201,21 @@ impl GuestPlan {
         let outcome = self.accompany(&mut guest, &mut Model(&server), responder, go_on)?;
         let (counts, breaches) = server.with(|cards, now_ps| (cards.counts(now_ps), cards.breaches()));
         drop(guest);
-        let system = [
+        let quirks = self.quirks.iter().map(|quirk| quirk.name()).collect::<Vec<_>>().join(", ");
+        let mut system: BTreeMap<_, _> = [
             ("arch".to_owned(), self.setup.arch.name().to_owned()),
             ("QEMU".to_owned(), outcome.version),
             ("options".to_owned(), self.setup.options.join(" ")),
-        ];
+        ]
+        .into();
+        if !quirks.is_empty() {
+            system.insert("quirks".to_owned(), quirks);
+        }
         Ok(GuestAudit {
             environment: Environment {
                 chip: card.chip.name().into(),
                 bus: self.bus.clone(),
-                system: system.into(),
+                system,
                 ..Environment::on(["guest"])
             },
             complete: matches!(outcome.ended, Ended::Done),

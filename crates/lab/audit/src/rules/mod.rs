@@ -14,7 +14,7 @@ pub(crate) use findings::name;
 pub use rule::Rule;
 
 use findings::{Findings, Place, descriptor, written};
-use kpps_card::Dropped;
+use kpps_card::{Dropped, Params};
 use kpps_datasheet::bit::{cause, ctrl, rah, rctl, tctl};
 use kpps_datasheet::desc::{RxWriteback, rx_status};
 use kpps_datasheet::{Chip, Media, reg};
@@ -106,6 +106,8 @@ struct Epoch {
 pub(crate) struct Rules {
     chip: Chip,
     media: Media,
+    /// The card has SWSM, as QEMU's has.
+    swsm: bool,
     now_ps: u64,
     receive: Ring,
     transmit: Ring,
@@ -123,10 +125,11 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// For a card after power-up.
-    pub(crate) fn new(chip: Chip, media: Media) -> Self {
+    pub(crate) fn new(params: &Params) -> Self {
         Self {
-            chip,
-            media,
+            chip: params.chip,
+            media: params.media,
+            swsm: params.swsm,
             now_ps: 0,
             receive: Ring::new(Side::Receive),
             transmit: Ring::new(Side::Transmit),
@@ -236,15 +239,23 @@ impl Rules {
         });
     }
 
+    /// Whether the manual has a register at `offset`, or the card has it beyond the manual.
+    fn is_register(&self, offset: u32) -> bool {
+        reg::name(offset).is_some() || matches!(offset, CTRL_COPY | MANC) || offset == reg::SWSM && self.swsm
+    }
+
     fn lacks_link(&self) -> bool {
         self.media == Media::Copper && self.epoch.ctrl & ctrl::SLU == 0
     }
 
     fn judge_filters(&mut self) {
         let value = self.epoch.rctl;
-        if value & (rctl::BAM | rctl::MPE) == 0 && value & rctl::EN != 0 {
-            self.note_write(Rule::BamMissing, reg::RCTL, value, || {
-                "The driver uses the receiver with RCTL.BAM (bit 15) clear.".into()
+        if value & rctl::BAM == 0 && value & rctl::EN != 0 {
+            self.note_write(Rule::BamMissing, reg::RCTL, value, || match value & rctl::MPE {
+                0 => "The driver uses the receiver with RCTL.BAM (bit 15) clear.".into(),
+                _ => {
+                    "The driver uses the receiver with RCTL.MPE (bit 4) in place of RCTL.BAM (bit 15).".into()
+                }
             });
         }
         let missing = self.multicast.count_zeros();
@@ -302,7 +313,7 @@ impl Rules {
                 self.epoch.has_report = true;
                 self.epoch.reads_head = true;
             }
-            _ if !is_register(offset) => {
+            _ if !self.is_register(offset) => {
                 self.note(Rule::NoRegisterRead, Place::Register(offset), || {
                     let sentence =
                         format!("The driver read offset {offset:#07x}, where the manual has no register.");
@@ -384,7 +395,7 @@ impl Rules {
                 )
             });
         }
-        if !is_register(offset) {
+        if !self.is_register(offset) {
             self.note_write(Rule::NoRegister, offset, value, || {
                 format!(
                     "The driver wrote {value:#x} to offset {offset:#07x}, where the manual has no register."
@@ -811,7 +822,7 @@ impl Rules {
         }
         let place = Place::Frames(Side::Receive);
         let Some(&destination) = frame.first_chunk::<6>() else { return };
-        if destination == [0xFF; 6] && value & (rctl::BAM | rctl::MPE) == 0 {
+        if destination == [0xFF; 6] && value & rctl::BAM == 0 {
             self.note(Rule::BamMissing, place, || {
                 let sentence =
                     "A broadcast frame arrived, and the card dropped it: RCTL.BAM is clear.".into();
@@ -840,11 +851,6 @@ impl Rules {
             self.epoch.line_due.clear();
         }
     }
-}
-
-/// Whether the manual has a register at `offset`.
-fn is_register(offset: u32) -> bool {
-    reg::name(offset).is_some() || matches!(offset, CTRL_COPY | MANC)
 }
 
 /// The two words of a descriptor.

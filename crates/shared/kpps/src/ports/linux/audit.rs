@@ -6,7 +6,7 @@ use crate::heading;
 use crate::output::Outputs;
 use crate::session::Session;
 use clap::Args;
-use kpps_audit::{Bound, GuestPlan, Stimulus, Typed};
+use kpps_audit::{Bound, GuestPlan, Quirk, Stimulus, Typed};
 use kpps_methods::units;
 use kpps_qemu::lab::foreign::Setup;
 use kpps_qemu::lab::workload::Settings;
@@ -23,7 +23,7 @@ use std::time::Duration;
     after_help = "Examples:
   kpps audit --guest -- -kernel kernel.elf -m 128M                an operating system of your own
   kpps audit --guest --beside qemu --max must=0 --junit audit.xml -- -cdrom os.iso
-  kpps audit --guest --arch riscv64 --stimulus dhcp,tftp --send '=> =>dhcp' -- -bios u-boot.bin
+  kpps audit --guest --arch riscv64 --quirk swsm --stimulus dhcp,tftp --send '=> =>dhcp' -- -bios u-boot.bin
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
   kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
   kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
@@ -86,6 +86,10 @@ struct Foreign {
         requires = "guest"
     )]
     stimulus: Vec<Stimulus>,
+    /// Give the card a property beyond the manual: swsm (a register of QEMU's card that U-Boot needs),
+    /// mpe-passes-broadcasts
+    #[arg(long, value_delimiter = ',', value_name = "QUIRK,…", requires = "guest")]
+    quirk: Vec<Quirk>,
     /// The guest's address; kpps offers it by DHCP. If the guest uses another one, kpps takes that
     #[arg(long, value_name = "IPV4", default_value = "10.0.2.15", requires = "guest")]
     address: Ipv4Addr,
@@ -144,6 +148,7 @@ fn run_foreign(arguments: &Arguments, session: &Session) -> Result<(), Failure> 
         setup: Setup { arch: foreign.arch, qemu: foreign.qemu.clone(), options: foreign.options.clone() },
         chip: arguments.chip.clone(),
         bus: arguments.bus.clone(),
+        quirks: foreign.quirk.clone(),
         stimuli: foreign.stimulus.clone(),
         address: foreign.address,
         typed: foreign.send.clone(),
