@@ -124,7 +124,8 @@ pub struct Finding {
     pub rule: String,
     /// How grave it is.
     pub severity: Severity,
-    /// The section of the manual (8254x Software Developer's Manual, 317453).
+    /// The section that it breaks: `manual 13.4.1` (8254x Software Developer's Manual, 317453), or one of
+    /// a standard.
     pub section: String,
     /// The register, or the part of memory.
     pub place: String,

@@ -98,10 +98,8 @@ fn paragraph(finding: &Finding, width: usize) -> String {
     let Finding { rule, severity, section, place, sentence, silicon, advice, count, first_s, first, .. } =
         finding;
     let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-    let mut text = format!(
-        "{:<6} {rule} ({place}; manual {section}), {times}, first at {first_s:.1} s\n",
-        severity.name()
-    );
+    let mut text =
+        format!("{:<6} {rule} ({place}; {section}), {times}, first at {first_s:.1} s\n", severity.name());
     let mut sentences = vec![sentence.clone()];
     if !silicon.is_empty() {
         sentences.push(format!("A real card: {silicon}"));
@@ -219,7 +217,7 @@ mod tests {
         let finding = Finding {
             rule: "slu-missing".into(),
             severity: Severity::Must,
-            section: "13.4.1".into(),
+            section: "manual 13.4.1".into(),
             place: "CTRL".into(),
             sentence: "CTRL.SLU was never set, and <the> driver sent frames.".into(),
             silicon: "the link stays down, and nothing leaves.".into(),

@@ -8,6 +8,7 @@
 mod quirk;
 mod script;
 mod steps;
+mod wire;
 
 pub use quirk::Quirk;
 pub use script::Typed;
@@ -222,7 +223,7 @@ impl GuestPlan {
             ended: outcome.ended.words(),
             seconds: outcome.seconds,
             steps: steps::beside(outcome.steps, None),
-            findings: findings(breaches, begin_ps),
+            findings: findings(breaches, responder, begin_ps),
             work: work(counts),
             faults: outcome.faults,
             console: outcome.console,
@@ -282,24 +283,30 @@ impl GuestPlan {
     }
 }
 
-/// The breaches of the manual, the gravest first.
-fn findings(breaches: Vec<Breach>, begin_ps: u64) -> Vec<Finding> {
+/// The breaches of the manual, and of the standards for frames, the gravest first.
+fn findings(breaches: Vec<Breach>, responder: &Handle, begin_ps: u64) -> Vec<Finding> {
     let finding = |breach: Breach| Finding {
         rule: breach.rule.name().to_owned(),
         severity: breach.severity(),
-        section: breach.section.to_owned(),
+        section: format!("manual {}", breach.section),
         silicon: breach.rule.silicon().to_owned(),
         advice: breach.rule.advice().to_owned(),
         place: breach.register,
         sentence: breach.sentence,
         count: breach.count,
-        first_s: breach.at_ps.saturating_sub(begin_ps) as f64 / 1e12,
+        first_s: seconds(breach.at_ps, begin_ps),
         first: breach.access,
         qemu_does_not_care: None,
     };
     let mut findings: Vec<_> = breaches.into_iter().map(finding).collect();
+    findings.extend(responder.with(|responder| wire::findings(responder.seen(), begin_ps)));
     findings.sort_by(|a, b| a.severity.cmp(&b.severity).then(a.first_s.total_cmp(&b.first_s)));
     findings
+}
+
+/// A time of the cards in seconds since the guest's start.
+fn seconds(at_ps: u64, begin_ps: u64) -> f64 {
+    at_ps.saturating_sub(begin_ps) as f64 / 1e12
 }
 
 /// The driver's work with the card.

@@ -36,6 +36,8 @@ const LEAST_BYTES: usize = 60;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
 const POLLS: u64 = 1000;
 const POLLS_PER_FRAME: u64 = 10;
+/// Frames from which on reads of a head are judged.
+const HEADS: u64 = 50;
 
 /// Why an access of the card to memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,8 @@ struct Epoch {
     /// It reads TDH.
     reads_head: bool,
     icr_used: bool,
+    /// The line has risen.
+    interrupted: bool,
     line: bool,
     link_due: Due,
     filter_due: Due,
@@ -99,6 +103,9 @@ struct Epoch {
     empty_due: [Due; 2],
     icr_due: Due,
     line_due: Due,
+    masked_due: Due,
+    /// Frames that were stored since all interrupts were masked.
+    stored_masked: u64,
 }
 
 /// The rules and how often they were broken.
@@ -118,6 +125,9 @@ pub(crate) struct Rules {
     tipg: Option<u32>,
     multicast: u128,
     frames: u64,
+    sent: u64,
+    /// Of RDH and of TDH: reads after a new frame, and the frames at the last one.
+    head_reads: [(u64, u64); 2],
     polls: u64,
     is_polled: bool,
     findings: Findings,
@@ -138,6 +148,8 @@ impl Rules {
             tipg: None,
             multicast: 0,
             frames: 0,
+            sent: 0,
+            head_reads: [(0, 0); 2],
             polls: 0,
             is_polled: false,
             findings: Findings::default(),
@@ -176,6 +188,17 @@ impl Rules {
         }
         if self.epoch.filter_due.take(now_ps) {
             self.judge_filters();
+            self.judge_addresses();
+        }
+        if self.epoch.masked_due.take(now_ps) && self.epoch.mask == 0 && self.epoch.stored_masked > 0 {
+            let frames = self.epoch.stored_masked;
+            self.note(Rule::LeftMasked, Place::Interrupt, || {
+                let sentence = format!(
+                    "The driver masked all interrupts after one of them, and did nothing for five seconds while \
+                     {frames} frames were stored."
+                );
+                (None, "IMC written".into(), sentence)
+            });
         }
         if self.epoch.dry_due.take(now_ps) && self.receive.is_dry() {
             let tail = self.receive.tail();
@@ -248,6 +271,36 @@ impl Rules {
         self.media == Media::Copper && self.epoch.ctrl & ctrl::SLU == 0
     }
 
+    fn judge_addresses(&mut self) {
+        for (side, offset) in [(Side::Receive, reg::RDBAH), (Side::Transmit, reg::TDBAH)] {
+            if self.ring(side).lacks_high() {
+                self.note(Rule::RingHighUnset, Place::Register(offset), || {
+                    let sentence =
+                        format!("The driver uses the {} ring and never wrote {}.", side.name(), name(offset));
+                    (None, format!("{} not written", name(offset)), sentence)
+                });
+            }
+        }
+    }
+
+    /// A head was read.
+    fn head_read(&mut self, side: Side, value: u32) {
+        let offset = if side == Side::Receive { reg::RDH } else { reg::TDH };
+        let frames = if side == Side::Receive { self.frames } else { self.sent };
+        let (reads, seen) = &mut self.head_reads[side as usize];
+        if frames > *seen {
+            (*reads, *seen) = (*reads + 1, frames);
+        }
+        let reads = *reads;
+        // A watchdog reads it too, but not after each frame.
+        if frames >= HEADS && reads >= frames / 5 * 4 {
+            self.note(Rule::HeadForDone, Place::Register(offset), || {
+                let sentence = format!("The driver read {} after {reads} of {frames} frames.", name(offset));
+                (None, format!("{} read as {value}", name(offset)), sentence)
+            });
+        }
+    }
+
     fn judge_filters(&mut self) {
         let value = self.epoch.rctl;
         if value & rctl::BAM == 0 && value & rctl::EN != 0 {
@@ -295,6 +348,7 @@ impl Rules {
         match offset {
             reg::ICR => {
                 self.epoch.icr_used = true;
+                self.epoch.masked_due.clear();
                 self.epoch.has_report |= value & cause::TXQE != 0;
                 self.polls = self.polls.saturating_add(u64::from(value == 0));
                 self.is_polled |=
@@ -312,7 +366,9 @@ impl Rules {
             reg::TDH => {
                 self.epoch.has_report = true;
                 self.epoch.reads_head = true;
+                self.head_read(Side::Transmit, value);
             }
+            reg::RDH => self.head_read(Side::Receive, value),
             _ if !self.is_register(offset) => {
                 self.note(Rule::NoRegisterRead, Place::Register(offset), || {
                     let sentence =
@@ -346,15 +402,26 @@ impl Rules {
             reg::ICR => self.epoch.icr_used = true,
             reg::IMS => {
                 self.epoch.mask |= value;
+                self.epoch.masked_due.clear();
                 self.epoch.has_report |= self.epoch.mask & cause::TXQE != 0;
             }
-            reg::IMC => self.epoch.mask &= !value,
+            reg::IMC => {
+                let was_enabled = self.epoch.mask != 0;
+                self.epoch.mask &= !value;
+                if was_enabled && self.epoch.mask == 0 && self.epoch.interrupted {
+                    self.epoch.stored_masked = 0;
+                    self.epoch.masked_due.start(self.now_ps);
+                }
+            }
             reg::RAL0 => self.epoch.address[0] = Some(value),
             reg::RAH0 => self.epoch.address[1] = Some(value),
             reg::MTA..reg::RAL0 => self.multicast |= 1 << ((offset - reg::MTA) / 4 & 127),
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH => self.set_ring(Side::Receive, offset, value),
             reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH => self.set_ring(Side::Transmit, offset, value),
-            reg::RDT => self.set_tail(Side::Receive, value),
+            reg::RDT => {
+                self.epoch.masked_due.clear();
+                self.set_tail(Side::Receive, value);
+            }
             reg::TDT => self.set_tail(Side::Transmit, value),
             _ => {}
         }
@@ -745,6 +812,7 @@ impl Rules {
     /// A frame left the card.
     pub(crate) fn sent(&mut self, frame: &[u8], good_fcs: bool) {
         let place = Place::Frames(Side::Transmit);
+        self.sent = self.sent.saturating_add(1);
         if !good_fcs && let Some((index, words)) = self.epoch.unsealed {
             self.note(Rule::IfcsMissing, place, || {
                 let sentence = format!(
@@ -809,6 +877,7 @@ impl Rules {
         let is_enabled = value & rctl::EN != 0;
         if after.total() == before.total() {
             self.frames = self.frames.saturating_add(1);
+            self.epoch.stored_masked = self.epoch.stored_masked.saturating_add(1);
             self.epoch.has_received = true;
             if self.receive.is_dry() && !self.receive.used && is_enabled {
                 self.epoch.dry_due.start(now_ps);
@@ -845,6 +914,7 @@ impl Rules {
     pub(crate) fn interrupt(&mut self, line: bool) {
         self.epoch.line = line;
         if line {
+            self.epoch.interrupted = true;
             self.epoch.line_due.start(self.now_ps);
             self.epoch.icr_due.start(self.now_ps);
         } else {

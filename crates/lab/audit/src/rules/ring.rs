@@ -49,6 +49,7 @@ pub(super) struct Ring {
     tail: u32,
     /// Address and length were written. The address survives a reset (SDM 14.7).
     has_address: bool,
+    has_high: bool,
     has_length: bool,
     /// The next descriptor to be fetched. It is unknown after the ring was replaced while the card had some.
     next: u32,
@@ -72,6 +73,7 @@ impl Ring {
             len: 0,
             tail: 0,
             has_address: false,
+            has_high: false,
             has_length: false,
             next: 0,
             knows_next: true,
@@ -84,8 +86,8 @@ impl Ring {
 
     /// The card is reset.
     pub(super) fn reset(&mut self) {
-        let (low, high, has_address) = (self.low, self.high, self.has_address);
-        *self = Self { low, high, has_address, ..Self::new(self.side) };
+        let Self { low, high, has_address, has_high, .. } = *self;
+        *self = Self { low, high, has_address, has_high, ..Self::new(self.side) };
     }
 
     // ---- Registers ----
@@ -102,6 +104,11 @@ impl Ring {
     /// Address and length were written.
     pub(super) fn is_set_up(&self) -> bool {
         self.has_address && self.has_length
+    }
+
+    /// The ring is used, and the upper half of its address was never written.
+    pub(super) fn lacks_high(&self) -> bool {
+        self.used && self.has_address && !self.has_high
     }
 
     /// The card has something to fetch, as far as is known.
@@ -126,6 +133,7 @@ impl Ring {
 
     pub(super) fn set_high(&mut self, value: u32) {
         self.high = value;
+        self.has_high = true;
         self.replaced();
     }
 

@@ -75,6 +75,12 @@ pub enum Rule {
     RingLengthUnaligned,
     /// The address of a ring is no multiple of 16 bytes (SDM 13.4.25, 13.4.36).
     RingBaseUnaligned,
+    /// The upper half of a ring's address was never written. It has no initial value (SDM 13.4.26,
+    /// 13.4.37), but names it only for 64-bit addresses (SDM 14.4), so it is information.
+    RingHighUnset,
+    /// The driver reads a head about as often as there are frames, to know which descriptors are done. The
+    /// manual calls that unreliable (SDM 13.4.28, 3.4).
+    HeadForDone,
     /// A ring is longer than the public drivers make it. The manual permits 64 Ki descriptors (SDM 3.2.6,
     /// 3.4), so it is information.
     RingLong,
@@ -137,6 +143,10 @@ pub enum Rule {
     /// The interrupt line was asserted for five seconds. The handler may begin late, so it is no "must" (SDM
     /// 13.4.17).
     InterruptHeld,
+    /// After interrupts the driver masked all causes, and for five seconds neither enabled one, nor read ICR,
+    /// nor gave back descriptors, although frames were stored. A driver may stop on purpose, so it is no
+    /// "must" (SDM 13.4.20).
+    LeftMasked,
     /// ICR is read all the time, mostly as 0. The manual permits it.
     IcrPolled,
     /// An access was not of 32 bits at a multiple of four bytes (SDM 13.2).
@@ -151,7 +161,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 45] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
@@ -164,6 +174,8 @@ impl Rule {
         Self::RingEmpty,
         Self::RingLengthUnaligned,
         Self::RingBaseUnaligned,
+        Self::RingHighUnset,
+        Self::HeadForDone,
         Self::RingLong,
         Self::ReceiverBeforeRing,
         Self::TransmitterBeforeRing,
@@ -189,6 +201,7 @@ impl Rule {
         Self::NotMaster,
         Self::IcrNeverRead,
         Self::InterruptHeld,
+        Self::LeftMasked,
         Self::IcrPolled,
         Self::Width,
         Self::ReservedBits,
@@ -310,6 +323,20 @@ impl Rule {
                 "the ring's address is not a multiple of 16 bytes",
                 "The card ignores the low four bits: it reads every descriptor from a place before it.",
                 "Align the ring to 16 bytes.",
+            ),
+            Self::RingHighUnset => about(
+                Info,
+                "ring-high-unset",
+                "the upper half of the ring's address was never written",
+                "It has no defined initial value: the ring may be anywhere.",
+                "Write 0 to RDBAH and TDBAH if addresses have 32 bits.",
+            ),
+            Self::HeadForDone => about(
+                Should,
+                "head-for-done",
+                "the head is read to know which descriptors are done",
+                "The read can overtake the card's writes to memory: descriptor and data are still old then.",
+                "Read DD in the descriptor. It also saves the read, which takes about a microsecond.",
             ),
             Self::RingLong => about(
                 Info,
@@ -489,6 +516,13 @@ impl Rule {
                 "The line is level-triggered: the handler is called without an end, or never.",
                 "Read ICR in the handler, and enable the interrupt in the controller before IMS.",
             ),
+            Self::LeftMasked => about(
+                Should,
+                "left-masked",
+                "interrupts were masked and not enabled again",
+                "No interrupt comes any more: received frames stay in memory until the ring is full.",
+                "Write IMS at the end of the handler, or after the last frame was taken.",
+            ),
             Self::IcrPolled => about(
                 Info,
                 "icr-polled",
@@ -544,6 +578,9 @@ impl Rule {
             | Self::RingLong => side.of("3.2.6", "3.4"),
             Self::RingEmpty | Self::RingLengthUnaligned => side.of("13.4.27", "13.4.38"),
             Self::RingBaseUnaligned => side.of("13.4.25", "13.4.36"),
+            Self::RingHighUnset => side.of("13.4.26", "13.4.37"),
+            Self::HeadForDone => side.of("13.4.28", "3.4"),
+            Self::LeftMasked => "13.4.20",
             Self::TransmitterBeforeRing | Self::Runt => "14.5",
             Self::RingWhileEnabled => side.of("13.4.28", "13.4.39"),
             Self::NoReset => side.of("13.4.28", "13.4.39"),

@@ -264,7 +264,8 @@ fn a_teaching_kernel_lacks_the_link_and_does_not_clear_dd() {
     }
     send(&mut rules, 0, [tx(0, 60, GOOD)[0], tx(0, 60, GOOD)[1] | 1 << 32]);
     later(&mut rules);
-    assert_eq!(found(&rules), [("slu-missing", 1), ("status-set-on-handover", 1)]);
+    let high = ("ring-high-unset", 1);
+    assert_eq!(found(&rules), [("slu-missing", 1), high, high, ("status-set-on-handover", 1)]);
 }
 
 #[test]
@@ -708,4 +709,55 @@ fn a_hostile_guest_neither_breaks_nor_fills_the_rules() {
         assert!(rules.receive.held().count() <= 64 && rules.transmit.held().count() <= 64);
         assert!(before > 0);
     }
+}
+
+#[test]
+fn the_upper_half_of_an_address_is_written() {
+    let mut rules = without(&[reg::RDBAH]);
+    later(&mut rules);
+    let breach = only(&rules, Rule::RingHighUnset);
+    assert_eq!((&*breach.register, breach.section), ("RDBAH", "13.4.26"));
+    // It keeps its value in a reset (SDM 14.7).
+    let mut rules = ready();
+    steps(&mut rules, |offset, value| (offset != reg::RDBAH).then_some(value));
+    later(&mut rules);
+    assert!(!found(&rules).iter().any(|(name, _)| *name == "ring-high-unset"), "{:?}", found(&rules));
+}
+
+#[test]
+fn heads_are_read_after_each_frame() {
+    let mut rules = ready();
+    let mut watchdog = rules.clone();
+    for frame in 0..HEADS {
+        arrive(&mut rules, [2, 0, 0, 3, 4, 5], |_| {});
+        arrive(&mut watchdog, [2, 0, 0, 3, 4, 5], |_| {});
+        for _ in 0..3 {
+            rules.read(0, reg::RDH, 1);
+        }
+        if frame % 2 == 0 {
+            watchdog.read(0, reg::RDH, 1);
+        }
+    }
+    let [breach] = &rules.broken()[..] else { panic!("{:?}", found(&rules)) };
+    assert_eq!((breach.rule, &*breach.register), (Rule::HeadForDone, "RDH"));
+    assert_eq!(found(&watchdog), []);
+}
+
+#[test]
+fn interrupts_that_stay_masked() {
+    let masked = |frames: u32, after: &dyn Fn(&mut Rules)| {
+        let mut rules = ready();
+        rules.interrupt(true);
+        rules.read(0, reg::ICR, cause::RXT0);
+        write(&mut rules, reg::IMC, u32::MAX);
+        rules.interrupt(false);
+        (0..frames).for_each(|_| arrive(&mut rules, [2, 0, 0, 3, 4, 5], |_| {}));
+        after(&mut rules);
+        later(&mut rules);
+        rules
+    };
+    only(&masked(3, &|_| {}), Rule::LeftMasked);
+    assert_eq!(found(&masked(0, &|_| {})), [], "nothing to do");
+    assert_eq!(found(&masked(3, &|rules| write(rules, reg::IMS, cause::RXT0))), []);
+    assert_eq!(found(&masked(3, &|rules| write(rules, reg::RDT, COUNT - 1))), [], "it polls");
 }
