@@ -55,13 +55,12 @@ impl GuestAudit {
         self.steps.iter().filter(|step| step.wanted && step.ours.reached != Some(true))
     }
 
-    /// Whether all steps that were asked for were reached on QEMU's own card; `None` if it was not tried.
+    /// Whether all steps that were asked for were reached on QEMU's own card, as far as that is known; `None`
+    /// if it was not tried.
     pub fn works_on_qemu(&self) -> Option<bool> {
-        let mut wanted = self.steps.iter().filter(|step| step.wanted).peekable();
-        wanted.peek()?;
-        wanted
-            .map(|step| step.qemu.as_ref().and_then(|it| it.reached))
-            .try_fold(true, |all, it| Some(all && it?))
+        let wanted = self.steps.iter().filter(|step| step.wanted);
+        let known = wanted.filter_map(|step| step.qemu.as_ref()?.reached);
+        known.reduce(|all, reached| all && reached)
     }
 }
 

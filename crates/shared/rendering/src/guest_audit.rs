@@ -7,8 +7,6 @@ use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Severity, Step};
 use maud::html;
 use std::fmt::Write;
 
-/// The width of a column of the table of steps.
-const COLUMN: usize = 34;
 /// Registers that are named on a screen.
 const MOST_REGISTERS: usize = 8;
 
@@ -59,13 +57,14 @@ fn screen(audit: &GuestAudit, style: TextStyle) -> String {
 
 /// The table of steps: on our model, and on QEMU's card if it was tried.
 fn steps(text: &mut String, audit: &GuestAudit) {
-    let beside = audit.steps.iter().any(|step| step.qemu.is_some());
-    if beside {
-        let _ = writeln!(text, "{:<16} {:<COLUMN$} QEMU's card", "", "our model");
+    let ours: Vec<_> = audit.steps.iter().map(|step| reached(&step.ours)).collect();
+    let width = ours.iter().map(|text| text.chars().count()).max().unwrap_or_default();
+    if audit.steps.iter().any(|step| step.qemu.is_some()) {
+        let _ = writeln!(text, "{:<13} {:<width$}  QEMU's card", "", "our model");
     }
-    for Step { name, ours, qemu, .. } in &audit.steps {
-        let (ours, qemu) = (reached(ours), qemu.as_ref().map(reached).unwrap_or_default());
-        let _ = writeln!(text, "{}", format!("{name:<16} {ours:<COLUMN$} {qemu}").trim_end());
+    for (Step { name, qemu, .. }, ours) in audit.steps.iter().zip(ours) {
+        let qemu = qemu.as_ref().map(reached).unwrap_or_default();
+        let _ = writeln!(text, "{}", format!("{name:<13} {ours:<width$}  {qemu}").trim_end());
     }
 }
 
@@ -243,9 +242,9 @@ mod tests {
         let text = screen(&audit(), TextStyle::default());
         for part in [
             "ended because everything was tried",
-            "link             no ",
+            "link          no ",
             "QEMU's card\n",
-            "ping             yes    1.5 s",
+            "ping          yes    1.5 s",
             "Against the manual: 1 must, 0 should, 1 info",
             "must   slu-missing (CTRL; manual 13.4.1), once, first at 0.2 s",
             "A real card: the link stays down",
@@ -270,6 +269,8 @@ mod tests {
         let mut audit = audit();
         assert_eq!(audit.works_on_qemu(), Some(true));
         audit.steps[0].qemu = None;
-        assert_eq!((audit.works_on_qemu(), audit.missed().count()), (None, 1));
+        assert_eq!((audit.works_on_qemu(), audit.missed().count()), (Some(true), 1), "the link is unknown");
+        audit.steps[1].qemu = None;
+        assert_eq!(audit.works_on_qemu(), None);
     }
 }

@@ -136,6 +136,8 @@ pub(crate) struct Steps {
     next: VecDeque<Stimulus>,
     current: Option<Current>,
     link_ps: Option<u64>,
+    /// The last state of the card.
+    card: CardState,
     results: Vec<(Stimulus, Reached)>,
     faults: Vec<Fault>,
 }
@@ -150,6 +152,7 @@ impl Steps {
             wanted,
             current: None,
             link_ps: None,
+            card: CardState::default(),
             results: Vec::new(),
             faults: Vec::new(),
         }
@@ -157,6 +160,7 @@ impl Steps {
 
     /// Goes on at `now_ps`. Returns what to do with the cable.
     pub(crate) fn advance(&mut self, now_ps: u64, card: CardState, responder: &Handle) -> Option<Plug> {
+        self.card = card;
         if card.link == Some(true) {
             self.link_ps.get_or_insert(now_ps);
         }
@@ -267,7 +271,12 @@ impl Steps {
     fn untried(&self, stimulus: Stimulus) -> Reached {
         let detail = match &self.current {
             Some(current) if current.stimulus == stimulus => "the run ended before",
-            _ => "not tried: the guest was not ready to receive",
+            _ => match (self.card.link, self.card.receives) {
+                (Some(false), _) => "not tried: the link is down",
+                (_, Some(false)) => "not tried: the receiver is off",
+                (None, None) => "not tried: the guest sent nothing",
+                _ => "not tried: the run ended before",
+            },
         };
         Reached { reached: Some(false), at_s: None, detail: detail.to_owned() }
     }

@@ -86,6 +86,8 @@ struct Epoch {
     has_sent: bool,
     /// The last frame for which software was to append the FCS.
     unsealed: Option<(u32, [u64; 2])>,
+    /// Transmit descriptors since the last one with EOP.
+    open: u32,
     /// Frames that were handed over, all without RS.
     unreported: u64,
     /// RS, TDH or the interrupt TXQE shows the driver which frames were sent.
@@ -792,14 +794,25 @@ impl Rules {
             self.epoch.unsealed = Some((index, words));
         }
         self.epoch.has_report |= judged.reports;
+        self.epoch.open = if judged.ends { 0 } else { self.epoch.open.saturating_add(1) };
+        let full = self.transmit.count().saturating_sub(1);
+        if full > 0 && self.epoch.open == full {
+            self.note(Rule::EopMissing, Place::Descriptors(side), || {
+                let sentence = format!(
+                    "The driver handed over {full} descriptors, a full ring, and none of them has EOP."
+                );
+                (None, descriptor(side, index, words), sentence)
+            });
+        }
         if judged.ends && !self.epoch.has_report {
             self.epoch.unreported = self.epoch.unreported.saturating_add(1);
-            let count = self.transmit.count();
-            if self.epoch.unreported == u64::from(count) {
+            // The most that a driver can hand over at once.
+            let full = self.transmit.count().saturating_sub(1);
+            if self.epoch.unreported == u64::from(full) {
                 self.note(Rule::NoReport, Place::Descriptors(side), || {
                     let sentence = format!(
-                        "The driver handed over {count} frames, as many as the ring has descriptors, without \
-                         RS, and did not read TDH or use the interrupt TXQE."
+                        "The driver handed over {full} frames, a full ring, without RS, and did not read TDH or \
+                         use the interrupt TXQE."
                     );
                     (None, descriptor(side, index, words), sentence)
                 });

@@ -75,8 +75,8 @@ pub enum Rule {
     RingLengthUnaligned,
     /// The address of a ring is no multiple of 16 bytes (SDM 13.4.25, 13.4.36).
     RingBaseUnaligned,
-    /// The upper half of a ring's address was never written. It has no initial value (SDM 13.4.26,
-    /// 13.4.37), but names it only for 64-bit addresses (SDM 14.4), so it is information.
+    /// The upper half of a ring's address was never written. It has no initial value (SDM 13.4.26, 13.4.37).
+    /// The manual asks for it only if addresses have 64 bits (SDM 14.4), so it is information.
     RingHighUnset,
     /// The driver reads a head about as often as there are frames, to know which descriptors are done. The
     /// manual calls that unreliable (SDM 13.4.28, 3.4).
@@ -114,6 +114,8 @@ pub enum Rule {
     TransmitLong,
     /// A frame of fewer than 48 bytes before padding (SDM 3.3.3).
     TransmitShort,
+    /// A full ring of transmit descriptors without EOP (SDM 3.3.3.1): no frame ends.
+    EopMissing,
     /// A transmit descriptor without address or length. Software "must" supply them, but the manual also
     /// defines that no data is transferred then (SDM 3.3.3).
     ///
@@ -161,7 +163,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
@@ -189,6 +191,7 @@ impl Rule {
         Self::FrameOverBuffers,
         Self::TransmitLong,
         Self::TransmitShort,
+        Self::EopMissing,
         Self::TransmitEmpty,
         Self::Runt,
         Self::ChecksumRange,
@@ -431,6 +434,13 @@ impl Rule {
                 "The card can damage such a frame while it pads it.",
                 "Pad frames to 60 bytes in software.",
             ),
+            Self::EopMissing => about(
+                Must,
+                "eop-missing",
+                "no descriptor ends a frame",
+                "The card takes all descriptors as one frame and sends nothing.",
+                "Set EOP (bit 0 of the command) in the last descriptor of a frame.",
+            ),
             Self::TransmitEmpty => about(
                 Should,
                 "transmit-empty",
@@ -588,7 +598,7 @@ impl Rule {
             Self::NullBuffer => "3.2.5.2",
             Self::FrameOverBuffers => "3.2.3.1",
             Self::TransmitLong | Self::TransmitShort | Self::TransmitEmpty | Self::ChecksumRange => "3.3.3",
-            Self::DescriptorReserved => "3.3.3.1",
+            Self::DescriptorReserved | Self::EopMissing => "3.3.3.1",
             Self::TidvZero => "13.4.41",
             Self::NoReport => "3.4",
             Self::GapTooShort => "13.4.34",

@@ -761,3 +761,13 @@ fn interrupts_that_stay_masked() {
     assert_eq!(found(&masked(3, &|rules| write(rules, reg::IMS, cause::RXT0))), []);
     assert_eq!(found(&masked(3, &|rules| write(rules, reg::RDT, COUNT - 1))), [], "it polls");
 }
+
+#[test]
+fn a_ring_without_the_end_of_a_frame() {
+    let mut rules = ready();
+    for index in 0..COUNT - 1 {
+        write(&mut rules, reg::TDT, index + 1);
+        send(&mut rules, index, tx(index, 60, tx_cmd::IFCS | tx_cmd::RS));
+    }
+    only(&rules, Rule::EopMissing);
+}

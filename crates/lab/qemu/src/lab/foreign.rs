@@ -101,12 +101,14 @@ impl Setup {
         };
         let program = Program::Own(path.clone());
         let shown = path.display();
-        let output = program.launch().output(&["-device", "help"]).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::Input(format!("there is no program {shown}")),
-            _ => Error::file(path, error),
-        })?;
-        let devices = [output.stdout, output.stderr].concat();
-        if served && !String::from_utf8_lossy(&devices).contains("\"vfio-user-pci\"") {
+        let output =
+            program.launch().output(&["-device", "vfio-user-pci,help"]).map_err(|error| {
+                match error.kind() {
+                    ErrorKind::NotFound => Error::Input(format!("there is no program {shown}")),
+                    _ => Error::file(path, error),
+                }
+            })?;
+        if served && !output.status.success() {
             return Err(Error::Input(format!(
                 "{shown} has no vfio-user-pci: kpps needs QEMU 10.1 or later, built with vfio-user; without \
                  a QEMU of your own, kpps fetches one"
