@@ -10,6 +10,7 @@ mod device;
 mod documents;
 mod driver;
 mod frames;
+mod guest;
 mod journals;
 mod messages;
 mod systems;
@@ -20,7 +21,7 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&[u8]);
 
 /// The targets by name. The inputs of each are in the file of this name in `fuzz/inputs`.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("apps", |bytes| drawn(bytes, apps::run)),
     ("arguments", |bytes| text(bytes, arguments::run)),
     ("arrivals", arrivals::run),
@@ -28,6 +29,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("documents", |bytes| text(bytes, documents::run)),
     ("driver", driver::run),
     ("frames", frames::run),
+    ("guest", |bytes| drawn(bytes, guest::run)),
     ("journals", journals::run),
     ("messages", messages::run),
     ("systems", systems::run),

@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::pci::Config;
 use crate::rules::{Abort, Breach, Rules, name};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
-use kpps_datasheet::bit::{rctl, status};
+use kpps_datasheet::bit::{ctrl, rctl, status};
 use kpps_datasheet::reg;
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +16,8 @@ use std::io::Write;
 const ROOM: u64 = 4;
 /// How soon a source that waits looks again, in ps.
 const AGAIN_PS: u64 = 20_000_000;
+/// The second offset of CTRL, by which drivers reset some chips.
+const CTRL_COPY: u32 = 0x0004;
 /// A gigabit byte in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
 const BYTE_PS: u64 = 8_000;
 const AROUND_BYTES: u64 = 8 + 4 + 12;
@@ -225,14 +227,30 @@ struct Card {
     message: Option<File>,
     /// The message of the present interrupt condition was sent.
     is_sent: bool,
+    /// How long the card does not respond after CTRL.RST, and until when it does not.
+    reset_ps: u64,
+    responds_ps: u64,
+    spurious: Option<Spurious>,
+}
+
+/// Interrupts without a cause.
+struct Spurious {
+    every_ps: u64,
+    due_ps: u64,
 }
 
 impl Card {
     fn read(&mut self, now_ps: u64, offset: u32) -> u32 {
         *self.reads.entry(offset).or_insert(0) += 1;
         self.around.bus.register_read(now_ps, offset);
+        if now_ps < self.responds_ps {
+            return u32::MAX;
+        }
         let value = self.nic.read(now_ps, offset, &mut self.around);
-        self.around.rules.read(now_ps, offset, value);
+        // Reads for interrupts without a cause are not the driver's fault.
+        if self.spurious.is_none() || offset != reg::ICR {
+            self.around.rules.read(now_ps, offset, value);
+        }
         self.is_sent &= self.nic.interrupt_line();
         value
     }
@@ -241,6 +259,12 @@ impl Card {
         *self.writes.entry(offset).or_insert(0) += 1;
         self.around.rules.write(now_ps, offset, value);
         self.around.bus.register_write(now_ps, offset, self.nic.is_tail(offset));
+        if now_ps < self.responds_ps {
+            return;
+        }
+        if matches!(offset, reg::CTRL | CTRL_COPY) && value & ctrl::RST != 0 {
+            self.responds_ps = now_ps.saturating_add(self.reset_ps);
+        }
         self.nic.write(now_ps, offset, value, &mut self.around);
         self.is_sent &= self.nic.interrupt_line();
     }
@@ -265,8 +289,23 @@ impl Card {
         self.is_sent = message;
     }
 
+    /// Interrupts without a cause if that is due. The line is signalled also while the card's interrupts are
+    /// masked, as by another device on the same line. QEMU takes it back when the guest accesses the card.
+    fn disturb(&mut self, now_ps: u64) {
+        let Some(spurious) = self.spurious.as_mut().filter(|it| it.due_ps <= now_ps) else { return };
+        spurious.due_ps = now_ps.saturating_add(spurious.every_ps);
+        if self.config.sends_messages() {
+            if self.nic.interrupts_enabled() {
+                signal(&mut self.message);
+            }
+        } else if self.config.interrupts() {
+            signal(&mut self.trigger);
+        }
+    }
+
     /// Resets the model.
     fn power_up(&mut self, now_ps: u64) {
+        self.responds_ps = 0;
         self.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut self.around);
         self.around.rules.reset();
     }
@@ -357,6 +396,9 @@ impl Cards {
             line: false,
             message: None,
             is_sent: false,
+            reset_ps: 0,
+            responds_ps: 0,
+            spurious: None,
         };
         Self { cards: cards.iter().map(card).collect() }
     }
@@ -392,6 +434,7 @@ impl Cards {
         for card in &mut self.cards {
             card.nic.run(now_ps, &mut card.around);
             card.tell();
+            card.disturb(now_ps);
             card.around.rules.tick(now_ps);
         }
     }
@@ -419,7 +462,8 @@ impl Cards {
     /// When something happens by itself next, in ps; `u64::MAX` if nothing does.
     pub fn next_ps(&self) -> u64 {
         let own = self.cards.iter().map(|card| card.nic.next_event_ps());
-        own.chain(self.cards.iter().filter_map(Card::arrival_ps)).min().unwrap_or(u64::MAX)
+        let spurious = self.cards.iter().filter_map(|card| Some(card.spurious.as_ref()?.due_ps));
+        own.chain(self.cards.iter().filter_map(Card::arrival_ps)).chain(spurious).min().unwrap_or(u64::MAX)
     }
 
     /// Offers frames to a card from `now_ps` on, `pps` in a second; `None`: as many as the wire and the guest
@@ -457,6 +501,42 @@ impl Cards {
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_link(now_ps, up);
             card.tell();
+        }
+    }
+
+    // ---- Faults of a card ----
+
+    /// Lets a card not respond for `ps` after CTRL.RST: registers read as all ones, and writes have no
+    /// effect. SDM 13.4.1 demands a wait of about 1 µs before any access.
+    pub fn set_slow_reset(&mut self, index: usize, ps: u64) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.reset_ps = ps;
+        }
+    }
+
+    /// Lets write-backs of descriptors reach memory `ps` late, after heads have moved (SDM 3.4); 0: no
+    /// longer.
+    pub fn set_write_back_delay(&mut self, index: usize, now_ps: u64, ps: u64) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.nic.set_write_back_delay(ps);
+        }
+    }
+
+    /// Lets a card report no sent frame for `ps`, as one whose FIFO is full because the network has paused
+    /// it.
+    pub fn hold_transmit_reports(&mut self, index: usize, now_ps: u64, ps: u64) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.nic.hold_transmit_reports(now_ps.saturating_add(ps));
+        }
+    }
+
+    /// Lets a card interrupt each `every_ps` without a cause; `None`: no longer.
+    pub fn set_spurious_interrupts(&mut self, index: usize, now_ps: u64, every_ps: Option<u64>) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.spurious = every_ps.map(|every_ps| Spurious { every_ps, due_ps: now_ps });
         }
     }
 
@@ -667,7 +747,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use kpps_datasheet::Chip;
-    use kpps_datasheet::bit::{cause, ctrl, tctl};
+    use kpps_datasheet::bit::{cause, tctl};
     use std::io::Read;
     use std::os::unix::fs::FileExt;
     use std::sync::{Arc, Mutex};
@@ -888,6 +968,104 @@ mod tests {
         cards.write(7, 0, Access::Registers, 0, &[0; 4]);
         let breaches = cards.breaches();
         assert_eq!((breaches.len(), breaches[0].count), (1, 2), "{breaches:?}");
+    }
+
+    #[test]
+    fn a_slow_reset_loses_what_is_written_too_early() {
+        let (mut cards, _memory) = two([Cable::Open; 2]);
+        cards.set_slow_reset(0, MS);
+        for index in 0..2 {
+            set(&mut cards, index, 10 * MS, reg::CTRL, ctrl::RST);
+            set(&mut cards, index, 10 * MS, reg::RDTR, 30);
+        }
+        assert_eq!([0, 1].map(|index| get(&mut cards, index, 10 * MS, reg::RDTR)), [u32::MAX, 30]);
+        assert_eq!(get(&mut cards, 0, 11 * MS, reg::RDTR), 0);
+        set(&mut cards, 0, 11 * MS, reg::RDTR, 30);
+        assert_eq!(get(&mut cards, 0, 11 * MS, reg::RDTR), 30);
+        // A reset by the bus ends it.
+        set(&mut cards, 0, 12 * MS, reg::CTRL, ctrl::RST);
+        cards.reset(0, 12 * MS);
+        assert_eq!(get(&mut cards, 0, 12 * MS, reg::RDTR), 0);
+    }
+
+    #[test]
+    fn the_head_moves_before_a_late_write_back() {
+        let (mut cards, memory) = ready();
+        let frame = |cards: &mut Cards, now_ps| {
+            let mut left = 1;
+            let offer = move |frame: &mut Vec<u8>| {
+                frame.resize(60, 2);
+                left -= 1;
+                if left >= 0 { Next::Frame } else { Next::End }
+            };
+            cards.offer(1, now_ps, Some(1e6), Box::new(offer));
+        };
+        let done = |place: u64| {
+            let mut status = [0];
+            memory.read_exact_at(&mut status, 0x2000 + place * 16 + 12).unwrap();
+            status[0] & 1
+        };
+        cards.set_write_back_delay(1, 100 * MS, 5 * MS);
+        frame(&mut cards, 100 * MS);
+        cards.advance(101 * MS);
+        assert_eq!((get(&mut cards, 1, 101 * MS, reg::RDH), done(0)), (1, 0));
+        assert_eq!(get(&mut cards, 1, 101 * MS, reg::ICR) & cause::RXT0, 0, "the interrupt waits");
+        cards.advance(106 * MS);
+        assert_eq!((get(&mut cards, 1, 106 * MS, reg::RDH), done(0)), (1, 1));
+        assert_ne!(get(&mut cards, 1, 106 * MS, reg::ICR) & cause::RXT0, 0);
+        cards.set_write_back_delay(1, 106 * MS, 0);
+        frame(&mut cards, 107 * MS);
+        cards.advance(108 * MS);
+        assert_eq!((get(&mut cards, 1, 108 * MS, reg::RDH), done(1)), (2, 1));
+    }
+
+    #[test]
+    fn frames_leave_while_their_reports_are_held() {
+        let (mut cards, memory) = ready();
+        for place in 0..2 {
+            memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000 + place * 16).unwrap();
+            memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008 + place * 16).unwrap();
+        }
+        let reported = |place: u64| {
+            let mut status = [0];
+            memory.read_exact_at(&mut status, 0x1000 + place * 16 + 12).unwrap();
+            status[0] & 1
+        };
+        cards.hold_transmit_reports(0, 100 * MS, 900 * MS);
+        for sent in [1, 2] {
+            set(&mut cards, 0, 100 * MS, reg::TDT, sent);
+        }
+        cards.advance(999 * MS);
+        assert_eq!((cards.counts(999 * MS).sent, [0, 1].map(reported)), (2, [0, 0]));
+        cards.advance(1001 * MS);
+        assert_eq!([0, 1].map(reported), [1, 1]);
+    }
+
+    #[test]
+    fn interrupts_without_a_cause_take_the_way_that_is_enabled() {
+        let (mut cards, _memory) = ready();
+        let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
+        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
+        cards.connect_message(1, Some(message.reopen().unwrap()));
+        get(&mut cards, 1, 99 * MS, reg::ICR);
+        let before = signals(&line);
+        cards.set_spurious_interrupts(1, 100 * MS, Some(5 * MS));
+        (100..200).for_each(|ms| cards.advance(ms * MS));
+        assert_eq!((signals(&line) - before, signals(&message)), (20, 0));
+        assert!(cards.next_ps() <= 200 * MS);
+        assert_eq!(get(&mut cards, 1, 199 * MS, reg::ICR), 0);
+        cards.write(1, 199 * MS, Access::Configuration, 0xF2, &[0x81, 0]);
+        (200..300).for_each(|ms| cards.advance(ms * MS));
+        assert_eq!((signals(&line) - before, signals(&message)), (20, 20));
+        // A card whose interrupts are masked sends no message.
+        set(&mut cards, 1, 300 * MS, reg::IMC, u32::MAX);
+        let masked = signals(&message);
+        (301..400).for_each(|ms| cards.advance(ms * MS));
+        assert_eq!(signals(&message), masked);
+        cards.set_spurious_interrupts(1, 400 * MS, None);
+        set(&mut cards, 1, 400 * MS, reg::IMS, cause::RXT0);
+        (401..500).for_each(|ms| cards.advance(ms * MS));
+        assert_eq!(signals(&message), masked);
     }
 
     #[test]

@@ -45,8 +45,11 @@ mod traffic;
 
 pub use bound::Bound;
 pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
-pub use guest::{GuestPlan, Quirk, Stimulus, Typed};
+#[cfg(feature = "fuzzing")]
+pub use guest::Script;
+pub use guest::{FaultKind, Faults, GuestPlan, Quirk, Stimulus, Typed};
 pub use plan::AuditPlan;
+pub use kpps_documents::guest_audit::Severity;
 pub use rules::{Breach, Rule};
 pub use serve::Server;
 pub use traffic::Numbered;

@@ -23,13 +23,16 @@ pub struct GuestAudit {
     /// The kind of this document.
     pub kind: GuestAuditKind,
     /// The environment: `chip` is the modelled card, `bus` its bus; `system` has the architecture (`arch`),
-    /// QEMU's version (`QEMU`), its options for the guest (`options`), and properties of the card beyond the
-    /// manual (`quirks`).
+    /// QEMU's version (`QEMU`), its options for the guest (`options`), properties of the card beyond the
+    /// manual (`quirks`), and the chosen or drawn faults with their seed (`faults`).
     pub environment: Environment,
     /// Whether the run came to its end: it was not interrupted, and neither guest nor QEMU stopped early.
     pub complete: bool,
     /// Why the run ended.
     pub ended: String,
+    /// Why the audit says little, with the console's last words: QEMU ended early, or an awaited text did not
+    /// appear on the console. Null if neither happened.
+    pub failure: Option<String>,
     /// How long the guest ran, in s of the host.
     pub seconds: f64,
     /// The steps of the guest, in the order in which they are usually reached.

@@ -7,6 +7,8 @@ use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Severity, Step};
 use maud::html;
 use std::fmt::Write;
 
+/// The least width of the names of steps.
+const NAME_COLUMN: usize = 13;
 /// Registers that are named on a screen.
 const MOST_REGISTERS: usize = 8;
 
@@ -57,14 +59,15 @@ fn screen(audit: &GuestAudit, style: TextStyle) -> String {
 
 /// The table of steps: on our model, and on QEMU's card if it was tried.
 fn steps(text: &mut String, audit: &GuestAudit) {
+    let names = audit.steps.iter().map(|step| step.name.len()).fold(NAME_COLUMN, usize::max);
     let ours: Vec<_> = audit.steps.iter().map(|step| reached(&step.ours)).collect();
     let width = ours.iter().map(|text| text.chars().count()).max().unwrap_or_default();
     if audit.steps.iter().any(|step| step.qemu.is_some()) {
-        let _ = writeln!(text, "{:<13} {:<width$}  QEMU's card", "", "our model");
+        let _ = writeln!(text, "{:<names$} {:<width$}  QEMU's card", "", "our model");
     }
     for (Step { name, qemu, .. }, ours) in audit.steps.iter().zip(ours) {
         let qemu = qemu.as_ref().map(reached).unwrap_or_default();
-        let _ = writeln!(text, "{}", format!("{name:<13} {ours:<width$}  {qemu}").trim_end());
+        let _ = writeln!(text, "{}", format!("{name:<names$} {ours:<width$}  {qemu}").trim_end());
     }
 }
 
@@ -81,6 +84,10 @@ fn reached(it: &Reached) -> String {
 fn faults(text: &mut String, audit: &GuestAudit) {
     if audit.faults.is_empty() {
         return;
+    }
+    let chosen = audit.environment.system("faults");
+    if !chosen.is_empty() {
+        let _ = writeln!(text, "\nFaults after the stimuli: {chosen}");
     }
     let _ = writeln!(text, "\n{:<24} {:>8}  the guest did not answer for", "fault", "at");
     for fault in &audit.faults {

@@ -93,6 +93,10 @@ pub struct Nic {
     vet: u32,
     /// PBA.
     packet_buffer: u32,
+    /// How late write-backs come.
+    write_back_delay_ps: u64,
+    /// Before this no transmit descriptor is written back.
+    reports_from_ps: u64,
 }
 
 impl Nic {
@@ -121,6 +125,8 @@ impl Nic {
             ctrl: control_at_reset(params.media),
             vet: 0,
             packet_buffer: packet_buffer_value(receive, transmit),
+            write_back_delay_ps: 0,
+            reports_from_ps: 0,
             params,
         };
         nic.link_evaluate(0, false);
@@ -192,6 +198,18 @@ impl Nic {
     #[inline]
     pub fn interrupts_enabled(&self) -> bool {
         self.irq.mask != 0
+    }
+
+    /// Lets write-backs reach memory `ps` after they have crossed the bus, as a host with buffers for writes
+    /// does. The heads do not wait for them (SDM 3.4: a read of the head can pass the write), interrupts do.
+    /// It lasts through resets; 0 ends it.
+    pub fn set_write_back_delay(&mut self, ps: u64) {
+        self.write_back_delay_ps = ps;
+    }
+
+    /// Lets no write-back of transmit descriptors that begins from now on end before `until_ps`.
+    pub fn hold_transmit_reports(&mut self, until_ps: u64) {
+        self.reports_from_ps = until_ps;
     }
 
     /// Resets [`Tally::rx_dry_longest_ps`].

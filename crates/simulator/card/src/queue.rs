@@ -108,6 +108,10 @@ impl Queue {
     pub(crate) fn written_index(&self) -> u32 {
         self.written_index
     }
+    /// The next descriptor after those in the write-back in progress.
+    pub(crate) fn writing_index(&self) -> u32 {
+        self.step(self.written_index, self.writing)
+    }
     /// TDH: the next descriptor to be processed (SDM 3.4).
     pub(crate) fn taken_index(&self) -> u32 {
         self.taken_index

@@ -260,7 +260,7 @@ impl Nic {
         let (addr, n) = rx.queue.start_write_back(wanted);
         let end = host.burst(now, BurstKind::Write, Purpose::RxWriteBack, addr, n * 16).max(now);
         self.tally.rx_write_backs += 1;
-        self.deadlines.set(Source::RxWriteBack, end);
+        self.deadlines.set(Source::RxWriteBack, end.saturating_add(self.write_back_delay_ps));
     }
 
     /// A write-back has ended: the driver can see it.

@@ -120,6 +120,7 @@ impl Nic {
             reg::RDBAL => self.rx.queue.base_low(),
             reg::RDBAH => self.rx.queue.base_high(),
             reg::RDLEN => self.rx.queue.len(),
+            reg::RDH if self.write_back_delay_ps != 0 => self.rx.queue.writing_index(),
             reg::RDH => self.rx.queue.written_index(),
             reg::RDT => self.rx.queue.tail(),
             reg::RDTR => self.rx.rdtr,

@@ -62,6 +62,7 @@ impl Nic {
             let (addr, bytes) = if threshold == 0 { (addr + STATUS_BYTE, bytes) } else { (addr, n * 16) };
             let end = host.burst(now, BurstKind::Write, Purpose::TxWriteBack, addr, bytes).max(now);
             self.tally.tx_write_backs += 1;
+            let end = end.max(self.reports_from_ps).saturating_add(self.write_back_delay_ps);
             self.deadlines.set(Source::TxWriteBack, end);
             return;
         }

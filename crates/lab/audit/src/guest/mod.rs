@@ -2,15 +2,20 @@
 //!
 //! - [`Typed`]: a line that is typed on the guest's console (`script`).
 //! - [`Stimulus`]: a task or a fault for the guest (`steps`).
+//! - [`Faults`]: faults after the stimuli, chosen or drawn from a seed (`faults`).
 //! - [`Quirk`]: a property of the card beyond the manual.
 //! - [`GuestPlan`]: a run; its result is the document [`GuestAudit`].
 
+mod faults;
 mod quirk;
 mod script;
 mod steps;
 mod wire;
 
+pub use faults::{FaultKind, Faults};
 pub use quirk::Quirk;
+#[cfg(feature = "fuzzing")]
+pub use script::Script;
 pub use script::Typed;
 pub use steps::Stimulus;
 
@@ -18,22 +23,26 @@ use crate::cards::{Cable, Cards, Counts};
 use crate::responder::{Handle, Options, Responder};
 use crate::rules::Breach;
 use crate::serve::Server;
+use faults::Act;
 use kpps_documents::Environment;
 use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Work};
 use kpps_host::bus;
 use kpps_methods::Observer;
 use kpps_qemu::lab::foreign::{Card, Foreign, Program, Setup};
 use kpps_qemu::lab::{Error, Result};
+#[cfg(not(feature = "fuzzing"))]
 use script::Script;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use steps::{CardState, Plug, Steps};
+use steps::{CardState, Steps};
 
 /// The time between two looks at guest and cards.
 const LOOK: Duration = Duration::from_millis(5);
 /// The station address of the guest's card: that of QEMU's first card.
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
+/// The shortest frame without FCS.
+const LEAST_BYTES: usize = 60;
 /// QEMU's card beside ours.
 const QEMUS_CARD: &str = "e1000";
 
@@ -50,6 +59,8 @@ pub struct GuestPlan {
     pub quirks: Vec<Quirk>,
     /// The tasks and faults for the guest.
     pub stimuli: Vec<Stimulus>,
+    /// Faults after them.
+    pub faults: Faults,
     /// Its address, unless it shows another one.
     pub address: Ipv4Addr,
     /// Lines that are typed on its console.
@@ -72,12 +83,28 @@ struct Outcome {
     ended: Ended,
 }
 
+impl Outcome {
+    /// Why the run says little, with the console's last words.
+    fn failure(&self) -> Option<String> {
+        if !matches!(self.ended, Ended::NoText(_) | Ended::Qemu(_)) {
+            return None;
+        }
+        let words = match self.console.last() {
+            None => "the console is empty".to_owned(),
+            Some(last) => format!("the console's last words: {last}"),
+        };
+        Some(format!("{}; {words}", self.ended.words()))
+    }
+}
+
 /// Why a run ended.
 enum Ended {
     /// Everything was tried.
     Done,
-    /// Time was over.
-    TimeOver(String),
+    /// Time was over before this text appeared on the console.
+    NoText(String),
+    /// Time was over while this stimulus was in progress.
+    TimeOver(&'static str),
     /// QEMU ended.
     Qemu(String),
     /// The user interrupted.
@@ -88,6 +115,7 @@ impl Ended {
     fn words(&self) -> String {
         match self {
             Self::Done => "everything was tried".to_owned(),
+            Self::NoText(text) => format!("'{text}' did not appear on the console in time"),
             Self::TimeOver(awaited) => format!("its time was over while it waited for {awaited}"),
             Self::Qemu(how) => format!("QEMU ended ({how})"),
             Self::Interrupted => "it was interrupted".to_owned(),
@@ -99,8 +127,10 @@ impl Ended {
 trait Wired {
     /// Moves frames between card and responder up to now; returns the time now in ps and the card's state.
     fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)>;
-    /// Plugs the cable in or out.
-    fn plug(&mut self, guest: &mut Foreign, plug: Plug) -> Result<()>;
+    /// Whether card and cable can have this fault.
+    fn can(&self, fault: FaultKind) -> bool;
+    /// Does something to card or cable.
+    fn act(&mut self, guest: &mut Foreign, act: Act) -> Result<()>;
 }
 
 /// Our model: the server moves the frames.
@@ -115,8 +145,12 @@ impl Wired for Model<'_> {
         }))
     }
 
-    fn plug(&mut self, _: &mut Foreign, plug: Plug) -> Result<()> {
-        self.0.with(|cards, now_ps| cards.set_link(0, now_ps, plug == Plug::In));
+    fn can(&self, _: FaultKind) -> bool {
+        true
+    }
+
+    fn act(&mut self, _: &mut Foreign, act: Act) -> Result<()> {
+        self.0.with(|cards, now_ps| act.on(cards, now_ps));
         Ok(())
     }
 }
@@ -132,19 +166,35 @@ impl Wired for Emulated {
         use crate::cards::Partner;
         let now_ps = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
         if let Some(wire) = &mut guest.wire {
-            wire.receive(|frame| self.responder.take(now_ps, frame, true))?;
+            wire.receive(|frame| {
+                // QEMU's card does not pad short frames, whatever TCTL.PSP is.
+                let mut padded = frame.to_vec();
+                padded.resize(frame.len().max(LEAST_BYTES), 0);
+                self.responder.take(now_ps, &padded, true);
+            })?;
             while wire.flush()?
                 && self.responder.due_ps() <= now_ps
                 && let Some(coming) = self.responder.next(now_ps)
             {
-                wire.send_one(&coming.frame)?;
+                // Frames of QEMU's socket have no FCS.
+                if coming.good_fcs {
+                    wire.send_one(&coming.frame)?;
+                }
             }
         }
         Ok((now_ps, CardState::default()))
     }
 
-    fn plug(&mut self, guest: &mut Foreign, plug: Plug) -> Result<()> {
-        guest.set_link(plug == Plug::In)
+    fn can(&self, fault: FaultKind) -> bool {
+        fault.is_of_cable()
+    }
+
+    fn act(&mut self, guest: &mut Foreign, act: Act) -> Result<()> {
+        match act {
+            Act::Unplug => guest.set_link(false),
+            Act::Plug => guest.set_link(true),
+            Act::WriteBacksLateBy(_) | Act::HoldReports(_) | Act::Spurious(_) => Ok(()),
+        }
     }
 }
 
@@ -157,6 +207,7 @@ impl GuestPlan {
         self.setup.check()?;
         let (mut card, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
         self.quirks.iter().for_each(|quirk| quirk.apply(&mut card));
+        self.faults.kinds.iter().for_each(|fault| fault.apply(&mut card));
         let responder = || {
             let options = Options { guest: self.address, ..Options::default() };
             Responder::new(options).map(Handle::new).map_err(|error| Error::Input(error.to_string()))
@@ -165,13 +216,12 @@ impl GuestPlan {
         observer.trials(if self.beside_qemu { 2 } else { 1 });
         observer.begins("fetching a QEMU with vfio-user", None);
         let qemu = self.setup.fetch(true)?;
-        let program = Program::clone(&qemu);
         observer.begins(&format!("the guest on our model of the {}", card.chip.name()), None);
         let mut audit = self.on_model(&qemu, &card, &bus, &ours, &go_on)?;
         observer.done();
         if self.beside_qemu && go_on() {
             observer.begins("the guest on QEMU's own card", None);
-            let mut guest = program.start(&self.setup, Card::Emulated(QEMUS_CARD, MAC))?;
+            let mut guest = qemu.start(&self.setup, Card::Emulated(QEMUS_CARD, MAC))?;
             let mut wired = Emulated { responder: qemus.clone(), since: Instant::now() };
             let beside = self.accompany(&mut guest, &mut wired, &qemus, &go_on)?;
             let steps = std::mem::take(&mut audit.steps);
@@ -179,8 +229,12 @@ impl GuestPlan {
             audit.steps = steps::beside(ours, Some(beside.steps));
             observer.done();
         }
-        let care = audit.works_on_qemu();
-        audit.findings.iter_mut().for_each(|finding| finding.qemu_does_not_care = care);
+        let works = audit.works_on_qemu();
+        let alike_until_s = self.faults.alike_until_s(&audit.faults);
+        for finding in &mut audit.findings {
+            // A fault that QEMU's card cannot have may be the reason for later ones.
+            finding.qemu_does_not_care = works.filter(|_| finding.first_s < alike_until_s);
+        }
         Ok(audit)
     }
 
@@ -195,6 +249,7 @@ impl GuestPlan {
     ) -> Result<GuestAudit> {
         let mut cards = Cards::new(card, bus, &[(Cable::Open, MAC)]);
         cards.attach(0, Box::new(responder.clone()));
+        self.faults.kinds.iter().for_each(|fault| fault.prepare(&mut cards));
         let server = Server::start(cards)?;
         let socket = server.sockets().into_iter().next().unwrap_or_default();
         let mut guest = qemu.start(&self.setup, Card::Served(&socket))?;
@@ -205,12 +260,15 @@ impl GuestPlan {
         let quirks = self.quirks.iter().map(|quirk| quirk.name()).collect::<Vec<_>>().join(", ");
         let mut system: BTreeMap<_, _> = [
             ("arch".to_owned(), self.setup.arch.name().to_owned()),
-            ("QEMU".to_owned(), outcome.version),
+            ("QEMU".to_owned(), outcome.version.clone()),
             ("options".to_owned(), self.setup.options.join(" ")),
         ]
         .into();
         if !quirks.is_empty() {
             system.insert("quirks".to_owned(), quirks);
+        }
+        if !self.faults.kinds.is_empty() {
+            system.insert("faults".to_owned(), self.faults.words());
         }
         Ok(GuestAudit {
             environment: Environment {
@@ -221,6 +279,7 @@ impl GuestPlan {
             },
             complete: matches!(outcome.ended, Ended::Done),
             ended: outcome.ended.words(),
+            failure: outcome.failure(),
             seconds: outcome.seconds,
             steps: steps::beside(outcome.steps, None),
             findings: findings(breaches, responder, begin_ps),
@@ -241,7 +300,7 @@ impl GuestPlan {
     ) -> Result<Outcome> {
         let since = Instant::now();
         let mut script = Script::new(&self.typed, self.until.as_deref());
-        let mut steps = Steps::new(&self.stimuli);
+        let mut steps = Steps::new(&self.stimuli, &self.faults.kinds, |fault| wired.can(fault));
         let (begin_ps, mut card) = wired.turn(guest)?;
         let mut heard = Vec::new();
         let ended = loop {
@@ -254,8 +313,8 @@ impl GuestPlan {
             }
             let now_ps;
             (now_ps, card) = wired.turn(guest)?;
-            if let Some(plug) = steps.advance(now_ps, card, responder) {
-                wired.plug(guest, plug)?;
+            if let Some(act) = steps.advance(now_ps, card, responder) {
+                wired.act(guest, act)?;
             }
             if script.is_over() && steps.are_over(responder) {
                 break Ended::Done;
@@ -264,9 +323,10 @@ impl GuestPlan {
                 break Ended::Interrupted;
             }
             if since.elapsed() > self.at_most {
-                let text = script.awaits().map(|text| format!("'{text}' on the console"));
-                let awaited = text.or_else(|| steps.awaits(responder).map(str::to_owned));
-                break Ended::TimeOver(awaited.unwrap_or_else(|| "the end".to_owned()));
+                break match script.awaits() {
+                    Some(text) => Ended::NoText(text.to_owned()),
+                    None => Ended::TimeOver(steps.awaits(responder).unwrap_or("link")),
+                };
             }
             if heard.is_empty() {
                 std::thread::sleep(LOOK);
@@ -294,7 +354,7 @@ fn findings(breaches: Vec<Breach>, responder: &Handle, begin_ps: u64) -> Vec<Fin
         place: breach.register,
         sentence: breach.sentence,
         count: breach.count,
-        first_s: seconds(breach.at_ps, begin_ps),
+        first_s: wire::seconds(breach.at_ps, begin_ps),
         first: breach.access,
         qemu_does_not_care: None,
     };
@@ -302,11 +362,6 @@ fn findings(breaches: Vec<Breach>, responder: &Handle, begin_ps: u64) -> Vec<Fin
     findings.extend(responder.with(|responder| wire::findings(responder.seen(), begin_ps)));
     findings.sort_by(|a, b| a.severity.cmp(&b.severity).then(a.first_s.total_cmp(&b.first_s)));
     findings
-}
-
-/// A time of the cards in seconds since the guest's start.
-fn seconds(at_ps: u64, begin_ps: u64) -> f64 {
-    at_ps.saturating_sub(begin_ps) as f64 / 1e12
 }
 
 /// The driver's work with the card.

@@ -59,7 +59,7 @@ fn unescaped(line: &str) -> Result<Vec<u8>, String> {
 
 /// The state of a console.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
+pub struct Script {
     /// Lines that have not been typed yet.
     typed: VecDeque<Typed>,
     /// The text that has to appear after all lines were typed, unless it has.
@@ -72,12 +72,13 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) fn new(typed: &[Typed], until: Option<&str>) -> Self {
+    /// The state before the first output.
+    pub fn new(typed: &[Typed], until: Option<&str>) -> Self {
         Self { typed: typed.iter().cloned().collect(), until: until.map(str::to_owned), ..Self::default() }
     }
 
     /// Takes output. Returns what is to be typed.
-    pub(crate) fn hear(&mut self, output: &[u8]) -> Vec<u8> {
+    pub fn hear(&mut self, output: &[u8]) -> Vec<u8> {
         let bytes: Vec<u8> = self.strip.strip_next(output).flatten().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         self.show(&text);
@@ -124,17 +125,17 @@ impl Script {
     }
 
     /// Whether everything was typed, and the awaited text has appeared.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.typed.is_empty() && self.until.is_none()
     }
 
     /// The text that has not appeared yet, if one is awaited.
-    pub(crate) fn awaits(&self) -> Option<&str> {
+    pub fn awaits(&self) -> Option<&str> {
         self.typed.front().map(|typed| &*typed.prompt).or(self.until.as_deref())
     }
 
     /// The last lines of output.
-    pub(crate) fn last_lines(&self) -> Vec<String> {
+    pub fn last_lines(&self) -> Vec<String> {
         self.lines.iter().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The steps of a guest: those that it makes by itself, and those that kpps asks for.
 
+use super::faults::{Act, FaultKind};
 use crate::responder::{EchoPlan, Echoed, Event, Handle, ProbeBy, Responder};
 use kpps_documents::guest_audit::{Fault, Reached, Step};
 use std::collections::VecDeque;
@@ -14,10 +15,6 @@ const OUTSTANDING: usize = 7;
 /// Data of echo requests in bytes.
 const PING_BYTES: [u16; 1] = [56];
 const FLOOD_BYTES: [u16; 5] = [18, 56, 200, 512, 1472];
-/// Frames of an overrun: more than any ring and FIFO hold.
-const OVERRUN: u32 = 4000;
-/// How long a cable is unplugged.
-const UNPLUGGED_PS: u64 = 3 * SECOND_PS;
 /// How long is probed before a fault, and after it at least.
 const PROBED_PS: u64 = SECOND_PS;
 /// How long a guest may take to answer ARP, to return after a fault, and for all echo requests.
@@ -85,11 +82,6 @@ impl Stimulus {
     const fn is_active(self) -> bool {
         matches!(self, Self::Arp | Self::Ping | Self::Flood | Self::Udp | Self::Overrun | Self::LinkFlap)
     }
-
-    /// Whether it is a fault that is probed.
-    const fn is_fault(self) -> bool {
-        matches!(self, Self::Overrun | Self::LinkFlap)
-    }
 }
 
 impl FromStr for Stimulus {
@@ -112,17 +104,36 @@ pub(crate) struct CardState {
     pub(crate) receives: Option<bool>,
 }
 
-/// An action on the cable.
+/// Something that a guest is to do, or to bear, in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plug {
-    Out,
-    In,
+enum Task {
+    Stimulus(Stimulus),
+    Fault(FaultKind),
 }
 
-/// The stimulus in progress.
+impl Task {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stimulus(stimulus) => stimulus.name(),
+            Self::Fault(fault) => fault.name(),
+        }
+    }
+
+    /// The fault that is probed, if it is one.
+    const fn fault(self) -> Option<FaultKind> {
+        match self {
+            Self::Stimulus(Stimulus::Overrun) => Some(FaultKind::Overrun),
+            Self::Stimulus(Stimulus::LinkFlap) => Some(FaultKind::LinkFlap),
+            Self::Stimulus(_) => None,
+            Self::Fault(fault) => Some(fault),
+        }
+    }
+}
+
+/// The task in progress.
 #[derive(Debug)]
 struct Current {
-    stimulus: Stimulus,
+    task: Task,
     since_ps: u64,
     /// When the fault began and ended, if it is one.
     fault_ps: Option<u64>,
@@ -132,34 +143,46 @@ struct Current {
 /// The steps of one run.
 pub(crate) struct Steps {
     wanted: Vec<Stimulus>,
-    /// Stimuli that are to begin.
-    next: VecDeque<Stimulus>,
+    /// Faults after the stimuli, but those that are among them.
+    troubles: Vec<FaultKind>,
+    /// Tasks that are to begin.
+    next: VecDeque<Task>,
     current: Option<Current>,
     link_ps: Option<u64>,
     /// The last state of the card.
     card: CardState,
-    results: Vec<(Stimulus, Reached)>,
+    results: Vec<(Task, Reached)>,
     faults: Vec<Fault>,
 }
 
 impl Steps {
-    pub(crate) fn new(wanted: &[Stimulus]) -> Self {
+    /// The steps of a guest that is to do `wanted`, then to bear `faults`, if its card can have them.
+    pub(crate) fn new(wanted: &[Stimulus], faults: &[FaultKind], can: impl Fn(FaultKind) -> bool) -> Self {
         let mut wanted = wanted.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
+        let is_among = |fault: &FaultKind| wanted.iter().any(|it| it.name() == fault.name());
+        let troubles: Vec<_> = faults.iter().copied().filter(|fault| !is_among(fault)).collect();
+        let active = wanted.iter().copied().filter(|it| it.is_active()).map(Task::Stimulus);
+        let possible = troubles.iter().copied().filter(|fault| can(*fault)).map(Task::Fault);
         Self {
-            next: wanted.iter().copied().filter(|it| it.is_active()).collect(),
+            next: active.chain(possible).collect(),
+            results: troubles
+                .iter()
+                .filter(|fault| !can(**fault))
+                .map(|fault| (Task::Fault(*fault), unknown("this card cannot have it")))
+                .collect(),
             wanted,
+            troubles,
             current: None,
             link_ps: None,
             card: CardState::default(),
-            results: Vec::new(),
             faults: Vec::new(),
         }
     }
 
-    /// Goes on at `now_ps`. Returns what to do with the cable.
-    pub(crate) fn advance(&mut self, now_ps: u64, card: CardState, responder: &Handle) -> Option<Plug> {
+    /// Goes on at `now_ps`. Returns what to do with card or cable.
+    pub(crate) fn advance(&mut self, now_ps: u64, card: CardState, responder: &Handle) -> Option<Act> {
         self.card = card;
         if card.link == Some(true) {
             self.link_ps.get_or_insert(now_ps);
@@ -169,36 +192,48 @@ impl Steps {
                 self.begin(now_ps, card, responder);
             }
             let current = self.current.as_mut()?;
-            let plug = current.go_on(now_ps, responder);
+            let act = current.go_on(now_ps, responder);
             if let Some((reached, fault)) = current.end(now_ps, responder) {
-                self.results.push((current.stimulus, reached));
+                self.results.push((current.task, reached));
+                if fault.as_ref().is_some_and(|fault| !fault.came_back) {
+                    // A guest that does not answer bears every fault alike.
+                    let left = self.next.drain(..).filter(|task| task.fault().is_some());
+                    let after =
+                        format!("not tried: the guest had not come back after {}", current.task.name());
+                    self.results.extend(left.map(|task| (task, unknown(&after))));
+                }
                 self.faults.extend(fault);
                 self.current = None;
             }
-            plug
+            act
         })
     }
 
     /// Begins the next stimulus if the guest is ready for it.
     fn begin(&mut self, now_ps: u64, card: CardState, responder: &mut Responder) {
-        let Some(&stimulus) = self.next.front() else { return };
+        let Some(&task) = self.next.front() else { return };
         // A guest that cannot receive is not there yet. QEMU's card does not say so: the guest has sent then.
         let heard = responder.seen().frames.count > 0;
-        let ready = card.link.unwrap_or(true) && card.receives.unwrap_or(stimulus == Stimulus::Arp || heard);
+        let ready = card.link.unwrap_or(true)
+            && card.receives.unwrap_or(task == Task::Stimulus(Stimulus::Arp) || heard);
         if !ready {
             return;
         }
-        match stimulus {
-            Stimulus::Arp => responder.start_arp(now_ps),
-            Stimulus::Ping => responder.start_ping(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES))),
-            Stimulus::Flood => {
+        match task {
+            Task::Stimulus(Stimulus::Arp) => responder.start_arp(now_ps),
+            Task::Stimulus(Stimulus::Ping) => {
+                responder.start_ping(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES)))
+            }
+            Task::Stimulus(Stimulus::Flood) => {
                 responder.start_flood(now_ps, patient(EchoPlan::flood(FLOOD, OUTSTANDING, &FLOOD_BYTES)));
             }
-            Stimulus::Udp => responder.start_udp(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES))),
+            Task::Stimulus(Stimulus::Udp) => {
+                responder.start_udp(now_ps, patient(EchoPlan::ping(PINGS, &PING_BYTES)))
+            }
             _ => responder.start_probe(now_ps, ProbeBy::Echo),
         }
         self.next.pop_front();
-        self.current = Some(Current { stimulus, since_ps: now_ps, fault_ps: None, over_ps: None });
+        self.current = Some(Current { task, since_ps: now_ps, fault_ps: None, over_ps: None });
     }
 
     /// Whether nothing is left to be tried, and the guest has done what it was to do by itself.
@@ -213,7 +248,7 @@ impl Steps {
 
     /// The name of the awaited stimulus.
     pub(crate) fn awaits(&self, responder: &Handle) -> Option<&'static str> {
-        let current = self.current.as_ref().map(|current| current.stimulus);
+        let current = self.current.as_ref().map(|current| current.task);
         let passive = |it: &&Stimulus| {
             !it.is_active()
                 && **it != Stimulus::Link
@@ -221,8 +256,8 @@ impl Steps {
         };
         current
             .or(self.next.front().copied())
-            .or_else(|| self.wanted.iter().find(passive).copied())
-            .map(Stimulus::name)
+            .or_else(|| self.wanted.iter().find(passive).copied().map(Task::Stimulus))
+            .map(Task::name)
     }
 
     /// The results; times are in seconds since `begin_ps`.
@@ -253,9 +288,8 @@ impl Steps {
             all.push(("first frame".to_owned(), true, sent(&seen.frames, "frames sent")));
             for stimulus in Stimulus::ALL.into_iter().filter(|it| *it != Stimulus::Link) {
                 let wanted = self.wanted.contains(&stimulus);
-                let tried = self.results.iter().find(|(of, _)| *of == stimulus).map(|(_, it)| shift(it));
                 let reached = if stimulus.is_active() {
-                    tried.unwrap_or_else(|| self.untried(stimulus))
+                    shift(&self.tried(Task::Stimulus(stimulus)))
                 } else {
                     let (done, first_ps, detail) = by_itself(stimulus, responder);
                     Reached { reached: Some(done), at_s: first_ps.map(at), detail }
@@ -265,12 +299,20 @@ impl Steps {
                 }
             }
         });
+        let troubles = self.troubles.iter();
+        all.extend(
+            troubles.map(|fault| (fault.name().to_owned(), true, shift(&self.tried(Task::Fault(*fault))))),
+        );
         all
     }
 
-    fn untried(&self, stimulus: Stimulus) -> Reached {
+    /// The result of a task.
+    fn tried(&self, task: Task) -> Reached {
+        if let Some((_, reached)) = self.results.iter().find(|(of, _)| *of == task) {
+            return reached.clone();
+        }
         let detail = match &self.current {
-            Some(current) if current.stimulus == stimulus => "the run ended before",
+            Some(current) if current.task == task => "the run ended before",
             _ => match (self.card.link, self.card.receives) {
                 (Some(false), _) => "not tried: the link is down",
                 (_, Some(false)) => "not tried: the receiver is off",
@@ -291,6 +333,11 @@ impl Steps {
 /// The start of a run in seconds of the cards' clock.
 fn at_zero(begin_ps: u64) -> f64 {
     begin_ps as f64 / SECOND_PS as f64
+}
+
+/// The result of a task that cannot be tried.
+fn unknown(detail: &str) -> Reached {
+    Reached { reached: None, at_s: None, detail: detail.to_owned() }
 }
 
 fn patient(plan: EchoPlan) -> EchoPlan {
@@ -319,28 +366,18 @@ fn by_itself(stimulus: Stimulus, responder: &Responder) -> (bool, Option<u64>, S
 }
 
 impl Current {
-    /// Acts while the stimulus is in progress: begins and ends a fault.
-    fn go_on(&mut self, now_ps: u64, responder: &mut Responder) -> Option<Plug> {
-        if !self.stimulus.is_fault() {
-            return None;
-        }
-        let probed_ps = now_ps.saturating_sub(self.since_ps);
+    /// Acts while the task is in progress: begins and ends a fault.
+    fn go_on(&mut self, now_ps: u64, responder: &mut Responder) -> Option<Act> {
+        let fault = self.task.fault()?;
         match (self.fault_ps, self.over_ps) {
-            (None, _) if probed_ps >= PROBED_PS => {
+            (None, _) if now_ps.saturating_sub(self.since_ps) >= PROBED_PS => {
                 self.fault_ps = Some(now_ps);
-                if self.stimulus == Stimulus::LinkFlap {
-                    return Some(Plug::Out);
-                }
-                responder.start_overrun(now_ps, OVERRUN);
-                None
+                fault.begin(now_ps, responder)
             }
-            (Some(_), None) if self.stimulus == Stimulus::Overrun => {
-                self.over_ps = responder.overrun().and_then(|burst| burst.ended_ps);
-                None
-            }
-            (Some(begin_ps), None) if now_ps.saturating_sub(begin_ps) >= UNPLUGGED_PS => {
-                self.over_ps = Some(now_ps);
-                Some(Plug::In)
+            (Some(begin_ps), None) => {
+                let (over_ps, act) = fault.end(begin_ps, now_ps, responder)?;
+                self.over_ps = Some(over_ps);
+                act
             }
             _ => None,
         }
@@ -349,7 +386,8 @@ impl Current {
     /// The result, if the stimulus is over.
     fn end(&self, now_ps: u64, responder: &mut Responder) -> Option<(Reached, Option<Fault>)> {
         let is_late = now_ps.saturating_sub(self.since_ps) >= PATIENCE_PS;
-        match self.stimulus {
+        let Task::Stimulus(stimulus) = self.task else { return self.fault_ended(now_ps, responder) };
+        match stimulus {
             Stimulus::Arp => {
                 let resolved = responder.arp()?;
                 (resolved.answer.is_some() || is_late).then(|| {
@@ -372,7 +410,7 @@ impl Current {
 
     /// The result of a fault: whether the guest answered after it.
     fn fault_ended(&self, now_ps: u64, responder: &mut Responder) -> Option<(Reached, Option<Fault>)> {
-        let (begin_ps, over_ps) = (self.fault_ps?, self.over_ps?);
+        let (fault, begin_ps, over_ps) = (self.task.fault()?, self.fault_ps?, self.over_ps?);
         let probed = responder.probe(now_ps)?;
         let answered_before = probed.first_answer_ps.is_some_and(|at| at < begin_ps);
         let after_ps = now_ps.saturating_sub(over_ps);
@@ -391,15 +429,26 @@ impl Current {
                 true => at_zero(probed.longest.ps),
                 false => 0.0,
             });
-        let detail = match (answered_before, deaf_s) {
+        let mut detail = match (answered_before, deaf_s) {
             (false, _) => "the guest did not answer before it".to_owned(),
             (true, Some(deaf)) => format!("answered again; silent for {deaf:.1} s"),
             (true, None) => "never answered again".to_owned(),
         };
-        let reached = if answered_before || came_back { Some(came_back) } else { None };
-        let fault =
-            Fault { name: self.stimulus.name().to_owned(), at_s: at_zero(begin_ps), deaf_s, came_back };
-        Some((Reached { reached, at_s: back_ps.map(at_zero), detail }, Some(fault)))
+        let is_too_deaf = deaf_s.is_some_and(|deaf_s| deaf_s > at_zero(fault.most_deaf_ps()));
+        let wrong = match fault {
+            FaultKind::BadFcs => responder.disturbance().map_or(0, |it| it.answered),
+            _ => 0,
+        };
+        if wrong > 0 {
+            detail = format!("answered {wrong} damaged frames");
+        }
+        let is_borne = came_back && !is_too_deaf && wrong == 0;
+        // A guest that was silent before is not silent because of the fault.
+        let is_known = answered_before || came_back && !is_too_deaf;
+        let reached = is_known.then_some(is_borne);
+        let at_s = back_ps.filter(|_| is_borne).map(at_zero);
+        let fault = Fault { name: self.task.name().to_owned(), at_s: at_zero(begin_ps), deaf_s, came_back };
+        Some((Reached { reached, at_s, detail }, Some(fault)))
     }
 }
 
@@ -429,4 +478,96 @@ pub(crate) fn beside(
         }
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::cards::Partner;
+    use crate::responder::Options;
+    use crate::responder::tests::answer;
+
+    /// The results of a guest that answers the good frames which `hears` lets through; with `all`, also
+    /// damaged ones. `hears` gets the fault's acts that are in force.
+    fn results(
+        faults: &[FaultKind],
+        all: bool,
+        hears: impl Fn(Option<Act>) -> bool,
+    ) -> (Vec<(String, bool, Reached)>, Vec<Fault>) {
+        let mut responder = Handle::new(Responder::new(Options::default()).unwrap());
+        let mut steps = Steps::new(&[Stimulus::Arp], faults, |fault| fault != FaultKind::PauseFlood);
+        let card = CardState { link: Some(true), receives: Some(true) };
+        let mut act = None;
+        for now_ps in (0..200 * SECOND_PS).step_by(SECOND_PS as usize / 1000) {
+            act = steps.advance(now_ps, card, &responder).or(act);
+            while let Some(coming) = responder.next(now_ps) {
+                if (all || coming.good_fcs)
+                    && hears(act)
+                    && coming.frame.len() >= 60
+                    && let Some(reply) = answer(&coming.frame)
+                {
+                    responder.take(now_ps, &reply, true);
+                }
+            }
+            if steps.are_over(&responder) {
+                break;
+            }
+        }
+        assert!(steps.are_over(&responder));
+        (steps.results(0, card, &responder), steps.faults(0))
+    }
+
+    #[test]
+    fn a_right_guest_bears_all_faults() {
+        let (results, faults) = results(&FaultKind::ALL, false, |act| act != Some(Act::Unplug));
+        for (name, wanted, reached) in results.iter().filter(|(name, ..)| name != "pause-flood") {
+            assert!(*wanted && reached.reached == Some(true), "{name}: {reached:?}");
+        }
+        let skipped = results.iter().find(|(name, ..)| name == "pause-flood").unwrap();
+        assert_eq!((skipped.2.reached, &*skipped.2.detail), (None, "this card cannot have it"));
+        assert_eq!(faults.len(), FaultKind::ALL.len() - 1);
+        for fault in faults {
+            let deaf_s = if fault.name == "link-flap" { 2.5..3.5 } else { 0.0..0.3 };
+            assert!(fault.came_back && deaf_s.contains(&fault.deaf_s.unwrap()), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_guests_do_not() {
+        let reached = |results: &[(String, bool, Reached)], name: &str| {
+            results.iter().find(|(it, ..)| it == name).map(|(.., it)| it.clone()).unwrap()
+        };
+        let (all, _) = results(&[FaultKind::BadFcs], true, |_| true);
+        let bad = reached(&all, "bad-fcs");
+        assert_eq!((bad.reached, &*bad.detail), (Some(false), "answered 400 damaged frames"));
+        // Deaf while write-backs are late, and well after.
+        let late = Act::WriteBacksLateBy(5_000_000_000);
+        let (all, faults) = results(&[FaultKind::LateWriteBack], false, |act| act != Some(late));
+        let deaf = reached(&all, "late-write-back");
+        assert_eq!((deaf.reached, faults[0].came_back), (Some(false), true), "{deaf:?}");
+        assert!(deaf.detail.contains("silent for 2."), "{deaf:?}");
+        // Dead from then on: the other faults are not tried.
+        let kinds = [FaultKind::SpuriousInterrupts, FaultKind::BadFcs];
+        let (all, faults) = results(&kinds, false, |act| act.is_none());
+        assert_eq!((reached(&all, "spurious-interrupts").reached, faults.len()), (Some(false), 1));
+        let untried = reached(&all, "bad-fcs");
+        assert_eq!((untried.reached, faults[0].deaf_s), (None, None));
+        assert!(untried.detail.contains("not come back after spurious-interrupts"), "{untried:?}");
+    }
+
+    #[test]
+    fn a_fault_is_not_blamed_for_silence_before_it() {
+        let (results, faults) = results(&[FaultKind::BadFcs], false, |act| act == Some(Act::Plug));
+        let (.., reached) = results.iter().find(|(name, ..)| name == "bad-fcs").unwrap();
+        assert_eq!((reached.reached, &*reached.detail), (None, "the guest did not answer before it"));
+        assert!(!faults[0].came_back);
+    }
+
+    #[test]
+    fn a_fault_among_the_stimuli_is_not_repeated() {
+        let steps = Steps::new(&[Stimulus::Overrun], &[FaultKind::Overrun, FaultKind::BadFcs], |_| true);
+        assert_eq!(steps.troubles, [FaultKind::BadFcs]);
+        assert_eq!(steps.next, [Task::Stimulus(Stimulus::Overrun), Task::Fault(FaultKind::BadFcs)]);
+    }
 }

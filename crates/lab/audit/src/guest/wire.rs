@@ -1,8 +1,12 @@
 //! Findings about the frames that a guest sent, as the other end of the cable sees them.
 
-use super::seconds;
 use crate::responder::{Event, Malformed, Seen};
 use kpps_documents::guest_audit::{Finding, Severity};
+
+/// A time of the cards in seconds since the guest's start.
+pub(super) fn seconds(at_ps: u64, begin_ps: u64) -> f64 {
+    at_ps.saturating_sub(begin_ps) as f64 / 1e12
+}
 
 /// The findings, with times since `begin_ps`.
 pub(super) fn findings(seen: &Seen, begin_ps: u64) -> Vec<Finding> {

@@ -16,6 +16,7 @@
 
 mod content;
 mod dhcp;
+mod disturb;
 mod echo;
 mod http;
 mod overrun;
@@ -28,6 +29,7 @@ mod tcp;
 mod tftp;
 mod wire;
 
+pub use disturb::{Disturbance, Disturbed};
 pub use echo::{EchoPlan, Echoed, RoundTrips};
 pub use overrun::Overrun;
 pub use probe::{Gap, ProbeBy, Probed};
@@ -261,6 +263,18 @@ impl Responder {
         self.stimuli.burst.as_ref().map(overrun::Burst::result)
     }
 
+    /// Starts frames that the guest should drop, or bear, for `ps`.
+    pub fn start_disturbance(&mut self, now_ps: u64, kind: Disturbance, ps: u64) {
+        let now_ps = self.start(now_ps);
+        self.stimuli.disturb = Some(disturb::Disturb::new(now_ps, self.id(), kind, ps));
+        self.plan(false);
+    }
+
+    /// The result of the last disturbance; `None` if there was none.
+    pub fn disturbance(&self) -> Option<Disturbed> {
+        self.stimuli.disturb.as_ref().map(disturb::Disturb::result)
+    }
+
     /// Starts a request every 100 ms, until [`stop_probe`](Self::stop_probe).
     pub fn start_probe(&mut self, now_ps: u64, by: ProbeBy) {
         let now_ps = self.start(now_ps);
@@ -489,13 +503,14 @@ impl Partner for Responder {
         self.now_ps = self.now_ps.max(now_ps);
         self.run_timers();
         let path = self.path();
-        let mut frame = self.queue.pop_front().or_else(|| self.stimuli.next(self.now_ps, &path));
-        if let Some(frame) = &mut frame {
+        let queued = self.queue.pop_front().map(|frame| Coming { frame, good_fcs: true });
+        let mut coming = queued.or_else(|| self.stimuli.next(self.now_ps, &path));
+        if let Some(Coming { frame, .. }) = &mut coming {
             self.packets = self.packets.wrapping_add(1);
             wire::identify(frame, self.packets);
         }
-        self.plan(frame.is_none());
-        frame.map(|frame| Coming { frame, good_fcs: true })
+        self.plan(coming.is_none());
+        coming
     }
 
     fn due_ps(&self) -> u64 {
@@ -537,4 +552,4 @@ impl Partner for Handle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -19,7 +19,8 @@ pub struct Path {
 }
 
 impl Path {
-    fn end(&self) -> Option<End> {
+    /// The guest, if its station address is known.
+    pub fn end(&self) -> Option<End> {
         self.mac.map(|mac| End { mac, ip: self.guest })
     }
 

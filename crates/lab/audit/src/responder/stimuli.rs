@@ -1,10 +1,12 @@
 //! All stimuli together: at most one of each kind at a time. They share the wire in order of time.
 
+use super::disturb::Disturb;
 use super::echo::Echo;
 use super::overrun::Burst;
 use super::path::{Answer, Path};
 use super::probe::Probe;
 use super::resolve::Resolve;
+use crate::cards::Coming;
 
 /// The stimuli that were started last.
 #[derive(Debug, Default)]
@@ -21,10 +23,12 @@ pub struct Stimuli {
     pub burst: Option<Burst>,
     /// Requests for the times of deafness.
     pub probe: Option<Probe>,
+    /// Frames that a station should drop, or bear.
+    pub disturb: Option<Disturb>,
 }
 
 /// The number of kinds.
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 impl Stimuli {
     /// When each stimulus is due, in ps; `u64::MAX` if it is not.
@@ -37,6 +41,7 @@ impl Stimuli {
             echo(&self.udp),
             echo(&self.flood),
             self.burst.as_ref().map_or(u64::MAX, Burst::due_ps),
+            self.disturb.as_ref().map_or(u64::MAX, Disturb::due_ps),
         ]
     }
 
@@ -46,18 +51,22 @@ impl Stimuli {
     }
 
     /// The next frame of the stimuli, if one is due.
-    pub fn next(&mut self, now_ps: u64, path: &Path) -> Option<Vec<u8>> {
+    pub fn next(&mut self, now_ps: u64, path: &Path) -> Option<Coming> {
         let dues = self.dues();
         let mut order: [usize; KINDS] = std::array::from_fn(|kind| kind);
         order.sort_by_key(|kind| dues[*kind]);
         let is_due = |kind: &usize| dues[*kind] <= now_ps;
-        order.into_iter().filter(is_due).find_map(|kind| match kind {
-            0 => self.resolve.as_mut()?.next(now_ps, path),
-            1 => self.probe.as_mut()?.next(now_ps, path),
-            2 => self.ping.as_mut()?.next(now_ps, path),
-            3 => self.udp.as_mut()?.next(now_ps, path),
-            4 => self.flood.as_mut()?.next(now_ps, path),
-            _ => self.burst.as_mut()?.next(now_ps, path),
+        order.into_iter().filter(is_due).find_map(|kind| {
+            let frame = match kind {
+                0 => self.resolve.as_mut()?.next(now_ps, path),
+                1 => self.probe.as_mut()?.next(now_ps, path),
+                2 => self.ping.as_mut()?.next(now_ps, path),
+                3 => self.udp.as_mut()?.next(now_ps, path),
+                4 => self.flood.as_mut()?.next(now_ps, path),
+                5 => self.burst.as_mut()?.next(now_ps, path),
+                _ => return self.disturb.as_mut()?.next(now_ps, path),
+            };
+            frame.map(|frame| Coming { frame, good_fcs: true })
         })
     }
 
@@ -74,6 +83,9 @@ impl Stimuli {
         }
         if let Some(probe) = &mut self.probe {
             probe.take(now_ps, answer);
+        }
+        if let Some(disturb) = &mut self.disturb {
+            disturb.take(answer);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Bench {
 }
 
 /// The answer of a guest that knows ARP, echo and UDP echo.
-fn answer(frame: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     let received = Received::read(frame).unwrap();
     let from = received.ip.map(|[ip, _]| End { mac: received.from, ip });
     match received.contents {
@@ -514,6 +514,113 @@ fn a_probe_shows_when_the_guest_was_deaf() {
         assert!(result.is_deaf && result.returns == 1 && result.longest.ps == 2_100 * MS);
         assert_eq!((result.sent, result.answered, result.ended_ps), (66, 40, Some(6_500 * MS)));
     }
+}
+
+/// The frames of a disturbance of a second, with their times. The guest's station address is known.
+fn disturbed(bench: &mut Bench, kind: Disturbance) -> Vec<(u64, Coming)> {
+    bench.responder.start_arp(0);
+    bench.run(100 * MS, |_, frame| answer(frame));
+    let start_ps = bench.now_ps;
+    bench.responder.start_disturbance(start_ps, kind, 1000 * MS);
+    let mut frames = Vec::new();
+    while bench.responder.disturbance().unwrap().ended_ps.is_none() {
+        let at_ps = bench.responder.due_ps();
+        frames.extend(bench.responder.next(at_ps).map(|coming| (at_ps - start_ps, coming)));
+    }
+    assert_eq!(bench.responder.disturbance().unwrap().sent, frames.len() as u64);
+    frames
+}
+
+#[test]
+fn only_the_fcs_shows_the_damage() {
+    let mut bench = Bench::new(Options::default());
+    let frames = disturbed(&mut bench, Disturbance::BadFcs);
+    assert_eq!(frames.len(), 200);
+    for (number, (at_ps, coming)) in frames.iter().enumerate() {
+        assert_eq!((*at_ps, coming.good_fcs), (number as u64 * 5 * MS, false));
+        let Contents::Echo { data, .. } = Received::read(&coming.frame).unwrap().contents else { panic!() };
+        assert!(data.len() == 48 && data != path::pattern(number as u32, 48));
+    }
+    // A guest that does not look at errors answers; another request's answer does not count.
+    let reply = answer(&frames[3].1.frame).unwrap();
+    bench.responder.take(bench.now_ps, &reply, true);
+    let other = wire::echo(GUEST, bench.own(), icmp::ECHO_REPLY, [1, 2], &[0; 48]).unwrap();
+    bench.responder.take(bench.now_ps, &other, true);
+    assert_eq!(bench.responder.disturbance().unwrap().answered, 1);
+}
+
+#[test]
+fn pauses_overlap() {
+    let frames = disturbed(&mut Bench::new(Options::default()), Disturbance::Pause);
+    let head = [1, 0x80, 0xC2, 0, 0, 1, 0x52, 0x55, 10, 0, 2, 2, 0x88, 8, 0, 1, 0xFF, 0xFF];
+    assert!(frames.iter().all(|(_, it)| it.good_fcs && it.frame.len() == 60 && it.frame[..18] == head));
+    let pause_ps = 0xFFFF * 512 * 1_000;
+    assert!(frames.windows(2).all(|pair| pair[1].0 - pair[0].0 < pause_ps));
+}
+
+#[test]
+fn a_card_that_obeys_pauses_sends_after_them() {
+    use crate::{Access, Cable, Cards};
+    use kpps_datasheet::bit::{ctrl, rctl, tctl};
+    use kpps_datasheet::{Chip, reg};
+    use kpps_profiles::{Kind, Profile};
+    use std::os::unix::fs::FileExt;
+    let bus = Profile::named(Kind::Bus, "pci-32-33").unwrap().get().unwrap();
+    let params = kpps_card::Params { link_ps: MS, ..kpps_card::Params::of(Chip::I82540em) };
+    for (obeys, sent_during) in [(0, 1), (ctrl::RFCE, 0)] {
+        let mut cards = Cards::new(&params, &bus, &[(Cable::Open, GUEST.mac.0)]);
+        let memory = tempfile::tempfile().unwrap();
+        memory.set_len(1 << 20).unwrap();
+        memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000).unwrap();
+        memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008).unwrap();
+        cards.map(0, 0, 1 << 20, memory, 0);
+        let handle = Handle::new(Responder::new(Options::default()).unwrap());
+        cards.attach(0, Box::new(handle.clone()));
+        cards.write(0, 0, Access::Configuration, 4, &[0x06, 0]);
+        let set = |cards: &mut Cards, now_ps, register: u32, value: u32| {
+            cards.write(0, now_ps, Access::Registers, register.into(), &value.to_le_bytes());
+        };
+        // SDM 13.4.8 to 13.4.10: the address and the type of PAUSE frames.
+        for (register, value) in [
+            (reg::CTRL, ctrl::SLU | ctrl::FD | obeys),
+            (reg::FCAL, 0x00C2_8001),
+            (reg::FCAH, 0x0100),
+            (reg::FCT, 0x8808),
+            (reg::TDBAL, 0x1000),
+            (reg::TDLEN, 128),
+            (reg::TCTL, tctl::EN),
+            (reg::RCTL, rctl::EN),
+        ] {
+            set(&mut cards, 0, register, value);
+        }
+        cards.advance(99 * MS);
+        handle.with(|responder| responder.start_disturbance(100 * MS, Disturbance::Pause, 1000 * MS));
+        cards.advance(110 * MS);
+        set(&mut cards, 110 * MS, reg::TDT, 1);
+        assert_eq!(cards.counts(1050 * MS).sent, sent_during);
+        assert_eq!(cards.counts(1200 * MS).sent, 1);
+    }
+}
+
+#[test]
+fn odd_frames_are_as_they_claim() {
+    let frames = disturbed(&mut Bench::new(Options::default()), Disturbance::OddFrames);
+    let frames: Vec<_> = frames.into_iter().map(|(_, coming)| coming).collect();
+    assert!(frames.iter().all(|coming| coming.good_fcs));
+    let lengths =
+        |bytes: std::ops::Range<usize>| frames.iter().filter(move |it| bytes.contains(&it.frame.len()));
+    assert_eq!((lengths(20..60).count(), lengths(0..20).count()), (50, 0));
+    assert_eq!((lengths(1600..1601).count(), lengths(9000..9001).count()), (25, 25));
+    let is_echo = |frame: &[u8]| matches!(Received::read(frame).unwrap().contents, Contents::Echo { .. });
+    assert!(lengths(1600..9001).all(|it| is_echo(&it.frame)));
+    let with = |at: usize, bytes: &[u8]| {
+        let has = |it: &&Coming| it.frame.get(at..at + bytes.len()) == Some(bytes);
+        frames.iter().filter(has).map(|it| it.frame.clone()).collect::<Vec<_>>()
+    };
+    let (tagged, options) = (with(12, &[0x81, 0, 0, 5]), with(14, &[0x46]));
+    assert_eq!((tagged.len(), options.len(), lengths(1518..1519).count()), (50, 50, 25));
+    assert!(options.iter().all(|frame| is_echo(frame)), "the options' checksum is right");
+    assert!(tagged.iter().all(|frame| is_echo(&[&frame[..12], &frame[16..]].concat())));
 }
 
 #[test]

@@ -186,14 +186,16 @@ fn message(bytes: &[u8]) -> Option<Contents<'_>> {
 
 /// A frame with an IPv4 packet whose payload is a header of 8 bytes and `data`; `None` if it is too long.
 fn packet(from: End, to: End, protocol: u8, header: [u8; 8], data: &[u8]) -> Option<Vec<u8>> {
-    if data.len() > MOST_DATA_BYTES {
-        return None;
-    }
+    (data.len() <= MOST_DATA_BYTES).then(|| long_packet(from, to, protocol, header, data)).flatten()
+}
+
+/// As [`packet`], also longer than a frame may be; `None` if it is longer than a packet may be.
+fn long_packet(from: End, to: End, protocol: u8, header: [u8; 8], data: &[u8]) -> Option<Vec<u8>> {
+    let total = u16::try_from(DATA - IP + data.len()).ok()?;
     let mut frame = vec![0; (DATA + data.len()).max(LEAST_BYTES)];
     frame[..6].copy_from_slice(&to.mac.0);
     frame[6..12].copy_from_slice(&from.mac.0);
     frame[12..IP].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
-    let total = (DATA - IP + data.len()) as u16;
     let ip = &mut frame[IP..TRANSPORT];
     ip[0] = 0x45;
     ip[2..4].copy_from_slice(&total.to_be_bytes());
@@ -231,12 +233,22 @@ pub fn arp(to: Mac, message: &arp::Message) -> Option<Vec<u8>> {
 
 /// A frame with an echo request or reply; `None` if it is too long. `id`: identifier and sequence number.
 pub fn echo(from: End, to: End, kind: u8, id: [u16; 2], data: &[u8]) -> Option<Vec<u8>> {
+    packet(from, to, ipv4::PROTOCOL_ICMP, echo_header(kind, id, data), data)
+}
+
+/// As [`echo`], also longer than a frame may be.
+pub fn long_echo(from: End, to: End, kind: u8, id: [u16; 2], data: &[u8]) -> Option<Vec<u8>> {
+    long_packet(from, to, ipv4::PROTOCOL_ICMP, echo_header(kind, id, data), data)
+}
+
+/// The header of an echo request or reply.
+fn echo_header(kind: u8, id: [u16; 2], data: &[u8]) -> [u8; 8] {
     let mut header = [kind, 0, 0, 0, 0, 0, 0, 0];
     header[4..6].copy_from_slice(&id[0].to_be_bytes());
     header[6..8].copy_from_slice(&id[1].to_be_bytes());
     let sum = Sum::new().with(&header).with(data).checksum();
     header[2..4].copy_from_slice(&sum.to_be_bytes());
-    packet(from, to, ipv4::PROTOCOL_ICMP, header, data)
+    header
 }
 
 /// A frame with a UDP datagram; `None` if it is too long.

@@ -17,6 +17,7 @@ mod cpio;
 pub(crate) mod elf;
 mod error;
 mod feed;
+pub mod firmware;
 pub mod foreign;
 pub mod guest;
 mod initrd;

@@ -6,7 +6,7 @@ use crate::heading;
 use crate::output::Outputs;
 use crate::session::Session;
 use clap::Args;
-use kpps_audit::{Bound, GuestPlan, Quirk, Stimulus, Typed};
+use kpps_audit::{Bound, Faults, GuestPlan, Quirk, Stimulus, Typed};
 use kpps_methods::units;
 use kpps_qemu::lab::foreign::Setup;
 use kpps_qemu::lab::workload::Settings;
@@ -23,6 +23,7 @@ use std::time::Duration;
     after_help = "Examples:
   kpps audit --guest -- -kernel kernel.elf -m 128M                an operating system of your own
   kpps audit --guest --beside qemu --max must=0 --junit audit.xml -- -cdrom os.iso
+  kpps audit --guest --faults 7 --max missed=0 -- -kernel kernel.elf      five faults, drawn from the seed 7
   kpps audit --guest --arch riscv64 --quirk swsm --stimulus dhcp,tftp --send '=> =>dhcp' -- -bios u-boot.bin
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
   kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
@@ -86,6 +87,11 @@ struct Foreign {
         requires = "guest"
     )]
     stimulus: Vec<Stimulus>,
+    /// Faults after the stimuli: a number is a seed, from which five are drawn; otherwise names: overrun,
+    /// link-flap, bad-fcs, slow-reset, slow-access, late-write-back, late-reports,
+    /// spurious-interrupts, pause-flood, odd-frames. A request each 100 ms shows whether the guest bears them
+    #[arg(long, value_name = "SEED|FAULT,…", requires = "guest")]
+    faults: Option<Faults>,
     /// Give the card a property beyond the manual: swsm (a register of QEMU's card that U-Boot needs),
     /// mpe-passes-broadcasts
     #[arg(long, value_delimiter = ',', value_name = "QUIRK,…", requires = "guest")]
@@ -150,6 +156,7 @@ fn run_foreign(arguments: &Arguments, session: &Session) -> Result<(), Failure> 
         bus: arguments.bus.clone(),
         quirks: foreign.quirk.clone(),
         stimuli: foreign.stimulus.clone(),
+        faults: foreign.faults.clone().unwrap_or_default(),
         address: foreign.address,
         typed: foreign.send.clone(),
         until: foreign.until.clone(),
@@ -163,5 +170,5 @@ fn run_foreign(arguments: &Arguments, session: &Session) -> Result<(), Failure> 
             .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
     }
     let exceeded = arguments.max.iter().find_map(|bound| bound.exceeded_by_guest(&results));
-    exceeded.map_or(Ok(()), |what| Err(Failure::Check(what)))
+    results.failure.clone().or(exceeded).map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

@@ -1,0 +1,311 @@
+//! The faults of card, cable and network that a guest is given, chosen by name or drawn from a seed.
+
+use crate::cards::Cards;
+use crate::responder::{Disturbance, Responder};
+use kpps_card::Params;
+use kpps_documents::guest_audit::Fault;
+use std::str::FromStr;
+
+const SECOND_PS: u64 = 1_000_000_000_000;
+/// Faults that a seed draws.
+const DRAWN: usize = 5;
+/// How long a fault lasts that has no length of its own.
+const LASTS_PS: u64 = 2 * SECOND_PS;
+/// How long a cable is unplugged.
+const UNPLUGGED_PS: u64 = 3 * SECOND_PS;
+/// Frames of an overrun: more than any ring and FIFO hold.
+const OVERRUN: u32 = 4000;
+/// How long a slow card does not respond after CTRL.RST. SDM 13.4.1 demands about 1 µs. A guest here needs
+/// longer for one access, and public drivers wait for 5 ms or more.
+const RESET_PS: u64 = SECOND_PS / 1000;
+/// How much longer than silicon slow accesses to EEPROM and PHY take. Public drivers wait for at least 10 ms.
+const SLOWER: u64 = 20;
+/// How late write-backs come.
+const LATE_PS: u64 = SECOND_PS / 200;
+/// How long no sent frame is reported. A ring of eight bears it at the rate of the probe, and Linux takes a
+/// transmitter for hung after a second.
+const HELD_PS: u64 = 9 * SECOND_PS / 10;
+/// A driver that waits for a report is silent for longer.
+const HELD_DEAF_PS: u64 = 6 * SECOND_PS / 10;
+/// The time between two interrupts without a cause.
+const SPURIOUS_EVERY_PS: u64 = SECOND_PS / 200;
+/// Under a fault that a right driver does not notice, the guest may be silent for this time: the emulation
+/// stalls now and then.
+const MOST_DEAF_PS: u64 = SECOND_PS;
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// More frames than the guest's ring holds.
+    Overrun,
+    /// The cable is unplugged for three seconds.
+    LinkFlap,
+    /// Frames with a bad FCS.
+    BadFcs,
+    /// The card does not respond for a millisecond after CTRL.RST, from the guest's start on.
+    SlowReset,
+    /// EEPROM and PHY are slow, from the guest's start on.
+    SlowAccess,
+    /// Descriptors are written back 5 ms late.
+    LateWriteBack,
+    /// Sent frames are reported late: none for 0.9 s.
+    LateReports,
+    /// Interrupts without a cause.
+    SpuriousInterrupts,
+    /// PAUSE frames.
+    PauseFlood,
+    /// Frames that are too short or too long, have a VLAN tag or IP options.
+    OddFrames,
+}
+
+/// An action of a fault on the guest's card or cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// The cable is unplugged.
+    Unplug,
+    /// It is plugged in.
+    Plug,
+    /// Write-backs are late by this time in ps.
+    WriteBacksLateBy(u64),
+    /// No sent frame is reported for this time in ps.
+    HoldReports(u64),
+    /// Interrupts without a cause, one each period in ps; `None` ends them.
+    Spurious(Option<u64>),
+}
+
+impl Act {
+    /// Acts on the first card.
+    pub(crate) fn on(self, cards: &mut Cards, now_ps: u64) {
+        match self {
+            Self::Unplug => cards.set_link(0, now_ps, false),
+            Self::Plug => cards.set_link(0, now_ps, true),
+            Self::WriteBacksLateBy(ps) => cards.set_write_back_delay(0, now_ps, ps),
+            Self::HoldReports(ps) => cards.hold_transmit_reports(0, now_ps, ps),
+            Self::Spurious(every_ps) => cards.set_spurious_interrupts(0, now_ps, every_ps),
+        }
+    }
+}
+
+impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Overrun,
+        Self::LinkFlap,
+        Self::BadFcs,
+        Self::SlowReset,
+        Self::SlowAccess,
+        Self::LateWriteBack,
+        Self::LateReports,
+        Self::SpuriousInterrupts,
+        Self::PauseFlood,
+        Self::OddFrames,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overrun => "overrun",
+            Self::LinkFlap => "link-flap",
+            Self::BadFcs => "bad-fcs",
+            Self::SlowReset => "slow-reset",
+            Self::SlowAccess => "slow-access",
+            Self::LateWriteBack => "late-write-back",
+            Self::LateReports => "late-reports",
+            Self::SpuriousInterrupts => "spurious-interrupts",
+            Self::PauseFlood => "pause-flood",
+            Self::OddFrames => "odd-frames",
+        }
+    }
+
+    /// Whether QEMU's card can have it, which kpps reaches by frames and cable only. A frame in QEMU has no
+    /// FCS, and QEMU's card knows no PAUSE.
+    pub(crate) const fn is_of_cable(self) -> bool {
+        matches!(self, Self::Overrun | Self::LinkFlap | Self::OddFrames)
+    }
+
+    /// Whether the card has it from the guest's start on.
+    const fn is_lasting(self) -> bool {
+        matches!(self, Self::SlowReset | Self::SlowAccess)
+    }
+
+    /// The longest silence with which a guest still bears this fault, in ps. Frames are lost, or cannot be
+    /// sent, under some faults.
+    pub(crate) const fn most_deaf_ps(self) -> u64 {
+        match self {
+            Self::Overrun | Self::LinkFlap | Self::PauseFlood => u64::MAX,
+            Self::LateReports => HELD_DEAF_PS,
+            _ => MOST_DEAF_PS,
+        }
+    }
+
+    /// Gives a card the parameters of this fault, before the guest starts.
+    pub(crate) const fn apply(self, params: &mut Params) {
+        if matches!(self, Self::SlowAccess) {
+            params.eeprom_ps = params.eeprom_ps.saturating_mul(SLOWER);
+            params.mdi_ps = params.mdi_ps.saturating_mul(SLOWER);
+        }
+    }
+
+    /// Gives the first card this fault, before the guest starts.
+    pub(crate) fn prepare(self, cards: &mut Cards) {
+        if self == Self::SlowReset {
+            cards.set_slow_reset(0, RESET_PS);
+        }
+    }
+
+    /// Begins.
+    pub(crate) fn begin(self, now_ps: u64, responder: &mut Responder) -> Option<Act> {
+        match self {
+            Self::Overrun => responder.start_overrun(now_ps, OVERRUN),
+            Self::BadFcs => responder.start_disturbance(now_ps, Disturbance::BadFcs, LASTS_PS),
+            Self::PauseFlood => responder.start_disturbance(now_ps, Disturbance::Pause, LASTS_PS),
+            Self::OddFrames => responder.start_disturbance(now_ps, Disturbance::OddFrames, LASTS_PS),
+            Self::LinkFlap => return Some(Act::Unplug),
+            Self::LateWriteBack => return Some(Act::WriteBacksLateBy(LATE_PS)),
+            Self::LateReports => return Some(Act::HoldReports(HELD_PS)),
+            Self::SpuriousInterrupts => return Some(Act::Spurious(Some(SPURIOUS_EVERY_PS))),
+            Self::SlowReset | Self::SlowAccess => {}
+        }
+        None
+    }
+
+    /// Whether the fault that began at `begin_ps` is over, and what ends it.
+    pub(crate) fn end(self, begin_ps: u64, now_ps: u64, responder: &Responder) -> Option<(u64, Option<Act>)> {
+        let lasted_ps = now_ps.saturating_sub(begin_ps);
+        match self {
+            Self::Overrun => responder.overrun().and_then(|burst| Some((burst.ended_ps?, None))),
+            Self::BadFcs | Self::PauseFlood | Self::OddFrames => {
+                responder.disturbance().and_then(|it| Some((it.ended_ps?, None)))
+            }
+            Self::LinkFlap => (lasted_ps >= UNPLUGGED_PS).then_some((now_ps, Some(Act::Plug))),
+            Self::LateWriteBack => {
+                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::WriteBacksLateBy(0))))
+            }
+            Self::LateReports => (lasted_ps >= HELD_PS).then_some((now_ps, None)),
+            Self::SpuriousInterrupts => {
+                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::Spurious(None))))
+            }
+            _ if self.is_lasting() => Some((now_ps, None)),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for FaultKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|fault| fault.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no fault called '{text}': give a number as a seed, or names: {names}")
+        })
+    }
+}
+
+/// The faults of a run, in their order; none twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The seed from which they were drawn; `None` if they were chosen.
+    pub seed: Option<u64>,
+    /// The faults.
+    pub kinds: Vec<FaultKind>,
+}
+
+impl Faults {
+    /// Draws five faults and their order. The same seed gives the same faults.
+    pub fn drawn(seed: u64) -> Self {
+        let mut left = FaultKind::ALL.to_vec();
+        let mut state = seed;
+        let kinds = (0..DRAWN).map(|_| left.swap_remove((random(&mut state) % left.len() as u64) as usize));
+        let kinds = kinds.collect();
+        Self { seed: Some(seed), kinds }
+    }
+
+    /// Until when, in s since its start, the guest on our model had only faults that QEMU's card has, too.
+    /// `faults`: those that it was given.
+    pub(crate) fn alike_until_s(&self, faults: &[Fault]) -> f64 {
+        if self.kinds.iter().any(|kind| kind.is_lasting()) {
+            return 0.0;
+        }
+        let differs = |fault: &&Fault| fault.name.parse().is_ok_and(|kind: FaultKind| !kind.is_of_cable());
+        faults.iter().filter(differs).map(|fault| fault.at_s).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The faults in words: `7: overrun, bad-fcs` with the seed 7.
+    pub(crate) fn words(&self) -> String {
+        let names = self.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
+        self.seed.map(|seed| format!("seed {seed}: {names}")).unwrap_or(names)
+    }
+}
+
+impl FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(seed) = text.parse() {
+            return Ok(Self::drawn(seed));
+        }
+        let mut kinds = Vec::new();
+        for kind in text.split(',') {
+            let kind = kind.trim().parse()?;
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Ok(Self { seed: None, kinds })
+    }
+}
+
+/// The next random number (SplitMix64).
+const fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut word = *state;
+    word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_same_seed_gives_the_same_faults() {
+        let faults = |text: &str| text.parse::<Faults>().unwrap();
+        assert_eq!(faults("7"), Faults::drawn(7));
+        assert_eq!(faults("7").words(), faults("7").words());
+        let mut all = BTreeSet::new();
+        for seed in 0..100 {
+            let kinds = Faults::drawn(seed).kinds;
+            assert_eq!(kinds.iter().collect::<BTreeSet<_>>().len(), DRAWN, "{seed}");
+            all.extend(kinds);
+        }
+        assert_eq!(all.len(), FaultKind::ALL.len(), "each fault is drawn");
+        let sequences: BTreeSet<_> = (0..100).map(|seed| Faults::drawn(seed).kinds).collect();
+        assert!(sequences.len() > 90);
+    }
+
+    #[test]
+    fn some_faults_make_the_two_cards_differ() {
+        let fault = |name: &str, at_s| Fault { name: name.into(), at_s, ..Fault::default() };
+        let given = [fault("overrun", 1.0), fault("bad-fcs", 2.0), fault("late-reports", 3.0)];
+        let until = |text: &str, given: &[Fault]| text.parse::<Faults>().unwrap().alike_until_s(given);
+        assert_eq!(until("overrun,bad-fcs,late-reports", &given), 2.0);
+        assert_eq!(until("overrun", &given[..1]), f64::INFINITY);
+        assert_eq!(until("overrun,slow-reset", &given[..1]), 0.0);
+    }
+
+    #[test]
+    fn faults_have_names() {
+        for kind in FaultKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let chosen: Faults = "link-flap, bad-fcs,link-flap".parse().unwrap();
+        assert_eq!((chosen.kinds.len(), chosen.words()), (2, "link-flap, bad-fcs".to_owned()));
+        for bad in ["", "fire", "bad-fcs,", "-1"] {
+            assert!(bad.parse::<Faults>().unwrap_err().contains("bad-fcs"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Foreign guests on our model: firmware of Debian, and the bench of bugs (`lab/bugs`). They need Debian's
+//! mirror once, and are part of `make lab`.
+#![allow(clippy::unwrap_used)]
+
+use kpps_audit::{FaultKind, Faults, GuestPlan, Quirk, Stimulus};
+use kpps_documents::guest_audit::{GuestAudit, Severity};
+use kpps_qemu::lab::foreign::Setup;
+use kpps_qemu::lab::{Arch, Cache, firmware};
+use kpps_rendering::Forms;
+use kpps_rendering::text::TextStyle;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+fn plan(arch: Arch, options: &[&str], stimuli: &[Stimulus]) -> GuestPlan {
+    GuestPlan {
+        setup: Setup { arch, qemu: None, options: options.iter().map(|it| (*it).to_owned()).collect() },
+        chip: "82540em".into(),
+        bus: "pci-32-33".into(),
+        quirks: vec![],
+        stimuli: stimuli.into(),
+        faults: Faults::default(),
+        address: [10, 0, 2, 15].into(),
+        typed: vec![],
+        until: None,
+        at_most: Duration::from_secs(300),
+        beside_qemu: false,
+    }
+}
+
+fn run(plan: &GuestPlan) -> GuestAudit {
+    let audit = plan.run(&(), || true).unwrap();
+    println!("{}", audit.screen(TextStyle::default(), ""));
+    audit
+}
+
+/// The rules of a severity.
+fn rules(audit: &GuestAudit, severity: Severity) -> Vec<&str> {
+    let mut rules: Vec<_> =
+        audit.findings.iter().filter(|it| it.severity == severity).map(|it| &*it.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn ipxe_loads_a_file_under_bios_and_uefi() {
+    let root = firmware::get(&Cache::open().unwrap()).unwrap();
+    let card =
+        |rom: &str| format!("@CARD@,addr=3,romfile={}", root.join("usr/lib/ipxe/qemu").join(rom).display());
+    let (bios, uefi) = (card("pxe-e1000.rom"), card("efi-e1000.rom"));
+    let ovmf = root.join("usr/share/ovmf/OVMF.fd").display().to_string();
+    for options in [vec!["-boot", "n", "-device", &bios], vec!["-bios", &ovmf, "-device", &uefi]] {
+        let audit = run(&plan(Arch::X86_64, &options, &[Stimulus::Dhcp, Stimulus::Tftp]));
+        assert_eq!(audit.missed().count(), 0, "{:?}", audit.steps);
+        assert_eq!(rules(&audit, Severity::Must), ["transmit-too-short"]);
+        assert_eq!(rules(&audit, Severity::Should), ["gap-too-short", "reserved-bits"]);
+        assert_eq!(rules(&audit, Severity::Info), ["icr-polled"]);
+    }
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn u_boot_needs_a_register_that_the_manual_does_not_have() {
+    let root = firmware::get(&Cache::open().unwrap()).unwrap().join("usr/lib/u-boot");
+    for (arch, image) in [
+        (Arch::X86_64, "qemu-x86_64/u-boot.rom"),
+        (Arch::Aarch64, "qemu_arm64/u-boot.bin"),
+        (Arch::Riscv64, "qemu-riscv64/u-boot.bin"),
+    ] {
+        let image = root.join(image).display().to_string();
+        let bare = plan(arch, &["-bios", &image], &[Stimulus::Dhcp, Stimulus::Tftp]);
+        let with = GuestPlan { quirks: vec![Quirk::Swsm], ..bare.clone() };
+        let without = run(&GuestPlan { until: Some("No ethernet found".into()), stimuli: vec![], ..bare });
+        assert!(rules(&without, Severity::Should).contains(&"no-register"), "{:?}", without.findings);
+        assert_eq!(without.work.sent, 0);
+        let audit = run(&with);
+        assert_eq!(audit.missed().count(), 0, "{:?}", audit.steps);
+        assert_eq!(rules(&audit, Severity::Must), ["transmit-too-short"]);
+        assert!(rules(&audit, Severity::Should).contains(&"receiver-before-ring"));
+    }
+}
+
+/// The images of the bench of bugs.
+fn images() -> [(Arch, PathBuf, &'static [&'static str]); 2] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../lab/bugs");
+    let built = Command::new(root.join("build.sh")).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let text = String::from_utf8(built.stdout).unwrap();
+    let mut paths = text.lines().map(PathBuf::from);
+    let mut next = || paths.next().unwrap();
+    [(Arch::X86_64, next(), &["-M", "q35"]), (Arch::Riscv64, next(), &["-bios", "none"])]
+}
+
+fn bug(image: &(Arch, PathBuf, &[&str]), name: &str, stimuli: &[Stimulus]) -> GuestPlan {
+    let (arch, path, machine) = image;
+    let path = path.display().to_string();
+    let options: Vec<_> = machine.iter().copied().chain(["-m", "64", "-kernel", &path]).collect();
+    let typed = format!("bugs> =>run {name}").parse().unwrap();
+    GuestPlan { typed: vec![typed], at_most: Duration::from_secs(100), ..plan(*arch, &options, stimuli) }
+}
+
+const ALL: &[Stimulus] =
+    &[Stimulus::Arp, Stimulus::Ping, Stimulus::Flood, Stimulus::Udp, Stimulus::Overrun, Stimulus::LinkFlap];
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn the_guest_without_a_bug_reaches_everything_and_breaks_no_rule() {
+    for image in images() {
+        for name in ["", "plain"] {
+            let faults = Faults { seed: None, kinds: FaultKind::ALL.into() };
+            let plan = GuestPlan { faults, at_most: Duration::from_secs(300), ..bug(&image, name, ALL) };
+            let audit = run(&plan);
+            assert_eq!(audit.findings, [], "{name}");
+            assert_eq!(audit.missed().count(), 0, "{name}: {:?}", audit.steps);
+            assert!(audit.complete && audit.faults.iter().all(|fault| fault.came_back), "{:?}", audit.faults);
+        }
+    }
+}
+
+/// How the audit finds a bug.
+#[derive(Clone, Copy)]
+enum By {
+    /// A rule names it.
+    Rule(&'static str),
+    /// The guest does not reach this step, which the guest without a bug reaches.
+    Step(Stimulus),
+    /// The guest does not bear this fault, which the guest without a bug bears.
+    Fault(FaultKind),
+}
+use By::{Fault, Rule, Step};
+
+/// The bugs that the audit finds, and how.
+const FOUND: &[(&str, By)] = &[
+    ("bus-master-forgotten", Rule("not-bus-master")),
+    ("slu-missing", Rule("slu-missing")),
+    ("bam-missing", Rule("bam-missing")),
+    ("mpe-for-bam", Rule("bam-missing")),
+    ("rah-av-missing", Rule("rah-av-missing")),
+    ("mta-not-cleared", Rule("mta-not-cleared")),
+    ("tipg-missing", Rule("gap-too-short")),
+    ("base-high-missing", Rule("ring-high-unset")),
+    ("reserved-bits", Rule("reserved-bits")),
+    ("word-register-write", Rule("width")),
+    ("byte-register-read", Rule("width")),
+    ("reset-not-awaited", Fault(FaultKind::SlowReset)),
+    ("rx-enabled-before-ring", Rule("receiver-before-ring")),
+    ("tx-enabled-before-ring", Rule("transmitter-before-ring")),
+    ("fcs-counted", Rule("frame-too-long")),
+    ("icr-never-read", Rule("interrupt-held")),
+    ("icr-polled-without-end", Rule("icr-polled")),
+    ("interrupts-stay-masked", Rule("left-masked")),
+    ("one-frame-per-interrupt", Step(Stimulus::Flood)),
+    ("dead-after-overrun", Step(Stimulus::Overrun)),
+    ("dead-after-link-flap", Step(Stimulus::LinkFlap)),
+    ("ring-of-one", Rule("ring-length-unaligned")),
+    ("ring-of-four", Rule("ring-length-unaligned")),
+    ("ring-unaligned", Rule("ring-base-unaligned")),
+    ("ring-changed-while-enabled", Rule("ring-while-enabled")),
+    ("tail-equals-head", Rule("ring-full-looks-empty")),
+    ("tail-beyond-ring", Rule("tail-beyond-ring")),
+    ("tail-never-moved", Step(Stimulus::Flood)),
+    ("dd-not-checked-rx", Step(Stimulus::Flood)),
+    ("dd-not-cleared", Rule("status-set-on-handover")),
+    ("head-for-dd", Rule("head-for-done")),
+    ("one-buffer-for-all", Rule("buffers-overlap")),
+    ("buffer-over-ring", Rule("buffers-overlap")),
+    ("buffer-shorter-than-bsize", Rule("buffers-overlap")),
+    ("dma-to-nowhere", Rule("dma-to-nowhere")),
+    ("buffer-reused-early", Step(Stimulus::Flood)),
+    ("ifcs-missing", Rule("ifcs-missing")),
+    ("eop-missing", Rule("eop-missing")),
+    ("no-rs", Rule("no-report")),
+    ("psp-missing-and-no-pad", Rule("runt")),
+    ("length-zero", Rule("transmit-empty")),
+    ("length-too-long", Rule("transmit-too-long")),
+    ("eop-ignored", Rule("frame-over-buffers")),
+    ("bad-frames-taken", Fault(FaultKind::BadFcs)),
+    ("tx-wait-without-end", Fault(FaultKind::LateReports)),
+];
+
+/// Whether the audit finds a bug of an image as it should.
+fn finds(image: &(Arch, PathBuf, &[&str]), (name, by): (&str, By)) -> bool {
+    let stimuli = match by {
+        Step(fault @ (Stimulus::Overrun | Stimulus::LinkFlap)) => vec![Stimulus::Ping, fault],
+        // A ring that is never filled again ends a flood.
+        Fault(_) => vec![Stimulus::Ping],
+        _ => vec![Stimulus::Ping, Stimulus::Flood],
+    };
+    let kinds = match by {
+        Fault(kind) => vec![kind],
+        _ => vec![],
+    };
+    let at_most = Duration::from_secs(match by {
+        Step(_) | Fault(_) => 100,
+        Rule(_) => 30,
+    });
+    let faults = Faults { seed: None, kinds };
+    let audit = run(&GuestPlan { at_most, faults, ..bug(image, name, &stimuli) });
+    match by {
+        Rule(rule) => audit.findings.iter().any(|finding| finding.rule == rule),
+        Step(step) => audit.missed().any(|missed| missed.name == step.name()),
+        Fault(kind) => audit.missed().any(|missed| missed.name == kind.name()),
+    }
+}
+
+#[test]
+#[ignore = "guests for a quarter of an hour: `make lab`"]
+fn planted_bugs_are_found() {
+    let [x86, riscv] = images();
+    let on_riscv = FOUND.iter().step_by(8).map(|bug| (&riscv, *bug));
+    let all: Vec<_> = FOUND.iter().map(|bug| (&x86, *bug)).chain(on_riscv).collect();
+    let half = all.len() / 2;
+    let missed = std::thread::scope(|scope| {
+        let parts = [&all[..half], &all[half..]].map(|part| {
+            let missing = |(image, bug): &(&(Arch, PathBuf, &'static [&'static str]), (&'static str, By))| {
+                (!finds(image, *bug)).then_some((image.0, bug.0))
+            };
+            scope.spawn(move || part.iter().filter_map(missing).collect::<Vec<_>>())
+        });
+        parts.map(|part| part.join().unwrap()).concat()
+    });
+    assert_eq!(missed, [], "bugs that were not found");
+}
