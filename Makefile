@@ -131,7 +131,7 @@ $(MDBOOK): | install-build-tools
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps
 	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
-	cargo test --package kpps-audit --test audit -- --include-ignored --nocapture --test-threads 1
+	cargo test --package kpps-audit --test audit --test guest -- --include-ignored --nocapture --test-threads 1
 	cargo build --package kpps-netstack --examples
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
 

@@ -48,8 +48,8 @@ pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink
 #[cfg(feature = "fuzzing")]
 pub use guest::Script;
 pub use guest::{FaultKind, Faults, GuestPlan, Quirk, Stimulus, Typed};
-pub use plan::AuditPlan;
 pub use kpps_documents::guest_audit::Severity;
+pub use plan::AuditPlan;
 pub use rules::{Breach, Rule};
 pub use serve::Server;
 pub use traffic::Numbered;
