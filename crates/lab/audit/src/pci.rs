@@ -203,6 +203,9 @@ impl Config {
 mod tests {
     use super::*;
 
+    /// A chip, its device identifier, and the offsets and identifiers of its capabilities.
+    type Listed = (Chip, u16, &'static [(u8, u8)]);
+
     fn read<const N: usize>(config: &mut Config, at: u64, line: bool) -> [u8; N] {
         let mut bytes = [0; N];
         config.read(at, line, &mut bytes);
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn each_chip_has_its_identifier_and_its_list_of_capabilities() {
-        let chips: [(Chip, u16, &[(u8, u8)]); 6] = [
+        let chips: [Listed; 6] = [
             (Chip::I82542, 0x1000, &[]),
             (Chip::I82543gc, 0x1001, &[(0xDC, 1)]),
             (Chip::I82544, 0x1008, &[(0xDC, 1), (0xE4, 7), (0xF0, 5)]),
