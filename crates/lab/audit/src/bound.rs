@@ -4,8 +4,11 @@ use kpps_documents::audit::{Audit, Row};
 use kpps_documents::guest_audit::{GuestAudit, Severity};
 use std::str::FromStr;
 
-/// Quantities of a driver at a workload, `None` if one was not observed.
-const OF_ROWS: [(&str, fn(&Row) -> Option<f64>); 9] = [
+/// A quantity of a document or a row; `None` if it was not observed.
+type Of<T> = fn(&T) -> Option<f64>;
+
+/// Quantities of a driver at a workload.
+const OF_ROWS: [(&str, Of<Row>); 9] = [
     ("reads-per-frame", |row| Some(row.reads_per_frame)),
     ("writes-per-frame", |row| Some(row.writes_per_frame)),
     ("interrupts-per-frame", |row| Some(row.interrupts_per_frame)),
@@ -17,8 +20,8 @@ const OF_ROWS: [(&str, fn(&Row) -> Option<f64>); 9] = [
     ("changed", |row| row.changed.map(|count| count as f64)),
 ];
 
-/// Quantities of a foreign guest, `None` if one was not observed.
-const OF_GUESTS: [(&str, fn(&GuestAudit) -> Option<f64>); 8] = [
+/// Quantities of a foreign guest.
+const OF_GUESTS: [(&str, Of<GuestAudit>); 8] = [
     ("must", |audit| Some(audit.count(Severity::Must) as f64)),
     ("should", |audit| Some(audit.count(Severity::Should) as f64)),
     ("info", |audit| Some(audit.count(Severity::Info) as f64)),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 /// A document of any kind.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, clippy::large_enum_variant, reason = "only its schema is used")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum Document {
     Curve(crate::Curve),
     Run(crate::run::Run),

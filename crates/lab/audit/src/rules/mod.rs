@@ -417,7 +417,7 @@ impl Rules {
             }
             reg::RAL0 => self.epoch.address[0] = Some(value),
             reg::RAH0 => self.epoch.address[1] = Some(value),
-            reg::MTA..reg::RAL0 => self.multicast |= 1 << ((offset - reg::MTA) / 4 & 127),
+            reg::MTA..reg::RAL0 => self.multicast |= 1 << (((offset - reg::MTA) / 4) & 127),
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH => self.set_ring(Side::Receive, offset, value),
             reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH => self.set_ring(Side::Transmit, offset, value),
             reg::RDT => {

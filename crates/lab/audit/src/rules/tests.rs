@@ -677,12 +677,12 @@ fn a_hostile_guest_neither_breaks_nor_fills_the_rules() {
             };
             match random.next() % 12 {
                 0 => rules.access(a as u32, data.len()),
-                1 => rules.read(now_ps, a as u32 % reg::WINDOW_BYTES & !3, b as u32),
+                1 => rules.read(now_ps, (a as u32 % reg::WINDOW_BYTES) & !3, b as u32),
                 2..=5 => {
                     let value = random.one_of(&[b as u32, 0x1000, 0x2000, 128, 2, 1 << 26, u32::MAX]);
                     rules.write(now_ps, random.one_of(&offsets), value);
                 }
-                6 => rules.write(now_ps, a as u32 % reg::WINDOW_BYTES & !3, b as u32),
+                6 => rules.write(now_ps, (a as u32 % reg::WINDOW_BYTES) & !3, b as u32),
                 7 => rules.loaded(address, &data, abort),
                 8 => {
                     if rules.is_write_back(address, data.len()) {

@@ -17,7 +17,7 @@ pub enum Command {
     Lab(lab::Arguments),
     /// Report what a driver does against the manual, and count its register accesses, bus bursts and
     /// interrupts, on a model card in QEMU: the driver of any operating system, or Linux's, ours and DPDK's
-    Audit(audit::Arguments),
+    Audit(Box<audit::Arguments>),
     /// Run the functional suite of the driver on the model, on QEMU's cards or on a real card
     #[command(visible_alias = "selftest")]
     Conformance(conformance::Arguments),
