@@ -3,6 +3,8 @@
 
 /// The system under test: ports, a guest, a known rate.
 pub const TESTBED: &str = "Testbed";
+/// An operating system of the user as a guest.
+pub const FOREIGN_GUEST: &str = "Foreign guest";
 /// The simulated machine.
 pub const MACHINE: &str = "Machine";
 /// The offered load.
@@ -29,8 +31,9 @@ pub const AGENTS: &str = "Agents";
 pub const VIEW: &str = "View";
 
 /// All headings in the order of a command's help.
-pub const ORDER: [&str; 13] = [
+pub const ORDER: [&str; 14] = [
     TESTBED,
+    FOREIGN_GUEST,
     MACHINE,
     LOAD,
     TRAFFIC,

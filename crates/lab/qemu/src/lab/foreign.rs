@@ -69,9 +69,10 @@ impl Setup {
         let pairs = self.options.iter().zip(self.options.iter().skip(1));
         for (option, value) in pairs.clone() {
             let model = value.split(',').next().unwrap_or_default();
-            let is_card = match option.as_str() {
-                "-device" | "--device" => model.starts_with("e1000") || model.starts_with("i8254"),
-                "-net" | "--net" | "-nic" | "--nic" => value.contains("e1000") || model == "nic",
+            // QEMU takes one dash or two.
+            let is_card = match option.trim_start_matches('-') {
+                "device" => model.starts_with("e1000") || model.starts_with("i8254"),
+                "net" | "nic" => value.contains("e1000") || model == "nic",
                 _ => false,
             };
             if is_card {
@@ -165,7 +166,7 @@ impl Setup {
 
     /// The size of the guest's memory, as QEMU writes it: "512M".
     fn memory(&self) -> Result<String> {
-        let at = self.options.iter().position(|option| option == "-m" || option == "--m");
+        let at = self.options.iter().position(|option| matches!(option.strip_prefix('-'), Some("m" | "-m")));
         let Some(at) = at else { return Ok(DEFAULT_MEMORY.into()) };
         let value = self.options.get(at + 1).map_or("", String::as_str);
         let first = value.split(',').next().unwrap_or_default();

@@ -23,8 +23,8 @@ use std::time::Duration;
     after_help = "Examples:
   kpps audit --guest -- -kernel kernel.elf -m 128M                an operating system of your own
   kpps audit --guest --beside qemu --max must=0 --junit audit.xml -- -cdrom os.iso
-  kpps audit --guest --faults 7 --max missed=0 -- -kernel kernel.elf      five faults, drawn from the seed 7
-  kpps audit --guest --arch riscv64 --quirk swsm --stimulus dhcp,tftp --send '=> =>dhcp' -- -bios u-boot.bin
+  kpps audit --guest --faults 7 --max missed=0 -- -kernel kernel.elf    five faults, of the seed 7
+  kpps audit --guest --arch riscv64 --quirk swsm --stimulus dhcp,tftp -- -bios u-boot.bin
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
   kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
   kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FRAMES", conflicts_with_all = ["duration", "guest"], value_parser = clap::value_parser!(u64).range(1..), help_heading = heading::LOAD)]
     count: Option<u64>,
     /// End with exit code 1 if this is exceeded: must=0, missed=0, reads-per-frame=0.1, violations=0, …
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Bounds")]
+    #[arg(long, value_name = "NAME=VALUE", help_heading = heading::BOUNDS)]
     max: Vec<Bound>,
     #[command(flatten)]
     foreign: Foreign,
@@ -65,7 +65,7 @@ pub struct Arguments {
 
 /// Arguments for a foreign guest.
 #[derive(Args)]
-#[command(next_help_heading = "Foreign guest")]
+#[command(next_help_heading = heading::FOREIGN_GUEST)]
 struct Foreign {
     /// Audit a guest of your own: its QEMU options come after `--`, without a network card. To place the
     /// card, write `-device @CARD@,addr=3` among them
