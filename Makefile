@@ -76,12 +76,15 @@ overheads: wheel
 	KPPS_COMMAND=$(TARGET)/release/kpps PYTHONPATH=$(TARGET)/overheads $(TARGET)/python/bin/python python/benches/overheads.py
 
 # The crates that other programs take, as packages in $(TARGET)/package, each compiled from its package. A
-# working copy with changes will do.
+# working copy with changes will do. Cargo never looks at a package of the same version again, so what an
+# earlier call unpacked and compiled is removed.
 PACKAGED = datasheet platform driver netstack frames card
 package: install-build-tools
-	@rm -f $(TARGET)/package/*.crate
+	@rm -rf $(TARGET)/package $(TARGET)/packaging $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/kpps-*
 	@cargo fetch --quiet --locked --target "$$(rustc -vV | sed -n 's/^host: //p')"
-	cargo package --quiet --offline --allow-dirty $(PACKAGED:%=--package kpps-%)
+	cargo package --quiet --offline --allow-dirty --target-dir $(TARGET)/packaging $(PACKAGED:%=--package kpps-%)
+	@mv $(TARGET)/packaging/package $(TARGET)/package
+	@rm -r $(TARGET)/packaging
 
 # These crates on the oldest Rust that their manifests name, with all features. smoltcp 0.14 needs 1.91.
 msrv: install-build-tools
