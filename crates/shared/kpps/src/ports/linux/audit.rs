@@ -67,7 +67,7 @@ pub struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = heading::FOREIGN_GUEST)]
 struct Foreign {
-    /// Audit a guest of your own: its QEMU options come after `--`, without a network card. To place the
+    /// Audit a guest of your own, which the QEMU options describe, without a network card. To place the
     /// card, write `-device @CARD@,addr=3` among them
     #[arg(long, conflicts_with_all = ["driver", "workload", "kernel", "driver_module", "load", "set"])]
     guest: bool,
