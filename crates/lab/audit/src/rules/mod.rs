@@ -80,7 +80,7 @@ struct Epoch {
     address: [Option<u32>; 2],
     /// The receiver has passed frames.
     has_received: bool,
-    /// The receiver was disabled after that.
+    /// The receiver was disabled.
     was_stopped: bool,
     /// Frames were sent, so that gap and collision distance were judged.
     has_sent: bool,
@@ -477,16 +477,18 @@ impl Rules {
         let (was, is) = (self.receive.enabled, value & rctl::EN != 0);
         self.epoch.rctl = value;
         self.receive.enabled = is;
-        self.epoch.was_stopped |= was && !is && self.epoch.has_received;
+        self.epoch.was_stopped |= was && !is;
         if rctl::buffer_bytes(value).is_none() {
             self.note_write(Rule::BufferSizeReserved, reg::RCTL, value, || {
                 "The driver wrote RCTL with BSEX 1 and BSIZE 0, which is reserved.".into()
             });
         }
         if is && !was && std::mem::take(&mut self.epoch.was_stopped) {
+            let frames = if self.epoch.has_received { "Frames had" } else { "No frame had" };
             self.note_write(Rule::ReEnabled, reg::RCTL, value, || {
-                "The driver cleared RCTL.EN after frames had arrived, and set it again without a reset."
-                    .into()
+                format!(
+                    "The driver cleared RCTL.EN, and set it again without a reset. {frames} arrived before."
+                )
             });
         }
         if is && !was && !self.receive.is_set_up() {
@@ -779,7 +781,7 @@ impl Rules {
                 });
             }
         }
-        self.receive.hold(index, words, buffer, bytes, true);
+        self.receive.hold(index, words, [buffer, bytes], true, false);
     }
 
     fn transmit_descriptor(&mut self, index: u32, words: [u64; 2]) {
@@ -789,7 +791,18 @@ impl Rules {
         for (rule, sentence) in judged.broken {
             self.note(rule, Place::Descriptors(side), || (None, descriptor(side, index, words), sentence));
         }
-        self.transmit.hold(index, words, judged.data, judged.bytes, judged.is_read);
+        let data = [judged.data, judged.bytes];
+        let awaited = self.transmit.hold(index, words, data, judged.is_read, judged.reports);
+        // A driver that goes by TDH need not wait for the report.
+        if awaited && !self.epoch.reads_head {
+            self.note(Rule::ReportNotAwaited, Place::Descriptors(side), || {
+                let sentence = format!(
+                    "The driver used transmit descriptor {index} again. It had set RS, and the card had not \
+                     written DD yet."
+                );
+                (None, descriptor(side, index, words), sentence)
+            });
+        }
         if judged.is_unsealed {
             self.epoch.unsealed = Some((index, words));
         }

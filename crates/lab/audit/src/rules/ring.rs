@@ -26,6 +26,8 @@ pub(super) struct Held {
     read: u64,
     /// The card is certainly not done with it before it has read all bytes.
     certain: bool,
+    /// It asks for a report, and the card has not written one.
+    awaits_report: bool,
 }
 
 /// The effect of a new tail.
@@ -227,14 +229,25 @@ impl Ring {
         Some(index)
     }
 
-    /// The card has this descriptor. `certain`: it is not done with it before it has read `bytes` at `data`,
-    /// or before it writes it back, if it is a receive descriptor.
-    pub(super) fn hold(&mut self, index: u32, words: [u64; 2], data: u64, bytes: u64, certain: bool) {
+    /// The card has this descriptor, which asks for a report if `reports`. `certain`: it is not done with it
+    /// before it has read `bytes` at `data`, or before it writes it back, if it is a receive descriptor.
+    /// Returns whether the card was still to report the one that was in its place.
+    pub(super) fn hold(
+        &mut self,
+        index: u32,
+        words: [u64; 2],
+        data: [u64; 2],
+        certain: bool,
+        reports: bool,
+    ) -> bool {
         if self.held.len() >= ON_CHIP {
             self.held.pop_front();
         }
+        let awaited = self.done.iter().any(|it| it.index == index && it.awaits_report);
         self.done.retain(|it| it.index != index);
-        self.held.push_back(Held { index, words, data, bytes, read: 0, certain });
+        let [data, bytes] = data;
+        self.held.push_back(Held { index, words, data, bytes, read: 0, certain, awaits_report: reports });
+        awaited
     }
 
     pub(super) fn held(&self) -> impl Iterator<Item = &Held> {
@@ -279,6 +292,10 @@ impl Ring {
     pub(super) fn wrote_back(&mut self, index: u32) {
         if let Some(place) = self.held.iter().position(|it| it.index == index) {
             (0..=place).for_each(|_| self.pop());
+        }
+        // A report is about all descriptors before it, too (SDM 3.3.3.2).
+        if let Some(place) = self.done.iter().position(|it| it.index == index) {
+            self.done.iter_mut().take(place).for_each(|it| it.awaits_report = false);
         }
         self.done.retain(|it| it.index != index);
     }

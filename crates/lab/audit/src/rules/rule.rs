@@ -93,13 +93,15 @@ pub enum Rule {
     /// the head (SDM 13.4.28, 13.4.39); the registers for address and length restart the ring in the same
     /// way.
     RingWhileEnabled,
-    /// The receiver was enabled again without a reset after it had received frames (SDM 13.4.22).
+    /// The receiver was enabled again without a reset (SDM 13.4.22).
     ReEnabled,
     /// The card was never reset before it was used. The manual asks for a reset only before heads are written
     /// (SDM 13.4.28), so it is information.
     NoReset,
     /// A descriptor in memory changed while the card owned it (SDM 3.2.6, 3.4).
     DescriptorChanged,
+    /// A transmit descriptor with RS was used again before the card reported it (SDM 3.3.3.2).
+    ReportNotAwaited,
     /// A descriptor was handed over with its status set. For the card that is harmless (SDM 3.2.6).
     StatusSet,
     /// A receive buffer overlaps another one that the card has, or a ring (SDM 14.4), with the bytes that the
@@ -163,7 +165,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
@@ -185,6 +187,7 @@ impl Rule {
         Self::ReEnabled,
         Self::NoReset,
         Self::DescriptorChanged,
+        Self::ReportNotAwaited,
         Self::StatusSet,
         Self::BuffersOverlap,
         Self::NullBuffer,
@@ -392,6 +395,13 @@ impl Rule {
                 "The card may have fetched it already and uses the old contents, or writes its own over it.",
                 "Fill descriptors before the tail passes them, and use them again only after DD.",
             ),
+            Self::ReportNotAwaited => about(
+                Should,
+                "report-not-awaited",
+                "a transmit descriptor is used again before DD",
+                "The card may not have sent the frame yet: it is lost, or its data is that of the next one.",
+                "Take a descriptor again only when DD is set in it, or in a later one with RS.",
+            ),
             Self::StatusSet => about(
                 Should,
                 "status-set-on-handover",
@@ -594,6 +604,7 @@ impl Rule {
             Self::TransmitterBeforeRing | Self::Runt => "14.5",
             Self::RingWhileEnabled => side.of("13.4.28", "13.4.39"),
             Self::NoReset => side.of("13.4.28", "13.4.39"),
+            Self::ReportNotAwaited => "3.3.3.2",
             Self::StatusSet => side.of("3.2.6", "3.3.3.2"),
             Self::NullBuffer => "3.2.5.2",
             Self::FrameOverBuffers => "3.2.3.1",

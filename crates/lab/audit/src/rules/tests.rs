@@ -366,11 +366,17 @@ fn order_of_the_set_up() {
     let mut rules = ready();
     write(&mut rules, reg::RCTL, rctl::BAM);
     write(&mut rules, reg::RCTL, rctl::BAM | rctl::EN);
-    assert_eq!(found(&rules), [], "no frame had arrived");
+    assert!(only(&rules, Rule::ReEnabled).sentence.contains("No frame"));
+    let mut rules = ready();
     arrive(&mut rules, [0xFF; 6], |_| {});
     write(&mut rules, reg::RCTL, rctl::BAM);
     write(&mut rules, reg::RCTL, rctl::BAM | rctl::EN);
-    only(&rules, Rule::ReEnabled);
+    assert!(only(&rules, Rule::ReEnabled).sentence.contains("Frames had"));
+    let mut rules = ready();
+    write(&mut rules, reg::RCTL, rctl::BAM);
+    rules.reset();
+    write(&mut rules, reg::RCTL, rctl::BAM | rctl::EN);
+    assert!(found(&rules).iter().all(|(name, _)| *name != Rule::ReEnabled.name()));
 }
 
 #[test]
@@ -442,6 +448,27 @@ fn descriptors_are_not_touched_while_the_card_has_them() {
     let words = TxLegacy { status: tx_status::DD, ..TxLegacy::unpack(tx(0, 60, GOOD)) }.pack();
     send(&mut rules, 0, words);
     only(&rules, Rule::StatusSet);
+}
+
+#[test]
+fn descriptors_are_used_again_after_their_report() {
+    let mut rules = ready();
+    let unreported = |rules: &mut Rules, index: u32| {
+        write(rules, reg::TDT, (index + 1) % COUNT);
+        let words = tx(index, 60, GOOD);
+        fetch(rules, TX_RING, index, words);
+        rules.loaded(words[0], &[0; 60], None);
+        rules.sent(&[0; 60], true);
+    };
+    (0..COUNT).for_each(|index| unreported(&mut rules, index));
+    assert_eq!(found(&rules), []);
+    let mut reported = rules.clone();
+    // The report of the second one is about the first one, too.
+    store(&mut reported, TX_RING + 16 + 12, tx(1, 60, GOOD), &[1]);
+    unreported(&mut reported, 0);
+    assert_eq!(found(&reported), []);
+    unreported(&mut rules, 0);
+    assert_eq!(only(&rules, Rule::ReportNotAwaited).section, "3.3.3.2");
 }
 
 #[test]
