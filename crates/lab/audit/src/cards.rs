@@ -708,6 +708,11 @@ impl Cards {
         all
     }
 
+    /// Whether a rule that allows some seconds is still to be judged.
+    pub fn is_judging(&self) -> bool {
+        self.cards.iter().any(|card| card.around.rules.is_pending())
+    }
+
     /// The rules that were broken so far, on all cards together.
     pub fn breaches(&self) -> Vec<Breach> {
         let mut all: Vec<Breach> = Vec::new();

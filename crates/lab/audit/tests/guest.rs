@@ -126,10 +126,12 @@ enum By {
     Rule(&'static str),
     /// The guest does not reach this step, which the guest without a bug reaches.
     Step(Stimulus),
+    /// A rule names it under this fault.
+    RuleUnder(FaultKind, &'static str),
     /// The guest does not bear this fault, which the guest without a bug bears.
     Fault(FaultKind),
 }
-use By::{Fault, Rule, Step};
+use By::{Fault, Rule, RuleUnder, Step};
 
 /// The bugs that the audit finds, and how.
 const FOUND: &[(&str, By)] = &[
@@ -161,6 +163,7 @@ const FOUND: &[(&str, By)] = &[
     ("tail-equals-head", Rule("ring-full-looks-empty")),
     ("tail-beyond-ring", Rule("tail-beyond-ring")),
     ("tail-never-moved", Step(Stimulus::Flood)),
+    ("tail-passes-head", RuleUnder(FaultKind::LateReports, "report-not-awaited")),
     ("dd-not-checked-rx", Step(Stimulus::Flood)),
     ("dd-not-cleared", Rule("status-set-on-handover")),
     ("head-for-dd", Rule("head-for-done")),
@@ -185,21 +188,21 @@ fn finds(image: &(Arch, PathBuf, &[&str]), (name, by): (&str, By)) -> bool {
     let stimuli = match by {
         Step(fault @ (Stimulus::Overrun | Stimulus::LinkFlap)) => vec![Stimulus::Ping, fault],
         // A ring that is never filled again ends a flood.
-        Fault(_) => vec![Stimulus::Ping],
+        Fault(_) | RuleUnder(..) => vec![Stimulus::Ping],
         _ => vec![Stimulus::Ping, Stimulus::Flood],
     };
     let kinds = match by {
-        Fault(kind) => vec![kind],
+        Fault(kind) | RuleUnder(kind, _) => vec![kind],
         _ => vec![],
     };
     let at_most = Duration::from_secs(match by {
-        Step(_) | Fault(_) => 100,
+        Step(_) | Fault(_) | RuleUnder(..) => 100,
         Rule(_) => 30,
     });
     let faults = Faults { seed: None, kinds };
     let audit = run(&GuestPlan { at_most, faults, ..bug(image, name, &stimuli) });
     match by {
-        Rule(rule) => audit.findings.iter().any(|finding| finding.rule == rule),
+        Rule(rule) | RuleUnder(_, rule) => audit.findings.iter().any(|finding| finding.rule == rule),
         Step(step) => audit.missed().any(|missed| missed.name == step.name()),
         Fault(kind) => audit.missed().any(|missed| missed.name == kind.name()),
     }
@@ -215,7 +218,9 @@ fn planted_bugs_are_found() {
     let missed = std::thread::scope(|scope| {
         let parts = [&all[..half], &all[half..]].map(|part| {
             let missing = |(image, bug): &(&(Arch, PathBuf, &'static [&'static str]), (&'static str, By))| {
-                (!finds(image, *bug)).then_some((image.0, bug.0))
+                // The emulation stalls now and then, and a fault of a second ends before the guest goes on.
+                let found = (0..3).any(|_| finds(image, *bug));
+                (!found).then_some((image.0, bug.0))
             };
             scope.spawn(move || part.iter().filter_map(missing).collect::<Vec<_>>())
         });

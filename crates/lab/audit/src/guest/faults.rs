@@ -15,9 +15,9 @@ const LASTS_PS: u64 = 2 * SECOND_PS;
 const UNPLUGGED_PS: u64 = 3 * SECOND_PS;
 /// Frames of an overrun: more than any ring and FIFO hold.
 const OVERRUN: u32 = 4000;
-/// How long a slow card does not respond after CTRL.RST. SDM 13.4.1 demands about 1 µs. A guest here needs
-/// longer for one access, and public drivers wait for 5 ms or more.
-const RESET_PS: u64 = SECOND_PS / 1000;
+/// How long a slow card does not respond after CTRL.RST. SDM 13.4.1 demands about 1 µs. A guest here may need
+/// a millisecond for one access, and public drivers wait for 5 ms or more.
+const RESET_PS: u64 = 4 * SECOND_PS / 1000;
 /// How much longer than silicon slow accesses to EEPROM and PHY take. Public drivers wait for at least 10 ms.
 const SLOWER: u64 = 20;
 /// How late write-backs come.
@@ -42,7 +42,7 @@ pub enum FaultKind {
     LinkFlap,
     /// Frames with a bad FCS.
     BadFcs,
-    /// The card does not respond for a millisecond after CTRL.RST, from the guest's start on.
+    /// The card does not respond for 4 ms after CTRL.RST, from the guest's start on.
     SlowReset,
     /// EEPROM and PHY are slow, from the guest's start on.
     SlowAccess,

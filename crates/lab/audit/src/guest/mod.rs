@@ -37,6 +37,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 use steps::{CardState, Steps};
 
+/// The longest that a run goes on for rules that allow some seconds.
+const JUDGED: Duration = Duration::from_secs(6);
 /// The time between two looks at guest and cards.
 const LOOK: Duration = Duration::from_millis(5);
 /// The station address of the guest's card: that of QEMU's first card.
@@ -127,6 +129,8 @@ impl Ended {
 trait Wired {
     /// Moves frames between card and responder up to now; returns the time now in ps and the card's state.
     fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)>;
+    /// Whether a rule is still to be judged.
+    fn is_judging(&self) -> bool;
     /// Whether card and cable can have this fault.
     fn can(&self, fault: FaultKind) -> bool;
     /// Does something to card or cable.
@@ -143,6 +147,10 @@ impl Wired for Model<'_> {
             let (link, receives) = cards.link_and_receiver(0, now_ps);
             (now_ps, CardState { link: Some(link), receives: Some(receives) })
         }))
+    }
+
+    fn is_judging(&self) -> bool {
+        self.0.with(|cards, _| cards.is_judging())
     }
 
     fn can(&self, _: FaultKind) -> bool {
@@ -183,6 +191,10 @@ impl Wired for Emulated {
             }
         }
         Ok((now_ps, CardState::default()))
+    }
+
+    fn is_judging(&self) -> bool {
+        false
     }
 
     fn can(&self, fault: FaultKind) -> bool {
@@ -303,6 +315,8 @@ impl GuestPlan {
         let mut steps = Steps::new(&self.stimuli, &self.faults.kinds, |fault| wired.can(fault));
         let (begin_ps, mut card) = wired.turn(guest)?;
         let mut heard = Vec::new();
+        // When everything was tried.
+        let mut tried = None;
         let ended = loop {
             heard.clear();
             guest.listen(&mut heard)?;
@@ -317,12 +331,18 @@ impl GuestPlan {
                 wired.act(guest, act)?;
             }
             if script.is_over() && steps.are_over(responder) {
-                break Ended::Done;
+                let since = tried.get_or_insert_with(Instant::now);
+                if !wired.is_judging() || since.elapsed() > JUDGED {
+                    break Ended::Done;
+                }
             }
             if !go_on() {
                 break Ended::Interrupted;
             }
             if since.elapsed() > self.at_most {
+                if tried.is_some() {
+                    break Ended::Done;
+                }
                 break match script.awaits() {
                     Some(text) => Ended::NoText(text.to_owned()),
                     None => Ended::TimeOver(steps.awaits(responder).unwrap_or("link")),

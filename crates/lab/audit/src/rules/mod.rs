@@ -36,8 +36,8 @@ const LEAST_BYTES: usize = 60;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
 const POLLS: u64 = 1000;
 const POLLS_PER_FRAME: u64 = 10;
-/// Frames from which on reads of a head are judged.
-const HEADS: u64 = 50;
+/// Moves of a tail from which on reads of a head are judged.
+const MOVES: u64 = 32;
 
 /// Why an access of the card to memory failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,18 @@ impl Due {
     }
 }
 
+/// The moves of a tail, and those before which the driver read the head.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heads {
+    /// The head was read since the last move.
+    is_read: bool,
+    /// Moves of the tail. A move of RDT counts only after a frame.
+    moves: u64,
+    read_moves: u64,
+    /// The frames at the last move.
+    frames: u64,
+}
+
 /// The state of the card since its last reset, as far as rules need it.
 #[derive(Clone, Debug, Default)]
 struct Epoch {
@@ -86,8 +98,9 @@ struct Epoch {
     has_sent: bool,
     /// The last frame for which software was to append the FCS.
     unsealed: Option<(u32, [u64; 2])>,
-    /// Transmit descriptors since the last one with EOP.
+    /// Transmit descriptors since the last one with EOP, and the last of them.
     open: u32,
+    opened: Option<(u32, [u64; 2])>,
     /// Frames that were handed over, all without RS.
     unreported: u64,
     /// RS, TDH or the interrupt TXQE shows the driver which frames were sent.
@@ -106,6 +119,7 @@ struct Epoch {
     icr_due: Due,
     line_due: Due,
     masked_due: Due,
+    eop_due: Due,
     /// Frames that were stored since all interrupts were masked.
     stored_masked: u64,
 }
@@ -128,8 +142,8 @@ pub(crate) struct Rules {
     multicast: u128,
     frames: u64,
     sent: u64,
-    /// Of RDH and of TDH: reads after a new frame, and the frames at the last one.
-    head_reads: [(u64, u64); 2],
+    /// Of the receive ring, and of the transmit ring.
+    heads: [Heads; 2],
     polls: u64,
     is_polled: bool,
     findings: Findings,
@@ -151,7 +165,7 @@ impl Rules {
             multicast: 0,
             frames: 0,
             sent: 0,
-            head_reads: [(0, 0); 2],
+            heads: [Heads::default(); 2],
             polls: 0,
             is_polled: false,
             findings: Findings::default(),
@@ -181,6 +195,14 @@ impl Rules {
 
     // ---- Time ----
 
+    /// A rule that allows some seconds is still to be judged.
+    pub(crate) fn is_pending(&self) -> bool {
+        let Epoch { link_due, filter_due, dry_due, empty_due: [receive, transmit], .. } = &self.epoch;
+        let Epoch { icr_due, line_due, masked_due, eop_due, .. } = &self.epoch;
+        let all = [link_due, filter_due, dry_due, receive, transmit, icr_due, line_due, masked_due, eop_due];
+        all.iter().any(|due| due.0.is_some())
+    }
+
     /// It is `now_ps`: rules that allow some seconds are judged.
     pub(crate) fn tick(&mut self, now_ps: u64) {
         self.now_ps = self.now_ps.max(now_ps);
@@ -200,6 +222,18 @@ impl Rules {
                      {frames} frames were stored."
                 );
                 (None, "IMC written".into(), sentence)
+            });
+        }
+        if self.epoch.eop_due.take(now_ps)
+            && let Some((index, words)) = self.epoch.opened
+        {
+            let open = self.epoch.open;
+            self.note(Rule::EopMissing, Place::Descriptors(Side::Transmit), || {
+                let sentence = format!(
+                    "The driver handed over {open} descriptors without EOP, and five seconds later the frame \
+                     has no end."
+                );
+                (None, descriptor(Side::Transmit, index, words), sentence)
             });
         }
         if self.epoch.dry_due.take(now_ps) && self.receive.is_dry() {
@@ -285,20 +319,27 @@ impl Rules {
         }
     }
 
-    /// A head was read.
-    fn head_read(&mut self, side: Side, value: u32) {
-        let offset = if side == Side::Receive { reg::RDH } else { reg::TDH };
-        let frames = if side == Side::Receive { self.frames } else { self.sent };
-        let (reads, seen) = &mut self.head_reads[side as usize];
-        if frames > *seen {
-            (*reads, *seen) = (*reads + 1, frames);
+    /// A tail is moved: has the driver read the head to know how far the card is?
+    fn judge_heads(&mut self, side: Side, value: u32) {
+        let frames = if side == Side::Receive { self.frames } else { u64::MAX };
+        let heads = &mut self.heads[side as usize];
+        if side == Side::Receive && frames == heads.frames {
+            return;
         }
-        let reads = *reads;
-        // A watchdog reads it too, but not after each frame.
-        if frames >= HEADS && reads >= frames / 5 * 4 {
-            self.note(Rule::HeadForDone, Place::Register(offset), || {
-                let sentence = format!("The driver read {} after {reads} of {frames} frames.", name(offset));
-                (None, format!("{} read as {value}", name(offset)), sentence)
+        heads.frames = frames;
+        heads.moves += 1;
+        heads.read_moves += u64::from(std::mem::take(&mut heads.is_read));
+        let Heads { moves, read_moves, .. } = *heads;
+        // A watchdog reads it too, but not as often.
+        if moves >= MOVES && read_moves >= moves / 5 * 4 {
+            let (head, tail) =
+                if side == Side::Receive { (reg::RDH, reg::RDT) } else { (reg::TDH, reg::TDT) };
+            self.note(Rule::HeadForDone, Place::Register(head), || {
+                let (head, tail) = (name(head), name(tail));
+                let sentence = format!(
+                    "The driver read {head} before {read_moves} of the {moves} times that it moved {tail}."
+                );
+                (None, format!("{tail} = {value} after a read of {head}"), sentence)
             });
         }
     }
@@ -368,9 +409,9 @@ impl Rules {
             reg::TDH => {
                 self.epoch.has_report = true;
                 self.epoch.reads_head = true;
-                self.head_read(Side::Transmit, value);
+                self.heads[Side::Transmit as usize].is_read = true;
             }
-            reg::RDH => self.head_read(Side::Receive, value),
+            reg::RDH => self.heads[Side::Receive as usize].is_read = true,
             _ if !self.is_register(offset) => {
                 self.note(Rule::NoRegisterRead, Place::Register(offset), || {
                     let sentence =
@@ -538,6 +579,7 @@ impl Rules {
     }
 
     fn set_tail(&mut self, side: Side, value: u32) {
+        self.judge_heads(side, value);
         let ring = self.ring(side);
         let (old, moved, count) = (ring.tail(), ring.set_tail(value), ring.count());
         let (is_used, is_enabled) = (ring.used, ring.enabled);
@@ -807,25 +849,23 @@ impl Rules {
             self.epoch.unsealed = Some((index, words));
         }
         self.epoch.has_report |= judged.reports;
-        self.epoch.open = if judged.ends { 0 } else { self.epoch.open.saturating_add(1) };
-        let full = self.transmit.count().saturating_sub(1);
-        if full > 0 && self.epoch.open == full {
-            self.note(Rule::EopMissing, Place::Descriptors(side), || {
-                let sentence = format!(
-                    "The driver handed over {full} descriptors, a full ring, and none of them has EOP."
-                );
-                (None, descriptor(side, index, words), sentence)
-            });
+        if judged.ends {
+            self.epoch.open = 0;
+            self.epoch.eop_due.clear();
+        } else {
+            self.epoch.open = self.epoch.open.saturating_add(1);
+            self.epoch.opened = Some((index, words));
+            self.epoch.eop_due.start(self.now_ps);
         }
         if judged.ends && !self.epoch.has_report {
             self.epoch.unreported = self.epoch.unreported.saturating_add(1);
-            // The most that a driver can hand over at once.
-            let full = self.transmit.count().saturating_sub(1);
-            if self.epoch.unreported == u64::from(full) {
+            // A driver may keep some descriptors free.
+            let most = self.transmit.count() / 4 * 3;
+            if self.epoch.unreported == u64::from(most) {
                 self.note(Rule::NoReport, Place::Descriptors(side), || {
                     let sentence = format!(
-                        "The driver handed over {full} frames, a full ring, without RS, and did not read TDH or \
-                         use the interrupt TXQE."
+                        "The driver handed over {most} frames, three quarters of its ring, without RS, and did \
+                         not read TDH or use the interrupt TXQE."
                     );
                     (None, descriptor(side, index, words), sentence)
                 });

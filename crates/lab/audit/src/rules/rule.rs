@@ -78,7 +78,7 @@ pub enum Rule {
     /// The upper half of a ring's address was never written. It has no initial value (SDM 13.4.26, 13.4.37).
     /// The manual asks for it only if addresses have 64 bits (SDM 14.4), so it is information.
     RingHighUnset,
-    /// The driver reads a head about as often as there are frames, to know which descriptors are done. The
+    /// The driver reads a head about as often as it moves the tail, to know which descriptors are done. The
     /// manual calls that unreliable (SDM 13.4.28, 3.4).
     HeadForDone,
     /// A ring is longer than the public drivers make it. The manual permits 64 Ki descriptors (SDM 3.2.6,
@@ -116,7 +116,7 @@ pub enum Rule {
     TransmitLong,
     /// A frame of fewer than 48 bytes before padding (SDM 3.3.3).
     TransmitShort,
-    /// A full ring of transmit descriptors without EOP (SDM 3.3.3.1): no frame ends.
+    /// A frame without EOP for five seconds (SDM 3.3.3.1): it does not end.
     EopMissing,
     /// A transmit descriptor without address or length. Software "must" supply them, but the manual also
     /// defines that no data is transferred then (SDM 3.3.3).
@@ -131,7 +131,7 @@ pub enum Rule {
     DescriptorReserved,
     /// A delayed report (IDE) while TIDV is 0 (SDM 13.4.41).
     TidvZero,
-    /// A whole ring was sent without RS, and nothing else shows what was sent (SDM 3.4).
+    /// Three quarters of a ring were sent without RS, and nothing else shows what was sent (SDM 3.4).
     NoReport,
     /// TIPG gives a gap below the minimum of IEEE 802.3 (SDM 13.4.34).
     GapTooShort,

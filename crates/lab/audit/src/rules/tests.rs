@@ -755,14 +755,18 @@ fn the_upper_half_of_an_address_is_written() {
 fn heads_are_read_after_each_frame() {
     let mut rules = ready();
     let mut watchdog = rules.clone();
-    for frame in 0..HEADS {
-        arrive(&mut rules, [2, 0, 0, 3, 4, 5], |_| {});
-        arrive(&mut watchdog, [2, 0, 0, 3, 4, 5], |_| {});
+    for at in 0..u32::try_from(MOVES).unwrap() {
+        for driver in [&mut rules, &mut watchdog] {
+            arrive(driver, [2, 0, 0, 3, 4, 5], |_| {});
+        }
         for _ in 0..3 {
             rules.read(0, reg::RDH, 1);
         }
-        if frame % 2 == 0 {
+        if at % 2 == 0 {
             watchdog.read(0, reg::RDH, 1);
+        }
+        for driver in [&mut rules, &mut watchdog] {
+            write(driver, reg::RDT, COUNT - 1);
         }
     }
     let [breach] = &rules.broken()[..] else { panic!("{:?}", found(&rules)) };
@@ -790,11 +794,17 @@ fn interrupts_that_stay_masked() {
 }
 
 #[test]
-fn a_ring_without_the_end_of_a_frame() {
+fn a_frame_without_an_end() {
     let mut rules = ready();
-    for index in 0..COUNT - 1 {
-        write(&mut rules, reg::TDT, index + 1);
-        send(&mut rules, index, tx(index, 60, tx_cmd::IFCS | tx_cmd::RS));
-    }
+    write(&mut rules, reg::TDT, 1);
+    send(&mut rules, 0, tx(0, 60, tx_cmd::IFCS | tx_cmd::RS));
+    assert!(rules.is_pending());
+    let mut ended = rules.clone();
+    later(&mut rules);
     only(&rules, Rule::EopMissing);
+    assert!(!rules.is_pending());
+    write(&mut ended, reg::TDT, 2);
+    send(&mut ended, 1, tx(1, 60, GOOD));
+    later(&mut ended);
+    assert_eq!(found(&ended), []);
 }
