@@ -174,7 +174,7 @@ const FOUND: &[(&str, By)] = &[
     ("buffer-reused-early", Step(Stimulus::Flood)),
     ("ifcs-missing", Rule("ifcs-missing")),
     ("eop-missing", Rule("eop-missing")),
-    ("no-rs", Rule("no-report")),
+    ("no-rs", Step(Stimulus::Flood)),
     ("psp-missing-and-no-pad", Rule("runt")),
     ("length-zero", Rule("transmit-empty")),
     ("length-too-long", Rule("transmit-too-long")),
