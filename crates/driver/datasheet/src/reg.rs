@@ -363,6 +363,28 @@ pub fn name(offset: u32) -> Option<&'static str> {
     })
 }
 
+/// The name of a register of the 82574 at `offset` that the 8254x do not have (public drivers): "IVAR".
+/// `None` if this crate has none there; the chip has more.
+pub const fn express_name(offset: u32) -> Option<&'static str> {
+    Some(match offset {
+        EIAC => "EIAC",
+        IAM => "IAM",
+        IVAR => "IVAR",
+        EITR0..=0x00F8 => "EITR",
+        EXTCNF_CTRL => "EXTCNF_CTRL",
+        PSRCTL => "PSRCTL",
+        0x3840 | 0x3940 => "TARC",
+        RFCTL => "RFCTL",
+        MRQC => "MRQC",
+        GCR => "GCR",
+        SWSM => "SWSM",
+        GCR2 => "GCR2",
+        RETA..0x5C80 => "RETA",
+        RSSRK..0x5CA8 => "RSSRK",
+        _ => return None,
+    })
+}
+
 /// The bits of the register at the canonical `offset` that software must write as 0 on every 8254x but the
 /// 82542, and the section of the manual that says so. The low bits of addresses and lengths, which must be
 /// aligned, count as such.
@@ -439,6 +461,11 @@ mod tests {
         for (offset, expected) in wakeup.into_iter().chain(filters).chain([(0x5820, "MANC")]) {
             assert_eq!(name(offset), Some(expected), "{offset:#x}");
         }
+        let express = [(eitr(4), "EITR"), (of_queue(TARC0, 1), "TARC"), (0x5CA4, "RSSRK"), (SWSM, "SWSM")];
+        for (offset, expected) in express {
+            assert_eq!((name(offset), express_name(offset)), (None, Some(expected)), "{offset:#x}");
+        }
+        assert_eq!([express_name(0xFC), express_name(CTRL)], [None; 2]);
         assert_eq!([name(4), name(0x0F00), name(RETA), name(SWSM)], [None; 4]);
         assert_eq!([name(0x585C), name(0x5890), name(0x5A80), name(0x5F04), name(0x9C00)], [None; 5]);
     }

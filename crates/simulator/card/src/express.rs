@@ -1,16 +1,19 @@
 //! Additions of the 82574 to its predecessors (82574 data sheet, chapter 10): the registers by which a driver
 //! brings it up, and extended receive descriptors.
 //!
-//! The model has one queue in each direction and one interrupt, as after reset. RSS, MSI-X, header split
-//! and the masking of causes when ICR is read (IAM) are not modelled: their registers have no effect, and
-//! some read as 0.
+//! The model has one queue in each direction, as after reset. RSS and header split are not modelled: their
+//! registers have no effect, and some read as 0. [`vector`](crate::vector) has MSI-X.
 
 use crate::receiver::Receive;
 use kpps_datasheet::Chip;
 use kpps_datasheet::desc::extended::{self, Writeback};
 use kpps_datasheet::desc::{RX_DD, RxWriteback, rx_status};
-use kpps_datasheet::express::{ctrl, rxcsum, status, swsm};
+use kpps_datasheet::express::{cause, ctrl, rxcsum, status, swsm};
 use kpps_datasheet::reg;
+
+/// The causes beyond those of the 8254x.
+pub(crate) const CAUSES: u32 =
+    cause::ACK | cause::MNG | cause::RXQ0 | cause::RXQ1 | cause::TXQ0 | cause::TXQ1 | cause::OTHER;
 
 /// Registers that only keep their value.
 pub(crate) const PLAIN: [u32; 9] = [

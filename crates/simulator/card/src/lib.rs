@@ -19,8 +19,8 @@
 //! - [`transmit`]: from memory; [`packet`]: into frames; [`wire`]: out; [`transmit_report`]: back to the
 //!   driver; [`transmitter`]: their state.
 //! - [`queue`]: a descriptor ring and its on-chip part; [`deadlines`]: the next event.
-//! - [`interrupt`]: causes, mask, ITR and the line; [`interrupt_delay`]: the timers RDTR, RADV, TIDV and
-//!   TADV.
+//! - [`interrupt`]: causes, mask, ITR and the line; [`vector`]: MSI-X in its place; [`interrupt_delay`]: the
+//!   timers RDTR, RADV, TIDV and TADV.
 //! - [`rate_limited`]: another, rate-limited NIC model for cards without a public manual.
 //!
 //! Nothing allocates after [`Nic::new`]. No driver and no frame can make the model panic or work without
@@ -56,6 +56,7 @@ mod tally;
 mod transmit;
 mod transmit_report;
 mod transmitter;
+mod vector;
 mod wire;
 
 pub use host::{BurstKind, Host, Purpose};
@@ -268,7 +269,7 @@ impl Nic {
         self.deadlines.set(Source::Mdi, mdi);
         self.wire.cut();
         self.stats = stats::Statistics::new();
-        self.irq = interrupt::Interrupts::default();
+        self.irq = self.irq.after_reset();
         self.filter = filter::Filter::new(&self.params, self.eeprom.station());
         self.flow = flow::Flow::default();
         self.plain = registers::Plain::new(self.params.chip);

@@ -46,7 +46,8 @@ impl Phy {
         let id = match params.chip {
             Chip::I82542 | Chip::I82543gc => ID_M88E1000,
             Chip::I82544 => ID_M88E1000_INTERNAL,
-            Chip::I82574l => mii::ID_82574,
+            // The revision that public drivers demand.
+            Chip::I82574l => mii::ID_82574 | 1,
             _ => mii::ID_M88E1011,
         };
         phy.registers[mii::ID1 as usize] = (id >> 16) as u16;

@@ -15,6 +15,8 @@ const CTRL_COPY: u32 = 0x0004;
 /// Registers that only keep their value, on every chip.
 const COMMON: [u32; 8] =
     [reg::CTRL_EXT, reg::LEDCTL, reg::TXDMAC, reg::TSPMT, reg::WUC, reg::WUFC, reg::WUS, reg::MANC];
+/// EITR of the last vector.
+const EITR_LAST: u32 = reg::eitr(crate::vector::COUNT as u8 - 1);
 /// And those of [`express`].
 const PLAIN: usize = COMMON.len() + express::PLAIN.len();
 
@@ -40,10 +42,21 @@ impl Plain {
         Self { values, count: if chip.is_pci_express() { PLAIN } else { COMMON.len() } }
     }
 
+    /// The value of a register; 0 if the chip does not have it.
+    pub(crate) fn value(&self, offset: u32) -> u32 {
+        let mut offsets = COMMON.iter().chain(&express::PLAIN).take(self.count);
+        offsets.position(|&o| o == offset).map_or(0, |i| self.values[i])
+    }
+
     fn at(&mut self, offset: u32) -> Option<&mut u32> {
         let mut offsets = COMMON.iter().chain(&express::PLAIN).take(self.count);
         offsets.position(|&o| o == offset).map(|i| &mut self.values[i])
     }
+}
+
+/// The vector of EITR at `offset`.
+const fn vector(offset: u32) -> usize {
+    ((offset - reg::EITR0) / 4) as usize
 }
 
 /// The canonical offset of an offset in the window, `None` if this chip has nothing there.
@@ -110,6 +123,7 @@ impl Nic {
             reg::ICR => self.read_causes(now),
             reg::ITR if late => self.irq.throttle,
             reg::IMS => self.irq.mask,
+            reg::EITR0..=EITR_LAST if chip.vectors() > 0 => self.irq.vectors.throttle(vector(offset)),
             reg::RCTL => self.rx.control,
             reg::TXCW => self.link.word,
             reg::RXCW => self.read_receive_word(),
@@ -173,10 +187,16 @@ impl Nic {
             reg::VET => self.vet = value & 0xFFFF,
             // SDM 13.4.17: writing ones clears them.
             reg::ICR => {
+                let pending = self.irq.causes & self.irq.mask != 0;
                 self.irq.causes &= !value;
+                self.acknowledge(pending);
                 self.update_line(now);
             }
             reg::ITR if late => self.set_throttle(now, value),
+            reg::EITR0..=EITR_LAST if chip.vectors() > 0 => {
+                self.irq.vectors.set_throttle(vector(offset), value);
+                self.update_line(now);
+            }
             reg::ICS => self.raise(now, value & self.known_causes()),
             reg::IMS => {
                 self.irq.mask |= value & self.known_causes();
@@ -248,10 +268,13 @@ impl Nic {
     /// The causes that this chip has (SDM 13.4.17).
     fn known_causes(&self) -> u32 {
         let chip = self.params.chip;
-        // Data sheet of the 82574, 10.2.4.1: no framing errors, as it has no fibre.
-        let absent = if chip.is_pci_express() { cause::RXSEQ } else { 0 };
+        if chip.is_pci_express() {
+            // RXSEQ does not occur without fibre (82574 data sheet 10.2.4.1), but the public Linux driver
+            // sets it through ICS, to test whether messages arrive.
+            return CAUSES | express::CAUSES;
+        }
         let late = if chip.has_txd_low() { 0 } else { cause::TXD_LOW | cause::SRPD };
-        CAUSES & !(absent | late)
+        CAUSES & !late
     }
 
     /// PBA: the transmit part follows from the receive part (SDM 13.4.16).
