@@ -48,13 +48,21 @@ pub enum Action {
         us: u16,
     },
     Link(bool),
+    /// As QEMU connects the files of vectors.
+    Vector {
+        number: u32,
+        connected: bool,
+    },
+    /// As the first action: the card is an 82574L, which has MSI-X.
+    Express,
 }
 
 /// The card, the responder and the console take everything in bounded memory.
 pub fn run(actions: Vec<Action>) {
     let bus = Profile::named(Kind::Bus, "pci-32-33").and_then(|it| it.get()).expect("a bus");
     let mut responder = Handle::new(Responder::new(Options::default()).expect("addresses"));
-    let mut cards = Cards::new(&kpps_card::Params::of(Chip::I82540em), &bus, &[(Cable::Open, [2; 6])]);
+    let chip = if matches!(actions.first(), Some(Action::Express)) { Chip::I82574l } else { Chip::I82540em };
+    let mut cards = Cards::new(&kpps_card::Params::of(chip), &bus, &[(Cable::Open, [2; 6])]);
     cards.attach(0, Box::new(responder.clone()));
     let memory = tempfile::tempfile().expect("a file");
     memory.set_len(BYTES).expect("room");
@@ -63,8 +71,10 @@ pub fn run(actions: Vec<Action>) {
     let mut script = Script::new(&typed, Some("end"));
     let mut now_ps = 0u64;
     for action in actions.into_iter().take(MOST) {
-        let space =
-            |number: u8| [Access::Configuration, Access::Registers, Access::Window][usize::from(number % 3)];
+        let space = |number: u8| match number {
+            255 => Access::Table,
+            _ => [Access::Configuration, Access::Registers, Access::Window][usize::from(number % 3)],
+        };
         match action {
             Action::Read { space: number, offset, bytes } => {
                 cards.read(0, now_ps, space(number), offset.into(), &mut vec![0; usize::from(bytes % 9)]);
@@ -100,6 +110,10 @@ pub fn run(actions: Vec<Action>) {
                 cards.advance(now_ps);
             }
             Action::Link(up) => cards.set_link(0, now_ps, up),
+            Action::Vector { number, connected } => {
+                cards.connect_vector(0, number, connected.then(|| tempfile::tempfile().expect("a file")));
+            }
+            Action::Express => {}
         }
     }
     cards.advance(now_ps);

@@ -2,11 +2,12 @@
 //! has no clock, no thread and no QEMU.
 
 use crate::memory::Memory;
+use crate::msix::{self, Table};
 use crate::pci::Config;
-use crate::rules::{Abort, Breach, Rules, name};
+use crate::rules::{Abort, Breach, Rules, name_on};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, status};
-use kpps_datasheet::reg;
+use kpps_datasheet::{Chip, reg};
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -31,6 +32,8 @@ pub enum Access {
     Registers,
     /// The I/O window (BAR 2).
     Window,
+    /// The MSI-X table and the pending bits (BAR 3), if the chip has MSI-X.
+    Table,
 }
 
 /// The other end of a card's cable.
@@ -227,6 +230,10 @@ struct Card {
     message: Option<File>,
     /// The message of the present interrupt condition was sent.
     is_sent: bool,
+    /// QEMU's ends of the MSI-X vectors, their table, and the vectors whose message could not be sent yet.
+    vectors: [Option<File>; msix::MOST],
+    table: Table,
+    pending: u8,
     /// How long the card does not respond after CTRL.RST, and until when it does not.
     reset_ps: u64,
     responds_ps: u64,
@@ -286,7 +293,36 @@ impl Card {
         if message && !self.is_sent {
             signal(&mut self.message);
         }
+        if message && !self.is_sent {
+            self.around.rules.message();
+        }
         self.is_sent = message;
+        self.tell_vectors();
+    }
+
+    /// Sends the messages of the MSI-X vectors that have fired. One that cannot be sent is pending.
+    fn tell_vectors(&mut self) {
+        self.pending |= self.nic.take_vectors();
+        if self.pending == 0 || !self.config.sends_vectors() {
+            return;
+        }
+        for (vector, event) in self.vectors.iter_mut().enumerate() {
+            let bit = 1 << vector;
+            if self.pending & bit != 0 && event.is_some() {
+                signal(event);
+                self.pending &= !bit;
+                self.around.rules.message();
+            }
+        }
+    }
+
+    /// The configuration space was written.
+    fn configured(&mut self, now_ps: u64) {
+        self.around.is_master = self.config.is_master();
+        self.nic.set_vectors(now_ps, self.config.has_vectors());
+        if !self.config.has_vectors() {
+            self.pending = 0;
+        }
     }
 
     /// Interrupts without a cause if that is due. The line is signalled also while the card's interrupts are
@@ -298,6 +334,10 @@ impl Card {
             if self.nic.interrupts_enabled() {
                 signal(&mut self.message);
             }
+        } else if self.config.sends_vectors() {
+            if self.nic.interrupts_enabled() {
+                self.vectors.iter_mut().for_each(signal);
+            }
         } else if self.config.interrupts() {
             signal(&mut self.trigger);
         }
@@ -306,6 +346,7 @@ impl Card {
     /// Resets the model.
     fn power_up(&mut self, now_ps: u64) {
         self.responds_ps = 0;
+        self.table = Table::new();
         self.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut self.around);
         self.around.rules.reset();
     }
@@ -396,11 +437,19 @@ impl Cards {
             line: false,
             message: None,
             is_sent: false,
+            vectors: [const { None }; msix::MOST],
+            table: Table::new(),
+            pending: 0,
             reset_ps: 0,
             responds_ps: 0,
             spurious: None,
         };
         Self { cards: cards.iter().map(card).collect() }
+    }
+
+    /// The chip of all of them; `None` if there are none.
+    pub fn chip(&self) -> Option<Chip> {
+        self.cards.first().map(|card| card.nic.params().chip)
     }
 
     /// The number of cards.
@@ -560,7 +609,9 @@ impl Cards {
                 card.config.read(offset, line, into);
             }
             // Nothing answers: a master abort.
-            Access::Registers | Access::Window if !card.config.is_awake() => into.fill(0xFF),
+            Access::Registers | Access::Window | Access::Table if !card.config.is_awake() => into.fill(0xFF),
+            Access::Table if card.nic.params().chip.vectors() == 0 => {}
+            Access::Table => card.table.read(offset, card.pending, into),
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
                 card.around.rules.access(offset, into.len());
@@ -592,9 +643,10 @@ impl Cards {
                 if card.config.write(offset, from) {
                     card.power_up(now_ps);
                 }
-                card.around.is_master = card.config.is_master();
+                card.configured(now_ps);
             }
-            Access::Registers | Access::Window if !card.config.is_awake() => {}
+            Access::Registers | Access::Window | Access::Table if !card.config.is_awake() => {}
+            Access::Table => card.table.write(offset, from),
             Access::Registers => {
                 let Some(offset) = register(offset) else { return };
                 card.around.rules.access(offset, from.len());
@@ -655,6 +707,18 @@ impl Cards {
         }
     }
 
+    /// Sets where a vector of a card ends. A message that is pending is sent then. If the chip does not have
+    /// that vector, nothing happens.
+    pub fn connect_vector(&mut self, index: usize, vector: u32, event: Option<File>) {
+        let Some(card) = self.cards.get_mut(index) else { return };
+        let count = usize::from(card.nic.params().chip.vectors());
+        let place = usize::try_from(vector).ok().and_then(|vector| card.vectors[..count].get_mut(vector));
+        if let Some(place) = place {
+            *place = event;
+            card.tell();
+        }
+    }
+
     /// The guest has seen the interrupt. If the line is still asserted, the guest gets the interrupt again.
     pub fn unmask_interrupt(&mut self, index: usize, now_ps: u64) {
         self.advance(now_ps);
@@ -671,7 +735,7 @@ impl Cards {
         let Some(card) = self.cards.get_mut(index) else { return };
         card.power_up(now_ps);
         card.config = Config::new(card.nic.params().chip);
-        card.around.is_master = false;
+        card.configured(now_ps);
         card.tell();
     }
 
@@ -689,6 +753,7 @@ impl Cards {
         self.advance(now_ps);
         let mut all = Counts::default();
         for card in &self.cards {
+            let name = |offset: u32| name_on(card.nic.params().chip, offset);
             for (offset, count) in &card.reads {
                 *all.reads.entry(name(*offset)).or_insert(0) += count;
             }
@@ -1088,5 +1153,125 @@ mod tests {
         assert_eq!((cards.counts(200 * MS).sent, *seen.lock().unwrap()), (0, 0));
         let breaches = cards.breaches();
         assert!(breaches.iter().any(|it| it.rule == crate::rules::Rule::NotMaster), "{breaches:?}");
+    }
+
+    /// An 82574L that is a bus master, with MSI-X enabled, and its vectors' events.
+    fn with_vectors() -> (Cards, Vec<tempfile::NamedTempFile>) {
+        let bus = kpps_profiles::Profile::named(kpps_profiles::Kind::Bus, "pcie-x1").unwrap().get().unwrap();
+        let params = Params { link_ps: MS, ..Params::of(Chip::I82574l) };
+        let mut cards = Cards::new(&params, &bus, &[(Cable::Open, [2, 0, 0, 0, 0, 0])]);
+        cards.write(0, 0, Access::Configuration, 4, &[0x06, 0]);
+        cards.write(0, 0, Access::Configuration, 0xA2, &[0, 0x80]);
+        let events: Vec<_> = (0..5).map(|_| tempfile::NamedTempFile::new().unwrap()).collect();
+        for (vector, event) in (0..).zip(&events) {
+            cards.connect_vector(0, vector, Some(event.reopen().unwrap()));
+        }
+        // Receive, transmit and other causes have the vectors 0 to 2, as Linux sets them up.
+        set(&mut cards, 0, 0, reg::IVAR, 0x800A_0908);
+        (cards, events)
+    }
+
+    #[test]
+    fn each_group_of_causes_has_its_vector() {
+        use kpps_datasheet::express::cause::{ASSERTED, OTHER, RXQ0, TXQ0};
+        use kpps_datasheet::express::ctrl_ext::EIAME;
+        let (mut cards, events) = with_vectors();
+        let seen = || [0, 1, 2].map(|vector| signals(&events[vector]));
+        set(&mut cards, 0, MS, reg::EIAC, RXQ0 | TXQ0);
+        set(&mut cards, 0, MS, reg::CTRL_EXT, EIAME);
+        set(&mut cards, 0, MS, reg::IMS, RXQ0 | TXQ0 | OTHER | cause::MDAC);
+        let before = seen();
+        set(&mut cards, 0, MS, reg::ICS, cause::RXT0);
+        assert_eq!(seen(), [before[0] + 1, before[1], before[2]]);
+        // The message cleared and masked its cause: the next one waits for IMS.
+        set(&mut cards, 0, MS, reg::ICS, RXQ0);
+        assert_eq!(seen()[0], before[0] + 1);
+        set(&mut cards, 0, MS, reg::IMS, RXQ0);
+        assert_eq!(seen()[0], before[0] + 2);
+        set(&mut cards, 0, MS, reg::ICS, cause::TXDW);
+        set(&mut cards, 0, MS, reg::ICS, cause::MDAC);
+        assert_eq!(seen(), [before[0] + 2, before[1] + 1, before[2] + 1]);
+        // Other causes are cleared by a read of ICR.
+        set(&mut cards, 0, MS, reg::ICS, cause::MDAC);
+        assert_eq!(seen()[2], before[2] + 1);
+        assert_eq!(get(&mut cards, 0, MS, reg::ICR), cause::MDAC | OTHER | ASSERTED);
+        set(&mut cards, 0, MS, reg::ICS, cause::MDAC);
+        assert_eq!(seen()[2], before[2] + 2);
+        // A read changes nothing while all causes that are set are masked, and others are not.
+        set(&mut cards, 0, MS, reg::IMS, RXQ0);
+        set(&mut cards, 0, MS, reg::IMC, cause::MDAC | OTHER);
+        assert_eq!(get(&mut cards, 0, MS, reg::ICR), cause::MDAC | OTHER);
+        assert_eq!(get(&mut cards, 0, MS, reg::ICR), cause::MDAC | OTHER);
+    }
+
+    #[test]
+    fn a_vector_waits_while_it_is_throttled_masked_or_not_connected() {
+        use kpps_datasheet::express::cause::RXQ0;
+        let (mut cards, events) = with_vectors();
+        let raise = |cards: &mut Cards, now_ps| {
+            get(cards, 0, now_ps, reg::ICR);
+            set(cards, 0, now_ps, reg::ICS, RXQ0);
+        };
+        set(&mut cards, 0, MS, reg::EITR0, 1000);
+        set(&mut cards, 0, MS, reg::IMS, RXQ0);
+        raise(&mut cards, MS);
+        raise(&mut cards, MS);
+        assert_eq!(signals(&events[0]), 1);
+        // 1000 times 256 ns later.
+        assert_eq!(cards.next_ps(), MS + 256_000_000);
+        cards.advance(2 * MS);
+        assert_eq!(signals(&events[0]), 2);
+        // The mask of all vectors, then a vector without an event: the message is pending.
+        let pending = |cards: &mut Cards| {
+            let mut bits = [0; 8];
+            cards.read(0, 3 * MS, Access::Table, msix::PENDING.into(), &mut bits);
+            bits[0]
+        };
+        cards.write(0, 3 * MS, Access::Configuration, 0xA2, &[0, 0xC0]);
+        raise(&mut cards, 3 * MS);
+        assert_eq!((signals(&events[0]), pending(&mut cards)), (2, 1));
+        cards.connect_vector(0, 0, None);
+        cards.write(0, 3 * MS, Access::Configuration, 0xA2, &[0, 0x80]);
+        assert_eq!((signals(&events[0]), pending(&mut cards)), (2, 1));
+        cards.connect_vector(0, 0, Some(events[3].reopen().unwrap()));
+        assert_eq!((signals(&events[3]), pending(&mut cards)), (1, 0));
+        // A reset of the card leaves MSI-X enabled, one of the bus does not.
+        set(&mut cards, 0, 4 * MS, reg::CTRL, ctrl::RST);
+        assert!(cards.cards[0].config.sends_vectors());
+        cards.reset(0, 4 * MS);
+        assert!(!cards.cards[0].config.has_vectors());
+        set(&mut cards, 0, 5 * MS, reg::IMS, cause::LSC);
+        set(&mut cards, 0, 5 * MS, reg::ICS, cause::LSC);
+        assert!(cards.cards[0].nic.interrupt_line());
+    }
+
+    #[test]
+    fn vectors_that_do_not_exist_are_ignored() {
+        let (mut cards, _events) = with_vectors();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for vector in [5, 6, 255, u32::MAX] {
+            cards.connect_vector(0, vector, Some(file.reopen().unwrap()));
+        }
+        cards.connect_vector(9, 0, None);
+        for offset in [0, 1, 79, 80, 0x2000, 0x3FFF, 0x4000, u64::MAX] {
+            for bytes in 0..9 {
+                cards.write(0, 0, Access::Table, offset, &vec![0xFF; bytes]);
+                cards.read(0, 0, Access::Table, offset, &mut vec![0; bytes]);
+            }
+        }
+        set(&mut cards, 0, 0, reg::IMS, u32::MAX);
+        set(&mut cards, 0, 0, reg::ICS, u32::MAX);
+        assert_eq!(signals(&file), 0);
+        // The 8254x have none, and no table.
+        let (mut cards, _memory) = two([Cable::Open; 2]);
+        cards.connect_vector(0, 0, Some(file.reopen().unwrap()));
+        cards.write(0, 0, Access::Configuration, 4, &[0x06, 0]);
+        cards.write(0, 0, Access::Configuration, 0xA0, &[0xFF; 16]);
+        set(&mut cards, 0, 0, reg::IVAR, u32::MAX);
+        set(&mut cards, 0, 0, reg::IMS, u32::MAX);
+        set(&mut cards, 0, 0, reg::ICS, u32::MAX);
+        let mut entry = [9; 4];
+        cards.read(0, 0, Access::Table, 12, &mut entry);
+        assert_eq!((signals(&file), entry), (0, [0; 4]));
     }
 }

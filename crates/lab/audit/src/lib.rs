@@ -5,8 +5,8 @@
 //! register, every burst on the bus and every breach of the manual is counted.
 //!
 //! - [`Cards`]: models on their cables, as a state machine without threads and without QEMU. Of one card:
-//!   `pci`, its configuration space; `memory`, the guest's memory; `rules`, the manual's rules for
-//!   drivers.
+//!   `pci`, its configuration space; `msix`, its table of vectors; `memory`, the guest's memory; `rules`, the
+//!   manual's rules for drivers.
 //! - [`Server`]: [`Cards`] for a QEMU, in real time.
 //! - [`responder`]: a station in this process at the other end of a card's cable.
 //! - [`AuditPlan`]: drivers of stock kernels and workloads in turns; the document
@@ -36,6 +36,7 @@ mod bound;
 mod cards;
 mod guest;
 mod memory;
+mod msix;
 mod pci;
 mod plan;
 pub mod responder;

@@ -1,16 +1,19 @@
 //! The configuration space of an 8254x (SDM 4.1), as far as drivers use it: identifiers, command and status,
 //! the base addresses of registers and of the I/O window, the interrupt pin, and the capabilities power
-//! management (SDM 6.3.3), PCI-X (SDM 4.1.1) and message signaled interrupts (SDM 4.1.3).
+//! management (SDM 6.3.3), PCI-X (SDM 4.1.1) and message signaled interrupts (SDM 4.1.3). The 82574L also has
+//! PCI Express and MSI-X; its capabilities are where QEMU's e1000e has them.
 //!
 //! The interrupt's bits of command and status are those of PCI 2.3. SDM tables 4-3 and 4-4 have them for the
 //! 82541 and 82547 only, but Linux's `uio_pci_generic`, through which drivers in user space get their
 //! interrupts, needs them, and QEMU's card has them, too.
 
+use crate::msix;
 use kpps_datasheet::chip::VENDOR_INTEL;
 use kpps_datasheet::{Chip, reg};
 
-/// Its size in bytes.
-pub(crate) const BYTES: usize = 256;
+/// Its size in bytes, and that of PCI Express, where nothing more is.
+const BYTES: usize = 256;
+const EXPRESS_BYTES: usize = 4096;
 /// The I/O window in bytes (SDM 13.2.2; 4.1 has 8).
 pub(crate) const IO_BYTES: u32 = 32;
 
@@ -19,13 +22,8 @@ const COMMAND: usize = 0x04;
 const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const BAR2: usize = 0x18;
+const BAR3: usize = 0x1C;
 const CAPABILITIES: usize = 0x34;
-/// Offsets of the capabilities (SDM table 4-1).
-const POWER: usize = 0xDC;
-const PCI_X: usize = 0xE4;
-const MSI: usize = 0xF0;
-/// The power management control and status register (SDM 6.3.3.4).
-const PMCSR: usize = POWER + 4;
 
 /// Bits of the command register.
 const IO: u16 = 1 << 0;
@@ -38,21 +36,44 @@ const INTERRUPT: u16 = 1 << 3;
 const HAS_CAPABILITIES: u16 = 1 << 4;
 /// 66 MHz capable, and medium DEVSEL timing (SDM table 4-4).
 const BUS: u16 = 1 << 5 | 1 << 9;
-/// The field of PMCSR that is 0 in D0 and 3 in D3.
+/// The control and status register in the capability of power management (SDM 6.3.3.4).
+const PMCSR: usize = 4;
+/// The field of it that is 0 in D0 and 3 in D3.
 const POWER_STATE: u8 = 3;
 /// MSI enable, in the message control register.
 const MSI_ENABLE: u8 = 1;
+/// MSI-X enable and function mask, in the upper byte of its message control register (PCI 3.0, 6.8.2.3).
+const MSIX_ENABLE: u8 = 1 << 7;
+const MSIX_MASK: u8 = 1 << 6;
 
-/// The capabilities of `chip`, in the order of their list. The manual covers neither the 82542 nor the 82543:
-/// the first has none here, and of the second only power management is known.
-const fn capabilities(chip: Chip) -> &'static [usize] {
+/// A capability. Its number is its identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Capability {
+    Power = 0x01,
+    Msi = 0x05,
+    PciX = 0x07,
+    Express = 0x10,
+    MsiX = 0x11,
+}
+use Capability::{Express, Msi, MsiX, PciX, Power};
+
+/// The capabilities of `chip`, in the order of their list, with their offsets (SDM table 4-1; of the 82574L
+/// those of QEMU's e1000e). The manual covers neither the 82542 nor the 82543: the first has none here, and
+/// of the second only power management is known.
+const fn capabilities(chip: Chip) -> &'static [(usize, Capability)] {
     match chip {
         Chip::I82542 => &[],
-        Chip::I82543gc => &[POWER],
+        Chip::I82543gc => &[(0xDC, Power)],
         // SDM 4.1.1: no PCI-X.
-        Chip::I82540em => &[POWER, MSI],
-        _ => &[POWER, PCI_X, MSI],
+        Chip::I82540em => &[(0xDC, Power), (0xF0, Msi)],
+        Chip::I82574l => &[(0xC8, Power), (0xD0, Msi), (0xE0, Express), (0xA0, MsiX)],
+        _ => &[(0xDC, Power), (0xE4, PciX), (0xF0, Msi)],
     }
+}
+
+/// The size in bytes of the configuration space of `chip`.
+pub(crate) const fn bytes(chip: Chip) -> usize {
+    if chip.is_pci_express() { EXPRESS_BYTES } else { BYTES }
 }
 
 /// The configuration space.
@@ -78,49 +99,81 @@ impl Config {
         // I/O space.
         it.set(BAR2, &1u32.to_le_bytes());
         // INTA#, minimum grant and maximum latency.
-        it.set(0x3D, &[1, 0xFF, 0]);
+        it.set(0x3D, if chip.is_pci_express() { &[1, 0, 0] } else { &[1, 0xFF, 0] });
         // I/O, memory, master, write and invalidate, parity, SERR#, interrupt disable.
         it.allow(COMMAND, &0x0557u16.to_le_bytes());
         // Cache line and latency timer.
         it.allow(0x0C, &[0xFF, 0xFF]);
         it.allow(BAR0, &(!(reg::WINDOW_BYTES - 1)).to_le_bytes());
         it.allow(BAR2, &(!(IO_BYTES - 1)).to_le_bytes());
+        if chip.vectors() > 0 {
+            it.allow(BAR3, &(!(msix::BYTES - 1)).to_le_bytes());
+        }
         it.allow(0x3C, &[0xFF]);
         let mut link = CAPABILITIES;
-        for &at in capabilities(chip) {
+        for &(at, capability) in capabilities(chip) {
             it.set(link, &[at as u8]);
             link = at + 1;
-            it.add_capability(at);
+            it.set(at, &[capability as u8]);
+            it.add_capability(at, capability);
         }
         it
     }
 
-    /// The registers of the capability at `at`, except for the pointer to the next one.
-    fn add_capability(&mut self, at: usize) {
-        match at {
-            POWER => {
-                self.set(POWER, &[0x01]);
+    /// The offset of a capability.
+    fn at(&self, wanted: Capability) -> Option<usize> {
+        capabilities(self.chip).iter().find(|(_, it)| *it == wanted).map(|(at, _)| *at)
+    }
+
+    /// A byte of a capability; 0 if there is none.
+    fn byte(&self, capability: Capability, offset: usize) -> u8 {
+        self.at(capability).and_then(|at| self.bytes.get(at + offset)).copied().unwrap_or(0)
+    }
+
+    /// The registers of the capability at `at`, except for its identifier and the pointer to the next one.
+    fn add_capability(&mut self, at: usize, capability: Capability) {
+        match capability {
+            Power => {
                 // Version 2, DSI, PME# from D0 and D3hot: there is no auxiliary power (SDM 6.3.3.3).
-                self.set(POWER + 2, &0x4822u16.to_le_bytes());
-                // The state, PME_En and Data_Select.
-                self.allow(PMCSR, &0x1F03u16.to_le_bytes());
+                self.set(at + 2, &0x4822u16.to_le_bytes());
+                // The control and status register (SDM 6.3.3.4): the state, PME_En and Data_Select.
+                self.allow(at + PMCSR, &0x1F03u16.to_le_bytes());
             }
-            PCI_X => {
+            PciX => {
                 // Relaxed ordering is enabled (SDM 4.1.1.3).
-                self.set(PCI_X, &[0x07]);
-                self.set(PCI_X + 2, &0x0002u16.to_le_bytes());
-                self.allow(PCI_X + 2, &0x007Fu16.to_le_bytes());
+                self.set(at + 2, &0x0002u16.to_le_bytes());
+                self.allow(at + 2, &0x007Fu16.to_le_bytes());
                 // No bus or device number yet; 64 bits, 133 MHz, reads of up to 2 KB (SDM 4.1.1.4).
-                self.set(PCI_X + 4, &0x0043_FFF8u32.to_le_bytes());
+                self.set(at + 4, &0x0043_FFF8u32.to_le_bytes());
             }
-            _ => {
-                self.set(MSI, &[0x05]);
+            Express => {
+                // Version 1, an endpoint (PCI Express 1.1, 7.8).
+                self.set(at + 2, &0x0001u16.to_le_bytes());
+                // Role-based errors, payloads of up to 256 bytes.
+                self.set(at + 4, &0x0000_8001u32.to_le_bytes());
+                // Relaxed ordering, no snoop, reads of up to 512 bytes.
+                self.set(at + 8, &0x2810u16.to_le_bytes());
+                self.allow(at + 8, &0x78FFu16.to_le_bytes());
+                // One lane of 2.5 GT/s, with L0s; it is in use.
+                self.set(at + 12, &0x0000_0411u32.to_le_bytes());
+                self.allow(at + 16, &0x01CBu16.to_le_bytes());
+                self.set(at + 18, &0x1011u16.to_le_bytes());
+            }
+            MsiX => {
+                // The number of vectors, less 1; enable and function mask (PCI 3.0, 6.8.2).
+                self.set(at + 2, &u16::from(self.chip.vectors().saturating_sub(1)).to_le_bytes());
+                self.allow(at + 3, &[MSIX_ENABLE | MSIX_MASK]);
+                // Table and pending bits are in BAR 3.
+                self.set(at + 4, &3u32.to_le_bytes());
+                self.set(at + 8, &(msix::PENDING | 3).to_le_bytes());
+            }
+            Msi => {
                 // 64-bit addresses, one message. The table of SDM 4.1.3.1.3 has the enable bit as read only;
                 // 4.1.3 says that system software writes it.
-                self.set(MSI + 2, &[0x80]);
-                self.allow(MSI + 2, &[0x70 | MSI_ENABLE]);
+                self.set(at + 2, &[0x80]);
+                self.allow(at + 2, &[0x70 | MSI_ENABLE]);
                 // Message address, upper address, data.
-                self.allow(MSI + 4, &[0xFC, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
+                self.allow(at + 4, &[0xFC, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
             }
         }
     }
@@ -140,23 +193,24 @@ impl Config {
     /// Reads from `offset` while the interrupt line has this level. Beyond the space there is 0.
     pub(crate) fn read(&mut self, offset: u64, line: bool, into: &mut [u8]) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
-        let status = bit(line, INTERRUPT) | bit(self.bytes[CAPABILITIES] != 0, HAS_CAPABILITIES) | BUS;
+        let bus = if self.chip.is_pci_express() { 0 } else { BUS };
+        let status = bit(line, INTERRUPT) | bit(self.bytes[CAPABILITIES] != 0, HAS_CAPABILITIES) | bus;
         self.set(STATUS, &status.to_le_bytes());
-        for (byte, at) in into.iter_mut().zip(offset..) {
-            *byte = usize::try_from(at).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or(0);
-        }
+        into.fill(0);
+        let bytes = usize::try_from(offset).ok().and_then(|start| self.bytes.get(start..));
+        into.iter_mut().zip(bytes.unwrap_or_default()).for_each(|(to, from)| *to = *from);
     }
 
     /// Writes at `offset` what software may change there. Returns whether the card left D3: card and
     /// configuration space are in the state of power-up then (SDM 6.3.1.2).
     pub(crate) fn write(&mut self, offset: u64, from: &[u8]) -> bool {
-        let before = self.bytes[PMCSR] & POWER_STATE;
-        for (byte, at) in from.iter().zip(offset..) {
-            let Ok(at) = usize::try_from(at) else { break };
-            let (Some(old), Some(may)) = (self.bytes.get_mut(at), self.writable.get(at)) else { break };
+        let before = self.byte(Power, PMCSR) & POWER_STATE;
+        let start = usize::try_from(offset).unwrap_or(BYTES).min(BYTES);
+        let places = self.bytes[start..].iter_mut().zip(&self.writable[start..]);
+        for (byte, (old, may)) in from.iter().zip(places) {
             *old = *old & !may | byte & may;
         }
-        match self.bytes[PMCSR] & POWER_STATE {
+        match self.byte(Power, PMCSR) & POWER_STATE {
             0 if before != 0 => {
                 *self = Self::new(self.chip);
                 return true;
@@ -167,7 +221,10 @@ impl Config {
                 self.set(COMMAND, &command.to_le_bytes());
             }
             // D1 and D2 are ignored (SDM 6.3.3.4).
-            1 | 2 => self.bytes[PMCSR] = self.bytes[PMCSR] & !POWER_STATE | before,
+            1 | 2 => {
+                let control = self.at(Power).and_then(|at| self.bytes.get_mut(at + PMCSR));
+                control.into_iter().for_each(|control| *control = *control & !POWER_STATE | before);
+            }
             _ => {}
         }
         false
@@ -176,7 +233,7 @@ impl Config {
     /// Whether the card is in D0. In D3 it answers only here, and neither uses the bus nor interrupts (SDM
     /// 6.3.1.4).
     pub(crate) fn is_awake(&self) -> bool {
-        self.bytes[PMCSR] & POWER_STATE == 0
+        self.byte(Power, PMCSR) & POWER_STATE == 0
     }
 
     /// Whether the card may use the bus.
@@ -186,7 +243,10 @@ impl Config {
 
     /// Whether the card may assert its interrupt line: not while it sends messages (SDM 4.1.3).
     pub(crate) fn interrupts(&self) -> bool {
-        self.word(COMMAND) & INTX_DISABLE == 0 && self.is_awake() && !self.has_messages()
+        self.word(COMMAND) & INTX_DISABLE == 0
+            && self.is_awake()
+            && !self.has_messages()
+            && !self.has_vectors()
     }
 
     /// Whether the card may interrupt by a message, which is a write to memory.
@@ -194,14 +254,28 @@ impl Config {
         self.has_messages() && self.is_master()
     }
 
+    /// Whether MSI-X is enabled.
+    pub(crate) fn has_vectors(&self) -> bool {
+        self.byte(MsiX, 3) & MSIX_ENABLE != 0
+    }
+
+    /// Whether the card may send the messages of its vectors.
+    pub(crate) fn sends_vectors(&self) -> bool {
+        self.byte(MsiX, 3) & (MSIX_ENABLE | MSIX_MASK) == MSIX_ENABLE && self.is_master()
+    }
+
     fn has_messages(&self) -> bool {
-        self.bytes[MSI + 2] & MSI_ENABLE != 0
+        self.byte(Msi, 2) & MSI_ENABLE != 0 && !self.has_vectors()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The capabilities of an 82540EM.
+    const POWER: usize = 0xDC;
+    const MSI: usize = 0xF0;
 
     /// A chip, its device identifier, and the offsets and identifiers of its capabilities.
     type Listed = (Chip, u16, &'static [(u8, u8)]);
@@ -228,6 +302,10 @@ mod tests {
         assert_eq!(read(&mut config, 0, false), [0x86, 0x80], "identifiers stay");
         config.write(0xFE, &[1; 8]);
         assert_eq!(read(&mut config, 0xFC, false), [0; 8], "beyond the end there is nothing");
+        for offset in [0x100, 0xFFF, u64::MAX - 3, u64::MAX] {
+            config.write(offset, &[1; 8]);
+            assert_eq!(read(&mut config, offset, false), [0; 8], "{offset:#x}");
+        }
     }
 
     #[test]
@@ -243,13 +321,14 @@ mod tests {
 
     #[test]
     fn each_chip_has_its_identifier_and_its_list_of_capabilities() {
-        let chips: [Listed; 6] = [
+        let chips: [Listed; 7] = [
             (Chip::I82542, 0x1000, &[]),
             (Chip::I82543gc, 0x1001, &[(0xDC, 1)]),
             (Chip::I82544, 0x1008, &[(0xDC, 1), (0xE4, 7), (0xF0, 5)]),
             (Chip::I82540em, 0x100E, &[(0xDC, 1), (0xF0, 5)]),
             (Chip::I82545em, 0x100F, &[(0xDC, 1), (0xE4, 7), (0xF0, 5)]),
             (Chip::I82546eb, 0x1010, &[(0xDC, 1), (0xE4, 7), (0xF0, 5)]),
+            (Chip::I82574l, 0x10D3, &[(0xC8, 1), (0xD0, 5), (0xE0, 0x10), (0xA0, 0x11)]),
         ];
         for (chip, device, expected) in chips {
             let mut config = Config::new(chip);
@@ -273,15 +352,15 @@ mod tests {
         config.write(COMMAND as u64, &(IO | MEMORY | MASTER).to_le_bytes());
         config.write(BAR0 as u64, &0xFEB0_0000u32.to_le_bytes());
         for ignored in [1, 2] {
-            assert!(!config.write(PMCSR as u64, &[ignored, 0]));
-            assert_eq!(read(&mut config, PMCSR as u64, false), [0, 0]);
+            assert!(!config.write((POWER + PMCSR) as u64, &[ignored, 0]));
+            assert_eq!(read(&mut config, (POWER + PMCSR) as u64, false), [0, 0]);
         }
-        assert!(!config.write(PMCSR as u64, &[0, 1]));
-        assert_eq!(read(&mut config, PMCSR as u64, false), [0, 1], "PME_En");
-        assert!(!config.write(PMCSR as u64, &[3, 1]));
+        assert!(!config.write((POWER + PMCSR) as u64, &[0, 1]));
+        assert_eq!(read(&mut config, (POWER + PMCSR) as u64, false), [0, 1], "PME_En");
+        assert!(!config.write((POWER + PMCSR) as u64, &[3, 1]));
         assert_eq!(read(&mut config, COMMAND as u64, false), MASTER.to_le_bytes());
         assert!(!config.is_awake() && !config.is_master() && !config.interrupts());
-        assert!(config.write(PMCSR as u64, &[0, 0]));
+        assert!(config.write((POWER + PMCSR) as u64, &[0, 0]));
         assert_eq!(read(&mut config, COMMAND as u64, false), [0; 2]);
         assert_eq!(read(&mut config, BAR0 as u64, false), [0; 4]);
         assert!(config.is_awake() && config.interrupts());
@@ -306,8 +385,43 @@ mod tests {
     #[test]
     fn pci_x_of_the_chips_that_know_it() {
         let mut config = Config::new(Chip::I82545em);
-        assert_eq!(read(&mut config, PCI_X as u64, false), [7, 0xF0, 2, 0]);
-        assert_eq!(u16::from_le_bytes(all_ones(&mut config, PCI_X as u64 + 2)), 0x007F);
-        assert_eq!(u32::from_le_bytes(all_ones(&mut config, PCI_X as u64 + 4)), 0x0043_FFF8);
+        assert_eq!(read(&mut config, 0xE4, false), [7, 0xF0, 2, 0]);
+        assert_eq!(u16::from_le_bytes(all_ones(&mut config, 0xE4 + 2)), 0x007F);
+        assert_eq!(u32::from_le_bytes(all_ones(&mut config, 0xE4 + 4)), 0x0043_FFF8);
+    }
+
+    #[test]
+    fn vectors_take_the_place_of_message_and_line() {
+        let mut config = Config::new(Chip::I82574l);
+        assert_eq!(read(&mut config, 0xA0, false), [0x11, 0, 4, 0, 3, 0, 0, 0, 3, 0x20, 0, 0]);
+        assert_eq!(u32::from_le_bytes(all_ones(&mut config, BAR3 as u64)), 0xFFFF_C000);
+        assert_eq!(read(&mut config, STATUS as u64, false), 0x0010u16.to_le_bytes());
+        config.write(COMMAND as u64, &MASTER.to_le_bytes());
+        config.write(0xD2, &[0x81, 0]);
+        assert!(config.sends_messages() && !config.has_vectors());
+        assert_eq!(all_ones(&mut config, 0xA2), [4, 0xC0]);
+        assert!(config.has_vectors() && !config.sends_vectors(), "all vectors are masked");
+        config.write(0xA2, &[0, 0x80]);
+        assert!(config.sends_vectors() && !config.sends_messages() && !config.interrupts());
+        config.write(COMMAND as u64, &[0, 0]);
+        assert!(!config.sends_vectors());
+        // No other chip has them, whatever is written.
+        let mut config = Config::new(Chip::I82540em);
+        assert_eq!(all_ones(&mut config, BAR3 as u64), [0; 4]);
+        for word in 0..64 {
+            config.write(word * 4, &[0xFC; 4]);
+        }
+        assert!(!config.has_vectors());
+    }
+
+    #[test]
+    fn an_express_card_has_a_link() {
+        let mut config = Config::new(Chip::I82574l);
+        let [_, next, flags, _] = read(&mut config, 0xE0, false);
+        assert_eq!((next, flags, bytes(Chip::I82574l), bytes(Chip::I82546eb)), (0xA0, 1, 4096, 256));
+        assert_eq!(u16::from_le_bytes(read(&mut config, 0xF2, false)), 0x1011);
+        assert_eq!(read(&mut config, 0x100, false), [0; 8], "no extended capability");
+        assert!(!config.write(0xCC, &[3, 0]) && !config.is_awake());
+        assert!(config.write(0xCC, &[0, 0]) && config.is_awake());
     }
 }

@@ -62,6 +62,16 @@ pub struct AuditPlan {
     pub kpps: PathBuf,
 }
 
+/// The chip and the bus of these profiles, for the cards of a stock kernel.
+fn stock_profiles(chip: &str, bus: &str) -> Result<(kpps_card::Params, bus::Params)> {
+    let (params, bus) = profiles(chip, bus)?;
+    if params.chip.is_pci_express() {
+        let why = "stock drivers are audited on chips of PCI only; a guest of your own can have it";
+        return Err(Error::Input(format!("the {} cannot be audited: {why}", params.chip)));
+    }
+    Ok((params, bus))
+}
+
 /// The chip and the bus of these profiles.
 pub(crate) fn profiles(chip: &str, bus: &str) -> Result<(kpps_card::Params, bus::Params)> {
     let wrong = |error: kpps_profiles::Error| Error::Input(error.to_string());
@@ -69,7 +79,6 @@ pub(crate) fn profiles(chip: &str, bus: &str) -> Result<(kpps_card::Params, bus:
         Profile::named(Kind::Chip, chip).and_then(|it| it.get()).map_err(wrong)?;
     let why = match params.chip {
         Chip::I82542 => Some("its registers are not where the manual has them"),
-        chip if chip.is_pci_express() => Some("it is on PCI Express, and the guest's cards are on PCI"),
         _ => None,
     };
     if let Some(why) = why {
@@ -161,7 +170,7 @@ impl AuditPlan {
     ) -> Result<Audit> {
         let tasks = self.tasks();
         observer.trials(tasks.len());
-        let (card, bus) = profiles(&self.chip, &self.bus)?;
+        let (card, bus) = stock_profiles(&self.chip, &self.bus)?;
         observer.begins("fetching the kernel, the packages and a QEMU with vfio-user", None);
         let bench = Bench::fetch(self, card, bus, Arc::new(go_on))?;
         let mut audit = self.begun(&bench);

@@ -4,6 +4,7 @@
 //! itself. QEMU ends a connection when it ends.
 
 use crate::cards::{Access, Cards};
+use kpps_datasheet::Chip;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,8 +16,9 @@ use std::time::{Duration, Instant};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE, VFIO_IRQ_SET_ACTION_TRIGGER,
     VFIO_IRQ_SET_ACTION_UNMASK, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX,
-    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS,
-    VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
+    VFIO_PCI_BAR3_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX,
+    VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS,
+    VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
 
@@ -65,6 +67,7 @@ fn space(region: u32) -> io::Result<Access> {
     match region {
         VFIO_PCI_BAR0_REGION_INDEX => Ok(Access::Registers),
         VFIO_PCI_BAR2_REGION_INDEX => Ok(Access::Window),
+        VFIO_PCI_BAR3_REGION_INDEX => Ok(Access::Table),
         VFIO_PCI_CONFIG_REGION_INDEX => Ok(Access::Configuration),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
@@ -113,11 +116,21 @@ impl ServerBackend for Connection {
         Ok(())
     }
 
-    fn set_irqs(&mut self, index: u32, flags: u32, _: u32, _: u32, fds: Vec<File>) -> io::Result<()> {
+    fn set_irqs(&mut self, index: u32, flags: u32, start: u32, count: u32, fds: Vec<File>) -> io::Result<()> {
         let mut cards = self.shared.lock();
         let triggers = flags & VFIO_IRQ_SET_ACTION_TRIGGER != 0;
+        let mut files = fds.into_iter();
+        if index == VFIO_PCI_MSIX_IRQ_INDEX {
+            // Without a file a vector is disconnected; a count of 0 disconnects all (VFIO_DEVICE_SET_IRQS).
+            let (first, most) = (start, crate::msix::MOST as u32);
+            let vectors = if count == 0 { 0..most } else { first..first.saturating_add(count).min(most) };
+            if triggers {
+                vectors.for_each(|vector| cards.connect_vector(self.index, vector, files.next()));
+            }
+            return Ok(());
+        }
         // Without a file the interrupt is disconnected.
-        let event = fds.into_iter().next();
+        let event = files.next();
         match index {
             VFIO_PCI_INTX_IRQ_INDEX if triggers => cards.connect_interrupt(self.index, event),
             VFIO_PCI_INTX_IRQ_INDEX if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 => {
@@ -130,14 +143,15 @@ impl ServerBackend for Connection {
     }
 }
 
-/// The regions of a card.
-fn regions() -> Vec<ServerRegion> {
+/// The regions of a card with this chip.
+fn regions(chip: Chip) -> Vec<ServerRegion> {
     let region = |index: u32| {
         let size = match space(index) {
             Ok(Access::Registers) => u64::from(kpps_datasheet::reg::WINDOW_BYTES),
             Ok(Access::Window) => u64::from(crate::pci::IO_BYTES),
-            Ok(Access::Configuration) => crate::pci::BYTES as u64,
-            Err(_) => 0,
+            Ok(Access::Configuration) => crate::pci::bytes(chip) as u64,
+            Ok(Access::Table) if chip.vectors() > 0 => crate::msix::BYTES.into(),
+            Ok(Access::Table) | Err(_) => 0,
         };
         let flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
         let argsz = size_of::<vfio_region_info>() as u32;
@@ -147,12 +161,16 @@ fn regions() -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS).map(region).collect()
 }
 
-/// The interrupts of a card: its line, and one message. A chip without the capability never sends it.
-fn interrupts() -> Vec<IrqInfo> {
+/// The interrupts of a card with this chip: its line, one message, and MSI-X vectors. A chip without the
+/// capability never sends the message.
+fn interrupts(chip: Chip) -> Vec<IrqInfo> {
     let line = VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
     let info = |index| match index {
         VFIO_PCI_INTX_IRQ_INDEX => IrqInfo { index, flags: line, count: 1 },
         VFIO_PCI_MSI_IRQ_INDEX => IrqInfo { index, flags: VFIO_IRQ_INFO_EVENTFD, count: 1 },
+        VFIO_PCI_MSIX_IRQ_INDEX if chip.vectors() > 0 => {
+            IrqInfo { index, flags: VFIO_IRQ_INFO_EVENTFD, count: chip.vectors().into() }
+        }
         _ => IrqInfo { index, flags: 0, count: 0 },
     };
     (0..VFIO_PCI_NUM_IRQS).map(info).collect()
@@ -172,7 +190,7 @@ impl Server {
     /// # Errors
     /// If the system has no room for sockets or threads.
     pub fn start(cards: Cards) -> io::Result<Self> {
-        let count = cards.len();
+        let (count, chip) = (cards.len(), cards.chip().unwrap_or(Chip::I82540em));
         let shared = Arc::new(Shared {
             cards: Mutex::new(cards),
             changed: Condvar::new(),
@@ -184,7 +202,8 @@ impl Server {
             let listener = OwnedFd::from(UnixListener::bind(path)?);
             let mut connection = Connection { shared: server.shared.clone(), index };
             let serve = move || {
-                let server = vfio_user::Server::from_owned_fd(listener, true, interrupts(), regions());
+                let server =
+                    vfio_user::Server::from_owned_fd(listener, true, interrupts(chip), regions(chip));
                 // QEMU itself reports why it ends; this thread does not wait for it.
                 let _ = server.run(&mut connection);
             };
@@ -229,7 +248,7 @@ mod tests {
     use super::*;
     use crate::cards::Cable;
     use kpps_datasheet::bit::cause;
-    use kpps_datasheet::{Chip, reg};
+    use kpps_datasheet::reg;
     use std::io::Read;
     use std::os::fd::AsRawFd;
     use vfio_bindings::bindings::vfio::{VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE};
@@ -271,6 +290,62 @@ mod tests {
         set(&mut client, reg::ICS, cause::RXT0);
         assert_eq!((events(), u32::from_le_bytes(causes) & cause::RXT0), (1, cause::RXT0));
         // The card's thread ends with the connection.
+        client.shutdown().unwrap();
+        drop(client);
+    }
+
+    /// Vectors in runs, with and without files, and more than there are.
+    #[test]
+    fn a_client_connects_vectors_and_disconnects_them() {
+        let bus = kpps_profiles::Profile::named(kpps_profiles::Kind::Bus, "pcie-x1");
+        let params = kpps_card::Params::of(Chip::I82574l);
+        let cards = Cards::new(&params, &bus.unwrap().get().unwrap(), &[(Cable::Open, [2, 0, 0, 0, 0, 1])]);
+        let server = Server::start(cards).unwrap();
+        let mut client = Client::new(&server.sockets()[0]).unwrap();
+        assert_eq!(client.get_irq_info(VFIO_PCI_MSIX_IRQ_INDEX).unwrap().count, 5);
+        assert_eq!(client.region(VFIO_PCI_BAR3_REGION_INDEX).unwrap().size, 0x4000);
+        assert_eq!(client.region(VFIO_PCI_CONFIG_REGION_INDEX).unwrap().size, 4096);
+        let events = [(); 3].map(|()| tempfile::NamedTempFile::new().unwrap());
+        let seen = || {
+            events.each_ref().map(|event| {
+                let mut bytes = Vec::new();
+                event.reopen().unwrap().read_to_end(&mut bytes).unwrap();
+                bytes.len() / 8
+            })
+        };
+        let write = |client: &mut Client, region: u32, at: u32, bytes: &[u8]| {
+            client.region_write(region, at.into(), bytes).unwrap();
+        };
+        let set = |client: &mut Client, offset: u32, value: u32| {
+            write(client, VFIO_PCI_BAR0_REGION_INDEX, offset, &value.to_le_bytes());
+        };
+        write(&mut client, VFIO_PCI_CONFIG_REGION_INDEX, 0x04, &[6, 0]);
+        write(&mut client, VFIO_PCI_CONFIG_REGION_INDEX, 0xA2, &[0, 0x80]);
+        write(&mut client, VFIO_PCI_BAR3_REGION_INDEX, 0x3FFF, &[1; 8]);
+        let connect = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+        let files = events.each_ref().map(|event| event.as_file().as_raw_fd());
+        // QEMU first enables vector 0 without a file.
+        client.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, connect, 0, 1, &[]).unwrap();
+        client.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, connect, 0, 3, &files).unwrap();
+        for (start, count) in [(3, u32::MAX), (u32::MAX, 2), (5, 1)] {
+            client.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, connect, start, count, &files).unwrap();
+        }
+        set(&mut client, reg::IVAR, 0xA_0908);
+        set(&mut client, reg::IMS, 0x01F0_0000 | cause::LSC);
+        set(&mut client, reg::ICS, cause::RXT0 | cause::LSC);
+        assert_eq!(seen(), [1, 0, 1]);
+        // Vector 2 only, then all.
+        client.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, connect, 2, 1, &[]).unwrap();
+        let raise = |client: &mut Client| {
+            client.region_read(VFIO_PCI_BAR0_REGION_INDEX, reg::ICR.into(), &mut [0; 4]).unwrap();
+            set(client, reg::ICS, cause::RXT0 | cause::TXDW | cause::LSC);
+        };
+        raise(&mut client);
+        assert_eq!(seen(), [2, 1, 1]);
+        let disconnect = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_TRIGGER;
+        client.set_irqs(VFIO_PCI_MSIX_IRQ_INDEX, disconnect, 0, 0, &[]).unwrap();
+        raise(&mut client);
+        assert_eq!(seen(), [2, 1, 1]);
         client.shutdown().unwrap();
         drop(client);
     }

@@ -24,6 +24,7 @@ use crate::responder::{Handle, Options, Responder};
 use crate::rules::Breach;
 use crate::serve::Server;
 use faults::Act;
+use kpps_datasheet::Chip;
 use kpps_documents::Environment;
 use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Work};
 use kpps_host::bus;
@@ -45,8 +46,10 @@ const LOOK: Duration = Duration::from_millis(5);
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 /// The shortest frame without FCS.
 const LEAST_BYTES: usize = 60;
-/// QEMU's card beside ours.
-const QEMUS_CARD: &str = "e1000";
+/// QEMU's card beside ours, by its chip.
+const fn qemus_card(chip: Chip) -> &'static str {
+    if chip.is_pci_express() { "e1000e" } else { "e1000" }
+}
 
 /// The audit of a guest.
 #[derive(Clone, Debug)]
@@ -233,7 +236,7 @@ impl GuestPlan {
         observer.done();
         if self.beside_qemu && go_on() {
             observer.begins("the guest on QEMU's own card", None);
-            let mut guest = qemu.start(&self.setup, Card::Emulated(QEMUS_CARD, MAC))?;
+            let mut guest = qemu.start(&self.setup, Card::Emulated(qemus_card(card.chip), MAC))?;
             let mut wired = Emulated { responder: qemus.clone(), since: Instant::now() };
             let beside = self.accompany(&mut guest, &mut wired, &qemus, &go_on)?;
             let steps = std::mem::take(&mut audit.steps);
@@ -294,7 +297,7 @@ impl GuestPlan {
             failure: outcome.failure(),
             seconds: outcome.seconds,
             steps: steps::beside(outcome.steps, None),
-            findings: findings(breaches, responder, begin_ps),
+            findings: findings(breaches, card.chip, responder, begin_ps),
             work: work(counts),
             faults: outcome.faults,
             console: outcome.console,
@@ -364,11 +367,13 @@ impl GuestPlan {
 }
 
 /// The breaches of the manual, and of the standards for frames, the gravest first.
-fn findings(breaches: Vec<Breach>, responder: &Handle, begin_ps: u64) -> Vec<Finding> {
+fn findings(breaches: Vec<Breach>, chip: Chip, responder: &Handle, begin_ps: u64) -> Vec<Finding> {
+    // The sections are those of the manual of the 8254x, also for what the 82574 has in common with them.
+    let manual = if chip.is_pci_express() { "8254x manual" } else { "manual" };
     let finding = |breach: Breach| Finding {
         rule: breach.rule.name().to_owned(),
         severity: breach.severity(),
-        section: format!("manual {}", breach.section),
+        section: format!("{manual} {}", breach.section),
         silicon: breach.rule.silicon().to_owned(),
         advice: breach.rule.advice().to_owned(),
         place: breach.register,

@@ -1,7 +1,7 @@
 //! The findings, each with its number and its first occurrence.
 
 use super::rule::{Rule, Side};
-use kpps_datasheet::reg;
+use kpps_datasheet::{Chip, reg};
 use kpps_documents::guest_audit::Severity;
 use std::collections::BTreeMap;
 
@@ -39,6 +39,14 @@ impl Breach {
 /// A register by its name, or by its offset in hexadecimal.
 pub(crate) fn name(offset: u32) -> String {
     reg::name(offset).map_or_else(|| format!("{offset:#07x}"), str::to_owned)
+}
+
+/// The same, with the names that public drivers give to the 82574's registers that the 8254x do not have.
+pub(crate) fn name_on(chip: Chip, offset: u32) -> String {
+    match reg::name(offset).or_else(|| chip.is_pci_express().then(|| reg::express_name(offset)).flatten()) {
+        Some(name) => name.to_owned(),
+        None => name(offset),
+    }
 }
 
 /// Where a rule was broken.

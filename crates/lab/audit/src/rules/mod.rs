@@ -10,13 +10,14 @@ mod ring;
 mod rule;
 
 pub use findings::Breach;
-pub(crate) use findings::name;
+pub(crate) use findings::name_on;
 pub use rule::Rule;
 
-use findings::{Findings, Place, descriptor, written};
+use findings::{Findings, Place, descriptor, name, written};
 use kpps_card::{Dropped, Params};
 use kpps_datasheet::bit::{cause, ctrl, rah, rctl, tctl};
-use kpps_datasheet::desc::{RxWriteback, rx_status};
+use kpps_datasheet::desc::{RxWriteback, extended, rx_status};
+use kpps_datasheet::express::{self, rfctl};
 use kpps_datasheet::{Chip, Media, reg};
 use packet::{Packet, Setting};
 use ring::{BYTES, Move, Ring};
@@ -29,6 +30,8 @@ const WAIT_PS: u64 = 5_000_000_000_000;
 const CTRL_COPY: u32 = 4;
 /// MANC: the manual names it (5.6), but gives no offset. This one is from the public drivers.
 const MANC: u32 = 0x5820;
+/// RCTL.FLXBUF of the 82574: the size of receive buffers in KB, unless it is 0 (public drivers).
+const FLXBUF: u32 = 0xF << 27;
 /// The longest frame with FCS and VLAN tag, unless RCTL.LPE is set (SDM 13.4.22).
 const LONGEST_BYTES: u64 = 1522;
 /// The shortest frame without FCS.
@@ -84,6 +87,8 @@ struct Heads {
 struct Epoch {
     ctrl: u32,
     rctl: u32,
+    /// RFCTL, on chips that have it.
+    rfctl: u32,
     tctl: u32,
     tidv: u32,
     mask: u32,
@@ -300,7 +305,11 @@ impl Rules {
 
     /// Whether the manual has a register at `offset`, or the card has it beyond the manual.
     fn is_register(&self, offset: u32) -> bool {
-        reg::name(offset).is_some() || matches!(offset, CTRL_COPY | MANC) || offset == reg::SWSM && self.swsm
+        // The manual is that of the 8254x.
+        self.chip.is_pci_express()
+            || reg::name(offset).is_some()
+            || matches!(offset, CTRL_COPY | MANC)
+            || offset == reg::SWSM && self.swsm
     }
 
     fn lacks_link(&self) -> bool {
@@ -439,6 +448,7 @@ impl Rules {
                 }
             }
             reg::RCTL => self.set_receiver(value),
+            reg::RFCTL if self.chip.has_extended_rx() => self.epoch.rfctl = value,
             reg::TCTL => self.set_transmitter(value),
             reg::TIDV => self.epoch.tidv = value,
             reg::TIPG => self.tipg = Some(value),
@@ -496,6 +506,10 @@ impl Rules {
             });
         }
         bits &= !unused;
+        // Other bits are reserved on the 82574.
+        if self.chip.is_pci_express() {
+            bits = 0;
+        }
         if value & bits != 0 {
             self.note_write(Rule::ReservedBits, offset, value, || {
                 format!(
@@ -519,12 +533,14 @@ impl Rules {
         self.epoch.rctl = value;
         self.receive.enabled = is;
         self.epoch.was_stopped |= was && !is;
-        if rctl::buffer_bytes(value).is_none() {
+        // On the 82574 FLXBUF takes the place of the size (public drivers).
+        let is_flexible = self.chip.is_pci_express() && value & FLXBUF != 0;
+        if rctl::buffer_bytes(value).is_none() && !is_flexible {
             self.note_write(Rule::BufferSizeReserved, reg::RCTL, value, || {
                 "The driver wrote RCTL with BSEX 1 and BSIZE 0, which is reserved.".into()
             });
         }
-        if is && !was && std::mem::take(&mut self.epoch.was_stopped) {
+        if is && !was && std::mem::take(&mut self.epoch.was_stopped) && !self.chip.is_pci_express() {
             let frames = if self.epoch.has_received { "Frames had" } else { "No frame had" };
             self.note_write(Rule::ReEnabled, reg::RCTL, value, || {
                 format!(
@@ -744,10 +760,14 @@ impl Rules {
             let Some(index) = ring.written_back(at, BYTES as usize) else { return };
             ring.wrote_back(index);
             let words = words(part);
-            let report = RxWriteback::unpack(words[1]);
+            let report = match self.has_extended() {
+                true => extended::Writeback::unpack(words).legacy(),
+                false => RxWriteback::unpack(words[1]),
+            };
             let is_part = report.status & (rx_status::DD | rx_status::EOP) == rx_status::DD;
             // A descriptor without a buffer is reported in the same way (SDM 3.2.5.2).
-            if side == Side::Receive && is_part && words[0] != 0 {
+            let has_buffer = self.has_extended() || words[0] != 0;
+            if side == Side::Receive && is_part && has_buffer && !self.has_split() {
                 self.note(Rule::FrameOverBuffers, Place::Descriptors(side), || {
                     let sentence = format!(
                         "A frame filled {} bytes of a buffer and goes on in the next one.",
@@ -779,11 +799,25 @@ impl Rules {
         });
     }
 
+    /// Receive descriptors are extended ones.
+    fn has_extended(&self) -> bool {
+        self.epoch.rfctl & rfctl::EXSTEN != 0
+    }
+
+    /// Receive descriptors have several buffers.
+    fn has_split(&self) -> bool {
+        self.has_extended() && self.epoch.rctl & express::rctl::DTYP_SPLIT != 0
+    }
+
     fn receive_descriptor(&mut self, index: u32, words: [u64; 2]) {
         let side = Side::Receive;
         let place = Place::Descriptors(side);
         self.epoch.dry_due.clear();
-        let status = words[1] >> 32 & 0xFF;
+        // Packet split descriptors have 32 bytes.
+        if self.has_split() {
+            return;
+        }
+        let status = if self.has_extended() { words[1] & 0xFF } else { words[1] >> 32 & 0xFF };
         if status != 0 {
             self.note(Rule::StatusSet, place, || {
                 let sentence =
@@ -907,7 +941,9 @@ impl Rules {
         // The MAC adds 4 clocks on copper; on fibre 6 is the value for the 82544 (SDM 13.4.34).
         let least = if self.media == Media::Copper { 8 } else { 6 };
         let (tipg, value) = (self.tipg, self.tipg.unwrap_or(0));
-        if value & 0x3FF < least {
+        // The 82574 has an initial value.
+        let is_judged = tipg.is_some() || !self.chip.is_pci_express();
+        if is_judged && value & 0x3FF < least {
             self.note(Rule::GapTooShort, Place::Register(reg::TIPG), || {
                 let what = tipg.map_or_else(
                     || "has not written TIPG".into(),
@@ -974,6 +1010,11 @@ impl Rules {
                 (Some(high), written(reg::RAH0, high), sentence.into())
             });
         }
+    }
+
+    /// The card sent an interrupt as a message.
+    pub(crate) fn message(&mut self) {
+        self.epoch.interrupted = true;
     }
 
     /// The interrupt line rose or fell.

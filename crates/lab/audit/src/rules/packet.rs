@@ -5,8 +5,9 @@ use kpps_datasheet::Chip;
 use kpps_datasheet::bit::ctrl;
 use kpps_datasheet::desc::{LEGACY_MAX_BYTES, Tx, tx_cmd, tx_status};
 
-/// The least bytes of a frame before padding (SDM 3.3.3).
+/// The least bytes of a frame before padding (SDM 3.3.3), and on the 82574 (public drivers).
 const LEAST_BYTES: u64 = 48;
+const LEAST_EXPRESS_BYTES: u64 = 17;
 
 /// The settings by which a descriptor is judged.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +79,14 @@ impl Packet {
                 format!("The driver handed over a transmit descriptor with the {what} 0."),
             );
         }
+        let is_express = setting.chip.is_pci_express();
         let reserved = match is_legacy {
             true => words[1] >> 36 & 0xF,
             // The reserved status bits, and those of POPTS (SDM 3.3.7, 3.3.7.3).
             false => words[1] >> 36 & 0xFCF,
         };
+        // Bit 36 asks the 82574 for a time stamp (public drivers).
+        let reserved = if is_express { reserved & !1 } else { reserved };
         if reserved != 0 || !has_rps && is_set(tx_cmd::RPS) {
             let which = if reserved != 0 { "reserved bits" } else { "RPS (bit 4 of the command)" };
             let sentence =
@@ -93,7 +97,7 @@ impl Packet {
             let sentence = "The driver handed over a transmit descriptor in which DD is already set.".into();
             broken(Rule::StatusSet, sentence);
         }
-        if judged.reports && is_set(tx_cmd::IDE) && setting.tidv & 0xFFFF == 0 {
+        if judged.reports && is_set(tx_cmd::IDE) && setting.tidv & 0xFFFF == 0 && !is_express {
             let sentence = "The driver set IDE in a transmit descriptor while TIDV is 0.".into();
             broken(Rule::TidvZero, sentence);
         }
@@ -108,9 +112,10 @@ impl Packet {
         let ends = is_set(tx_cmd::EOP);
         if ends && !self.is_segmented {
             let bytes = self.bytes;
-            if (1..LEAST_BYTES).contains(&bytes) {
+            let least = if is_express { LEAST_EXPRESS_BYTES } else { LEAST_BYTES };
+            if (1..least).contains(&bytes) {
                 let sentence = format!(
-                    "The driver handed over a frame of {bytes} bytes; 48 are the least before padding."
+                    "The driver handed over a frame of {bytes} bytes; {least} are the least before padding."
                 );
                 broken(Rule::TransmitShort, sentence);
             }

@@ -808,3 +808,67 @@ fn a_frame_without_an_end() {
     later(&mut ended);
     assert_eq!(found(&ended), []);
 }
+
+/// An 82574L set up by the manual of the 8254x, with extended descriptors.
+fn express() -> Rules {
+    let mut rules = Rules::new(&Params::of(Chip::I82574l));
+    steps(&mut rules, |_, value| Some(value));
+    write(&mut rules, reg::RFCTL, rfctl::EXSTEN);
+    rules
+}
+
+#[test]
+fn what_only_the_manual_of_the_8254x_says_is_not_judged_on_the_82574l() {
+    let mut rules = Rules::new(&Params::of(Chip::I82574l));
+    // TIPG has an initial value; these bits and registers exist there.
+    steps(&mut rules, |offset, value| (offset != reg::TIPG).then_some(value));
+    for (offset, value) in [(reg::IVAR, 0x800A_0908), (reg::IMS, 0x01F0_0004), (0x5B50, 1), (0x3940, 1)] {
+        write(&mut rules, offset, value);
+    }
+    write(&mut rules, reg::TCTL, tctl::EN | tctl::PSP | 0x40 << tctl::COLD_SHIFT | 0x3000_0000);
+    rules.read(0, 0x4100, 0);
+    // 17 bytes before padding, IDE while TIDV is 0, and a time stamp.
+    write(&mut rules, reg::TDT, 1);
+    let [address, word] = tx(0, 17, GOOD | tx_cmd::IDE);
+    send(&mut rules, 0, [address, word | 1 << 36]);
+    later(&mut rules);
+    assert_eq!(found(&rules), []);
+    write(&mut rules, reg::TDT, 2);
+    send(&mut rules, 1, tx(1, 16, GOOD));
+    let breach = only(&rules, Rule::TransmitShort);
+    assert!(breach.sentence.contains("17 are the least"), "{}", breach.sentence);
+    // A receiver that is enabled again, and FLXBUF in place of BSIZE.
+    let mut rules = express();
+    receive(&mut rules, 0);
+    write(&mut rules, reg::RCTL, rctl::BAM);
+    write(&mut rules, reg::RCTL, rctl::EN | rctl::BAM | rctl::BSEX | 2 << 27);
+    assert_eq!(found(&rules), []);
+}
+
+#[test]
+fn extended_descriptors_have_their_results_elsewhere() {
+    use kpps_datasheet::desc::extended::Writeback;
+    let done = |status: u8, length: u16| {
+        let status = u32::from(status);
+        Writeback { rss: 0x1234_5678, status, length, ..Writeback::default() }.pack()
+    };
+    let mut rules = express();
+    // The driver leaves length and VLAN of an old frame; only the status counts.
+    let old = done(0, 60)[1];
+    fetch(&mut rules, RX_RING, 0, [rx(0)[0], old]);
+    fetch(&mut rules, RX_RING, 1, rx(1));
+    let whole = done(rx_status::DD | rx_status::EOP, 60);
+    store(&mut rules, RX_RING, [rx(0)[0], old], &bytes(whole));
+    assert_eq!(found(&rules), []);
+    store(&mut rules, RX_RING + 16, rx(1), &bytes(done(rx_status::DD, 2048)));
+    only(&rules, Rule::FrameOverBuffers);
+    let mut rules = express();
+    fetch(&mut rules, RX_RING, 0, [rx(0)[0], whole[1]]);
+    only(&rules, Rule::StatusSet);
+    // Descriptors with several buffers have 32 bytes: what they hold is not judged.
+    let mut rules = express();
+    write(&mut rules, reg::RCTL, rctl::EN | rctl::BAM | express::rctl::DTYP_SPLIT);
+    fetch(&mut rules, RX_RING, 0, [0, u64::MAX]);
+    fetch(&mut rules, RX_RING, 1, [rx(0)[0], rx(0)[0]]);
+    assert_eq!(found(&rules), []);
+}

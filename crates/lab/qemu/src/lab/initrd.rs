@@ -135,6 +135,25 @@ impl Contents<'_> {
     }
 }
 
+/// The archive for a guest that only runs `init`, a shell script, with busybox and these modules in
+/// `/modules`, and with the modules that they need.
+///
+/// # Errors
+/// If a file is missing.
+pub fn small(kernel: &Kernel, userland: &Userland, modules: &[&str], init: &str) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    for directory in ["proc", "sys", "dev", "tmp"] {
+        archive.directory(directory);
+    }
+    archive.file("init", init.as_bytes());
+    archive.link("bin/sh", "busybox");
+    archive.file("bin/busybox", &program(&userland.program("/bin/busybox")?)?);
+    for module in kernel.modules(modules)? {
+        archive.file(&format!("modules/{}.ko", module.name), &module.bytes()?);
+    }
+    Ok(archive.finish())
+}
+
 /// A program of the host with libraries in `directories` and with plugins, all in a directory of its own, and
 /// a command that starts it.
 fn add_program(

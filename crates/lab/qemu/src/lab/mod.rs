@@ -20,7 +20,7 @@ mod feed;
 pub mod firmware;
 pub mod foreign;
 pub mod guest;
-mod initrd;
+pub mod initrd;
 mod kernel;
 pub mod load;
 mod measure;

@@ -7,6 +7,7 @@ use crate::output::Outputs;
 use crate::session::Session;
 use clap::Args;
 use kpps_audit::{Bound, Faults, GuestPlan, Quirk, Stimulus, Typed};
+use kpps_datasheet::Chip;
 use kpps_methods::units;
 use kpps_qemu::lab::foreign::Setup;
 use kpps_qemu::lab::workload::Settings;
@@ -24,15 +25,16 @@ use std::time::Duration;
   kpps audit --guest -- -kernel kernel.elf -m 128M                an operating system of your own
   kpps audit --guest --beside qemu --max must=0 --junit audit.xml -- -cdrom os.iso
   kpps audit --guest --faults 7 --max missed=0 -- -kernel kernel.elf    five faults, of the seed 7
+  kpps audit --guest --chip 82574l --beside qemu -- -M q35 -cdrom os.iso      a driver of the e1000e
   kpps audit --guest --arch riscv64 --quirk swsm --stimulus dhcp,tftp -- -bios u-boot.bin
   kpps audit --workload transmit,receive           Linux's driver, ours and DPDK's on our model
   kpps audit --driver linux --driver-module ./e1000.ko --max reads-per-frame=0.1
   kpps audit --driver linux --workload bridge --count 1000000 --load max --max lost=0
 
-kpps boots a guest in QEMU, whose card is kpps' model of an 8254x (vfio-user). With --guest it is any operating
-system with an e1000 driver, started with the QEMU options after `--`. kpps is the host at the other end of its
-cable: 10.0.2.2, which answers ARP, ping, DHCP, TFTP, HTTP and UDP echo, and sends what --stimulus names. It reports
-how far the guest gets, and what its driver does against the manual. Neither root nor KVM is needed.
+kpps boots a guest in QEMU, whose card is kpps' model of an 8254x or 82574L (vfio-user). With --guest it is any
+operating system with an e1000 or e1000e driver, started with the QEMU options after `--`. kpps is the host at the
+other end of its cable: 10.0.2.2, which answers ARP, ping, DHCP, TFTP, HTTP and UDP echo, and sends what --stimulus
+names. It reports how far the guest gets, and what its driver does against the manual. Neither root nor KVM is needed.
 
 Without --guest it boots a stock kernel with the drivers of Linux, kpps and DPDK. For each frame kpps
 counts register accesses by name, bursts for descriptors and data, interrupts and bus time. Guest and card do not
@@ -40,12 +42,13 @@ share a clock: load and interrupts depend on the speed of the emulation on this 
 numbered frames of all sizes, which must come back unchanged. QEMU is fetched once (36 MB)."
 )]
 pub struct Arguments {
-    /// The profile of the chip (`kpps list chips`); the 82542 and the 82574L cannot be audited
+    /// The profile of the chip (`kpps list chips`); the 82542 cannot be audited, and the 82574L (e1000e,
+    /// MSI-X) only with --guest
     #[arg(long, default_value = "82540em", help_heading = heading::MACHINE)]
     chip: String,
-    /// The bus's profile (`kpps list buses`)
-    #[arg(long, default_value = "pci-32-33")]
-    bus: String,
+    /// The bus's profile (`kpps list buses`) [default: pci-32-33, or pcie-x1 for the 82574L]
+    #[arg(long)]
+    bus: Option<String>,
     /// How long each workload is counted
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s", conflicts_with = "guest", help_heading = heading::TIME)]
     duration: Duration,
@@ -120,6 +123,14 @@ struct Foreign {
     options: Vec<String>,
 }
 
+impl Arguments {
+    /// The bus's profile: PCI Express for a chip that is on it.
+    fn bus(&self) -> &str {
+        let is_express = self.chip.parse::<Chip>().is_ok_and(Chip::is_pci_express);
+        self.bus.as_deref().unwrap_or(if is_express { "pcie-x1" } else { "pci-32-33" })
+    }
+}
+
 /// Runs `kpps audit`.
 pub fn run(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
     if arguments.foreign.guest { run_foreign(arguments, session) } else { run_stock(arguments, session) }
@@ -132,7 +143,7 @@ fn run_stock(arguments: &Arguments, session: &Session) -> Result<(), Failure> {
         kernel: guests.kernel.clone(),
         driver_module: guests.driver_module.clone(),
         chip: arguments.chip.clone(),
-        bus: arguments.bus.clone(),
+        bus: arguments.bus().to_owned(),
         drivers: guests.driver.clone(),
         works: guests.workload.clone(),
         rate: guests.load,
@@ -153,7 +164,7 @@ fn run_foreign(arguments: &Arguments, session: &Session) -> Result<(), Failure> 
     let plan = GuestPlan {
         setup: Setup { arch: foreign.arch, qemu: foreign.qemu.clone(), options: foreign.options.clone() },
         chip: arguments.chip.clone(),
-        bus: arguments.bus.clone(),
+        bus: arguments.bus().to_owned(),
         quirks: foreign.quirk.clone(),
         stimuli: foreign.stimulus.clone(),
         faults: foreign.faults.clone().unwrap_or_default(),
