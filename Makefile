@@ -134,6 +134,8 @@ $(MDBOOK): | install-build-tools
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps
 	cargo test --package kpps-qemu --test qemu guest:: -- --include-ignored --nocapture
+	@rustup --quiet target add x86_64-unknown-none riscv64gc-unknown-none-elf || \
+		echo "no Rust libraries for the bench of bugs: its tests need them, unless they are installed"
 	cargo test --package kpps-audit --test audit --test guest -- --include-ignored --nocapture --test-threads 1
 	cargo build --package kpps-netstack --examples
 	cargo test --package kpps-netstack --test netstack lab:: -- --include-ignored --nocapture
