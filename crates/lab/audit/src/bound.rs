@@ -72,6 +72,32 @@ fn names() -> String {
 }
 
 impl Bound {
+    /// The name of the quantity.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bound, in the unit of the quantity.
+    pub(crate) const fn most(&self) -> f64 {
+        self.most
+    }
+
+    /// Refuses a quantity that the audit of a foreign guest does not have.
+    ///
+    /// # Errors
+    /// The names of the quantities that it has.
+    pub fn check_of_guest(&self) -> Result<(), String> {
+        let names = of_guests().collect::<Vec<_>>();
+        if names.contains(&&*self.name) {
+            return Ok(());
+        }
+        let names = names.join(", ");
+        Err(format!(
+            "the audit of a foreign guest does not have the quantity '{}': it has {names}",
+            self.name
+        ))
+    }
+
     /// The quantities that exceed their bounds, in a line. A quantity that no row has exceeds every bound.
     pub fn exceeded(&self, audit: &Audit) -> Option<String> {
         let Self { name, most } = self;
@@ -141,6 +167,8 @@ mod tests {
         let exceeded = |text: &str| bound(text).unwrap().exceeded_by_guest(&audit);
         assert_eq!(exceeded("must=0").unwrap(), "must is 1, above the bound 0");
         assert_eq!((exceeded("must=1"), exceeded("missed=0")), (None, None));
+        bound("deaf-s=1").unwrap().check_of_guest().unwrap();
+        assert!(bound("lost=0").unwrap().check_of_guest().unwrap_err().contains("it has must, should"));
         assert!(exceeded("deaf-s=1").unwrap().contains("not observed"));
         assert!(exceeded("lost=0").unwrap().contains("does not have this quantity"));
     }

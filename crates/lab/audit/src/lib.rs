@@ -48,7 +48,7 @@ pub use bound::Bound;
 pub use cards::{Access, Cable, Cards, Coming, Counts, Next, Offer, Partner, Sink};
 #[cfg(feature = "fuzzing")]
 pub use guest::Script;
-pub use guest::{FaultKind, Faults, GuestPlan, Quirk, Stimulus, Typed};
+pub use guest::{Beside, FaultKind, Faults, GuestPlan, Quirk, SetupFile, Stimulus, Typed};
 pub use kpps_documents::guest_audit::Severity;
 pub use plan::AuditPlan;
 pub use rules::{Breach, Rule};

@@ -14,7 +14,11 @@ use std::time::Duration;
 
 fn plan(arch: Arch, options: &[&str], stimuli: &[Stimulus]) -> GuestPlan {
     GuestPlan {
-        setup: Setup { arch, qemu: None, options: options.iter().map(|it| (*it).to_owned()).collect() },
+        setup: Setup {
+            arch,
+            options: options.iter().map(|it| (*it).to_owned()).collect(),
+            ..Setup::default()
+        },
         chip: "82540em".into(),
         bus: "pci-32-33".into(),
         quirks: vec![],
@@ -25,6 +29,7 @@ fn plan(arch: Arch, options: &[&str], stimuli: &[Stimulus]) -> GuestPlan {
         until: None,
         at_most: Duration::from_secs(300),
         beside_qemu: false,
+        beside_linux: false,
     }
 }
 
@@ -116,6 +121,149 @@ fn the_guest_without_a_bug_reaches_everything_and_breaks_no_rule() {
             assert_eq!(audit.missed().count(), 0, "{name}: {:?}", audit.steps);
             assert!(audit.complete && audit.faults.iter().all(|fault| fault.came_back), "{:?}", audit.faults);
         }
+    }
+}
+
+/// A kernel of a few instructions of 32-bit x86 for QEMU: an image with a multiboot header.
+fn kernel(folder: &Path, code: &[u8]) -> PathBuf {
+    const AT: u32 = 0x10_0000;
+    const MAGIC: u32 = 0x1bad_b002;
+    const HAS_ADDRESSES: u32 = 1 << 16;
+    let checksum = 0u32.wrapping_sub(MAGIC).wrapping_sub(HAS_ADDRESSES);
+    // The addresses of header and image; those of its end and its BSS are not needed. Then the entry.
+    let header = [MAGIC, HAS_ADDRESSES, checksum, AT, AT, 0, 0, AT + 32];
+    let path = folder.join("kernel");
+    std::fs::write(&path, [&header.map(u32::to_le_bytes).concat(), code].concat()).unwrap();
+    path
+}
+
+/// Instructions that write `text` to the first serial port; DX is the port then.
+fn print(text: &[u8]) -> Vec<u8> {
+    let port = [0x66, 0xba, 0xf8, 0x03];
+    port.into_iter().chain(text.iter().flat_map(|byte| [0xb0, *byte, 0xee])).collect()
+}
+
+/// Jumps back over all `code`.
+fn forever(code: &[u8]) -> Vec<u8> {
+    let back = i8::try_from(-(code.len() as isize) - 2).unwrap();
+    [code, &[0xeb, back.cast_unsigned()]].concat()
+}
+
+/// The result of a guest that consists of these instructions, after two seconds at most.
+fn tiny(code: &[u8], but: impl FnOnce(GuestPlan) -> GuestPlan) -> GuestAudit {
+    let folder = tempfile::tempdir().unwrap();
+    let path = kernel(folder.path(), code).display().to_string();
+    let plan = plan(Arch::X86_64, &["-kernel", &path], &[Stimulus::Arp]);
+    run(&but(GuestPlan { at_most: Duration::from_secs(2), ..plan }))
+}
+
+const HALT: &[u8] = &[0xf4, 0xeb, 0xfd];
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn guests_that_end_early_have_a_cause_and_last_words() {
+    let long = |plan| GuestPlan { at_most: Duration::from_secs(60), ..plan };
+    // ACPI's register PM1a_CNT of QEMU's PC.
+    let off = [0x66, 0xba, 0x04, 0x06, 0x66, 0xb8, 0x00, 0x20, 0x66, 0xef];
+    let audit = tiny(&[&print(b"bye\n"), &off[..], HALT].concat(), long);
+    let failure = audit.failure.unwrap();
+    assert!(failure.starts_with("the guest powered itself off, and the guest never accessed"), "{failure}");
+    assert!(failure.ends_with("the console's last words: bye") && !audit.complete, "{failure}");
+    // An empty table of interrupts, and an interrupt; QEMU does not start the guest again.
+    let fault = [0x31, 0xc0, 0x50, 0x50, 0x0f, 0x01, 0x1c, 0x24, 0xcc];
+    let keyboard = [0xb0, 0xfe, 0xe6, 0x64];
+    for reboot in [&fault[..], &keyboard] {
+        let audit = tiny(&[&print(b"boot\n"), reboot, HALT].concat(), long);
+        let failure = audit.failure.unwrap();
+        assert!(failure.starts_with("the guest rebooted") && failure.ends_with("words: boot"), "{failure}");
+    }
+    // It runs, and does nothing.
+    let audit = tiny(&[&print(b"hello\n"), HALT].concat(), |plan| plan);
+    let failure = audit.failure.unwrap();
+    assert!(failure.contains("waited for arp, and the guest never accessed the card"), "{failure}");
+    assert!(failure.ends_with("words: hello") && audit.ended.contains("arp"), "{failure}");
+    // A prompt, and a text, that never come.
+    for (typed, until) in [(vec!["$ =>x".parse().unwrap()], None), (vec![], Some("$ ".to_owned()))] {
+        let audit = tiny(&[&print(b"hello"), HALT].concat(), |plan| GuestPlan { typed, until, ..plan });
+        let failure = audit.failure.unwrap();
+        assert!(failure.starts_with("'$ ' did not appear") && failure.ends_with("words: hello"), "{failure}");
+    }
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn a_console_without_end_takes_bounded_time_and_memory() {
+    for text in [&b"x"[..], b"\xff\xc3", b"\x1b[2J\x1b]0;", b"\n", b"\0", b"a\r"] {
+        let code = forever(&print(text));
+        let since = std::time::Instant::now();
+        let audit = tiny(&code, |plan| GuestPlan { until: Some("never".into()), ..plan });
+        assert!(since.elapsed() < Duration::from_secs(60), "{text:?}");
+        assert!(audit.failure.unwrap().starts_with("'never' did not appear"), "{text:?}");
+        let characters: usize = audit.console.iter().map(|line| line.chars().count()).sum();
+        assert!(characters < 10_000, "{text:?}: {characters}");
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(peak_kib < 300 << 10, "{peak_kib} KiB");
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn an_interrupted_run_keeps_what_was_measured() {
+    let [image, _] = images();
+    let plan = bug(&image, "tipg-missing", &[Stimulus::Ping]);
+    // The run goes on until the text appears, and that is never: it is interrupted after the ping.
+    let plan = GuestPlan { until: Some("never".into()), beside_qemu: true, ..plan };
+    let since = std::time::Instant::now();
+    let audit = plan.run(&(), || since.elapsed() < Duration::from_secs(30)).unwrap();
+    assert!(!audit.complete && audit.ended.starts_with("it was interrupted") && audit.failure.is_none());
+    assert_eq!(rules(&audit, Severity::Should), ["gap-too-short"], "{:?}", audit.findings);
+    assert!(audit.work.sent > 0 && !audit.steps.is_empty());
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn linux_is_measured_under_the_same_stimuli() {
+    let [image, _] = images();
+    let plan = bug(&image, "plain", &[Stimulus::Ping, Stimulus::Flood, Stimulus::Dhcp]);
+    let audit = run(&GuestPlan { beside_linux: true, at_most: Duration::from_secs(60), ..plan });
+    let linux = audit.linux.unwrap();
+    assert_eq!(linux.stimuli, ["ping", "flood"], "a kernel gets no address by itself");
+    // 520 requests and as many answers, and some frames of Linux's own.
+    assert!((1040..1200).contains(&(linux.work.sent + linux.work.received)), "{:?}", linux.work);
+    assert!(linux.work.reads_per_frame.unwrap() > 0.0 && linux.work.interrupts > 0, "{:?}", linux.work);
+    assert!(audit.failure.is_none(), "{:?}", audit.failure);
+}
+
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn a_qemu_that_does_not_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, contents: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, contents).unwrap();
+        path.display().to_string()
+    };
+    let [_, (_, riscv, _)] = images();
+    let (empty, text) = (file("empty", b""), file("text", &b"no kernel\n".repeat(1000)));
+    let (missing, riscv) = (folder.path().join("missing").display().to_string(), riscv.display().to_string());
+    let rows: [(&[&str], &[&str]); 8] = [
+        (&["-kernel", &empty], &["empty", "give -kernel the path"]),
+        (&["-kernel", &text], &["header", "give -kernel the path"]),
+        (&["-kernel", &missing], &["could not open", "No such file"]),
+        (&["-kernel", &riscv], &["give -kernel the path of a Linux kernel, or of an ELF file for x86"]),
+        (&["-foo"], &["-foo: invalid option; correct the options for QEMU"]),
+        (&["-M", "nosuch"], &["unsupported machine type"]),
+        (&["-m", "100T"], &["(x86_64) does not start"]),
+        (&["-device", "@CARD@,foo=1"], &["foo"]),
+    ];
+    for (options, parts) in rows {
+        let error = plan(Arch::X86_64, options, &[Stimulus::Arp]).run(&(), || true).unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with("QEMU (x86_64) does not start the guest"), "{options:?}: {error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{options:?}: {error}");
+        assert!(!error.contains('\n') && !error.contains("warning"), "{options:?}: {error}");
     }
 }
 

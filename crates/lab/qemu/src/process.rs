@@ -21,6 +21,16 @@ use std::time::{Duration, Instant};
 pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
 /// How long the process may take to end once a connection to it has broken.
 const END: Duration = Duration::from_secs(1);
+/// How long a program may take to print its output and end.
+#[cfg(feature = "lab")]
+const PRINT: Duration = Duration::from_secs(20);
+/// The most bytes of such an output.
+#[cfg(feature = "lab")]
+const MOST_PRINTED: u64 = 1 << 20;
+/// The bytes at the end of QEMU's standard error that are read, and the size from which the bytes before them
+/// are given back to the system.
+const STDERR_KEPT: u64 = 64 << 10;
+const STDERR_MOST: u64 = 1 << 20;
 
 /// A QEMU to be started: its arguments, and the descriptors that it inherits.
 pub(crate) struct Launch {
@@ -57,10 +67,33 @@ impl Launch {
         self
     }
 
-    /// The program's output with `arguments` that let it print something and end.
+    /// Runs it in this folder.
     #[cfg(feature = "lab")]
-    pub(crate) fn output(mut self, arguments: &[&str]) -> std::io::Result<std::process::Output> {
-        self.command.args(arguments).stdin(Stdio::null()).output()
+    pub(crate) fn run_in(&mut self, folder: &std::path::Path) {
+        self.command.current_dir(folder);
+    }
+
+    /// The program's standard output with `arguments` that let it print something and end. A program that
+    /// prints more than a megabyte, or does not end within 20 s, is killed.
+    #[cfg(feature = "lab")]
+    pub(crate) fn output(mut self, arguments: &[&str]) -> std::io::Result<String> {
+        self.command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = self.command.spawn()?;
+        let (printed, all) = std::sync::mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            let read = move || {
+                let mut bytes = Vec::new();
+                let done = stdout.take(MOST_PRINTED).read_to_end(&mut bytes);
+                // Nobody receives it after the time limit.
+                let _ = printed.send(done.map(|_| bytes));
+            };
+            std::thread::Builder::new().name("output".into()).spawn(read)?;
+        }
+        let bytes = all.recv_timeout(PRINT);
+        let _ = child.kill();
+        let _ = child.wait();
+        let bytes = bytes.map_err(|_| std::io::Error::from(ErrorKind::TimedOut))??;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Adds arguments.
@@ -164,9 +197,10 @@ impl Process {
     /// # Errors
     /// [`Error::Ended`] if it does not.
     pub(crate) fn check(&mut self) -> Result<()> {
-        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let Some(status) = self.child.try_wait()? else { return self.limit_stderr() };
         let mut stderr = Vec::new();
-        self.stderr.rewind()?;
+        let length = self.stderr.metadata()?.len();
+        self.stderr.seek(std::io::SeekFrom::Start(length.saturating_sub(STDERR_KEPT)))?;
         self.stderr.read_to_end(&mut stderr)?;
         // A hub without a card, or with a port without one, is meant to be so.
         let told: Vec<_> = String::from_utf8_lossy(&stderr)
@@ -176,6 +210,18 @@ impl Process {
             .collect();
         let stderr = told.join("\n").trim().to_owned();
         Err(Error::Ended { status: status.to_string(), stderr })
+    }
+
+    /// Gives memory back if QEMU prints without end, as it does with a trace of all instructions.
+    fn limit_stderr(&self) -> Result<()> {
+        use rustix::fs::FallocateFlags;
+        let file = self.stderr.metadata()?;
+        if std::os::unix::fs::MetadataExt::blocks(&file).saturating_mul(512) > STDERR_MOST {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let before = file.len().saturating_sub(STDERR_KEPT);
+            rustix::fs::fallocate(&self.stderr, flags, 0, before).map_err(std::io::Error::from)?;
+        }
+        Ok(())
     }
 
     /// The cause of `error`: a broken connection means that QEMU ends, and how it ended says more.
@@ -200,7 +246,13 @@ fn is_of_hubs(line: &str) -> bool {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail if it has ended by itself, which is as good.
+        // All of these fail if it has ended by itself, which is as good. The program may be a script that
+        // runs QEMU as a process of its own: both are in the group that was made for them.
+        if let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed())
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

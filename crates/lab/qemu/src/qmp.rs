@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// How long the monitor may take for one answer.
 const QMP_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The most events that are read after QEMU's end.
+#[cfg(feature = "lab")]
+const MOST_EVENTS: usize = 10_000;
+
 /// A connection to the monitor.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -71,6 +75,21 @@ impl Monitor {
         Err(silent("connection of the cable"))
     }
 
+    /// Why QEMU has ended by its own report, as "guest-reset", if it made one: of the events that nobody has
+    /// read. QEMU must have ended.
+    #[cfg(feature = "lab")]
+    pub(crate) fn reason_of_end(&mut self) -> Option<String> {
+        self.stream.get_ref().set_read_timeout(Some(Duration::from_millis(100))).ok()?;
+        let mut reason = None;
+        for _ in 0..MOST_EVENTS {
+            let Ok(event) = self.next("events") else { break };
+            if event["event"] == "SHUTDOWN" {
+                reason = event["data"]["reason"].as_str().map(str::to_owned);
+            }
+        }
+        reason
+    }
+
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
         let line = json!({ "execute": command, "arguments": arguments }).to_string();
         self.stream.get_mut().write_all(line.as_bytes())?;
@@ -117,6 +136,11 @@ mod tests {
         assert_eq!(monitor.version().unwrap(), "7.2.22");
         qemu.write_all(b"{\"error\": {\"class\": \"GenericError\"}}\n").unwrap();
         assert!(matches!(monitor.set_link("card", true), Err(Error::Protocol { .. })));
+        #[cfg(feature = "lab")]
+        {
+            qemu.write_all(b"{\"event\": \"SHUTDOWN\", \"data\": {\"reason\": \"guest-reset\"}}\n").unwrap();
+            assert_eq!(monitor.reason_of_end().as_deref(), Some("guest-reset"));
+        }
         drop(qemu);
         assert!(matches!(monitor.version(), Err(Error::Io(_))));
     }

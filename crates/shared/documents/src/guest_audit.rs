@@ -30,8 +30,9 @@ pub struct GuestAudit {
     pub complete: bool,
     /// Why the run ended.
     pub ended: String,
-    /// Why the audit says little, with the console's last words: QEMU ended early, or an awaited text did not
-    /// appear on the console. Null if neither happened.
+    /// Why the audit says little, with the console's last words: the guest or QEMU ended early, an awaited
+    /// text did not appear on the console, the guest never accessed the card, or a comparison failed. Null if
+    /// nothing of this happened.
     pub failure: Option<String>,
     /// How long the guest ran, in s of the host.
     pub seconds: f64,
@@ -41,6 +42,8 @@ pub struct GuestAudit {
     pub findings: Vec<Finding>,
     /// The driver's work with the card.
     pub work: Work,
+    /// Linux's driver on the same model under the same stimuli, to compare with; null if that was not tried.
+    pub linux: Option<LinuxWork>,
     /// The faults of card and cable that the guest was given, in order of time.
     pub faults: Vec<Fault>,
     /// The last lines on the guest's console.
@@ -173,6 +176,19 @@ pub struct Work {
     pub reads: BTreeMap<String, u64>,
     /// Writes of registers, by name.
     pub writes: BTreeMap<String, u64>,
+}
+
+/// The work of Linux's driver on the same model, under those of the stimuli that its kernel answers by
+/// itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinuxWork {
+    /// The version of the kernel.
+    pub kernel: String,
+    /// The stimuli that it was given and responded to: of `link`, `arp`, `ping`, `flood`, `overrun` and
+    /// `link-flap`.
+    pub stimuli: Vec<String>,
+    /// The work from the start of the driver to the end of the stimuli.
+    pub work: Work,
 }
 
 /// A fault of card or cable that the guest was given.

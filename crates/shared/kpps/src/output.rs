@@ -57,7 +57,7 @@ impl Outputs {
 }
 
 /// Options that name a file which is replaced at the end.
-const REPLACED: [&str; 6] = ["results", "csv", "report", "pcap", "timeline", "capture"];
+const REPLACED: [&str; 7] = ["results", "csv", "report", "pcap", "timeline", "capture", "junit"];
 
 /// Refuses a file that the command would replace at its end and that another argument names, too: a journal,
 /// a capture to replay, results to compare. Two results in one file are refused when they are opened.

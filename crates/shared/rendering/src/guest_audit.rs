@@ -3,7 +3,7 @@
 use crate::Rows;
 use crate::forms::{Forms, plain};
 use crate::text::TextStyle;
-use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Severity, Step};
+use kpps_documents::guest_audit::{Finding, GuestAudit, LinuxWork, Reached, Severity, Step, Work};
 use maud::html;
 use std::fmt::Write;
 
@@ -159,8 +159,10 @@ fn work(text: &mut String, audit: &GuestAudit) {
     ];
     let each: Vec<_> =
         each.iter().filter_map(|(name, value)| Some(format!("{name} {:.2}", (*value)?))).collect();
-    if !each.is_empty() {
-        let _ = writeln!(text, "For each frame: {}", each.join(", "));
+    match &audit.linux {
+        Some(linux) => beside_linux(text, work, linux),
+        None if !each.is_empty() => drop(writeln!(text, "For each frame: {}", each.join(", "))),
+        None => {}
     }
     let mut registers: Vec<_> = work.reads.iter().map(|(name, count)| (*count, "read", name)).collect();
     registers.extend(work.writes.iter().map(|(name, count)| (*count, "written", name)));
@@ -175,16 +177,47 @@ fn work(text: &mut String, audit: &GuestAudit) {
     }
 }
 
-/// The report that CI systems show (JUnit's XML): a test for each step that was asked for, and one for each
-/// finding. Findings of severity *must* fail; others are skipped tests with a message.
+/// The counts for each frame beside those of Linux's driver, with what they count.
+fn beside_linux(text: &mut String, guest: &Work, linux: &LinuxWork) {
+    let each = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+    let frames = |work: &Work| (work.sent + work.sent_bad_fcs + work.received).to_string();
+    let rows = [
+        ("frames sent and received", frames(guest), frames(&linux.work)),
+        ("register reads for each", each(guest.reads_per_frame), each(linux.work.reads_per_frame)),
+        ("register writes for each", each(guest.writes_per_frame), each(linux.work.writes_per_frame)),
+        ("interrupts for each", each(guest.interrupts_per_frame), each(linux.work.interrupts_per_frame)),
+    ];
+    let _ = writeln!(text, "\n{:<26} {:>12} {:>12}", "", "this guest", "Linux");
+    for (name, guest, linux) in rows {
+        let _ = writeln!(text, "{name:<26} {guest:>12} {linux:>12}");
+    }
+    let _ = writeln!(
+        text,
+        "Linux {} under {}, from the start of its driver; the guest from its start to its end. Both depend on how \
+         fast this host emulates.",
+        linux.kernel,
+        linux.stimuli.join(", ")
+    );
+}
+
+/// The report that CI systems show (JUnit's XML): a test for the run itself, which fails if the audit
+/// names a failure, one for each step that was asked for, and one for each finding. Findings of severity
+/// *must* fail; others are skipped tests with a message.
 pub fn junit(audit: &GuestAudit) -> String {
     let wanted: Vec<_> = audit.steps.iter().filter(|step| step.wanted).collect();
     let musts = audit.count(Severity::Must);
-    let (tests, failures) = (wanted.len() + audit.findings.len(), audit.missed().count() + musts);
+    let failed = audit.failure.as_ref();
+    let tests = 1 + wanted.len() + audit.findings.len();
+    let failures = usize::from(failed.is_some()) + audit.missed().count() + musts;
     let suite = format!("kpps audit: {}", audit.environment.chip);
     let markup = html! {
         testsuites {
             testsuite name=(suite) tests=(tests) failures=(failures) time=(format!("{:.1}", audit.seconds)) {
+                testcase classname="kpps.audit" name="run" {
+                    @if let Some(failed) = failed {
+                        failure message=(failed) {}
+                    }
+                }
                 @for step in wanted {
                     testcase classname="kpps.audit.steps" name=(step.name) {
                         @if step.ours.reached != Some(true) {
@@ -264,9 +297,38 @@ mod tests {
     }
 
     #[test]
+    fn linux_stands_beside_the_guest_with_what_is_counted() {
+        let of = |sent, reads| Work { sent, reads_per_frame: Some(reads), ..Work::default() };
+        let linux = LinuxWork {
+            kernel: "6.1.0".into(),
+            stimuli: vec!["arp".into(), "ping".into()],
+            work: of(41, 2.25),
+        };
+        let audit = GuestAudit { work: of(40, 180.0), linux: Some(linux), ..audit() };
+        let text = screen(&audit, TextStyle::default());
+        for part in [
+            "this guest        Linux\n",
+            "frames sent and received             40           41\n",
+            "register reads for each          180.00         2.25\n",
+            "interrupts for each                   –            –\n",
+            "Linux 6.1.0 under arp, ping, from the start of its driver",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("For each frame"), "{text}");
+    }
+
+    #[test]
+    fn a_failure_of_the_run_is_a_failed_test() {
+        let failure = Some("'x' did not appear on the console in time".to_owned());
+        let text = junit(&GuestAudit { failure, ..audit() });
+        assert!(text.contains("tests=\"5\" failures=\"3\"") && text.contains("'x' did not appear"), "{text}");
+    }
+
+    #[test]
     fn junit_fails_for_steps_and_musts_and_escapes_text() {
         let text = junit(&audit());
-        assert!(text.contains("tests=\"4\" failures=\"2\""), "{text}");
+        assert!(text.contains("tests=\"5\" failures=\"2\""), "{text}");
         assert!(text.contains("&lt;the&gt; driver") && text.contains("<skipped message=\"info: "), "{text}");
         assert_eq!(text.matches("<failure").count(), 2, "{text}");
     }

@@ -4,15 +4,20 @@
 //! - [`Stimulus`]: a task or a fault for the guest (`steps`).
 //! - [`Faults`]: faults after the stimuli, chosen or drawn from a seed (`faults`).
 //! - [`Quirk`]: a property of the card beyond the manual.
+//! - `linux`: Linux's driver under the same stimuli, to compare with.
+//! - [`SetupFile`]: all of this as a file (`file`).
 //! - [`GuestPlan`]: a run; its result is the document [`GuestAudit`].
 
 mod faults;
+mod file;
+mod linux;
 mod quirk;
 mod script;
 mod steps;
 mod wire;
 
 pub use faults::{FaultKind, Faults};
+pub use file::{Beside, SetupFile};
 pub use quirk::Quirk;
 #[cfg(feature = "fuzzing")]
 pub use script::Script;
@@ -26,7 +31,7 @@ use crate::serve::Server;
 use faults::Act;
 use kpps_datasheet::Chip;
 use kpps_documents::Environment;
-use kpps_documents::guest_audit::{Finding, GuestAudit, Reached, Work};
+use kpps_documents::guest_audit::{Finding, GuestAudit, LinuxWork, Reached, Work};
 use kpps_host::bus;
 use kpps_methods::Observer;
 use kpps_qemu::lab::foreign::{Card, Foreign, Program, Setup};
@@ -50,6 +55,8 @@ const LEAST_BYTES: usize = 60;
 const fn qemus_card(chip: Chip) -> &'static str {
     if chip.is_pci_express() { "e1000e" } else { "e1000" }
 }
+/// Reads of a console whose QEMU has ended, of some kilobytes each.
+const LAST_READS: usize = 100;
 
 /// The audit of a guest.
 #[derive(Clone, Debug)]
@@ -76,6 +83,8 @@ pub struct GuestPlan {
     pub at_most: Duration,
     /// Whether the guest runs on QEMU's card, too.
     pub beside_qemu: bool,
+    /// Whether Linux's driver is measured under the same stimuli.
+    pub beside_linux: bool,
 }
 
 /// The course of a guest on one card.
@@ -89,16 +98,30 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Why the run says little, with the console's last words.
-    fn failure(&self) -> Option<String> {
-        if !matches!(self.ended, Ended::NoText(_) | Ended::Qemu(_)) {
+    /// Why the run says little, with the console's last words. `silent_card` is the card whose registers the
+    /// guest never accessed.
+    fn failure(&self, silent_card: Option<&str>) -> Option<String> {
+        let is_failure = match self.ended {
+            Ended::NoText(_) | Ended::Gone(_) => true,
+            Ended::TimeOver(_) => silent_card.is_some(),
+            Ended::Done | Ended::Interrupted => false,
+        };
+        if !is_failure {
             return None;
+        }
+        let mut what = self.ended.words();
+        if let Some(chip) = silent_card {
+            what += ", and the guest never accessed the card";
+            if let Ended::TimeOver(_) = self.ended {
+                let seconds = self.seconds;
+                what += &format!(": does it boot within {seconds:.1} s, with a driver for the {chip}?");
+            }
         }
         let words = match self.console.last() {
             None => "the console is empty".to_owned(),
             Some(last) => format!("the console's last words: {last}"),
         };
-        Some(format!("{}; {words}", self.ended.words()))
+        Some(format!("{what}; {words}"))
     }
 }
 
@@ -110,8 +133,8 @@ enum Ended {
     NoText(String),
     /// Time was over while this stimulus was in progress.
     TimeOver(&'static str),
-    /// QEMU ended.
-    Qemu(String),
+    /// The guest or QEMU ended, or a connection broke.
+    Gone(String),
     /// The user interrupted.
     Interrupted,
 }
@@ -122,7 +145,7 @@ impl Ended {
             Self::Done => "everything was tried".to_owned(),
             Self::NoText(text) => format!("'{text}' did not appear on the console in time"),
             Self::TimeOver(awaited) => format!("its time was over while it waited for {awaited}"),
-            Self::Qemu(how) => format!("QEMU ended ({how})"),
+            Self::Gone(how) => how.clone(),
             Self::Interrupted => "it was interrupted".to_owned(),
         }
     }
@@ -228,7 +251,7 @@ impl GuestPlan {
             Responder::new(options).map(Handle::new).map_err(|error| Error::Input(error.to_string()))
         };
         let (ours, qemus) = (responder()?, responder()?);
-        observer.trials(if self.beside_qemu { 2 } else { 1 });
+        observer.trials(1 + usize::from(self.beside_qemu) + usize::from(self.beside_linux));
         observer.begins("fetching a QEMU with vfio-user", None);
         let qemu = self.setup.fetch(true)?;
         observer.begins(&format!("the guest on our model of the {}", card.chip.name()), None);
@@ -236,12 +259,46 @@ impl GuestPlan {
         observer.done();
         if self.beside_qemu && go_on() {
             observer.begins("the guest on QEMU's own card", None);
-            let mut guest = qemu.start(&self.setup, Card::Emulated(qemus_card(card.chip), MAC))?;
-            let mut wired = Emulated { responder: qemus.clone(), since: Instant::now() };
-            let beside = self.accompany(&mut guest, &mut wired, &qemus, &go_on)?;
-            let steps = std::mem::take(&mut audit.steps);
-            let ours = steps.into_iter().map(|step| (step.name, step.wanted, step.ours)).collect();
-            audit.steps = steps::beside(ours, Some(beside.steps));
+            match self.on_qemus_card(&qemu, card.chip, &qemus, &go_on) {
+                Ok(beside) => {
+                    if let Ended::Interrupted = beside.ended {
+                        audit.complete = false;
+                        audit.ended = format!("{}, on QEMU's card", beside.ended.words());
+                    }
+                    let steps = std::mem::take(&mut audit.steps);
+                    let ours = steps.into_iter().map(|step| (step.name, step.wanted, step.ours)).collect();
+                    audit.steps = steps::beside(ours, Some(beside.steps));
+                }
+                // The audit on our model is not lost.
+                Err(error) => {
+                    audit.complete = false;
+                    audit.failure.get_or_insert(format!("the guest did not run on QEMU's card: {error}"));
+                }
+            }
+            observer.done();
+        } else if self.beside_qemu {
+            audit.complete = false;
+            audit.ended = Ended::Interrupted.words();
+        }
+        if self.beside_linux && go_on() {
+            observer.begins("Linux's driver on our model", None);
+            let responder = responder()?;
+            let (params, _) = crate::plan::profiles(&self.chip, &self.bus)?;
+            match linux::measure((&params, &bus), (MAC, self.address), &self.stimuli, &responder, &go_on) {
+                Ok(measured) => {
+                    audit.linux = Some(LinuxWork {
+                        kernel: measured.kernel,
+                        stimuli: measured.stimuli.iter().map(|it| it.name().to_owned()).collect(),
+                        work: work(measured.counts),
+                    });
+                }
+                // The audit of the guest is not lost.
+                Err(Error::Interrupted) => audit.complete = false,
+                Err(error) => {
+                    audit.complete = false;
+                    audit.failure.get_or_insert(format!("Linux's driver was not measured: {error}"));
+                }
+            }
             observer.done();
         }
         let works = audit.works_on_qemu();
@@ -251,6 +308,19 @@ impl GuestPlan {
             finding.qemu_does_not_care = works.filter(|_| finding.first_s < alike_until_s);
         }
         Ok(audit)
+    }
+
+    /// The guest on QEMU's own card.
+    fn on_qemus_card(
+        &self,
+        qemu: &Program,
+        chip: Chip,
+        responder: &Handle,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Outcome> {
+        let mut guest = qemu.start(&self.setup, Card::Emulated(qemus_card(chip), MAC))?;
+        let mut wired = Emulated { responder: responder.clone(), since: Instant::now() };
+        Ok(self.accompany(&mut guest, &mut wired, responder, go_on))
     }
 
     /// The guest on our model.
@@ -269,9 +339,10 @@ impl GuestPlan {
         let socket = server.sockets().into_iter().next().unwrap_or_default();
         let mut guest = qemu.start(&self.setup, Card::Served(&socket))?;
         let begin_ps = server.with(|_, now_ps| now_ps);
-        let outcome = self.accompany(&mut guest, &mut Model(&server), responder, go_on)?;
+        let outcome = self.accompany(&mut guest, &mut Model(&server), responder, go_on);
         let (counts, breaches) = server.with(|cards, now_ps| (cards.counts(now_ps), cards.breaches()));
         drop(guest);
+        let is_silent = counts.reads.is_empty() && counts.writes.is_empty();
         let quirks = self.quirks.iter().map(|quirk| quirk.name()).collect::<Vec<_>>().join(", ");
         let mut system: BTreeMap<_, _> = [
             ("arch".to_owned(), self.setup.arch.name().to_owned()),
@@ -294,7 +365,7 @@ impl GuestPlan {
             },
             complete: matches!(outcome.ended, Ended::Done),
             ended: outcome.ended.words(),
-            failure: outcome.failure(),
+            failure: outcome.failure(is_silent.then(|| card.chip.name())),
             seconds: outcome.seconds,
             steps: steps::beside(outcome.steps, None),
             findings: findings(breaches, card.chip, responder, begin_ps),
@@ -305,64 +376,120 @@ impl GuestPlan {
         })
     }
 
-    /// Accompanies a guest to the end of its run.
+    /// Accompanies a guest to the end of its run. A connection that breaks ends the run.
     fn accompany(
         &self,
         guest: &mut Foreign,
         wired: &mut dyn Wired,
         responder: &Handle,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<Outcome> {
-        let since = Instant::now();
-        let mut script = Script::new(&self.typed, self.until.as_deref());
-        let mut steps = Steps::new(&self.stimuli, &self.faults.kinds, |fault| wired.can(fault));
-        let (begin_ps, mut card) = wired.turn(guest)?;
-        let mut heard = Vec::new();
-        // When everything was tried.
-        let mut tried = None;
+    ) -> Outcome {
+        let mut course = Course {
+            plan: self,
+            since: Instant::now(),
+            script: Script::new(&self.typed, self.until.as_deref()),
+            steps: Steps::new(&self.stimuli, &self.faults.kinds, |fault| wired.can(fault)),
+            begin_ps: None,
+            tried: None,
+            card: CardState::default(),
+        };
         let ended = loop {
-            heard.clear();
-            guest.listen(&mut heard)?;
-            let typed = script.hear(&heard);
-            guest.say(&typed)?;
-            if let Some(how) = guest.ended() {
-                break Ended::Qemu(how);
-            }
-            let now_ps;
-            (now_ps, card) = wired.turn(guest)?;
-            if let Some(act) = steps.advance(now_ps, card, responder) {
-                wired.act(guest, act)?;
-            }
-            if script.is_over() && steps.are_over(responder) {
-                let since = tried.get_or_insert_with(Instant::now);
-                if !wired.is_judging() || since.elapsed() > JUDGED {
-                    break Ended::Done;
+            match course.go_on(guest, wired, responder, go_on) {
+                Ok(None) => {}
+                Ok(Some(ended)) => break ended,
+                Err(error) => {
+                    let how = guest.ended_soon();
+                    break Ended::Gone(how.unwrap_or_else(|| format!("a connection to QEMU broke: {error}")));
                 }
-            }
-            if !go_on() {
-                break Ended::Interrupted;
-            }
-            if since.elapsed() > self.at_most {
-                if tried.is_some() {
-                    break Ended::Done;
-                }
-                break match script.awaits() {
-                    Some(text) => Ended::NoText(text.to_owned()),
-                    None => Ended::TimeOver(steps.awaits(responder).unwrap_or("link")),
-                };
-            }
-            if heard.is_empty() {
-                std::thread::sleep(LOOK);
             }
         };
-        Ok(Outcome {
+        let seconds = course.since.elapsed().as_secs_f64();
+        if let Ended::Gone(_) = ended {
+            course.hear_the_last_words(guest);
+        }
+        let Course { script, steps, begin_ps, card, .. } = course;
+        let begin_ps = begin_ps.unwrap_or_default();
+        Outcome {
             version: guest.version().to_owned(),
             steps: steps.results(begin_ps, card, responder),
             faults: steps.faults(begin_ps),
             console: script.last_lines(),
-            seconds: since.elapsed().as_secs_f64(),
+            seconds,
             ended,
-        })
+        }
+    }
+}
+
+/// A guest's run in progress.
+struct Course<'p> {
+    plan: &'p GuestPlan,
+    since: Instant,
+    script: Script,
+    steps: Steps,
+    /// The card's time at the begin in ps.
+    begin_ps: Option<u64>,
+    /// When everything was tried.
+    tried: Option<Instant>,
+    card: CardState,
+}
+
+impl Course<'_> {
+    /// Goes on until now. Returns why the run ends, if it does.
+    fn go_on(
+        &mut self,
+        guest: &mut Foreign,
+        wired: &mut dyn Wired,
+        responder: &Handle,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Ended>> {
+        let mut heard = Vec::new();
+        guest.listen(&mut heard)?;
+        let typed = self.script.hear(&heard);
+        guest.say(&typed)?;
+        if let Some(how) = guest.ended() {
+            return Ok(Some(Ended::Gone(how)));
+        }
+        let now_ps;
+        (now_ps, self.card) = wired.turn(guest)?;
+        self.begin_ps.get_or_insert(now_ps);
+        if let Some(act) = self.steps.advance(now_ps, self.card, responder) {
+            wired.act(guest, act)?;
+        }
+        if self.script.is_over() && self.steps.are_over(responder) {
+            let since = self.tried.get_or_insert_with(Instant::now);
+            if !wired.is_judging() || since.elapsed() > JUDGED {
+                return Ok(Some(Ended::Done));
+            }
+        }
+        if !go_on() {
+            return Ok(Some(Ended::Interrupted));
+        }
+        if self.since.elapsed() > self.plan.at_most {
+            if self.tried.is_some() {
+                return Ok(Some(Ended::Done));
+            }
+            return Ok(Some(match self.script.awaits() {
+                Some(text) => Ended::NoText(text.to_owned()),
+                None => Ended::TimeOver(self.steps.awaits(responder).unwrap_or("link")),
+            }));
+        }
+        if heard.is_empty() {
+            std::thread::sleep(LOOK);
+        }
+        Ok(None)
+    }
+
+    /// Hears the rest of a console whose QEMU has ended.
+    fn hear_the_last_words(&mut self, guest: &mut Foreign) {
+        for _ in 0..LAST_READS {
+            let mut heard = Vec::new();
+            // Nothing can be typed, so that fails; the words are heard nevertheless.
+            let _ = guest.listen(&mut heard);
+            if heard.is_empty() {
+                break;
+            }
+            self.script.hear(&heard);
+        }
     }
 }
 

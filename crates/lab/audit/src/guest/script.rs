@@ -17,6 +17,30 @@ pub struct Typed {
     line: Vec<u8>,
 }
 
+impl Typed {
+    /// The prompt and the line that is typed after it, without escapes.
+    ///
+    /// # Errors
+    /// The prompt is empty.
+    pub(crate) fn new(prompt: &str, line: &str) -> Result<Self, String> {
+        if prompt.is_empty() {
+            return Err("a prompt is empty: give the text after which the line is typed".into());
+        }
+        // Terminals send a carriage return for Enter.
+        Ok(Self { prompt: prompt.to_owned(), line: [line.as_bytes(), b"\r"].concat() })
+    }
+
+    /// The prompt.
+    pub(crate) fn prompt(&self) -> &str {
+        &self.prompt
+    }
+
+    /// The line without Enter.
+    pub(crate) fn line(&self) -> String {
+        String::from_utf8_lossy(self.line.strip_suffix(b"\r").unwrap_or(&self.line)).into_owned()
+    }
+}
+
 impl FromStr for Typed {
     type Err = String;
 
@@ -65,6 +89,8 @@ pub struct Script {
     /// The text that has to appear after all lines were typed, unless it has.
     until: Option<String>,
     strip: StripBytes,
+    /// The bytes of a character whose last bytes have not come yet: at most three.
+    cut: Vec<u8>,
     /// Output, without terminal escapes, after the last prompt that was found.
     heard: String,
     /// The last lines of all output.
@@ -79,7 +105,9 @@ impl Script {
 
     /// Takes output. Returns what is to be typed.
     pub fn hear(&mut self, output: &[u8]) -> Vec<u8> {
-        let bytes: Vec<u8> = self.strip.strip_next(output).flatten().copied().collect();
+        let mut bytes = std::mem::take(&mut self.cut);
+        bytes.extend(self.strip.strip_next(output).flatten());
+        self.cut = bytes.split_off(bytes.len() - cut_off(&bytes));
         let text = String::from_utf8_lossy(&bytes);
         self.show(&text);
         self.heard += &text;
@@ -140,6 +168,14 @@ impl Script {
     }
 }
 
+/// How many bytes at the end are the begin of a character: at most three.
+fn cut_off(bytes: &[u8]) -> usize {
+    let is_begin = |tail: &[u8]| {
+        std::str::from_utf8(tail).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    (1..=bytes.len().min(3)).find(|count| is_begin(&bytes[bytes.len() - count..])).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -175,6 +211,24 @@ mod tests {
         }
         assert!(script.heard.len() <= KEPT_BYTES + 10_002 && script.lines.len() <= SHOWN_LINES + 1);
         assert!(script.last_lines().iter().all(|line| line.chars().count() <= SHOWN_CHARACTERS));
+    }
+
+    #[test]
+    fn a_prompt_may_come_in_parts_within_a_character() {
+        for prompt in ["\u{bb} ", "\u{20ac}$", "\u{1f600}>"] {
+            let bytes = prompt.as_bytes();
+            for at in 1..bytes.len() {
+                let mut script = Script::new(&[typed(&format!("{prompt}=>x"))], None);
+                assert_eq!(script.hear(&bytes[..at]), b"");
+                assert_eq!(script.hear(&bytes[at..]), b"x\r", "{prompt} {at}");
+            }
+        }
+        // Bytes that are no text are not kept.
+        let mut script = Script::new(&[], Some("never"));
+        for _ in 0..100 {
+            script.hear(&[0xff, 0xc3, 0xf0, 0x9f, 0x98]);
+        }
+        assert!(script.cut.len() <= 3 && script.heard.len() < 3000);
     }
 
     #[test]

@@ -26,6 +26,14 @@ const MOST_WAITING: usize = 64 << 10;
 const EMULATED: &str = "kpps-card";
 /// Options of QEMU that say what networks there are.
 const NETWORKS: [&str; 3] = ["-nic", "-net", "-netdev"];
+/// The first words of what every QEMU prints for `-version`.
+const VERSION: &str = "QEMU emulator version";
+/// The QEMU that kpps needs.
+const NEEDED: &str = "kpps needs QEMU 10.1 or later, built with vfio-user";
+/// Options with which QEMU runs no guest, or leaves this process.
+const NO_GUEST: [&str; 5] = ["daemonize", "version", "help", "h", "preconfig"];
+/// The most characters of QEMU's message that are repeated.
+const MOST_CHARACTERS: usize = 600;
 
 /// The network card of a guest.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +53,9 @@ pub struct Setup {
     pub qemu: Option<PathBuf>,
     /// QEMU's options for its machine, kernel, disks and so on.
     pub options: Vec<String>,
+    /// The folder in which QEMU runs, at which relative paths in the options start. `None`: that of this
+    /// process.
+    pub folder: Option<PathBuf>,
 }
 
 /// A running guest; it ends when this is dropped.
@@ -70,9 +81,15 @@ impl Setup {
         for (option, value) in pairs.clone() {
             let model = value.split(',').next().unwrap_or_default();
             // QEMU takes one dash or two.
-            let is_card = match option.trim_start_matches('-') {
-                "device" => model.starts_with("e1000") || model.starts_with("i8254"),
-                "net" | "nic" => value.contains("e1000") || model == "nic",
+            let is_card = match option.strip_prefix('-').map(|it| it.strip_prefix('-').unwrap_or(it)) {
+                Some("device") => {
+                    let model = model.strip_prefix("driver=").unwrap_or(model);
+                    let is_e1000 = |name: &str| name.starts_with("e1000") || name.starts_with("i8254");
+                    is_e1000(model) || value.starts_with('{') && value.contains("\"e1000")
+                }
+                // Without a model it is that of the machine: an e1000 on most.
+                Some("nic") => !matches!(model, "none" | CARD) && !has_other_model(value),
+                Some("net") => model == "nic" && !has_other_model(value),
                 _ => false,
             };
             if is_card {
@@ -81,14 +98,24 @@ impl Setup {
                 )));
             }
         }
+        if let Some(option) = self
+            .options
+            .iter()
+            .find(|it| it.starts_with('-') && NO_GUEST.contains(&it.trim_start_matches('-')))
+        {
+            return Err(Error::Input(format!("{option}: QEMU would run no guest for kpps; leave this out")));
+        }
         let cards: Vec<_> = self.options.iter().filter(|option| option.contains(CARD)).collect();
         let devices = pairs.filter(|(option, value)| option.ends_with("-device") && value.starts_with(CARD));
         match cards.as_slice() {
-            [] => Ok(()),
-            [_] if devices.count() == 1 => Ok(()),
-            [_] => Err(Error::Input(format!("{CARD} stands for a device: write -device {CARD},addr=…"))),
-            _ => Err(Error::Input(format!("{CARD} is given twice: the guest has one card"))),
+            [] => {}
+            [_] if devices.count() == 1 => {}
+            [_] => {
+                return Err(Error::Input(format!("{CARD} stands for a device: write -device {CARD},addr=…")));
+            }
+            _ => return Err(Error::Input(format!("{CARD} is given twice: the guest has one card"))),
         }
+        self.arguments(Card::Served(Path::new(""))).map(drop)
     }
 
     /// The QEMU that runs it, fetched if it is not in the cache.
@@ -100,22 +127,49 @@ impl Setup {
             let folder = lab::newer::for_arch(&lab::Cache::open()?, self.arch)?;
             return Ok(Program::Unpacked(folder, self.arch));
         };
-        let program = Program::Own(path.clone());
         let shown = path.display();
-        let output =
-            program.launch().output(&["-device", "vfio-user-pci,help"]).map_err(|error| {
-                match error.kind() {
-                    ErrorKind::NotFound => Error::Input(format!("there is no program {shown}")),
-                    _ => Error::file(path, error),
-                }
-            })?;
-        if served && !output.status.success() {
-            return Err(Error::Input(format!(
-                "{shown} has no vfio-user-pci: kpps needs QEMU 10.1 or later, built with vfio-user; without \
-                 a QEMU of your own, kpps fetches one"
-            )));
+        let wrong =
+            |what: String| Error::Input(format!("{what}; without a QEMU of your own, kpps fetches one"));
+        // QEMU may run in another folder, and a name without a folder is searched in PATH.
+        let path = match path.components().count() {
+            1 => path.clone(),
+            _ => std::path::absolute(path).map_err(|error| wrong(format!("{shown} cannot run: {error}")))?,
+        };
+        let program = Program::Own(path);
+        let output = |arguments: &[&str]| {
+            program.launch().output(arguments).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => wrong(format!("there is no program {shown}")),
+                _ => wrong(format!("{shown} cannot run: {error}")),
+            })
+        };
+        let version = output(&["-version"])?;
+        if !version.starts_with(VERSION) {
+            return Err(wrong(format!("{shown} is no QEMU: it does not print a version of QEMU")));
+        }
+        if served && !output(&["-device", "vfio-user-pci,help"])?.contains("vfio-user-pci") {
+            let version = version.lines().next().unwrap_or_default().trim_start_matches(VERSION).trim();
+            return Err(wrong(format!("{shown} has no vfio-user-pci: {NEEDED}, and this is {version}")));
         }
         Ok(program)
+    }
+
+    /// The error of a QEMU that ended before the guest began, with QEMU's message.
+    fn not_started(&self, status: &str, message: &str) -> Error {
+        let arch = self.arch.name();
+        let message = if message.is_empty() { "it printed nothing" } else { message };
+        let has_kernel = self.options.iter().any(|option| option.trim_start_matches('-') == "kernel");
+        let is_of_image =
+            ["kernel", "elf", "header", "ROM", "architecture"].iter().any(|it| message.contains(it));
+        let remedy = match (has_kernel && is_of_image, self.arch) {
+            (true, Arch::X86_64) => {
+                "give -kernel the path of a Linux kernel, or of an ELF file for x86 with a multiboot header or \
+                 a PVH note"
+                    .into()
+            }
+            (true, _) => format!("give -kernel the path of a file for {arch}"),
+            (false, _) => "correct the options for QEMU".to_owned(),
+        };
+        Error::Input(format!("QEMU ({arch}) does not start the guest ({status}): {message}; {remedy}"))
     }
 
     /// QEMU's arguments, without the connections to it.
@@ -174,10 +228,37 @@ impl Setup {
         let digits = size.trim_end_matches(|last: char| last.is_ascii_alphabetic());
         match (digits.parse::<u64>(), &size[digits.len()..]) {
             (Ok(1..), "") => Ok(format!("{size}M")),
-            (Ok(1..), "k" | "K" | "m" | "M" | "g" | "G") => Ok(size.to_owned()),
-            _ => Err(Error::Input(format!("-m {value}: no size of a memory; write -m 512M"))),
+            (Ok(1..), "k" | "K" | "m" | "M" | "g" | "G" | "t" | "T") => Ok(size.to_owned()),
+            _ => {
+                let option = format!("-m {value}");
+                Err(Error::Input(format!("{}: no size of a memory; write -m 512M", option.trim_end())))
+            }
         }
     }
+}
+
+/// Whether the options of a network card name a model that is no e1000.
+fn has_other_model(value: &str) -> bool {
+    value.split(',').filter_map(|it| it.strip_prefix("model=")).any(|model| !model.starts_with("e1000"))
+}
+
+/// QEMU's messages on standard error in one line: without its name, and without warnings if there is more.
+fn in_a_line(stderr: &str) -> String {
+    let lines = stderr.lines().map(|line| line.trim_matches(|c: char| c == '\0' || c.is_whitespace()));
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let errors: Vec<_> = lines.iter().copied().filter(|line| !line.contains("warning:")).collect();
+    let shown = if errors.is_empty() { lines } else { errors };
+    let bare = shown.iter().map(|line| match line.split_once(": ") {
+        Some((name, rest)) if name.starts_with("qemu") => rest,
+        _ => line,
+    });
+    // The options of a served card are those of kpps.
+    let bare =
+        bare.map(|line| match line.strip_prefix("-device {").and_then(|rest| rest.split_once("}: ")) {
+            Some((_, message)) => format!("-device {CARD}: {message}"),
+            None => line.to_owned(),
+        });
+    bare.collect::<Vec<_>>().join("; ").chars().take(MOST_CHARACTERS).collect()
 }
 
 /// The `-device` of a card, with `settings` that begin with a comma: ",addr=3,bootindex=1".
@@ -244,10 +325,16 @@ impl Program {
             Card::Emulated(..) => Some(Wire::new(qemu.cable("kpps0")?)?),
         };
         qemu.args(setup.arguments(card)?);
+        if let Some(folder) = &setup.folder {
+            qemu.run_in(folder);
+        }
         let mut process = qemu.start()?;
         console.set_nonblocking(true)?;
         let begun = Monitor::new(monitor).and_then(|mut monitor| Ok((monitor.version()?, monitor)));
-        let (version, monitor) = begun.map_err(|error| process.cause(error))?;
+        let (version, monitor) = begun.map_err(|error| match process.cause(error) {
+            crate::Error::Ended { status, stderr } => setup.not_started(&status, &in_a_line(&stderr)),
+            other => other.into(),
+        })?;
         Ok(Foreign { process, monitor, version, console, waiting: Vec::new(), wire })
     }
 }
@@ -300,14 +387,30 @@ impl Foreign {
         Ok(self.monitor.set_link(EMULATED, up)?)
     }
 
-    /// Why QEMU has ended, if it has: its exit status, and what it printed.
+    /// Why QEMU has ended, if it has, in words: the action of the guest, or QEMU's exit status and messages.
     pub fn ended(&mut self) -> Option<String> {
-        match self.process.check() {
-            Ok(()) => None,
-            Err(crate::Error::Ended { status, stderr }) if stderr.is_empty() => Some(status),
-            Err(crate::Error::Ended { status, stderr }) => Some(format!("{status}: {stderr}")),
-            Err(other) => Some(other.to_string()),
-        }
+        let (status, stderr) = match self.process.check() {
+            Ok(()) => return None,
+            Err(crate::Error::Ended { status, stderr }) => (status, in_a_line(&stderr)),
+            Err(other) => return Some(other.to_string()),
+        };
+        let reason = self.monitor.reason_of_end();
+        Some(match (reason.as_deref(), stderr.is_empty()) {
+            (Some("guest-shutdown"), _) => "the guest powered itself off".to_owned(),
+            (Some("guest-reset"), _) => {
+                "the guest rebooted, by its own request or by a triple fault".to_owned()
+            }
+            (Some("guest-panic"), _) => "the guest's kernel reported a panic".to_owned(),
+            (_, true) => format!("QEMU ended ({status})"),
+            (_, false) => format!("QEMU ended ({status}): {stderr}"),
+        })
+    }
+
+    /// The same after a connection to QEMU has broken: the process may need a moment to end.
+    pub fn ended_soon(&mut self) -> Option<String> {
+        let broken = std::io::Error::from(ErrorKind::BrokenPipe).into();
+        let _ = self.process.cause(broken);
+        self.ended()
     }
 }
 
@@ -349,7 +452,25 @@ mod tests {
     fn contradictions_are_refused_with_what_to_write() {
         let told = |options: &[&str]| setup(options).check().unwrap_err().to_string();
         assert!(told(&["-device", "e1000,netdev=n"]).contains("write -device @CARD@"));
-        assert!(told(&["-nic", "user,model=e1000"]).contains("kpps brings the network card"));
+        for (option, value) in [
+            ("-nic", "user,model=e1000"),
+            ("-nic", "user"),
+            ("-net", "nic"),
+            ("--device", "driver=e1000-82545em"),
+            ("-device", r#"{"driver": "e1000"}"#),
+        ] {
+            assert!(told(&[option, value]).contains("kpps brings the network card"), "{option} {value}");
+        }
+        for (option, value) in [
+            ("-nic", "none"),
+            ("-nic", "user,model=virtio-net-pci"),
+            ("-net", "user"),
+            ("-netdev", "user,id=n"),
+        ] {
+            setup(&[option, value]).check().unwrap();
+        }
+        assert!(told(&["-daemonize"]).contains("leave this out"));
+        assert!(told(&["-m", "0"]).contains("write -m 512M"), "before a QEMU is fetched");
         assert!(told(&["-kernel", "@CARD@"]).contains("stands for a device"));
         assert!(told(&["-device", "@CARD@", "-device", "@CARD@,addr=4"]).contains("twice"));
         setup(&["-device", "@CARD@", "-device", "virtio-blk-pci"]).check().unwrap();
@@ -358,5 +479,37 @@ mod tests {
         for bad in ["", "0", "lots", "3T5"] {
             assert!(setup(&["-m", bad]).memory().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn qemu_s_messages_are_one_line_with_a_remedy() {
+        let stderr =
+            "qemu-system-x86_64: -mon monitor: warning: '-mon' is deprecated\nqemu: invalid kernel header\n";
+        assert_eq!(in_a_line(stderr), "invalid kernel header");
+        assert_eq!(in_a_line("qemu: warning: a\n\0\0\n b"), "b");
+        assert_eq!(in_a_line("qemu: warning: only this"), "warning: only this");
+        let card =
+            "qemu-system-x86_64: -device {\"socket\":{\"path\":\"/s\"},\"foo\":\"1\"}: no property foo";
+        assert_eq!(in_a_line(card), "-device @CARD@: no property foo");
+        assert_eq!(in_a_line(&"x".repeat(10_000)).len(), MOST_CHARACTERS);
+        let told = |options: &[&str], message: &str| {
+            setup(options).not_started("exit status: 1", message).to_string()
+        };
+        assert!(told(&["-kernel", "k"], "invalid kernel header").ends_with("multiboot header or a PVH note"));
+        assert!(
+            told(&["-foo"], "-foo: invalid option").contains("-foo: invalid option; correct the options")
+        );
+        assert!(told(&[], "").contains("it printed nothing"));
+    }
+
+    #[test]
+    fn a_program_that_is_no_qemu_is_refused() {
+        let told = |program: &str| {
+            let setup = Setup { qemu: Some(program.into()), ..Setup::default() };
+            setup.fetch(true).unwrap_err().to_string()
+        };
+        assert!(told("/nosuch/qemu").starts_with("there is no program /nosuch/qemu; without"));
+        assert!(told("true").starts_with("true is no QEMU"));
+        assert!(told("/").starts_with("/ cannot run: "), "{}", told("/"));
     }
 }

@@ -30,12 +30,11 @@ pub(super) struct Started {
 
 /// The version of the QEMU in a folder: its number, as "7.2.22", and the line that it prints.
 pub(super) fn version(folder: &Path) -> Result<(String, String)> {
-    let output =
+    let text =
         Launch::in_folder(folder, PROGRAM).output(&["--version"]).map_err(|error| match error.kind() {
             ErrorKind::NotFound => crate::Error::NotInstalled { program: PROGRAM.to_owned() }.into(),
             _ => Error::from(error),
         })?;
-    let text = String::from_utf8_lossy(&output.stdout);
     // "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".
     let line = text.lines().next().unwrap_or_default();
     let number = line.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));

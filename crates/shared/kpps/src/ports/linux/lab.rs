@@ -144,18 +144,24 @@ pub(super) fn measure<D: Forms>(
     measure: impl FnOnce(&Progress, Box<dyn Fn() -> bool + Send + Sync>) -> Result<D, Error>,
 ) -> Result<D, Failure> {
     let mut files = outputs.open(session, name)?;
-    kpps_tester::provenance::begin();
-    session.watch();
-    let progress = Progress::default();
-    let view = session.line(progress.clone());
-    let goes_on = session.clone();
-    let results = measure(&progress, Box::new(move || goes_on.goes_on()));
-    drop(view);
-    let results = results?;
+    let results = watched(session, measure)?;
     files.publish(&results, "")?;
     let rows = results.rows().rows.len();
     match session.is_interrupted() {
         true => Err(Failure::Interrupted(format!("interrupted: {rows} rows measured{kept}"))),
         false => Ok(results),
     }
+}
+
+/// Measures in guests, with a line on the screen meanwhile, until the user interrupts.
+pub(super) fn watched<D>(
+    session: &Session,
+    measure: impl FnOnce(&Progress, Box<dyn Fn() -> bool + Send + Sync>) -> Result<D, Error>,
+) -> Result<D, Error> {
+    kpps_tester::provenance::begin();
+    session.watch();
+    let progress = Progress::default();
+    let _view = session.line(progress.clone());
+    let goes_on = session.clone();
+    measure(&progress, Box::new(move || goes_on.goes_on()))
 }

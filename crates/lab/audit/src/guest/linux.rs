@@ -1,0 +1,96 @@
+//! Linux's driver under the same stimuli, on the same model of the card: counts to compare with.
+
+use super::steps::{CardState, Steps, Stimulus};
+use crate::cards::{Cable, Cards, Counts};
+use crate::responder::Handle;
+use crate::serve::Server;
+use kpps_host::bus;
+use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, newer};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+/// The lab's kernel.
+const KERNEL: &str = "linux-6.1";
+/// Linux's driver of all chips that are modelled.
+const MODULE: Model = Model::E1000;
+/// The time between two looks at the cards.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the stimuli may take together.
+const AT_MOST: Duration = Duration::from_secs(120);
+
+/// Linux's driver under the stimuli.
+pub(super) struct Measured {
+    /// The kernel's version.
+    pub(super) kernel: String,
+    /// The stimuli that Linux was given, and reached.
+    pub(super) stimuli: Vec<Stimulus>,
+    /// The counts from the load of the driver to the end of the stimuli.
+    pub(super) counts: Counts,
+}
+
+/// Whether the lab's Linux responds to this stimulus by itself, without a server or a client.
+const fn is_of_kernel(stimulus: Stimulus) -> bool {
+    matches!(
+        stimulus,
+        Stimulus::Link
+            | Stimulus::Arp
+            | Stimulus::Ping
+            | Stimulus::Flood
+            | Stimulus::Overrun
+            | Stimulus::LinkFlap
+    )
+}
+
+/// Boots Linux with the model, gives it those of the stimuli that a kernel responds to, and counts.
+///
+/// # Errors
+/// Kernel or QEMU cannot be fetched, the guest does not boot or does not reach a stimulus, or `go_on` returns
+/// false.
+pub(super) fn measure(
+    params: (&kpps_card::Params, &bus::Params),
+    (mac, address): ([u8; 6], Ipv4Addr),
+    stimuli: &[Stimulus],
+    responder: &Handle,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Measured> {
+    let cache = Cache::open()?;
+    let kernel = Kernel::get(&cache, KERNEL)?;
+    let userland = Userland::get(&cache)?;
+    let mut cards = Cards::new(params.0, params.1, &[(Cable::Open, mac)]);
+    cards.attach(0, Box::new(responder.clone()));
+    let server = Server::start(cards)?;
+    let mut options = Options::new(Machine::Plain, Vec::new());
+    options.qemu = Some(newer::get(&cache)?);
+    options.served = server.sockets();
+    let mut guest = Guest::boot(&options, &kernel, &userland, false, None)?;
+    guest.load(MODULE.name(), "")?;
+    guest.run(&format!("ip addr add {address}/24 dev eth0 && ip link set eth0 up"))?;
+    let stimuli: Vec<_> = stimuli.iter().copied().filter(|it| is_of_kernel(*it)).collect();
+    let mut steps = Steps::new(&stimuli, &[], |_| false);
+    let since = Instant::now();
+    while !steps.are_over(responder) {
+        server.with(|cards, now_ps| {
+            cards.advance(now_ps);
+            let (link, receives) = cards.link_and_receiver(0, now_ps);
+            let card = CardState { link: Some(link), receives: Some(receives) };
+            if let Some(act) = steps.advance(now_ps, card, responder) {
+                act.on(cards, now_ps);
+            }
+        });
+        if !go_on() {
+            return Err(Error::Interrupted);
+        }
+        if since.elapsed() > AT_MOST {
+            let waiting_for =
+                format!("Linux's driver to reach {}", steps.awaits(responder).unwrap_or("link"));
+            return Err(Error::Silent { seconds: AT_MOST.as_secs(), waiting_for, tail: String::new() });
+        }
+        std::thread::sleep(LOOK);
+    }
+    let counts = server.with(Cards::counts);
+    // The guest must end before what serves its card.
+    drop(guest);
+    // "linux-image-6.1.0-56-amd64 6.1.192-2".
+    let kernel = kernel.version.rsplit(' ').next().unwrap_or_default().to_owned();
+    Ok(Measured { kernel, stimuli, counts })
+}
