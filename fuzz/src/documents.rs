@@ -1,5 +1,6 @@
 //! The parsers of profiles, studies and results, and what compares and shows these, against arbitrary text.
 
+use kpps_audit::SetupFile;
 use kpps_documents::Curve;
 use kpps_documents::calibration::Calibration;
 use kpps_documents::provenance::Published;
@@ -27,6 +28,10 @@ pub fn run(document: &str) {
         let again = Results::parse("again", document).expect("the same text");
         let criteria = Criteria { threshold: 0.0, significance: 0.05, quantities: Vec::new() };
         let _ = compare(&[results, again], &criteria);
+    }
+    if let Ok(setup) = SetupFile::parse("fuzzed", document) {
+        let text = setup.text().expect("a text that was read has a text");
+        assert_eq!(SetupFile::parse("again", &text).as_ref(), Ok(&setup), "{text}");
     }
     // As `--calibration` reads it.
     let _ = serde_json::from_str::<Published<Calibration>>(document);
