@@ -9,6 +9,8 @@
 //!   pages by physical address ([`Backend::Uio`]).
 //! - A [`Card`] is an open card: a [`CardPlatform`] is the platform for a driver, and there are
 //!   [`Interrupts`].
+//! - For devices that are modelled in this process: [`SharedMemory`] is memory that both sides have, and
+//!   `TrapWindow` (x86-64) a window of registers whose accesses the model executes.
 //!
 //! ```no_run
 //! # #[cfg(target_os = "linux")] {
@@ -32,9 +34,9 @@
 //! Other systems than Linux have errors, addresses and names of backends only, and [`cpu_time`] where they
 //! are a Unix.
 //!
-//! `unsafe` is in `sys` (system calls that rustix lacks), `pci/bar.rs` (registers), `pci/vfio/ioctl.rs`,
-//! `interface` (ioctls), `bpf` (bpf(2)), and in `rings/packet/ring.rs` and `rings/xdp/ring.rs` (memory shared
-//! with the kernel).
+//! `unsafe` is in `sys` (system calls that rustix lacks, mappings, a handler of faults), `pci/bar.rs`
+//! (registers), `pci/vfio/ioctl.rs`, `interface` (ioctls), `bpf` (bpf(2)), and in `rings/packet/ring.rs` and
+//! `rings/xdp/ring.rs` (memory shared with the kernel).
 
 mod backend;
 #[cfg(target_os = "linux")]
@@ -61,7 +63,9 @@ pub use error::{Error, UNLOCK};
 pub use interface::{Interface, OtherLink, ethtool, netlink};
 #[cfg(target_os = "linux")]
 pub use pci::{Card, CardPlatform, Domain, Interrupts, Window, devices, paced};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use sys::{Cpu, Executed, Trap, TrapWindow};
 #[cfg(unix)]
 pub use sys::{CpuTime, cpu_time};
 #[cfg(target_os = "linux")]
-pub use sys::{Policy, schedule};
+pub use sys::{Policy, SharedMemory, memory_file, schedule};

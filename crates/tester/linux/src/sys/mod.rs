@@ -6,7 +6,8 @@
 //! - [`ifreq`]: requests about an interface (netdevice(7), `SIOCETHTOOL`);
 //! - [`ioctl()`]: an ioctl whose result is a number, for VFIO and `ifreq`;
 //! - [`messages`]: recvmmsg(2), and sendmmsg(2) with control messages;
-//! - [`bpf`]: bpf(2); [`schedule`]: sched_setscheduler(2); [`cpu_time`]: getrusage(2).
+//! - [`bpf`]: bpf(2); [`schedule`]: sched_setscheduler(2); [`cpu_time`]: getrusage(2);
+//! - [`SharedMemory`]: memory below 2 GiB; `trap`: windows whose accesses are executed here (sigaction(2)).
 //!
 //! Performance counters (perf_event_open(2)) are those of the crate perf-event2.
 
@@ -24,6 +25,10 @@ pub(crate) mod options;
 pub(crate) mod packet;
 #[cfg(target_os = "linux")]
 mod schedule;
+#[cfg(target_os = "linux")]
+mod shared;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod trap;
 mod usage;
 
 #[cfg(target_os = "linux")]
@@ -32,6 +37,10 @@ pub(crate) use bpf::{bpf, bpf_open};
 pub(crate) use ioctl::ioctl;
 #[cfg(target_os = "linux")]
 pub use schedule::{Policy, schedule};
+#[cfg(target_os = "linux")]
+pub use shared::{SharedMemory, memory_file};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use trap::{Cpu, Executed, Trap, TrapWindow};
 pub use usage::{CpuTime, cpu_time};
 
 /// The result of a system call: an error if it is negative.
