@@ -748,6 +748,13 @@ impl Cards {
         (bits(reg::STATUS, status::LU), bits(reg::RCTL, rctl::EN))
     }
 
+    /// Whether a card asserts its interrupt: the line, or the condition for which it sends a message.
+    pub fn interrupt_is_asserted(&self, index: usize) -> bool {
+        self.cards.get(index).is_some_and(|card| {
+            card.nic.interrupt_line() && (card.config.interrupts() || card.config.sends_messages())
+        })
+    }
+
     /// The counts of all cards together up to `now_ps`.
     pub fn counts(&mut self, now_ps: u64) -> Counts {
         self.advance(now_ps);

@@ -25,7 +25,7 @@ impl Quirk {
     }
 
     /// Gives a card this property.
-    pub(crate) const fn apply(self, params: &mut Params) {
+    pub const fn apply(self, params: &mut Params) {
         match self {
             Self::Swsm => params.swsm = true,
             Self::MpePassesBroadcasts => params.mpe_passes_broadcasts = true,
