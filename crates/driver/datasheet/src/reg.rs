@@ -390,7 +390,7 @@ pub const fn express_name(offset: u32) -> Option<&'static str> {
 /// aligned, count as such.
 pub const fn reserved(offset: u32) -> (u32, &'static str) {
     match offset {
-        CTRL => (0x2000_0416, "13.4.1"),
+        CTRL => (0x2003_E416, "13.4.1"),
         FCAH => (0xFFFF_0000, "13.4.9"),
         FCT => (0xFFFF_0000, "13.4.10"),
         VET => (0xFFFF_0000, "13.4.11"),
@@ -419,6 +419,7 @@ pub const fn reserved(offset: u32) -> (u32, &'static str) {
         TADV => (0xFFFF_0000, "13.4.44"),
         RXDCTL => (0xFEC0_C0C0, "13.4.46"),
         RXCSUM => (0xFFFF_F800, "13.4.47"),
+        RAL0..0x5480 if !offset.is_multiple_of(8) => (0x7FFC_0000, "13.5.3"),
         _ => (0, "13.2"),
     }
 }

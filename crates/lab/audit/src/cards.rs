@@ -4,7 +4,7 @@
 use crate::memory::Memory;
 use crate::msix::{self, Table};
 use crate::pci::Config;
-use crate::rules::{Abort, Breach, Rules, name_on};
+use crate::rules::{Abort, Breach, Eeprom, Rules, name_on};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, status};
 use kpps_datasheet::{Chip, reg};
@@ -238,6 +238,9 @@ struct Card {
     reset_ps: u64,
     responds_ps: u64,
     spurious: Option<Spurious>,
+    /// The EEPROM sets CTRL.SLU.
+    sets_slu: bool,
+    mac: [u8; 6],
 }
 
 /// Interrupts without a cause.
@@ -264,16 +267,34 @@ impl Card {
 
     fn write(&mut self, now_ps: u64, offset: u32, value: u32) {
         *self.writes.entry(offset).or_insert(0) += 1;
-        self.around.rules.write(now_ps, offset, value);
         self.around.bus.register_write(now_ps, offset, self.nic.is_tail(offset));
         if now_ps < self.responds_ps {
+            self.around.rules.write_in_reset(now_ps, offset, value);
             return;
         }
+        self.around.rules.write(now_ps, offset, value);
         if matches!(offset, reg::CTRL | CTRL_COPY) && value & ctrl::RST != 0 {
             self.responds_ps = now_ps.saturating_add(self.reset_ps);
         }
         self.nic.write(now_ps, offset, value, &mut self.around);
+        if matches!(offset, reg::CTRL | CTRL_COPY) && value & ctrl::RST != 0 {
+            self.load_eeprom(now_ps);
+        }
         self.is_sent &= self.nic.interrupt_line();
+    }
+
+    /// After power-up.
+    fn tell_rules_of_the_eeprom(&mut self) {
+        let ctrl = self.nic.read(0, reg::CTRL, &mut self.around);
+        self.around.rules.set_eeprom(Eeprom { ctrl, station: Some(self.mac) });
+    }
+
+    /// Sets CTRL.SLU after a reset, if the EEPROM does so.
+    fn load_eeprom(&mut self, now_ps: u64) {
+        if self.sets_slu {
+            let value = self.nic.read(now_ps, reg::CTRL, &mut self.around) | ctrl::SLU;
+            self.nic.write(now_ps, reg::CTRL, value, &mut self.around);
+        }
     }
 
     /// Signals a risen line to QEMU, or sends the message that takes its place. The card sends one when its
@@ -348,6 +369,7 @@ impl Card {
         self.responds_ps = 0;
         self.table = Table::new();
         self.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut self.around);
+        self.load_eeprom(now_ps);
         self.around.rules.reset();
     }
 
@@ -443,8 +465,12 @@ impl Cards {
             reset_ps: 0,
             responds_ps: 0,
             spurious: None,
+            sets_slu: false,
+            mac,
         };
-        Self { cards: cards.iter().map(card).collect() }
+        let mut all = Self { cards: cards.iter().map(card).collect() };
+        all.cards.iter_mut().for_each(Card::tell_rules_of_the_eeprom);
+        all
     }
 
     /// The chip of all of them; `None` if there are none.
@@ -550,6 +576,16 @@ impl Cards {
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_link(now_ps, up);
             card.tell();
+        }
+    }
+
+    /// Lets the EEPROM of a card set CTRL.SLU in each reset, as one with APM enabled does (SDM 13.4.1). For a
+    /// card after power-up.
+    pub fn set_slu(&mut self, index: usize) {
+        if let Some(card) = self.cards.get_mut(index) {
+            card.sets_slu = true;
+            card.load_eeprom(0);
+            card.tell_rules_of_the_eeprom();
         }
     }
 
@@ -778,6 +814,11 @@ impl Cards {
             all.dropped += tally.dropped.total();
         }
         all
+    }
+
+    /// Whether the link of a card is down because the driver has not set CTRL.SLU in time.
+    pub fn lacks_link(&self, index: usize) -> bool {
+        self.cards.get(index).is_some_and(|card| card.around.rules.has_no_link())
     }
 
     /// Whether a rule that allows some seconds is still to be judged.

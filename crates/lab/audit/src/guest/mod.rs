@@ -45,6 +45,8 @@ use steps::{CardState, Steps};
 
 /// The longest that a run goes on for rules that allow some seconds.
 const JUDGED: Duration = Duration::from_secs(6);
+/// The longest that a run goes on after a driver has not set CTRL.SLU in time.
+const NO_LINK: Duration = Duration::from_secs(10);
 /// The time between two looks at guest and cards.
 const LOOK: Duration = Duration::from_millis(5);
 /// The station address of the guest's card: that of QEMU's first card.
@@ -104,7 +106,7 @@ impl Outcome {
         let is_failure = match self.ended {
             Ended::NoText(_) | Ended::Gone(_) => true,
             Ended::TimeOver(_) => silent_card.is_some(),
-            Ended::Done | Ended::Interrupted => false,
+            Ended::Done | Ended::NoLink | Ended::Interrupted => false,
         };
         if !is_failure {
             return None;
@@ -133,6 +135,8 @@ enum Ended {
     NoText(String),
     /// Time was over while this stimulus was in progress.
     TimeOver(&'static str),
+    /// The driver left the link down.
+    NoLink,
     /// The guest or QEMU ended, or a connection broke.
     Gone(String),
     /// The user interrupted.
@@ -145,6 +149,7 @@ impl Ended {
             Self::Done => "everything was tried".to_owned(),
             Self::NoText(text) => format!("'{text}' did not appear on the console in time"),
             Self::TimeOver(awaited) => format!("its time was over while it waited for {awaited}"),
+            Self::NoLink => "the driver left the link down: CTRL.SLU is not set".to_owned(),
             Self::Gone(how) => how.clone(),
             Self::Interrupted => "it was interrupted".to_owned(),
         }
@@ -157,6 +162,8 @@ trait Wired {
     fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)>;
     /// Whether a rule is still to be judged.
     fn is_judging(&self) -> bool;
+    /// Whether the link is down because the driver has not asked for it in time.
+    fn lacks_link(&self) -> bool;
     /// Whether card and cable can have this fault.
     fn can(&self, fault: FaultKind) -> bool;
     /// Does something to card or cable.
@@ -177,6 +184,10 @@ impl Wired for Model<'_> {
 
     fn is_judging(&self) -> bool {
         self.0.with(|cards, _| cards.is_judging())
+    }
+
+    fn lacks_link(&self) -> bool {
+        self.0.with(|cards, _| cards.lacks_link(0))
     }
 
     fn can(&self, _: FaultKind) -> bool {
@@ -220,6 +231,10 @@ impl Wired for Emulated {
     }
 
     fn is_judging(&self) -> bool {
+        false
+    }
+
+    fn lacks_link(&self) -> bool {
         false
     }
 
@@ -334,6 +349,7 @@ impl GuestPlan {
     ) -> Result<GuestAudit> {
         let mut cards = Cards::new(card, bus, &[(Cable::Open, MAC)]);
         cards.attach(0, Box::new(responder.clone()));
+        self.quirks.iter().for_each(|quirk| quirk.prepare(&mut cards));
         self.faults.kinds.iter().for_each(|fault| fault.prepare(&mut cards));
         let server = Server::start(cards)?;
         let socket = server.sockets().into_iter().next().unwrap_or_default();
@@ -391,6 +407,7 @@ impl GuestPlan {
             steps: Steps::new(&self.stimuli, &self.faults.kinds, |fault| wired.can(fault)),
             begin_ps: None,
             tried: None,
+            down: None,
             card: CardState::default(),
         };
         let ended = loop {
@@ -430,6 +447,8 @@ struct Course<'p> {
     begin_ps: Option<u64>,
     /// When everything was tried.
     tried: Option<Instant>,
+    /// Since when the driver leaves the link down.
+    down: Option<Instant>,
     card: CardState,
 }
 
@@ -463,6 +482,11 @@ impl Course<'_> {
         }
         if !go_on() {
             return Ok(Some(Ended::Interrupted));
+        }
+        let down = wired.lacks_link().then(|| self.down.unwrap_or_else(Instant::now));
+        self.down = down;
+        if down.is_some_and(|since| since.elapsed() > NO_LINK) {
+            return Ok(Some(Ended::NoLink));
         }
         if self.since.elapsed() > self.plan.at_most {
             if self.tried.is_some() {

@@ -1,5 +1,6 @@
 //! Properties of a card that some drivers need and the manual does not have.
 
+use crate::cards::Cards;
 use kpps_card::Params;
 use std::str::FromStr;
 
@@ -10,17 +11,21 @@ pub enum Quirk {
     Swsm,
     /// RCTL.MPE passes broadcasts, as the manual's section 6.4.3 hints at. Section 13.4.22 does not.
     MpePassesBroadcasts,
+    /// The EEPROM sets CTRL.SLU, as one with APM enabled does (SDM 13.4.1). So the rest of a driver is seen
+    /// that forgets SLU.
+    Slu,
 }
 
 impl Quirk {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Swsm, Self::MpePassesBroadcasts];
+    pub const ALL: [Self; 3] = [Self::Swsm, Self::MpePassesBroadcasts, Self::Slu];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Swsm => "swsm",
             Self::MpePassesBroadcasts => "mpe-passes-broadcasts",
+            Self::Slu => "slu",
         }
     }
 
@@ -29,6 +34,14 @@ impl Quirk {
         match self {
             Self::Swsm => params.swsm = true,
             Self::MpePassesBroadcasts => params.mpe_passes_broadcasts = true,
+            Self::Slu => {}
+        }
+    }
+
+    /// Gives the first card this property, after power-up.
+    pub fn prepare(self, cards: &mut Cards) {
+        if self == Self::Slu {
+            cards.set_slu(0);
         }
     }
 }

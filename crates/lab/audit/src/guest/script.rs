@@ -49,11 +49,14 @@ impl FromStr for Typed {
             .rsplit_once("=>")
             .filter(|(prompt, _)| !prompt.is_empty())
             .ok_or_else(|| format!("'{text}': write PROMPT=>LINE, as in 'login: =>root'"))?;
-        Ok(Self { prompt: prompt.to_owned(), line: unescaped(line)? })
+        let prompt = String::from_utf8(unescaped(prompt)?)
+            .map_err(|_| format!("'{text}': the prompt is not UTF-8"))?;
+        // Terminals send a carriage return for Enter.
+        Ok(Self { prompt, line: [unescaped(line)?, b"\r".into()].concat() })
     }
 }
 
-/// A line with its escapes replaced (`\n`, `\r`, `\t`, `\\`, `\x1b`), and the Enter key after it.
+/// A text with its escapes replaced (`\n`, `\r`, `\t`, `\\`, `\x1b`).
 fn unescaped(line: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = line;
@@ -76,8 +79,6 @@ fn unescaped(line: &str) -> Result<Vec<u8>, String> {
         rest = &rest[at + used..];
     }
     bytes.extend(rest.bytes());
-    // Terminals send a carriage return for Enter.
-    bytes.push(b'\r');
     Ok(bytes)
 }
 

@@ -129,6 +129,11 @@ impl Findings {
         first.count = first.count.saturating_add(1);
     }
 
+    /// Whether `rule` was broken anywhere.
+    pub(super) fn has(&self, rule: Rule) -> bool {
+        self.all.keys().any(|(it, _)| *it == rule)
+    }
+
     /// All of them.
     pub(super) fn broken(&self) -> Vec<Breach> {
         let breach = |(&(rule, place), first): (&(Rule, Place), &First)| Breach {

@@ -36,6 +36,24 @@ const FLXBUF: u32 = 0xF << 27;
 const LONGEST_BYTES: u64 = 1522;
 /// The shortest frame without FCS.
 const LEAST_BYTES: usize = 60;
+/// Receive addresses (SDM 13.5.2).
+const STATIONS: usize = 16;
+/// The end of the registers for them.
+const STATIONS_END: u32 = reg::RAL0 + 8 * STATIONS as u32;
+/// The bit of CTRL that a header of a course for students calls the reset (SDM 13.4.1: SDP0_IODIR).
+const NOT_RESET: u32 = 1 << 22;
+/// The end of the VLAN filter's table (SDM 13.5.4).
+const VFTA_END: u32 = reg::VFTA + 4 * 128;
+/// EECD.FWE (SDM 13.4.3), and its values that are allowed.
+const FWE: u32 = 3 << 4;
+const FWE_ALLOWED: [u32; 2] = [1 << 4, 2 << 4];
+/// CTRL.ILOS (SDM 13.4.1).
+const ILOS: u32 = 1 << 7;
+/// RCTL.LBM (SDM 13.4.22).
+const LBM: u32 = 3 << 6;
+/// The type of an ARP frame, and where its sender's station address is (RFC 826).
+const ARP: [u8; 2] = [0x08, 0x06];
+const ARP_SENDER: std::ops::Range<usize> = 22..28;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
 const POLLS: u64 = 1000;
 const POLLS_PER_FRAME: u64 = 10;
@@ -70,6 +88,15 @@ impl Due {
     }
 }
 
+/// Values that the card loads from its EEPROM in a reset (SDM 5.6).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Eeprom {
+    /// CTRL.
+    pub(crate) ctrl: u32,
+    /// The station address; `None` if it is unknown.
+    pub(crate) station: Option<[u8; 6]>,
+}
+
 /// The moves of a tail, and those before which the driver read the head.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heads {
@@ -93,8 +120,8 @@ struct Epoch {
     tidv: u32,
     mask: u32,
     packet: Packet,
-    /// RAL0 and RAH0, if they were written.
-    address: [Option<u32>; 2],
+    /// RAL0, RAH0, RAL1, …, if they were written.
+    addresses: [Option<u32>; 2 * STATIONS],
     /// The receiver has passed frames.
     has_received: bool,
     /// The receiver was disabled.
@@ -125,6 +152,9 @@ struct Epoch {
     line_due: Due,
     masked_due: Due,
     eop_due: Due,
+    full_due: Due,
+    /// Writes during a reset had no effect.
+    lost_writes: bool,
     /// Frames that were stored since all interrupts were masked.
     stored_masked: u64,
 }
@@ -142,9 +172,14 @@ pub(crate) struct Rules {
     epoch: Epoch,
     /// By the driver.
     was_reset: bool,
+    /// CTRL and the station address after a reset.
+    eeprom: Eeprom,
+    /// A value of CTRL that was taken for a reset.
+    no_reset: Option<u32>,
     /// TIPG and the MTA keep their values in a reset (SDM 14.7).
     tipg: Option<u32>,
     multicast: u128,
+    vlans: u128,
     frames: u64,
     sent: u64,
     /// Of the receive ring, and of the transmit ring.
@@ -166,8 +201,11 @@ impl Rules {
             transmit: Ring::new(Side::Transmit),
             epoch: Epoch::default(),
             was_reset: false,
+            eeprom: Eeprom::default(),
+            no_reset: None,
             tipg: None,
             multicast: 0,
+            vlans: 0,
             frames: 0,
             sent: 0,
             heads: [Heads::default(); 2],
@@ -175,6 +213,21 @@ impl Rules {
             is_polled: false,
             findings: Findings::default(),
         }
+    }
+
+    /// The EEPROM of a card after power-up.
+    pub(crate) fn set_eeprom(&mut self, eeprom: Eeprom) {
+        self.eeprom = eeprom;
+        self.epoch.ctrl = eeprom.ctrl;
+    }
+
+    /// The driver wrote a register during a reset: the write has no effect.
+    pub(crate) fn write_in_reset(&mut self, now_ps: u64, offset: u32, value: u32) {
+        self.tick(now_ps);
+        self.epoch.lost_writes = true;
+        self.note_write(Rule::AccessInReset, offset, value, || {
+            format!("The driver wrote {value:#x} to {} before the reset had ended.", name(offset))
+        });
     }
 
     /// All breaches so far. Counts only grow.
@@ -203,8 +256,11 @@ impl Rules {
     /// A rule that allows some seconds is still to be judged.
     pub(crate) fn is_pending(&self) -> bool {
         let Epoch { link_due, filter_due, dry_due, empty_due: [receive, transmit], .. } = &self.epoch;
-        let Epoch { icr_due, line_due, masked_due, eop_due, .. } = &self.epoch;
-        let all = [link_due, filter_due, dry_due, receive, transmit, icr_due, line_due, masked_due, eop_due];
+        let Epoch { icr_due, line_due, masked_due, eop_due, full_due, .. } = &self.epoch;
+        let all = [
+            link_due, filter_due, dry_due, receive, transmit, icr_due, line_due, masked_due, eop_due,
+            full_due,
+        ];
         all.iter().any(|due| due.0.is_some())
     }
 
@@ -212,11 +268,12 @@ impl Rules {
     pub(crate) fn tick(&mut self, now_ps: u64) {
         self.now_ps = self.now_ps.max(now_ps);
         let now_ps = self.now_ps;
-        if self.epoch.link_due.take(now_ps) {
+        if self.epoch.link_due.take(now_ps) && !self.epoch.lost_writes {
             self.note_link();
         }
         if self.epoch.filter_due.take(now_ps) {
             self.judge_filters();
+            self.judge_receiver();
             self.judge_addresses();
         }
         if self.epoch.masked_due.take(now_ps) && self.epoch.mask == 0 && self.epoch.stored_masked > 0 {
@@ -256,6 +313,15 @@ impl Rules {
                 self.judge_empty(side);
             }
         }
+        if self.epoch.full_due.take(now_ps) && self.receive.is_dry() {
+            let tail = self.receive.tail();
+            self.note(Rule::FramesNotTaken, Place::Descriptors(Side::Receive), || {
+                let sentence = format!(
+                    "The receive ring is full since five seconds, frames wait in the card, and RDT stays at {tail}."
+                );
+                (Some(tail), written(reg::RDT, tail), sentence)
+            });
+        }
         let held = self.epoch.line_due.take(now_ps);
         if held {
             let touched = if self.epoch.icr_used { "had read ICR before" } else { "never read ICR" };
@@ -281,7 +347,8 @@ impl Rules {
         let value = self.epoch.ctrl;
         self.note(Rule::SluMissing, Place::Register(reg::CTRL), || {
             let sentence =
-                "The driver has not set CTRL.SLU (bit 6) five seconds after it gave the card descriptors."
+                "The driver has not set CTRL.SLU (bit 6) five seconds after it enabled the receiver or the \
+                 transmitter."
                     .into();
             (Some(value), written(reg::CTRL, value), sentence)
         });
@@ -310,6 +377,11 @@ impl Rules {
             || reg::name(offset).is_some()
             || matches!(offset, CTRL_COPY | MANC)
             || offset == reg::SWSM && self.swsm
+    }
+
+    /// The driver was to set CTRL.SLU and has not.
+    pub(crate) fn has_no_link(&self) -> bool {
+        self.findings.has(Rule::SluMissing) && self.lacks_link()
     }
 
     fn lacks_link(&self) -> bool {
@@ -371,6 +443,29 @@ impl Rules {
                     128 - missing
                 );
                 (None, written(reg::RCTL, value), sentence)
+            });
+        }
+    }
+
+    /// RCTL five seconds after the receiver is used: the VLAN filter's table, and loopback.
+    fn judge_receiver(&mut self) {
+        let value = self.epoch.rctl;
+        if value & rctl::EN == 0 {
+            return;
+        }
+        let missing = self.vlans.count_zeros();
+        if value & rctl::VFE != 0 && missing > 0 {
+            self.note_write(Rule::VftaNotWritten, reg::RCTL, value, || {
+                format!(
+                    "The driver uses the receiver with RCTL.VFE (bit 18), but wrote only {} of the 128 registers \
+                     of the VFTA.",
+                    128 - missing
+                )
+            });
+        }
+        if value & LBM != 0 {
+            self.note_write(Rule::Loopback, reg::RCTL, value, || {
+                format!("The driver uses the receiver with RCTL.LBM (bits 7:6) {:02b}b.", (value & LBM) >> 6)
             });
         }
     }
@@ -442,6 +537,9 @@ impl Rules {
                 self.was_reset = true;
             }
             reg::CTRL | CTRL_COPY => {
+                if value & NOT_RESET != 0 && self.epoch.ctrl & NOT_RESET == 0 {
+                    self.no_reset = Some(value);
+                }
                 self.epoch.ctrl = value;
                 if !self.lacks_link() {
                     self.epoch.link_due.clear();
@@ -466,13 +564,19 @@ impl Rules {
                     self.epoch.masked_due.start(self.now_ps);
                 }
             }
-            reg::RAL0 => self.epoch.address[0] = Some(value),
-            reg::RAH0 => self.epoch.address[1] = Some(value),
+            reg::RAL0..STATIONS_END => {
+                let at = ((offset - reg::RAL0) / 4) as usize;
+                if let Some(address) = self.epoch.addresses.get_mut(at) {
+                    *address = Some(value);
+                }
+            }
+            reg::VFTA..VFTA_END => self.vlans |= 1 << (((offset - reg::VFTA) / 4) & 127),
             reg::MTA..reg::RAL0 => self.multicast |= 1 << (((offset - reg::MTA) / 4) & 127),
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH => self.set_ring(Side::Receive, offset, value),
             reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH => self.set_ring(Side::Transmit, offset, value),
             reg::RDT => {
                 self.epoch.masked_due.clear();
+                self.epoch.full_due.clear();
                 self.set_tail(Side::Receive, value);
             }
             reg::TDT => self.set_tail(Side::Transmit, value),
@@ -485,7 +589,7 @@ impl Rules {
         self.was_reset = false;
         self.receive.reset();
         self.transmit.reset();
-        self.epoch = Epoch { line: self.epoch.line, ..Epoch::default() };
+        self.epoch = Epoch { line: self.epoch.line, ctrl: self.eeprom.ctrl, ..Epoch::default() };
     }
 
     /// The rules that depend only on the value.
@@ -517,6 +621,21 @@ impl Rules {
                     name(offset),
                     value & bits
                 )
+            });
+        }
+        if offset == reg::EECD && !self.chip.is_pci_express() && !FWE_ALLOWED.contains(&(value & FWE)) {
+            self.note_write(Rule::FlashWriteEnable, offset, value, || {
+                format!("The driver wrote {value:#x} to EECD: FWE (bits 5:4) is {:02b}b.", (value & FWE) >> 4)
+            });
+        }
+        if matches!(offset, reg::CTRL | CTRL_COPY) && self.media == Media::Copper && value & ILOS != 0 {
+            self.note_write(Rule::IlosSet, offset, value, || {
+                format!("The driver wrote {value:#010x} to CTRL, with ILOS (bit 7).")
+            });
+        }
+        if is_read_only(offset) {
+            self.note_write(Rule::ReadOnly, offset, value, || {
+                format!("The driver wrote {value:#x} to {}, which is read-only.", name(offset))
             });
         }
         if !self.is_register(offset) {
@@ -553,6 +672,9 @@ impl Rules {
                 "The driver set RCTL.EN before it had written RDBAL and RDLEN.".into()
             });
         }
+        if is && !was && self.lacks_link() {
+            self.epoch.link_due.start(self.now_ps);
+        }
         self.begin(Side::Receive);
     }
 
@@ -564,6 +686,9 @@ impl Rules {
             self.note_write(Rule::TransmitterBeforeRing, reg::TCTL, value, || {
                 "The driver set TCTL.EN before it had written TDBAL and TDLEN.".into()
             });
+        }
+        if is && !was && self.lacks_link() {
+            self.epoch.link_due.start(self.now_ps);
         }
         self.begin(Side::Transmit);
     }
@@ -656,10 +781,13 @@ impl Rules {
         }
         self.judge_tail(side, tail);
         if !self.was_reset {
+            let no_reset = self.no_reset;
             self.note(Rule::NoReset, Place::Register(reg::CTRL), || {
-                let sentence =
-                    format!("The driver uses the {} unit without having set CTRL.RST.", side.name());
-                (None, written(tail_at, tail), sentence)
+                let mut sentence =
+                    format!("The driver uses the {} unit without having set CTRL.RST (bit 26).", side.name());
+                let Some(value) = no_reset else { return (None, written(tail_at, tail), sentence) };
+                sentence += " It set bit 22, which makes a pin an output.";
+                (Some(value), written(reg::CTRL, value), sentence)
             });
         }
         if self.lacks_link() {
@@ -818,7 +946,7 @@ impl Rules {
             return;
         }
         let status = if self.has_extended() { words[1] & 0xFF } else { words[1] >> 32 & 0xFF };
-        if status != 0 {
+        if status & u64::from(rx_status::DD) != 0 {
             self.note(Rule::StatusSet, place, || {
                 let sentence =
                     format!("The driver handed over a receive descriptor with the status {status:#04x}.");
@@ -922,6 +1050,7 @@ impl Rules {
                 (None, descriptor(Side::Transmit, index, words), sentence)
             });
         }
+        self.judge_station(frame);
         if good_fcs && frame.len() < LEAST_BYTES {
             let value = self.epoch.tctl;
             self.note(Rule::Runt, place, || {
@@ -935,6 +1064,35 @@ impl Rules {
         if !std::mem::replace(&mut self.epoch.has_sent, true) {
             self.judge_gap();
         }
+    }
+
+    /// The sender of an ARP frame should be a station address of the card.
+    fn judge_station(&mut self, frame: &[u8]) {
+        let (Some(source), Some(kind), Some(sender)) =
+            (frame.get(6..12), frame.get(12..14), frame.get(ARP_SENDER))
+        else {
+            return;
+        };
+        // A bridge passes on the frames of other stations, and is promiscuous.
+        if kind != ARP || source != sender || self.epoch.rctl & rctl::UPE != 0 {
+            return;
+        }
+        let own = |at: usize, station: Option<[u8; 6]>| match self.epoch.addresses.get(2 * at..2 * at + 2) {
+            Some(&[Some(low), Some(high)]) => Some(address(low, high)),
+            _ => station,
+        };
+        let Some(first) = own(0, self.eeprom.station) else { return };
+        if first == source || (1..STATIONS).any(|at| own(at, None).is_some_and(|it| it == source)) {
+            return;
+        }
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
+        let (first, source) = (hex(&first), hex(source));
+        self.note(Rule::StationAddress, Place::Register(reg::RAL0), || {
+            let sentence = format!(
+                "The driver says by ARP that it is {source}, and the card's station address is {first}."
+            );
+            (None, format!("ARP from {source}"), sentence)
+        });
     }
 
     fn judge_gap(&mut self) {
@@ -984,6 +1142,9 @@ impl Rules {
             if self.receive.is_dry() && !self.receive.used && is_enabled {
                 self.epoch.dry_due.start(now_ps);
             }
+            if self.receive.is_dry() && self.receive.used && is_enabled {
+                self.epoch.full_due.start(now_ps);
+            }
         }
         if after.disabled > before.disabled && is_enabled && self.lacks_link() {
             self.epoch.link_due.start(now_ps);
@@ -1000,10 +1161,8 @@ impl Rules {
                 (Some(value), written(reg::RCTL, value), sentence)
             });
         }
-        let [Some(low), Some(high)] = self.epoch.address else { return };
-        let [a, b, c, d] = low.to_le_bytes();
-        let [e, f, ..] = high.to_le_bytes();
-        if destination == [a, b, c, d, e, f] && high & rah::AV == 0 && value & rctl::UPE == 0 {
+        let [Some(low), Some(high), ..] = self.epoch.addresses else { return };
+        if destination == address(low, high) && high & rah::AV == 0 && value & rctl::UPE == 0 {
             self.note(Rule::RahAvMissing, place, || {
                 let sentence =
                     "A frame to the address in RAL0 and RAH0 arrived, and the card dropped it: RAH0.AV is clear.";
@@ -1028,6 +1187,20 @@ impl Rules {
             self.epoch.line_due.clear();
         }
     }
+}
+
+/// The station address in RAL and RAH.
+fn address(low: u32, high: u32) -> [u8; 6] {
+    let [a, b, c, d] = low.to_le_bytes();
+    let [e, f, ..] = high.to_le_bytes();
+    [a, b, c, d, e, f]
+}
+
+/// Whether writes of the register at `offset` have no effect (SDM table 13-2).
+fn is_read_only(offset: u32) -> bool {
+    let of_statistic =
+        |it: &kpps_datasheet::stat::Statistic| offset == it.offset || it.is_64_bit && offset == it.offset + 4;
+    matches!(offset, reg::STATUS | reg::RXCW) || kpps_datasheet::stat::ALL.iter().any(of_statistic)
 }
 
 /// The two words of a descriptor.

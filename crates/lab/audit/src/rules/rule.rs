@@ -48,8 +48,8 @@ const fn about(
 /// A rule for drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// CTRL.SLU is clear five seconds after a unit is in use (SDM 13.4.1). An EEPROM with wake-up enabled may
-    /// set it, so on some cards its absence is not seen.
+    /// CTRL.SLU is clear five seconds after a unit is enabled (SDM 13.4.1, 8.6.2). An EEPROM with wake-up
+    /// enabled may set it, so on some cards its absence is not seen.
     SluMissing,
     /// A frame left with a wrong FCS, because its descriptor did not ask for one (SDM 3.3.3.1).
     IfcsMissing,
@@ -57,8 +57,14 @@ pub enum Rule {
     BamMissing,
     /// A frame to the address in RAL0 and RAH0 was filtered, because RAH0.AV is clear (SDM 13.5.3).
     RahAvMissing,
+    /// The driver is another station by ARP than the card by RAL0 and RAH0 (SDM 13.5.2).
+    StationAddress,
     /// The receiver is used and not all of the MTA was written; MPE is clear (SDM 14.4).
     MtaNotCleared,
+    /// RCTL.VFE is set and not all of the VFTA was written (SDM 13.5.4).
+    VftaNotWritten,
+    /// RCTL.LBM is not 00b while the receiver is used (SDM 14.4).
+    Loopback,
     /// RCTL selects the reserved buffer size (SDM 13.4.22).
     BufferSizeReserved,
     /// A tail is not in its ring while the unit is enabled (SDM 3.2.6, 3.4). The manual has no "must" for it,
@@ -95,6 +101,9 @@ pub enum Rule {
     RingWhileEnabled,
     /// The receiver was enabled again without a reset (SDM 13.4.22).
     ReEnabled,
+    /// A register was written while the card did not respond after CTRL.RST. Only cards that are slower
+    /// than the manual says do so (SDM 13.4.1).
+    AccessInReset,
     /// The card was never reset before it was used. The manual asks for a reset only before heads are written
     /// (SDM 13.4.28), so it is information.
     NoReset,
@@ -107,6 +116,9 @@ pub enum Rule {
     /// A receive buffer overlaps another one that the card has, or a ring (SDM 14.4), with the bytes that the
     /// card may write: BSIZE, but 1522 if longer frames are discarded (SDM 13.4.22).
     BuffersOverlap,
+    /// The receive ring is full for five seconds while frames wait, and RDT does not move. A driver may
+    /// stop on purpose (SDM 3.2.6).
+    FramesNotTaken,
     /// A receive descriptor has the address 0. The manual defines it as a descriptor without a buffer (SDM
     /// 3.2.5.2).
     NullBuffer,
@@ -153,6 +165,12 @@ pub enum Rule {
     LeftMasked,
     /// ICR is read all the time, mostly as 0. The manual permits it.
     IcrPolled,
+    /// EECD.FWE is 00b or 11b, which is not allowed (SDM 13.4.3).
+    FlashWriteEnable,
+    /// CTRL.ILOS is set on a card with a PHY of its own (SDM 13.4.1).
+    IlosSet,
+    /// A register that is read-only was written (SDM table 13-2).
+    ReadOnly,
     /// An access was not of 32 bits at a multiple of four bytes (SDM 13.2).
     Width,
     /// A bit that should be written as 0 was 1 (SDM 13.2).
@@ -165,12 +183,15 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 55] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
         Self::RahAvMissing,
+        Self::StationAddress,
         Self::MtaNotCleared,
+        Self::VftaNotWritten,
+        Self::Loopback,
         Self::BufferSizeReserved,
         Self::TailBeyondRing,
         Self::TailPassesHead,
@@ -185,11 +206,13 @@ impl Rule {
         Self::TransmitterBeforeRing,
         Self::RingWhileEnabled,
         Self::ReEnabled,
+        Self::AccessInReset,
         Self::NoReset,
         Self::DescriptorChanged,
         Self::ReportNotAwaited,
         Self::StatusSet,
         Self::BuffersOverlap,
+        Self::FramesNotTaken,
         Self::NullBuffer,
         Self::FrameOverBuffers,
         Self::TransmitLong,
@@ -209,6 +232,9 @@ impl Rule {
         Self::InterruptHeld,
         Self::LeftMasked,
         Self::IcrPolled,
+        Self::FlashWriteEnable,
+        Self::IlosSet,
+        Self::ReadOnly,
         Self::Width,
         Self::ReservedBits,
         Self::NoRegister,
@@ -249,7 +275,8 @@ impl Rule {
                 "CTRL.SLU is not set",
                 "STATUS.LU stays 0: the card sends and receives nothing, even with a good cable. (On some cards the \
                  EEPROM sets SLU.)",
-                "Set CTRL.SLU (bit 6) after the reset, usually with CTRL.ASDE (bit 5).",
+                "Set CTRL.SLU (bit 6) after the reset, usually with CTRL.ASDE (bit 5). The quirk slu shows what else \
+                 there is.",
             ),
             Self::IfcsMissing => about(
                 Must,
@@ -272,6 +299,13 @@ impl Rule {
                 "The card does not compare the address, and filters every frame to it.",
                 "Write RAL0 first, then RAH0 with AV (bit 31).",
             ),
+            Self::StationAddress => about(
+                Should,
+                "station-address",
+                "the driver uses another station address than the card",
+                "The card filters the frames that others send to the address of the driver.",
+                "Write the address to RAL0 and RAH0, or read it from them or from the EEPROM.",
+            ),
             Self::MtaNotCleared => about(
                 Should,
                 "mta-not-cleared",
@@ -279,6 +313,20 @@ impl Rule {
                 "The table has no defined value after power-up and no reset clears it: the card passes \
                  multicast frames at random.",
                 "Write 0 to the 128 registers from 5200h on.",
+            ),
+            Self::VftaNotWritten => about(
+                Should,
+                "vfta-not-written",
+                "the VLAN filter is on without its table",
+                "The table has no defined value after power-up: the card drops or passes VLAN frames at random.",
+                "Write all 128 registers from 5600h on, or clear RCTL.VFE (bit 18).",
+            ),
+            Self::Loopback => about(
+                Should,
+                "loopback",
+                "the receiver is in loopback",
+                "The card receives its own frames, or none: 01b and 10b are not defined.",
+                "Write 00b to RCTL.LBM (bits 7:6).",
             ),
             Self::BufferSizeReserved => about(
                 Should,
@@ -381,6 +429,13 @@ impl Rule {
                 "The filter logic can lose the borders of frames in the FIFO.",
                 "Leave the receiver enabled, or reset the card with CTRL.RST before.",
             ),
+            Self::AccessInReset => about(
+                Info,
+                "access-in-reset",
+                "a register is written before the reset has ended",
+                "The write has no effect.",
+                "Wait until CTRL.RST reads as 0, with a limit in time.",
+            ),
             Self::NoReset => about(
                 Info,
                 "no-reset",
@@ -415,6 +470,13 @@ impl Rule {
                 "a receive buffer overlaps other memory that the card uses",
                 "A frame can overwrite another one, or descriptors.",
                 "Give each descriptor a buffer of its own, as large as RCTL's BSIZE and BSEX say.",
+            ),
+            Self::FramesNotTaken => about(
+                Info,
+                "frames-not-taken",
+                "received frames are not taken from the ring",
+                "The card keeps what its FIFO holds and drops all others.",
+                "Take frames in the handler of RXT0 and RXDMT0, and write RDT afterwards.",
             ),
             Self::NullBuffer => about(
                 Info,
@@ -550,6 +612,27 @@ impl Rule {
                 "Each read takes about a microsecond of the CPU and occupies the bus.",
                 "Look for DD in memory, or wait for the interrupt.",
             ),
+            Self::FlashWriteEnable => about(
+                Must,
+                "flash-write-enable",
+                "EECD.FWE has a value that is not allowed",
+                "Accesses to the flash memory are not defined.",
+                "Read EECD, change the bits that you need, and keep FWE (bits 5:4) at 01b.",
+            ),
+            Self::IlosSet => about(
+                Should,
+                "ilos-set",
+                "CTRL.ILOS is set",
+                "The card takes a good link for a lost one.",
+                "Write 0 to CTRL.ILOS (bit 7).",
+            ),
+            Self::ReadOnly => about(
+                Info,
+                "read-only",
+                "a read-only register is written",
+                "The write has no effect.",
+                "Compare the offset with table 13-2 of the manual.",
+            ),
             Self::Width => about(
                 Should,
                 "width",
@@ -614,6 +697,14 @@ impl Rule {
             Self::NoReport => "3.4",
             Self::GapTooShort => "13.4.34",
             Self::CollisionDistance => "13.4.33",
+            Self::VftaNotWritten => "13.5.4",
+            Self::Loopback => "14.4",
+            Self::StationAddress => "13.5.2",
+            Self::FramesNotTaken => "3.2.6",
+            Self::AccessInReset => "13.4.1",
+            Self::FlashWriteEnable => "13.4.3",
+            Self::IlosSet => "13.4.1",
+            Self::ReadOnly => "13.3",
             Self::NoMemory | Self::NotMaster => "4.1",
             Self::IcrNeverRead | Self::InterruptHeld | Self::IcrPolled => "13.4.17",
             Self::Width | Self::ReservedBits | Self::NoRegister | Self::NoRegisterRead => "13.2",

@@ -872,3 +872,114 @@ fn extended_descriptors_have_their_results_elsewhere() {
     fetch(&mut rules, RX_RING, 1, [rx(0)[0], rx(0)[0]]);
     assert_eq!(found(&rules), []);
 }
+
+#[test]
+fn values_of_single_registers() {
+    for (offset, value, rule) in [
+        (reg::EECD, 1, Rule::FlashWriteEnable),
+        (reg::EECD, 0x31, Rule::FlashWriteEnable),
+        (reg::CTRL, ctrl::SLU | ILOS, Rule::IlosSet),
+        (reg::CTRL, ctrl::SLU | 1 << 13, Rule::ReservedBits),
+        (reg::RAH0 + 8, 1 << 20, Rule::ReservedBits),
+        (reg::RXCW, 0, Rule::ReadOnly),
+        (reg::STATUS, 0, Rule::ReadOnly),
+        (0x4010, 0, Rule::ReadOnly),
+    ] {
+        let mut rules = ready();
+        write(&mut rules, offset, value);
+        only(&rules, rule);
+    }
+    let mut rules = ready();
+    write(&mut rules, reg::EECD, 0x11);
+    write(&mut rules, reg::EECD, 0x20);
+    assert_eq!(found(&rules), []);
+    let fibre = Params { media: Media::Fibre, ..Params::of(Chip::I82545em) };
+    let mut rules = Rules::new(&fibre);
+    write(&mut rules, reg::CTRL, ILOS);
+    assert_eq!(found(&rules), []);
+}
+
+#[test]
+fn the_receiver_s_modes() {
+    let on = rctl::EN | rctl::BAM;
+    let mut rules = changed(&[(reg::RCTL, on | 1 << 6)]);
+    later(&mut rules);
+    assert_eq!(only(&rules, Rule::Loopback).section, "14.4");
+    let mut rules = changed(&[(reg::RCTL, on | rctl::VFE)]);
+    let mut written = rules.clone();
+    later(&mut rules);
+    only(&rules, Rule::VftaNotWritten);
+    (0..128).for_each(|at| write(&mut written, reg::VFTA + 4 * at, 0));
+    later(&mut written);
+    assert_eq!(found(&written), []);
+}
+
+#[test]
+fn a_station_is_known_by_its_own_address() {
+    let arp = |station: [u8; 6]| {
+        let mut frame = vec![0; 60];
+        frame[6..12].copy_from_slice(&station);
+        frame[12..14].copy_from_slice(&ARP);
+        frame[ARP_SENDER].copy_from_slice(&station);
+        frame
+    };
+    let (own, other) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let with = |registers: &[(u32, u32)], station| {
+        let mut rules = ready();
+        rules.set_eeprom(Eeprom { ctrl: 0, station: Some(own) });
+        rules.epoch.addresses = Default::default();
+        registers.iter().for_each(|(offset, value)| write(&mut rules, *offset, *value));
+        rules.sent(&arp(station), true);
+        rules
+    };
+    assert_eq!(found(&with(&[], own)), []);
+    assert!(only(&with(&[], other), Rule::StationAddress).sentence.contains("02:00:00:00:00:02"));
+    let second = [(reg::RAL0 + 8, 2), (reg::RAH0 + 8, 0x8000_0200)];
+    assert_eq!(found(&with(&second, other)), [], "a second address");
+    let promiscuous = [(reg::RCTL, rctl::EN | rctl::BAM | rctl::UPE)];
+    assert_eq!(found(&with(&promiscuous, other)), [], "a bridge");
+    // A frame that another station has sent.
+    let mut rules = ready();
+    let mut frame = arp(other);
+    frame[6] = 4;
+    rules.sent(&frame, true);
+    assert_eq!(found(&rules), []);
+}
+
+#[test]
+fn a_full_ring_is_emptied() {
+    let mut rules = ready();
+    for index in 0..COUNT - 1 {
+        fetch(&mut rules, RX_RING, index, rx(index));
+        receive(&mut rules, index);
+    }
+    arrive(&mut rules, [2, 0, 0, 3, 4, 5], |_| {});
+    let mut emptied = rules.clone();
+    later(&mut rules);
+    only(&rules, Rule::FramesNotTaken);
+    write(&mut emptied, reg::RDT, 0);
+    later(&mut emptied);
+    assert_eq!(found(&emptied), []);
+}
+
+#[test]
+fn bit_22_is_no_reset_and_an_eeprom_may_set_the_link_up() {
+    let mut rules = Rules::new(&Params::of(Chip::I82540em));
+    rules.set_eeprom(Eeprom { ctrl: ctrl::SLU, station: None });
+    write(&mut rules, reg::CTRL, ctrl::SLU | NOT_RESET);
+    steps(&mut rules, |offset, value| (offset != reg::CTRL).then_some(value));
+    let breach = only(&rules, Rule::NoReset);
+    assert!(breach.sentence.contains("bit 22") && breach.value == Some(ctrl::SLU | NOT_RESET), "{breach:?}");
+    later(&mut rules);
+    assert!(!rules.has_no_link() && found(&rules).len() == 1, "{:?}", found(&rules));
+}
+
+#[test]
+fn writes_in_a_reset_are_lost_and_no_other_rule_is_broken_by_them() {
+    let mut rules = Rules::new(&Params::of(Chip::I82540em));
+    write(&mut rules, reg::CTRL, ctrl::RST);
+    rules.write_in_reset(0, reg::CTRL, u32::MAX);
+    steps(&mut rules, |offset, value| (offset != reg::CTRL).then_some(value));
+    later(&mut rules);
+    only(&rules, Rule::AccessInReset);
+}

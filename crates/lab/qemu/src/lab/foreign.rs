@@ -193,6 +193,17 @@ impl Setup {
         if !has(&NETWORKS) {
             add(&["-nic", "none"]);
         }
+        // A card in another process reaches memory only if it is shared.
+        let is_private = |option: &&String| {
+            option.starts_with("memory-backend-")
+                && !["share=on", "share=true"].iter().any(|it| option.contains(it))
+        };
+        if let Some(option) = self.options.iter().find(is_private) {
+            return Err(Error::Input(format!(
+                "{option}: kpps' card reaches only shared memory; write memory-backend-memfd and share=on, or leave \
+                 this out"
+            )));
+        }
         if !self.options.iter().any(|option| option.contains("memory-backend")) {
             let size = self.memory()?;
             let memory = format!("memory-backend-memfd,id={MEMORY},size={size},share=on");

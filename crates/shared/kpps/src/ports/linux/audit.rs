@@ -112,14 +112,14 @@ struct Foreign {
     #[arg(long, value_name = "SEED|FAULT,…", requires = "guest")]
     faults: Option<Faults>,
     /// Give the card a property beyond the manual: swsm (a register of QEMU's card that U-Boot needs),
-    /// mpe-passes-broadcasts
+    /// mpe-passes-broadcasts, slu (the EEPROM sets CTRL.SLU: what else does a driver that forgets it?)
     #[arg(long, value_delimiter = ',', value_name = "QUIRK,…", requires = "guest")]
     quirk: Vec<Quirk>,
     /// The guest's address; kpps offers it by DHCP. If the guest uses another one, kpps takes that
     #[arg(long, value_name = "IPV4", default_value = "10.0.2.15", requires = "guest")]
     address: Ipv4Addr,
-    /// Type LINE and Enter when PROMPT appears on the guest's serial console; several in their order.
-    /// Escapes: \n, \r, \t, \\, \x1b
+    /// Type LINE and Enter when PROMPT appears on the guest's serial console; several in their order. The
+    /// last => ends PROMPT. Escapes in both: \n, \r, \t, \\, \x1b
     #[arg(long, value_name = "PROMPT=>LINE", requires = "guest")]
     send: Vec<Typed>,
     /// End only after this text has appeared on the console
