@@ -70,6 +70,10 @@ pub enum Plant {
     DeadAfterOverrun,
     /// Loss of the link turns the transmitter off.
     DeadAfterLinkFlap,
+    /// Interrupts without a cause turn the receiver off.
+    DeadAfterSpurious,
+    /// The link counts as lost if any bit of STATUS changes.
+    StatusCompared,
     /// The receive ring has one descriptor.
     RingOfOne,
     /// Both rings have four descriptors.
@@ -120,10 +124,12 @@ pub enum Plant {
     BadFramesTaken,
     /// After each frame the driver waits for DD, without a limit.
     WaitWithoutEnd,
+    /// Frames are copied to an array that has no room for a VLAN tag.
+    CopyTooLong,
 }
 
 /// All bugs.
-pub const BUGS: [Bug; 46] = {
+pub const BUGS: [Bug; 49] = {
     use Place::{Loop, Queues, Registers};
     const fn bug(
         place: Place,
@@ -281,6 +287,20 @@ pub const BUGS: [Bug; 46] = {
             Plant::DeadAfterLinkFlap,
             "The transmitter is turned off when the link is lost, and nothing turns it on again.",
             "the network is dead after the cable was pulled",
+        ),
+        bug(
+            Loop,
+            "dead-after-spurious",
+            Plant::DeadAfterSpurious,
+            "Ten interrupts in a row for which ICR is 0 turn the receiver off, and nothing turns it on again.",
+            "the network hangs on machines where another device shares the interrupt",
+        ),
+        bug(
+            Loop,
+            "status-compared-whole",
+            Plant::StatusCompared,
+            "The driver gives the card up if STATUS is not what it was at the start, except for the bit LU.",
+            "the network is dead after a switch was overloaded",
         ),
         bug(
             Queues,
@@ -456,6 +476,13 @@ pub const BUGS: [Bug; 46] = {
             Plant::WaitWithoutEnd,
             "After each frame the driver waits for DD, without a limit.",
             "the system hangs when the cable is pulled",
+        ),
+        bug(
+            Queues,
+            "copy-without-length-check",
+            Plant::CopyTooLong,
+            "Frames are copied to an array of 1,514 bytes without a check, so a VLAN tag overwrites what follows.",
+            "crashes on a network with VLANs",
         ),
     ]
 };

@@ -23,6 +23,8 @@ const ANSWER_DESCRIPTORS: usize = 2;
 const SHORTEST: usize = 60;
 /// A length that no descriptor may have.
 const TOO_LONG: u16 = 16_384;
+/// The longest frame without a VLAN tag, without FCS.
+const LONGEST: usize = 1514;
 
 /// Where things are in the shared memory: two rings, two more for a second initialisation, buffers.
 const RX_RING: usize = 0;
@@ -51,6 +53,8 @@ pub struct Plain {
     tx_tail: usize,
     /// The rest of a frame that began in another descriptor is passed over.
     passing_over: bool,
+    /// A copy has overwritten the state of the queues.
+    destroyed: bool,
     frame: [u8; BUFFER_BYTES],
 }
 
@@ -79,6 +83,7 @@ impl Plain {
             tx_oldest: 0,
             tx_tail: 0,
             passing_over: false,
+            destroyed: false,
             frame: [0; BUFFER_BYTES],
         };
         this.regs.release();
@@ -240,6 +245,7 @@ impl Plain {
         if status.errors & rx_error::FRAME != 0 && !self.mode.has(Plant::BadFramesTaken) {
             return None;
         }
+        self.destroyed |= self.mode.has(Plant::CopyTooLong) && bytes > LONGEST;
         let buffer = self.rx_buffer(slot);
         self.memory.read(buffer, &mut self.frame[..bytes]);
         Some(bytes)
@@ -268,7 +274,7 @@ impl Queues for Plain {
             _ => None,
         };
         let mut taken = 0;
-        while taken < most {
+        while taken < most && !self.destroyed {
             // A received frame waits until its answer has room.
             let waits = !matches!(self.mode.plant, Some(Plant::NoRs | Plant::TailPassesHead));
             if waits && self.room() < ANSWER_DESCRIPTORS {

@@ -10,13 +10,16 @@ use crate::serial::Input;
 use crate::shim::Shim;
 use crate::{arch, net, println};
 use alloc::boxed::Box;
-use kpps_datasheet::bit::{cause, rctl, tctl};
+use kpps_datasheet::bit::{cause, rctl, status, tctl};
 use kpps_datasheet::reg;
-use kpps_driver::config::{Completion, RxFormat};
+use kpps_driver::config::{Completion, FlowControl, RxFormat};
 use kpps_driver::{Causes, Config, Control, Device, Error, Health, probe};
+use kpps_platform::Registers;
 
 /// How often the link is checked without an interrupt, and the queues are looked after.
 const CHECK_NS: u64 = 1_000_000_000;
+/// Interrupts without a cause in a row after which a driver with that bug gives up.
+const MOST_SPURIOUS: u32 = 10;
 /// Packet buffers: both rings full, and those on their way between them.
 const BUFFERS: usize = 600;
 
@@ -60,6 +63,10 @@ struct Running {
     queues: Either,
     /// When the next check is due.
     check_ns: u64,
+    /// Interrupts in a row for which ICR was 0.
+    spurious: u32,
+    /// STATUS without LU when the link came up.
+    status: Option<u32>,
 }
 
 /// Runs on the first card; returns only if there is none, or it does not respond.
@@ -78,8 +85,8 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
     let card = pci::find()?;
     card.enable(!mode.has(Plant::BusMasterForgotten));
     let regs = Shim::new(card.registers, mode);
-    // The rings are polled, so a lost interrupt needs no rescue.
-    let policy = Config { rescue: false, ..Config::kpps() };
+    // The rings are polled, so a lost interrupt needs no rescue. PAUSE frames are obeyed.
+    let policy = Config { rescue: false, flow_control: FlowControl::Receive, ..Config::kpps() };
     let config = match mode.place {
         // The driver starts the card, but its queues are not used.
         Place::Queues => Config {
@@ -99,7 +106,7 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
             Place::Queues => Either::Plain(Box::new(Plain::start(regs.clone(), mode))),
             Place::Registers | Place::Loop => Either::Ours(Box::new(Ours::new(rx, tx))),
         };
-        Running { mode, card, regs, control, queues, check_ns: 0 }
+        Running { mode, card, regs, control, queues, check_ns: 0, spurious: 0, status: None }
     }))
 }
 
@@ -167,6 +174,11 @@ impl Running {
             return Ok(Causes(0));
         }
         let causes = self.control.causes()?;
+        self.spurious = if causes.0 == 0 { self.spurious + 1 } else { 0 };
+        if self.mode.has(Plant::DeadAfterSpurious) && self.spurious == MOST_SPURIOUS {
+            println!("spurious interrupts");
+            self.regs.modify(reg::RCTL, rctl::EN, 0);
+        }
         if self.mode.has(Plant::StaysMasked) && causes.any() {
             self.control.mask();
         }
@@ -199,6 +211,13 @@ impl Running {
             }
         }
         let after = self.control.link();
+        if self.mode.has(Plant::StatusCompared) && after.up {
+            let now = self.regs.read(reg::STATUS) & !status::LU;
+            if *self.status.get_or_insert(now) != now {
+                println!("STATUS changed");
+                self.regs.modify(reg::TCTL, tctl::EN, 0);
+            }
+        }
         if before.up != after.up {
             println!("link {}", if after.up { "up" } else { "down" });
             if !after.up && self.mode.has(Plant::DeadAfterLinkFlap) {

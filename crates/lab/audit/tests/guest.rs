@@ -5,7 +5,7 @@
 use kpps_audit::{FaultKind, Faults, GuestPlan, Quirk, Stimulus};
 use kpps_documents::guest_audit::{GuestAudit, Severity};
 use kpps_qemu::lab::foreign::Setup;
-use kpps_qemu::lab::{Arch, Cache, firmware};
+use kpps_qemu::lab::{Arch, Cache, Kernel, Userland, firmware, initrd};
 use kpps_rendering::Forms;
 use kpps_rendering::text::TextStyle;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,11 @@ fn plan(arch: Arch, options: &[&str], stimuli: &[Stimulus]) -> GuestPlan {
         beside_qemu: false,
         beside_linux: false,
     }
+}
+
+/// The same with an 82574L.
+fn on_82574l(plan: GuestPlan) -> GuestPlan {
+    GuestPlan { chip: "82574l".into(), bus: "pcie-x1".into(), ..plan }
 }
 
 fn run(plan: &GuestPlan) -> GuestAudit {
@@ -63,6 +68,14 @@ fn ipxe_loads_a_file_under_bios_and_uefi() {
         assert_eq!(rules(&audit, Severity::Should), ["gap-too-short", "reserved-bits"]);
         assert_eq!(rules(&audit, Severity::Info), ["icr-polled"]);
     }
+    let (bios, uefi) = (card("pxe-e1000e.rom"), card("efi-e1000e.rom"));
+    for options in [vec!["-boot", "n", "-device", &bios], vec!["-bios", &ovmf, "-device", &uefi]] {
+        let options = [vec!["-M", "q35"], options].concat();
+        let audit = run(&on_82574l(plan(Arch::X86_64, &options, &[Stimulus::Dhcp, Stimulus::Tftp])));
+        assert_eq!(audit.missed().count(), 0, "{:?}", audit.steps);
+        let found = [Severity::Must, Severity::Should, Severity::Info].map(|it| rules(&audit, it));
+        assert_eq!(found, [vec![], vec![], vec!["icr-polled"]]);
+    }
 }
 
 #[test]
@@ -84,6 +97,47 @@ fn u_boot_needs_a_register_that_the_manual_does_not_have() {
         assert_eq!(audit.missed().count(), 0, "{:?}", audit.steps);
         assert_eq!(rules(&audit, Severity::Must), ["transmit-too-short"]);
         assert!(rules(&audit, Severity::Should).contains(&"receiver-before-ring"));
+    }
+}
+
+/// Linux's first process: the driver of the 82574L with its parameter `IntMode` from the command line, an
+/// address, and the interrupts that the card has.
+const INIT: &str = "#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc none /proc
+insmod /modules/e1000e.ko $(sed 's/.*kpps=//; s/ .*//' /proc/cmdline)
+ip link set eth0 up
+ip addr add 10.0.2.15/24 dev eth0
+grep eth0 /proc/interrupts
+sleep 1000
+";
+
+/// Linux's e1000e with MSI-X, with MSI and with the interrupt line.
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn linux_drives_the_82574l_with_each_kind_of_interrupt() {
+    let cache = Cache::open().unwrap();
+    let (kernel, userland) = (Kernel::get(&cache, "linux-6.1").unwrap(), Userland::get(&cache).unwrap());
+    let initrd = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(initrd.path(), initrd::small(&kernel, &userland, &["e1000e"], INIT).unwrap()).unwrap();
+    let (image, initrd) = (kernel.image.display().to_string(), initrd.path().display().to_string());
+    for (mode, interrupt) in [(2, "eth0-rx-0"), (1, "PCI-MSI"), (0, "IO-APIC")] {
+        let append = format!("console=ttyS0 quiet panic=-1 net.ifnames=0 kpps=IntMode={mode}");
+        let options = ["-M", "q35", "-m", "256", "-kernel", &image, "-initrd", &initrd, "-append", &append];
+        let stimuli = [Stimulus::Arp, Stimulus::Ping, Stimulus::Flood, Stimulus::Overrun, Stimulus::LinkFlap];
+        let audit = run(&GuestPlan {
+            until: Some(interrupt.into()),
+            ..on_82574l(plan(Arch::X86_64, &options, &stimuli))
+        });
+        assert_eq!(audit.missed().count(), 0, "IntMode {mode}: {:?}", audit.steps);
+        assert!(audit.work.interrupts > 100, "IntMode {mode}: {:?}", audit.work);
+        assert_eq!(rules(&audit, Severity::Must), [""; 0], "IntMode {mode}");
+        // Linux sets RCTL.EN before it sets the ring up.
+        let should = rules(&audit, Severity::Should);
+        assert_eq!(should, ["receiver-before-ring", "ring-while-enabled"], "IntMode {mode}");
+        let with_vectors = audit.work.writes.get("EIAC").is_some_and(|count| *count > 0);
+        assert_eq!(with_vectors, mode == 2, "IntMode {mode}: {:?}", audit.work.writes);
     }
 }
 
@@ -267,6 +321,20 @@ fn a_qemu_that_does_not_start_says_why() {
     }
 }
 
+/// The same on the 82574L.
+#[test]
+#[ignore = "guests for a minute: `make lab`"]
+fn the_guest_without_a_bug_is_right_on_the_82574l_too() {
+    let [x86, _] = images();
+    for name in ["", "plain"] {
+        let faults = Faults { seed: None, kinds: FaultKind::ALL.into() };
+        let at_most = Duration::from_secs(300);
+        let audit = run(&GuestPlan { faults, at_most, ..on_82574l(bug(&x86, name, ALL)) });
+        assert_eq!(audit.findings, [], "{name}");
+        assert_eq!(audit.missed().count(), 0, "{name}: {:?}", audit.steps);
+    }
+}
+
 /// How the audit finds a bug.
 #[derive(Clone, Copy)]
 enum By {
@@ -304,6 +372,8 @@ const FOUND: &[(&str, By)] = &[
     ("one-frame-per-interrupt", Step(Stimulus::Flood)),
     ("dead-after-overrun", Step(Stimulus::Overrun)),
     ("dead-after-link-flap", Step(Stimulus::LinkFlap)),
+    ("dead-after-spurious", Fault(FaultKind::SpuriousInterrupts)),
+    ("status-compared-whole", Fault(FaultKind::PauseFlood)),
     ("ring-of-one", Rule("ring-length-unaligned")),
     ("ring-of-four", Rule("ring-length-unaligned")),
     ("ring-unaligned", Rule("ring-base-unaligned")),
@@ -329,6 +399,7 @@ const FOUND: &[(&str, By)] = &[
     ("eop-ignored", Rule("frame-over-buffers")),
     ("bad-frames-taken", Fault(FaultKind::BadFcs)),
     ("tx-wait-without-end", Fault(FaultKind::LateReports)),
+    ("copy-without-length-check", Fault(FaultKind::OddFrames)),
 ];
 
 /// Whether the audit finds a bug of an image as it should.
