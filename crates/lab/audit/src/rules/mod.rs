@@ -225,8 +225,11 @@ impl Rules {
     pub(crate) fn write_in_reset(&mut self, now_ps: u64, offset: u32, value: u32) {
         self.tick(now_ps);
         self.epoch.lost_writes = true;
-        self.note_write(Rule::AccessInReset, offset, value, || {
-            format!("The driver wrote {value:#x} to {} before the reset had ended.", name(offset))
+        // One finding for all registers.
+        self.note(Rule::AccessInReset, Place::Register(reg::CTRL), || {
+            let sentence =
+                format!("The driver wrote {value:#x} to {} before the reset had ended.", name(offset));
+            (Some(value), written(offset, value), sentence)
         });
     }
 
@@ -633,9 +636,11 @@ impl Rules {
                 format!("The driver wrote {value:#010x} to CTRL, with ILOS (bit 7).")
             });
         }
-        if is_read_only(offset) {
-            self.note_write(Rule::ReadOnly, offset, value, || {
-                format!("The driver wrote {value:#x} to {}, which is read-only.", name(offset))
+        if let Some(place) = read_only(offset) {
+            self.note(Rule::ReadOnly, Place::Register(place), || {
+                let sentence =
+                    format!("The driver wrote {value:#x} to {}, which is read-only.", name(offset));
+                (Some(value), written(offset, value), sentence)
             });
         }
         if !self.is_register(offset) {
@@ -1138,11 +1143,11 @@ impl Rules {
         if after.total() == before.total() {
             self.frames = self.frames.saturating_add(1);
             self.epoch.stored_masked = self.epoch.stored_masked.saturating_add(1);
-            self.epoch.has_received = true;
+            let had_received = std::mem::replace(&mut self.epoch.has_received, true);
             if self.receive.is_dry() && !self.receive.used && is_enabled {
                 self.epoch.dry_due.start(now_ps);
             }
-            if self.receive.is_dry() && self.receive.used && is_enabled {
+            if self.receive.is_dry() && had_received && is_enabled {
                 self.epoch.full_due.start(now_ps);
             }
         }
@@ -1196,11 +1201,16 @@ fn address(low: u32, high: u32) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Whether writes of the register at `offset` have no effect (SDM table 13-2).
-fn is_read_only(offset: u32) -> bool {
-    let of_statistic =
+/// The place of a register that is read-only (SDM table 13-2): of all statistics, the first one.
+fn read_only(offset: u32) -> Option<u32> {
+    let statistics = &kpps_datasheet::stat::ALL;
+    let is_it =
         |it: &kpps_datasheet::stat::Statistic| offset == it.offset || it.is_64_bit && offset == it.offset + 4;
-    matches!(offset, reg::STATUS | reg::RXCW) || kpps_datasheet::stat::ALL.iter().any(of_statistic)
+    match offset {
+        reg::STATUS | reg::RXCW => Some(offset),
+        _ if statistics.iter().any(is_it) => statistics.first().map(|it| it.offset),
+        _ => None,
+    }
 }
 
 /// The two words of a descriptor.

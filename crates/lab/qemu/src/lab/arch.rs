@@ -62,7 +62,9 @@ impl FromStr for Arch {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|arch| arch.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no architecture called '{text}': known are {names}")
+            format!(
+                "there is no architecture called '{text}': known are {names}; x86_64 runs 32-bit kernels, too"
+            )
         })
     }
 }

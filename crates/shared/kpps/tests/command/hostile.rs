@@ -677,7 +677,7 @@ const REAL: &[(&str, &str)] = &[
     ("lab --set kpps.ring=7", "a multiple of 8 of descriptors, 80 to 4096"),
     ("lab --set napi.defer_hard_irqs=many", "'napi.defer_hard_irqs=many' is not a setting"),
     ("audit --chip 82542", "the 82542 cannot be audited"),
-    ("audit --chip 82574l", "the 82574l cannot be audited: it is on PCI Express"),
+    ("audit --chip 82574l", "the 82574l cannot be audited: stock drivers are audited on chips of PCI only"),
     ("audit --chip nosuch", "nosuch"),
     ("audit --bus nosuch", "nosuch"),
     ("audit --driver bsd", "no driver called 'bsd'"),
