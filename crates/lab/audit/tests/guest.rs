@@ -95,7 +95,7 @@ fn u_boot_needs_a_register_that_the_manual_does_not_have() {
         assert_eq!(without.work.sent, 0);
         let audit = run(&with);
         assert_eq!(audit.missed().count(), 0, "{:?}", audit.steps);
-        assert_eq!(rules(&audit, Severity::Must), ["transmit-too-short"]);
+        assert_eq!(rules(&audit, Severity::Must), ["re-enabled-without-reset", "transmit-too-short"]);
         assert!(rules(&audit, Severity::Should).contains(&"receiver-before-ring"));
     }
 }
