@@ -57,6 +57,8 @@ const ARP_SENDER: std::ops::Range<usize> = 22..28;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
 const POLLS: u64 = 1000;
 const POLLS_PER_FRAME: u64 = 10;
+/// Descriptors without EOP that are judged though the ring has more: as many as the card holds (SDM 3.4.1).
+const OPEN: u32 = 64;
 /// Moves of a tail from which on reads of a head are judged.
 const MOVES: u64 = 32;
 
@@ -289,10 +291,15 @@ impl Rules {
                 (None, "IMC written".into(), sentence)
             });
         }
+        // The rest of a frame may wait in the ring until the card has room for it.
+        let open = self.epoch.open;
+        let waits = self.transmit.has_work() && open < OPEN;
+        if waits && self.epoch.eop_due.take(now_ps) {
+            self.epoch.eop_due.start(now_ps);
+        }
         if self.epoch.eop_due.take(now_ps)
             && let Some((index, words)) = self.epoch.opened
         {
-            let open = self.epoch.open;
             self.note(Rule::EopMissing, Place::Descriptors(Side::Transmit), || {
                 let sentence = format!(
                     "The driver handed over {open} descriptors without EOP, and five seconds later the frame \
@@ -712,6 +719,8 @@ impl Rules {
         }
         if side == Side::Transmit {
             self.epoch.packet = Packet::default();
+            self.epoch.open = 0;
+            self.epoch.eop_due.clear();
         }
         if breaks {
             self.note_write(Rule::RingWhileEnabled, offset, value, || {
@@ -1019,7 +1028,7 @@ impl Rules {
         if judged.ends {
             self.epoch.open = 0;
             self.epoch.eop_due.clear();
-        } else {
+        } else if judged.is_part {
             self.epoch.open = self.epoch.open.saturating_add(1);
             self.epoch.opened = Some((index, words));
             self.epoch.eop_due.start(self.now_ps);

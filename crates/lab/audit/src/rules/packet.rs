@@ -36,6 +36,8 @@ pub(super) struct Judged {
     pub(super) bytes: u64,
     /// The card reads all of the data.
     pub(super) is_read: bool,
+    /// It is a part of a frame, not a context.
+    pub(super) is_part: bool,
     /// It ends a frame.
     pub(super) ends: bool,
     /// It ends a frame, and software has to append the FCS.
@@ -131,6 +133,7 @@ impl Packet {
         judged.is_unsealed = ends && !is_set(tx_cmd::IFCS) && !tagged;
         (judged.data, judged.bytes) = (buffer, if buffer == 0 { 0 } else { length });
         judged.is_read = judged.bytes > 0 && !self.is_segmented && self.bytes <= most;
+        judged.is_part = true;
         judged.ends = ends;
         if ends {
             *self = Self::default();

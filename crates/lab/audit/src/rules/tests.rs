@@ -804,6 +804,9 @@ fn a_frame_without_an_end() {
     only(&rules, Rule::EopMissing);
     assert!(!rules.is_pending());
     write(&mut ended, reg::TDT, 2);
+    let mut waits = ended.clone();
+    later(&mut waits);
+    assert_eq!(found(&waits), [], "the card has not fetched the rest");
     send(&mut ended, 1, tx(1, 60, GOOD));
     later(&mut ended);
     assert_eq!(found(&ended), []);
