@@ -483,7 +483,9 @@ impl Course<'_> {
         if !go_on() {
             return Ok(Some(Ended::Interrupted));
         }
-        let down = wired.lacks_link().then(|| self.down.unwrap_or_else(Instant::now));
+        // While lines are to be typed, it may be that of a firmware, and the system's own driver comes later.
+        let is_left = self.script.is_over() && wired.lacks_link();
+        let down = is_left.then(|| self.down.unwrap_or_else(Instant::now));
         self.down = down;
         if down.is_some_and(|since| since.elapsed() > NO_LINK) {
             return Ok(Some(Ended::NoLink));
