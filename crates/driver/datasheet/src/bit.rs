@@ -92,8 +92,12 @@ pub mod eecd {
     pub const DI: u32 = 1 << 2;
     /// Data out of the EEPROM.
     pub const DO: u32 = 1 << 3;
+    /// Flash write enable, two bits: only the two values below are allowed.
+    pub const FWE_MASK: u32 = 3 << 4;
     /// Flash writes disabled.
     pub const FWE_DIS: u32 = 1 << 4;
+    /// Flash writes enabled.
+    pub const FWE_EN: u32 = 2 << 4;
     /// Request access, 82540 and later.
     pub const REQ: u32 = 1 << 6;
     /// Access granted, 82540 and later.

@@ -9,6 +9,8 @@ pub const WINDOW_BYTES: u32 = 0x2_0000;
 
 /// Device Control (SDM 13.4.1); bits in [`ctrl`](crate::bit::ctrl).
 pub const CTRL: u32 = 0x0000;
+/// A second offset of [`CTRL`] (public drivers: the 82545 and 82546 revision 3 are reset through it).
+pub const CTRL_COPY: u32 = 0x0004;
 /// Device Status, read only (SDM 13.4.2); bits in [`status`](crate::bit::status).
 pub const STATUS: u32 = 0x0008;
 /// EEPROM/Flash Control and Data: the serial pins (SDM 13.4.3); bits in [`eecd`](crate::bit::eecd).
@@ -199,6 +201,8 @@ pub const MTA_WORDS: u32 = 128;
 pub const VFTA_WORDS: u32 = 128;
 /// Entries in the receive address table (SDM 13.5.2).
 pub const RAR_ENTRIES: u32 = 16;
+/// The end of the receive addresses.
+const RA_END: u32 = ral(RAR_ENTRIES);
 
 /// Entries in the RSS redirection table; bit 7 of each is the queue.
 pub const RETA_ENTRIES: usize = 128;
@@ -267,7 +271,7 @@ pub(crate) const fn on_82542(canonical: u32) -> u32 {
         TDH => 0x430,
         TDT => 0x438,
         TIDV => 0x440,
-        RAL0..0x5480 => canonical - RAL0 + 0x40,
+        RAL0..RA_END => canonical - RAL0 + 0x40,
         MTA..RAL0 => canonical - MTA + 0x200,
         VFTA..WUC => canonical - VFTA + 0x600,
         other => other,
@@ -351,14 +355,12 @@ pub fn name(offset: u32) -> Option<&'static str> {
         MGTPDC => "MGTPDC",
         MGTPTC => "MGTPTC",
         MTA..RAL0 => "MTA",
-        RAL0..0x5480 if offset.is_multiple_of(8) => "RAL",
-        RAL0..0x5480 => "RAH",
+        RAL0..RA_END if offset.is_multiple_of(8) => "RAL",
+        RAL0..RA_END => "RAH",
         VFTA..WUC => "VFTA",
         PBM..WINDOW_BYTES => "PBM",
         _ => {
-            let holds =
-                |it: &&crate::stat::Statistic| offset == it.offset || it.is_64_bit && offset == it.offset + 4;
-            return crate::stat::ALL.iter().find(holds).map(|it| it.name);
+            return crate::stat::at(offset).map(|it| it.name);
         }
     })
 }
@@ -419,7 +421,7 @@ pub const fn reserved(offset: u32) -> (u32, &'static str) {
         TADV => (0xFFFF_0000, "13.4.44"),
         RXDCTL => (0xFEC0_C0C0, "13.4.46"),
         RXCSUM => (0xFFFF_F800, "13.4.47"),
-        RAL0..0x5480 if !offset.is_multiple_of(8) => (0x7FFC_0000, "13.5.3"),
+        RAL0..RA_END if !offset.is_multiple_of(8) => (0x7FFC_0000, "13.5.3"),
         _ => (0, "13.2"),
     }
 }

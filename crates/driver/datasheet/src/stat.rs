@@ -13,6 +13,11 @@ pub struct Statistic {
     pub since_82543: bool,
 }
 
+/// The statistics register at `offset`, or the pair of which one half is there; `None` if there is none.
+pub fn at(offset: u32) -> Option<&'static Statistic> {
+    ALL.iter().find(|it| offset == it.offset || it.is_64_bit && offset == it.offset + 4)
+}
+
 macro_rules! table {
     ($($(#[doc = $doc:literal])* $name:ident $offset:literal $bits:literal $since:literal;)*) => {
         $($(#[doc = $doc])* pub const $name: u32 = $offset;)*

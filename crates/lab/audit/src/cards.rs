@@ -17,8 +17,6 @@ use std::io::Write;
 const ROOM: u64 = 4;
 /// How soon a source that waits looks again, in ps.
 const AGAIN_PS: u64 = 20_000_000;
-/// The second offset of CTRL, by which drivers reset some chips.
-const CTRL_COPY: u32 = 0x0004;
 /// A gigabit byte in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
 const BYTE_PS: u64 = 8_000;
 const AROUND_BYTES: u64 = 8 + 4 + 12;
@@ -273,11 +271,9 @@ impl Card {
             return;
         }
         self.around.rules.write(now_ps, offset, value);
-        if matches!(offset, reg::CTRL | CTRL_COPY) && value & ctrl::RST != 0 {
-            self.responds_ps = now_ps.saturating_add(self.reset_ps);
-        }
         self.nic.write(now_ps, offset, value, &mut self.around);
-        if matches!(offset, reg::CTRL | CTRL_COPY) && value & ctrl::RST != 0 {
+        if matches!(offset, reg::CTRL | reg::CTRL_COPY) && value & ctrl::RST != 0 {
+            self.responds_ps = now_ps.saturating_add(self.reset_ps);
             self.load_eeprom(now_ps);
         }
         self.is_sent &= self.nic.interrupt_line();
@@ -286,7 +282,7 @@ impl Card {
     /// After power-up.
     fn tell_rules_of_the_eeprom(&mut self) {
         let ctrl = self.nic.read(0, reg::CTRL, &mut self.around);
-        self.around.rules.set_eeprom(Eeprom { ctrl, station: Some(self.mac) });
+        self.around.rules.set_eeprom(Eeprom { ctrl, station: Some(kpps_frames::Mac(self.mac)) });
     }
 
     /// Sets CTRL.SLU after a reset, if the EEPROM does so.
@@ -313,8 +309,6 @@ impl Card {
         let message = asserted && self.config.sends_messages();
         if message && !self.is_sent {
             signal(&mut self.message);
-        }
-        if message && !self.is_sent {
             self.around.rules.message();
         }
         self.is_sent = message;
@@ -368,7 +362,7 @@ impl Card {
     fn power_up(&mut self, now_ps: u64) {
         self.responds_ps = 0;
         self.table = Table::new();
-        self.nic.write(now_ps, reg::CTRL, kpps_datasheet::bit::ctrl::RST, &mut self.around);
+        self.nic.write(now_ps, reg::CTRL, ctrl::RST, &mut self.around);
         self.load_eeprom(now_ps);
         self.around.rules.reset();
     }

@@ -3,12 +3,14 @@
 //! QEMU has a table of its own for the guest, and passes neither its contents nor its masks on: the files
 //! that it connects say which vectors it wants. So this table only keeps the bytes that are written to it.
 
+use kpps_datasheet::Chip;
+
 /// The size of BAR 3 (QEMU's e1000e).
 pub(crate) const BYTES: u32 = 0x4000;
 /// Where the pending bits are in BAR 3 (QEMU's e1000e).
 pub(crate) const PENDING: u32 = 0x2000;
 /// The most vectors of a chip.
-pub(crate) const MOST: usize = 5;
+pub(crate) const MOST: usize = Chip::I82574l.vectors() as usize;
 /// Bytes of an entry: address, upper address, data, control.
 const ENTRY: usize = 16;
 /// The control word's offset in an entry. Its bit 0 masks the vector, and is set after a reset.

@@ -9,8 +9,6 @@ use kpps_datasheet::{Chip, reg, stat};
 
 /// All bits of the interrupt registers (SDM 13.4.17).
 const CAUSES: u32 = 0x0001_FFFF;
-/// A second offset of CTRL (public drivers: the 82545 and 82546 revision 3 are reset through it).
-const CTRL_COPY: u32 = 0x0004;
 
 /// Registers that only keep their value, on every chip.
 const COMMON: [u32; 8] =
@@ -108,7 +106,7 @@ impl Nic {
         let late = chip.has_radv_tadv_itr();
         let control = chip.has_descriptor_control();
         match offset {
-            reg::CTRL | CTRL_COPY => self.read_control(),
+            reg::CTRL | reg::CTRL_COPY => self.read_control(),
             reg::STATUS => self.read_status(),
             reg::EECD => self.read_eecd(),
             reg::EERD if chip.has_eerd() => self.read_eerd(now),
@@ -174,7 +172,7 @@ impl Nic {
         match offset {
             reg::RDT => self.set_receive_tail(now, value, host),
             reg::TDT => self.set_transmit_tail(now, value, host),
-            reg::CTRL | CTRL_COPY => self.set_control(now, value, host),
+            reg::CTRL | reg::CTRL_COPY => self.set_control(now, value, host),
             reg::EECD => self.write_eecd(value),
             reg::EERD => self.write_eerd(now, value),
             reg::MDIC => self.start_mdi(now, value),

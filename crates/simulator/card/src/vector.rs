@@ -5,12 +5,13 @@
 //! CTRL_EXT.EIAME masks those of them that are not in IAM. The source is the public Linux driver (commit
 //! 0a8047ac68e5), which describes the silicon.
 
+use kpps_datasheet::Chip;
 use kpps_datasheet::bit::cause;
 use kpps_datasheet::express::cause::{OTHER, RXQ0, RXQ1, TXQ0, TXQ1};
 use kpps_datasheet::express::ivar;
 
 /// The vectors of a chip that has them ([`vectors`](kpps_datasheet::Chip::vectors)).
-pub(crate) const COUNT: usize = 5;
+pub(crate) const COUNT: usize = Chip::I82574l.vectors() as usize;
 /// Unit of EITR in ps, as of ITR (SDM 13.4.18).
 const TICK_PS: u64 = 256_000;
 /// Causes of receive queue 0, and of transmit queue 0.

@@ -15,10 +15,11 @@ pub use rule::Rule;
 
 use findings::{Findings, Place, descriptor, name, written};
 use kpps_card::{Dropped, Params};
-use kpps_datasheet::bit::{cause, ctrl, rah, rctl, tctl};
+use kpps_datasheet::bit::{cause, ctrl, eecd, rah, rctl, tctl};
 use kpps_datasheet::desc::{RxWriteback, extended, rx_status};
 use kpps_datasheet::express::{self, rfctl};
-use kpps_datasheet::{Chip, Media, reg};
+use kpps_datasheet::{Chip, Media, reg, stat};
+use kpps_frames::{Mac, arp, ethernet};
 use packet::{Packet, Setting};
 use ring::{BYTES, Move, Ring};
 use rule::Side;
@@ -26,34 +27,17 @@ use rule::Side;
 /// Five seconds in ps. A driver sets up its card, and its handler begins, in less time even if the guest is
 /// emulated slowly.
 const WAIT_PS: u64 = 5_000_000_000_000;
-/// The second offset of CTRL, by which drivers reset some chips.
-const CTRL_COPY: u32 = 4;
-/// MANC: the manual names it (5.6), but gives no offset. This one is from the public drivers.
-const MANC: u32 = 0x5820;
 /// RCTL.FLXBUF of the 82574: the size of receive buffers in KB, unless it is 0 (public drivers).
 const FLXBUF: u32 = 0xF << 27;
 /// The longest frame with FCS and VLAN tag, unless RCTL.LPE is set (SDM 13.4.22).
 const LONGEST_BYTES: u64 = 1522;
 /// The shortest frame without FCS.
 const LEAST_BYTES: usize = 60;
-/// Receive addresses (SDM 13.5.2).
-const STATIONS: usize = 16;
-/// The end of the registers for them.
-const STATIONS_END: u32 = reg::RAL0 + 8 * STATIONS as u32;
+/// The end of the receive addresses (SDM 13.5.2), and of the VLAN filter's table (SDM 13.5.4).
+const STATIONS_END: u32 = reg::ral(reg::RAR_ENTRIES);
+const VFTA_END: u32 = reg::vfta(reg::VFTA_WORDS);
 /// The bit of CTRL that a header of a course for students calls the reset (SDM 13.4.1: SDP0_IODIR).
-const NOT_RESET: u32 = 1 << 22;
-/// The end of the VLAN filter's table (SDM 13.5.4).
-const VFTA_END: u32 = reg::VFTA + 4 * 128;
-/// EECD.FWE (SDM 13.4.3), and its values that are allowed.
-const FWE: u32 = 3 << 4;
-const FWE_ALLOWED: [u32; 2] = [1 << 4, 2 << 4];
-/// CTRL.ILOS (SDM 13.4.1).
-const ILOS: u32 = 1 << 7;
-/// RCTL.LBM (SDM 13.4.22).
-const LBM: u32 = 3 << 6;
-/// The type of an ARP frame, and where its sender's station address is (RFC 826).
-const ARP: [u8; 2] = [0x08, 0x06];
-const ARP_SENDER: std::ops::Range<usize> = 22..28;
+const NOT_RESET: u32 = ctrl::SWDPIO0;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
 const POLLS: u64 = 1000;
 const POLLS_PER_FRAME: u64 = 10;
@@ -96,7 +80,7 @@ pub(crate) struct Eeprom {
     /// CTRL.
     pub(crate) ctrl: u32,
     /// The station address; `None` if it is unknown.
-    pub(crate) station: Option<[u8; 6]>,
+    pub(crate) station: Option<Mac>,
 }
 
 /// The moves of a tail, and those before which the driver read the head.
@@ -107,7 +91,7 @@ struct Heads {
     /// Moves of the tail. A move of RDT counts only after a frame.
     moves: u64,
     read_moves: u64,
-    /// The frames at the last move.
+    /// The frames at the last move of RDT.
     frames: u64,
 }
 
@@ -123,7 +107,7 @@ struct Epoch {
     mask: u32,
     packet: Packet,
     /// RAL0, RAH0, RAL1, …, if they were written.
-    addresses: [Option<u32>; 2 * STATIONS],
+    addresses: [Option<u32>; 2 * reg::RAR_ENTRIES as usize],
     /// The receiver has passed frames.
     has_received: bool,
     /// The receiver was disabled.
@@ -183,7 +167,6 @@ pub(crate) struct Rules {
     multicast: u128,
     vlans: u128,
     frames: u64,
-    sent: u64,
     /// Of the receive ring, and of the transmit ring.
     heads: [Heads; 2],
     polls: u64,
@@ -209,7 +192,6 @@ impl Rules {
             multicast: 0,
             vlans: 0,
             frames: 0,
-            sent: 0,
             heads: [Heads::default(); 2],
             polls: 0,
             is_polled: false,
@@ -278,7 +260,6 @@ impl Rules {
         }
         if self.epoch.filter_due.take(now_ps) {
             self.judge_filters();
-            self.judge_receiver();
             self.judge_addresses();
         }
         if self.epoch.masked_due.take(now_ps) && self.epoch.mask == 0 && self.epoch.stored_masked > 0 {
@@ -294,10 +275,8 @@ impl Rules {
         // The rest of a frame may wait in the ring until the card has room for it.
         let open = self.epoch.open;
         let waits = self.transmit.has_work() && open < OPEN;
-        if waits && self.epoch.eop_due.take(now_ps) {
-            self.epoch.eop_due.start(now_ps);
-        }
-        if self.epoch.eop_due.take(now_ps)
+        if !waits
+            && self.epoch.eop_due.take(now_ps)
             && let Some((index, words)) = self.epoch.opened
         {
             self.note(Rule::EopMissing, Place::Descriptors(Side::Transmit), || {
@@ -312,8 +291,8 @@ impl Rules {
             let tail = self.receive.tail();
             self.note(Rule::RingLooksEmpty, Place::Descriptors(Side::Receive), || {
                 let sentence = format!(
-                    "The driver enabled the receiver and left RDT at {tail}, where RDH is. A frame waits for a \
-                     descriptor since five seconds."
+                    "The driver enabled the receiver and left RDT at {tail}, where RDH is. A frame has waited \
+                     for a descriptor for five seconds."
                 );
                 (Some(tail), written(reg::RDT, tail), sentence)
             });
@@ -327,7 +306,7 @@ impl Rules {
             let tail = self.receive.tail();
             self.note(Rule::FramesNotTaken, Place::Descriptors(Side::Receive), || {
                 let sentence = format!(
-                    "The receive ring is full since five seconds, frames wait in the card, and RDT stays at {tail}."
+                    "The receive ring has been full for five seconds, frames wait in the card, and RDT stays at {tail}."
                 );
                 (Some(tail), written(reg::RDT, tail), sentence)
             });
@@ -366,7 +345,7 @@ impl Rules {
 
     fn judge_empty(&mut self, side: Side) {
         let ring = self.ring(side);
-        let (tail, offset) = (ring.tail(), if side == Side::Receive { reg::RDLEN } else { reg::TDLEN });
+        let (tail, offset) = (ring.tail(), side.of(reg::RDLEN, reg::TDLEN));
         if ring.count() > 0 || !ring.enabled {
             return;
         }
@@ -385,7 +364,7 @@ impl Rules {
         // The manual is that of the 8254x.
         self.chip.is_pci_express()
             || reg::name(offset).is_some()
-            || matches!(offset, CTRL_COPY | MANC)
+            || offset == reg::CTRL_COPY
             || offset == reg::SWSM && self.swsm
     }
 
@@ -412,19 +391,17 @@ impl Rules {
 
     /// A tail is moved: has the driver read the head to know how far the card is?
     fn judge_heads(&mut self, side: Side, value: u32) {
-        let frames = if side == Side::Receive { self.frames } else { u64::MAX };
+        let frames = self.frames;
         let heads = &mut self.heads[side as usize];
-        if side == Side::Receive && frames == heads.frames {
+        if side == Side::Receive && std::mem::replace(&mut heads.frames, frames) == frames {
             return;
         }
-        heads.frames = frames;
         heads.moves += 1;
         heads.read_moves += u64::from(std::mem::take(&mut heads.is_read));
         let Heads { moves, read_moves, .. } = *heads;
         // A watchdog reads it too, but not as often.
         if moves >= MOVES && read_moves >= moves / 5 * 4 {
-            let (head, tail) =
-                if side == Side::Receive { (reg::RDH, reg::RDT) } else { (reg::TDH, reg::TDT) };
+            let (head, tail) = side.of((reg::RDH, reg::RDT), (reg::TDH, reg::TDT));
             self.note(Rule::HeadForDone, Place::Register(head), || {
                 let (head, tail) = (name(head), name(tail));
                 let sentence = format!(
@@ -435,47 +412,45 @@ impl Rules {
         }
     }
 
+    /// RCTL and the filters' tables five seconds after the receiver is used.
     fn judge_filters(&mut self) {
         let value = self.epoch.rctl;
-        if value & rctl::BAM == 0 && value & rctl::EN != 0 {
-            self.note_write(Rule::BamMissing, reg::RCTL, value, || match value & rctl::MPE {
-                0 => "The driver uses the receiver with RCTL.BAM (bit 15) clear.".into(),
-                _ => {
-                    "The driver uses the receiver with RCTL.MPE (bit 4) in place of RCTL.BAM (bit 15).".into()
-                }
+        let is_set = |bit: u32| value & bit != 0;
+        if !is_set(rctl::EN) {
+            return;
+        }
+        if !is_set(rctl::BAM) {
+            let what = if is_set(rctl::MPE) {
+                "MPE (bit 4) in place of RCTL.BAM (bit 15)"
+            } else {
+                "BAM (bit 15) clear"
+            };
+            self.note_write(Rule::BamMissing, reg::RCTL, value, || {
+                format!("The driver uses the receiver with RCTL.{what}.")
             });
         }
-        let missing = self.multicast.count_zeros();
-        if value & rctl::MPE == 0 && value & rctl::EN != 0 && missing > 0 {
+        if !is_set(rctl::MPE) && self.multicast != u128::MAX {
+            let count = self.multicast.count_ones();
             self.note(Rule::MtaNotCleared, Place::Register(reg::MTA), || {
                 let sentence = format!(
-                    "The driver uses the receiver, but wrote only {} of the 128 registers of the MTA.",
-                    128 - missing
+                    "The driver uses the receiver, but wrote only {count} of the 128 registers of the MTA."
                 );
                 (None, written(reg::RCTL, value), sentence)
             });
         }
-    }
-
-    /// RCTL five seconds after the receiver is used: the VLAN filter's table, and loopback.
-    fn judge_receiver(&mut self) {
-        let value = self.epoch.rctl;
-        if value & rctl::EN == 0 {
-            return;
-        }
-        let missing = self.vlans.count_zeros();
-        if value & rctl::VFE != 0 && missing > 0 {
+        if is_set(rctl::VFE) && self.vlans != u128::MAX {
+            let count = self.vlans.count_ones();
             self.note_write(Rule::VftaNotWritten, reg::RCTL, value, || {
                 format!(
-                    "The driver uses the receiver with RCTL.VFE (bit 18), but wrote only {} of the 128 registers \
-                     of the VFTA.",
-                    128 - missing
+                    "The driver uses the receiver with RCTL.VFE (bit 18), but wrote only {count} of the 128 \
+                     registers of the VFTA."
                 )
             });
         }
-        if value & LBM != 0 {
+        if is_set(rctl::LBM_MASK) {
+            let mode = (value & rctl::LBM_MASK) >> 6;
             self.note_write(Rule::Loopback, reg::RCTL, value, || {
-                format!("The driver uses the receiver with RCTL.LBM (bits 7:6) {:02b}b.", (value & LBM) >> 6)
+                format!("The driver uses the receiver with RCTL.LBM (bits 7:6) {mode:02b}b.")
             });
         }
     }
@@ -485,7 +460,7 @@ impl Rules {
     /// An access of `bytes` at `offset`.
     pub(crate) fn access(&mut self, offset: u32, bytes: usize) {
         // Two registers that make up one value may be accessed as one (SDM 13.2, 13.4.8, 13.5.2).
-        let is_pair = matches!(offset, reg::RDBAL | reg::TDBAL | reg::FCAL | reg::RAL0..0x5480)
+        let is_pair = matches!(offset, reg::RDBAL | reg::TDBAL | reg::FCAL | reg::RAL0..STATIONS_END)
             && offset.is_multiple_of(8)
             && bytes == 8;
         if (bytes != 4 || !offset.is_multiple_of(4)) && !is_pair {
@@ -542,11 +517,11 @@ impl Rules {
         self.tick(now_ps);
         self.judge_value(offset, value);
         match offset {
-            reg::CTRL | CTRL_COPY if value & ctrl::RST != 0 => {
+            reg::CTRL | reg::CTRL_COPY if value & ctrl::RST != 0 => {
                 self.reset();
                 self.was_reset = true;
             }
-            reg::CTRL | CTRL_COPY => {
+            reg::CTRL | reg::CTRL_COPY => {
                 if value & NOT_RESET != 0 && self.epoch.ctrl & NOT_RESET == 0 {
                     self.no_reset = Some(value);
                 }
@@ -633,12 +608,17 @@ impl Rules {
                 )
             });
         }
-        if offset == reg::EECD && !self.chip.is_pci_express() && !FWE_ALLOWED.contains(&(value & FWE)) {
+        let enable = value & eecd::FWE_MASK;
+        let is_allowed = matches!(enable, eecd::FWE_DIS | eecd::FWE_EN);
+        if offset == reg::EECD && !self.chip.is_pci_express() && !is_allowed {
             self.note_write(Rule::FlashWriteEnable, offset, value, || {
-                format!("The driver wrote {value:#x} to EECD: FWE (bits 5:4) is {:02b}b.", (value & FWE) >> 4)
+                format!("The driver wrote {value:#x} to EECD: FWE (bits 5:4) is {:02b}b.", enable >> 4)
             });
         }
-        if matches!(offset, reg::CTRL | CTRL_COPY) && self.media == Media::Copper && value & ILOS != 0 {
+        if matches!(offset, reg::CTRL | reg::CTRL_COPY)
+            && self.media == Media::Copper
+            && value & ctrl::ILOS != 0
+        {
             self.note_write(Rule::IlosSet, offset, value, || {
                 format!("The driver wrote {value:#010x} to CTRL, with ILOS (bit 7).")
             });
@@ -738,7 +718,7 @@ impl Rules {
         let ring = self.ring(side);
         let (old, moved, count) = (ring.tail(), ring.set_tail(value), ring.count());
         let (is_used, is_enabled) = (ring.used, ring.enabled);
-        let offset = if side == Side::Receive { reg::RDT } else { reg::TDT };
+        let offset = side.of(reg::RDT, reg::TDT);
         match moved {
             Move::Fine => {}
             Move::LooksEmpty => self.note_write(Rule::RingLooksEmpty, offset, value, || {
@@ -765,7 +745,7 @@ impl Rules {
 
     fn judge_tail(&mut self, side: Side, value: u32) {
         let count = self.ring(side).count();
-        let offset = if side == Side::Receive { reg::RDT } else { reg::TDT };
+        let offset = side.of(reg::RDT, reg::TDT);
         if count > 0 && value & 0xFFFF >= count {
             self.note_write(Rule::TailBeyondRing, offset, value, || {
                 format!("The driver wrote {value} to {} of a ring of {count} descriptors.", name(offset))
@@ -782,8 +762,7 @@ impl Rules {
         }
         ring.used = true;
         let (count, tail) = (ring.count(), ring.tail());
-        let (length, tail_at) =
-            if side == Side::Receive { (reg::RDLEN, reg::RDT) } else { (reg::TDLEN, reg::TDT) };
+        let (length, tail_at) = side.of((reg::RDLEN, reg::RDT), (reg::TDLEN, reg::TDT));
         if count == 0 {
             self.epoch.empty_due[side as usize].start(self.now_ps);
         }
@@ -1054,7 +1033,6 @@ impl Rules {
     /// A frame left the card.
     pub(crate) fn sent(&mut self, frame: &[u8], good_fcs: bool) {
         let place = Place::Frames(Side::Transmit);
-        self.sent = self.sent.saturating_add(1);
         if !good_fcs && let Some((index, words)) = self.epoch.unsealed {
             self.note(Rule::IfcsMissing, place, || {
                 let sentence = format!(
@@ -1080,27 +1058,25 @@ impl Rules {
         }
     }
 
-    /// The sender of an ARP frame should be a station address of the card.
+    /// The sender of an ARP message should have a station address of the card.
     fn judge_station(&mut self, frame: &[u8]) {
-        let (Some(source), Some(kind), Some(sender)) =
-            (frame.get(6..12), frame.get(12..14), frame.get(ARP_SENDER))
-        else {
-            return;
-        };
+        let Ok(frame) = ethernet::Frame::new_checked(frame) else { return };
+        let is_arp = frame.ethertype() == ethernet::TYPE_ARP;
+        let Some(message) = arp::Message::parse(frame.payload()).ok().filter(|_| is_arp) else { return };
+        let source = message.sender_mac;
         // A bridge passes on the frames of other stations, and is promiscuous.
-        if kind != ARP || source != sender || self.epoch.rctl & rctl::UPE != 0 {
+        if source != frame.source() || self.epoch.rctl & rctl::UPE != 0 {
             return;
         }
-        let own = |at: usize, station: Option<[u8; 6]>| match self.epoch.addresses.get(2 * at..2 * at + 2) {
-            Some(&[Some(low), Some(high)]) => Some(address(low, high)),
-            _ => station,
-        };
-        let Some(first) = own(0, self.eeprom.station) else { return };
-        if first == source || (1..STATIONS).any(|at| own(at, None).is_some_and(|it| it == source)) {
+        let mut stations = self.epoch.addresses.chunks_exact(2).map(|pair| match *pair {
+            [Some(low), Some(high)] => Some(Mac(address(low, high))),
+            _ => None,
+        });
+        let first = stations.next().flatten().or(self.eeprom.station);
+        let Some(first) = first.filter(|first| *first != source) else { return };
+        if stations.flatten().any(|it| it == source) {
             return;
         }
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
-        let (first, source) = (hex(&first), hex(source));
         self.note(Rule::StationAddress, Place::Register(reg::RAL0), || {
             let sentence = format!(
                 "The driver says by ARP that it is {source}, and the card's station address is {first}."
@@ -1152,12 +1128,10 @@ impl Rules {
         if after.total() == before.total() {
             self.frames = self.frames.saturating_add(1);
             self.epoch.stored_masked = self.epoch.stored_masked.saturating_add(1);
-            let had_received = std::mem::replace(&mut self.epoch.has_received, true);
-            if self.receive.is_dry() && !self.receive.used && is_enabled {
-                self.epoch.dry_due.start(now_ps);
-            }
-            if self.receive.is_dry() && had_received && is_enabled {
-                self.epoch.full_due.start(now_ps);
+            self.epoch.has_received = true;
+            if self.receive.is_dry() && is_enabled {
+                let due = if self.receive.used { &mut self.epoch.full_due } else { &mut self.epoch.dry_due };
+                due.start(now_ps);
             }
         }
         if after.disabled > before.disabled && is_enabled && self.lacks_link() {
@@ -1212,13 +1186,9 @@ fn address(low: u32, high: u32) -> [u8; 6] {
 
 /// The place of a register that is read-only (SDM table 13-2): of all statistics, the first one.
 fn read_only(offset: u32) -> Option<u32> {
-    let statistics = &kpps_datasheet::stat::ALL;
-    let is_it =
-        |it: &kpps_datasheet::stat::Statistic| offset == it.offset || it.is_64_bit && offset == it.offset + 4;
     match offset {
         reg::STATUS | reg::RXCW => Some(offset),
-        _ if statistics.iter().any(is_it) => statistics.first().map(|it| it.offset),
-        _ => None,
+        _ => stat::at(offset).map(|_| stat::CRCERRS),
     }
 }
 

@@ -18,7 +18,7 @@ impl Side {
     }
 
     /// The part for this direction.
-    const fn of<T: Copy>(self, receive: T, transmit: T) -> T {
+    pub(super) const fn of<T: Copy>(self, receive: T, transmit: T) -> T {
         match self {
             Self::Receive => receive,
             Self::Transmit => transmit,

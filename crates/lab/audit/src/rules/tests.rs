@@ -189,7 +189,7 @@ fn the_order_of_linux_is_silent() {
     write(&mut rules, reg::IMC, u32::MAX);
     write(&mut rules, reg::RCTL, 0);
     write(&mut rules, reg::TCTL, tctl::PSP);
-    write(&mut rules, MANC, 0);
+    write(&mut rules, reg::MANC, 0);
     write(&mut rules, reg::CTRL, ctrl::RST);
     write(&mut rules, reg::CTRL, ctrl::SLU);
     for (offset, value) in [
@@ -623,12 +623,12 @@ fn accesses() {
     assert_eq!((found(&rules), rules.broken()[0].section), (vec![("reserved-bits", 2)], "13.4.22"));
     let mut rules = new();
     write(&mut rules, 0x40, 7);
-    write(&mut rules, MANC, 7);
+    write(&mut rules, reg::MANC, 7);
     write(&mut rules, 0x5838, 0);
     assert_eq!(&*only(&rules, Rule::NoRegister).register, "0x00040");
     let mut rules = new();
     rules.read(0, reg::SWSM, 0);
-    rules.read(0, MANC, 0);
+    rules.read(0, reg::MANC, 0);
     only(&rules, Rule::NoRegisterRead);
 }
 
@@ -881,7 +881,7 @@ fn values_of_single_registers() {
     for (offset, value, rule) in [
         (reg::EECD, 1, Rule::FlashWriteEnable),
         (reg::EECD, 0x31, Rule::FlashWriteEnable),
-        (reg::CTRL, ctrl::SLU | ILOS, Rule::IlosSet),
+        (reg::CTRL, ctrl::SLU | ctrl::ILOS, Rule::IlosSet),
         (reg::CTRL, ctrl::SLU | 1 << 13, Rule::ReservedBits),
         (reg::RAH0 + 8, 1 << 20, Rule::ReservedBits),
         (reg::RXCW, 0, Rule::ReadOnly),
@@ -898,7 +898,7 @@ fn values_of_single_registers() {
     assert_eq!(found(&rules), []);
     let fibre = Params { media: Media::Fibre, ..Params::of(Chip::I82545em) };
     let mut rules = Rules::new(&fibre);
-    write(&mut rules, reg::CTRL, ILOS);
+    write(&mut rules, reg::CTRL, ctrl::ILOS);
     assert_eq!(found(&rules), []);
 }
 
@@ -919,14 +919,15 @@ fn the_receiver_s_modes() {
 
 #[test]
 fn a_station_is_known_by_its_own_address() {
-    let arp = |station: [u8; 6]| {
+    let arp = |station: Mac| {
         let mut frame = vec![0; 60];
-        frame[6..12].copy_from_slice(&station);
-        frame[12..14].copy_from_slice(&ARP);
-        frame[ARP_SENDER].copy_from_slice(&station);
+        frame[6..12].copy_from_slice(&station.0);
+        frame[12..14].copy_from_slice(&ethernet::TYPE_ARP.to_be_bytes());
+        let message = arp::Message::request(station, [10, 0, 2, 15].into(), [10, 0, 2, 2].into());
+        frame[14..42].copy_from_slice(&message.to_bytes());
         frame
     };
-    let (own, other) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let (own, other) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
     let with = |registers: &[(u32, u32)], station| {
         let mut rules = ready();
         rules.set_eeprom(Eeprom { ctrl: 0, station: Some(own) });
