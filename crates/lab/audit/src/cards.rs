@@ -4,10 +4,11 @@
 use crate::memory::Memory;
 use crate::msix::{self, Table};
 use crate::pci::Config;
-use crate::rules::{Abort, Breach, Eeprom, Rules, name_on};
+use crate::rules::{Abort, Breach, Rules, name_on};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, status};
 use kpps_datasheet::{Chip, reg};
+use kpps_frames::Mac;
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -236,9 +237,6 @@ struct Card {
     reset_ps: u64,
     responds_ps: u64,
     spurious: Option<Spurious>,
-    /// The EEPROM sets CTRL.SLU.
-    sets_slu: bool,
-    mac: [u8; 6],
 }
 
 /// Interrupts without a cause.
@@ -274,23 +272,8 @@ impl Card {
         self.nic.write(now_ps, offset, value, &mut self.around);
         if matches!(offset, reg::CTRL | reg::CTRL_COPY) && value & ctrl::RST != 0 {
             self.responds_ps = now_ps.saturating_add(self.reset_ps);
-            self.load_eeprom(now_ps);
         }
         self.is_sent &= self.nic.interrupt_line();
-    }
-
-    /// After power-up.
-    fn tell_rules_of_the_eeprom(&mut self) {
-        let ctrl = self.nic.read(0, reg::CTRL, &mut self.around);
-        self.around.rules.set_eeprom(Eeprom { ctrl, station: Some(kpps_frames::Mac(self.mac)) });
-    }
-
-    /// Sets CTRL.SLU after a reset, if the EEPROM does so.
-    fn load_eeprom(&mut self, now_ps: u64) {
-        if self.sets_slu {
-            let value = self.nic.read(now_ps, reg::CTRL, &mut self.around) | ctrl::SLU;
-            self.nic.write(now_ps, reg::CTRL, value, &mut self.around);
-        }
     }
 
     /// Signals a risen line to QEMU, or sends the message that takes its place. The card sends one when its
@@ -363,7 +346,6 @@ impl Card {
         self.responds_ps = 0;
         self.table = Table::new();
         self.nic.write(now_ps, reg::CTRL, ctrl::RST, &mut self.around);
-        self.load_eeprom(now_ps);
         self.around.rules.reset();
     }
 
@@ -435,7 +417,7 @@ impl Cards {
                 bus: Bus::new(bus.clone()),
                 is_master: false,
                 bursts: [0; What::ALL.len()],
-                rules: Rules::new(params),
+                rules: Rules::new(params, Some(Mac(mac))),
                 sent: VecDeque::new(),
                 sent_bad_fcs: 0,
             },
@@ -459,12 +441,8 @@ impl Cards {
             reset_ps: 0,
             responds_ps: 0,
             spurious: None,
-            sets_slu: false,
-            mac,
         };
-        let mut all = Self { cards: cards.iter().map(card).collect() };
-        all.cards.iter_mut().for_each(Card::tell_rules_of_the_eeprom);
-        all
+        Self { cards: cards.iter().map(card).collect() }
     }
 
     /// The chip of all of them; `None` if there are none.
@@ -570,16 +548,6 @@ impl Cards {
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_link(now_ps, up);
             card.tell();
-        }
-    }
-
-    /// Lets the EEPROM of a card set CTRL.SLU in each reset, as one with APM enabled does (SDM 13.4.1). For a
-    /// card after power-up.
-    pub fn set_slu(&mut self, index: usize) {
-        if let Some(card) = self.cards.get_mut(index) {
-            card.sets_slu = true;
-            card.load_eeprom(0);
-            card.tell_rules_of_the_eeprom();
         }
     }
 

@@ -141,7 +141,6 @@ impl Shared {
         let mut params = Params { link_ps: ps(options.link), ..Params::of(options.chip) };
         options.quirks.iter().for_each(|quirk| quirk.apply(&mut params));
         let mut cards = Cards::new(&params, &bus, &[(Cable::Open, options.mac)]);
-        options.quirks.iter().for_each(|quirk| quirk.prepare(&mut cards));
         let line = Line::default();
         cards.attach(0, Box::new(line.clone()));
         if options.is_configured {

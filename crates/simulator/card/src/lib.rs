@@ -64,8 +64,7 @@ pub use params::{Moderation, Params};
 pub use tally::{Dropped, Tally};
 
 use deadlines::{Deadlines, Source};
-use kpps_datasheet::bit::ctrl;
-use kpps_datasheet::{Chip, Media};
+use kpps_datasheet::Chip;
 
 /// One port of a card.
 #[derive(Clone, Debug)]
@@ -123,7 +122,7 @@ impl Nic {
             eeprom: eeprom::Eeprom::new(&params, mac),
             plain: registers::Plain::new(params.chip),
             semaphore: express::Semaphore::default(),
-            ctrl: control_at_reset(params.media),
+            ctrl: params.control_at_reset(),
             vet: 0,
             packet_buffer: packet_buffer_value(receive, transmit),
             write_back_delay_ps: 0,
@@ -274,7 +273,7 @@ impl Nic {
         self.flow = flow::Flow::default();
         self.plain = registers::Plain::new(self.params.chip);
         self.semaphore = express::Semaphore::default();
-        self.ctrl = control_at_reset(self.params.media);
+        self.ctrl = self.params.control_at_reset();
         self.vet = 0;
         self.packet_buffer = packet_buffer_value(receive, transmit);
         self.link.word = 0;
@@ -293,15 +292,4 @@ fn packet_buffer_parts(chip: Chip) -> (u32, u32) {
 
 fn packet_buffer_value(receive: u32, transmit: u32) -> u32 {
     ((transmit / 1024) << 16) | (receive / 1024)
-}
-
-/// CTRL after reset, as loaded from the EEPROM (SDM 13.4.1, 5.6.7). On fibre the link is held in reset until
-/// the driver releases it.
-fn control_at_reset(media: Media) -> u32 {
-    ctrl::FD
-        | ctrl::SPEED_1000
-        | match media {
-            Media::Fibre => ctrl::LRST,
-            Media::Copper => 0,
-        }
 }

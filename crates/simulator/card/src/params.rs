@@ -1,5 +1,6 @@
 //! The parameters of a card: everything that the manual does not fix.
 
+use kpps_datasheet::bit::ctrl;
 use kpps_datasheet::{Chip, Media, chip::DelayTimer};
 
 /// Picoseconds in a microsecond.
@@ -82,6 +83,8 @@ pub struct Params {
     /// The software semaphore SWSM (5B50h). The 82574 has it. The manual of the 8254x does not name it, but
     /// QEMU's 82540EM has it, and U-Boot's driver does not start a card without it.
     pub swsm: bool,
+    /// CTRL.SLU is set after each reset: the EEPROM does so if it has APM or SMBus enabled (SDM 13.4.1).
+    pub slu_at_reset: bool,
     /// The time of autonegotiation, in ps.
     pub link_ps: u64,
     /// The time of an MDI access, in ps.
@@ -101,6 +104,14 @@ pub struct Params {
 }
 
 impl Params {
+    /// CTRL after a reset, as loaded from the EEPROM (SDM 13.4.1, 5.6.7). On fibre the link is held in reset
+    /// until the driver releases it.
+    pub const fn control_at_reset(&self) -> u32 {
+        let slu = if self.slu_at_reset { ctrl::SLU } else { 0 };
+        let lrst = if matches!(self.media, Media::Fibre) { ctrl::LRST } else { 0 };
+        ctrl::FD | ctrl::SPEED_1000 | slu | lrst
+    }
+
     /// The defaults for `chip`.
     pub const fn of(chip: Chip) -> Self {
         let (rx_engine_ps, tx_engine_ps) = match chip {
@@ -130,6 +141,7 @@ impl Params {
             report_packet_sent: matches!(chip, Chip::I82542 | Chip::I82543gc | Chip::I82544),
             mpe_passes_broadcasts: false,
             swsm: chip.is_pci_express(),
+            slu_at_reset: false,
             link_ps: match media {
                 // Clause 37: two link timers of 10 ms.
                 Media::Fibre => 20 * MS,
@@ -184,6 +196,7 @@ mod read {
         report_packet_sent: Option<bool>,
         mpe_passes_broadcasts: Option<bool>,
         swsm: Option<bool>,
+        slu_at_reset: Option<bool>,
         link_ps: Option<u64>,
         mdi_ps: Option<u64>,
         eeprom_ps: Option<u64>,
@@ -234,7 +247,7 @@ mod read {
             take!(rx_engine_ps tx_engine_ps tx_context_ps rx_fifo_overhead_bytes tx_fifo_overhead_bytes
                 cache_line_bytes fetch_max_descriptors rx_burst_descriptors fetch_whole_lines tx_status_bytes
                 rx_idle_report_ps rdtr_from tidv_from moderation report_packet_sent mpe_passes_broadcasts swsm
-                link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
+                slu_at_reset link_ps mdi_ps eeprom_ps bus_66mhz bus_64bit bus_pcix bus_pcix_speed port);
             for (name, value, range) in [
                 ("cache_line_bytes", p.cache_line_bytes, 16..=128),
                 ("fetch_max_descriptors", p.fetch_max_descriptors, 1..=64),
@@ -272,9 +285,10 @@ mod read {
         fn options_are_off_unless_a_table_sets_them() {
             let read = |text| toml::from_str::<Params>(text).unwrap();
             let plain = read("chip = '82540em'");
-            assert_eq!((plain.mpe_passes_broadcasts, plain.swsm), (false, false));
-            let all = read("chip = '82540em'\nmpe_passes_broadcasts = true\nswsm = true");
-            assert_eq!((all.mpe_passes_broadcasts, all.swsm), (true, true));
+            assert_eq!((plain.mpe_passes_broadcasts, plain.swsm, plain.slu_at_reset), (false, false, false));
+            let all =
+                read("chip = '82540em'\nmpe_passes_broadcasts = true\nswsm = true\nslu_at_reset = true");
+            assert_eq!((all.mpe_passes_broadcasts, all.swsm, all.slu_at_reset), (true, true, true));
             assert!(read("chip = '82574l'").swsm);
         }
 

@@ -189,6 +189,7 @@ impl Readers<'_> {
                     Some("the driver always accepts broadcasts by RCTL.BAM".to_owned())
                 }
                 "swsm" => Some("the driver does not use this register".to_owned()),
+                "slu_at_reset" => Some("the driver sets CTRL.SLU itself".to_owned()),
                 "eeprom_ps" => Some("the driver reads the EEPROM before a trial begins".to_owned()),
                 _ => None,
             },

@@ -349,7 +349,6 @@ impl GuestPlan {
     ) -> Result<GuestAudit> {
         let mut cards = Cards::new(card, bus, &[(Cable::Open, MAC)]);
         cards.attach(0, Box::new(responder.clone()));
-        self.quirks.iter().for_each(|quirk| quirk.prepare(&mut cards));
         self.faults.kinds.iter().for_each(|fault| fault.prepare(&mut cards));
         let server = Server::start(cards)?;
         let socket = server.sockets().into_iter().next().unwrap_or_default();

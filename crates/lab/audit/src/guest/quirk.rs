@@ -1,6 +1,5 @@
 //! Properties of a card that some drivers need and the manual does not have.
 
-use crate::cards::Cards;
 use kpps_card::Params;
 use std::str::FromStr;
 
@@ -34,14 +33,7 @@ impl Quirk {
         match self {
             Self::Swsm => params.swsm = true,
             Self::MpePassesBroadcasts => params.mpe_passes_broadcasts = true,
-            Self::Slu => {}
-        }
-    }
-
-    /// Gives the first card this property, after power-up.
-    pub fn prepare(self, cards: &mut Cards) {
-        if self == Self::Slu {
-            cards.set_slu(0);
+            Self::Slu => params.slu_at_reset = true,
         }
     }
 }

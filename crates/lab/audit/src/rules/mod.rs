@@ -74,15 +74,6 @@ impl Due {
     }
 }
 
-/// Values that the card loads from its EEPROM in a reset (SDM 5.6).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Eeprom {
-    /// CTRL.
-    pub(crate) ctrl: u32,
-    /// The station address; `None` if it is unknown.
-    pub(crate) station: Option<Mac>,
-}
-
 /// The moves of a tail, and those before which the driver read the head.
 #[derive(Clone, Copy, Debug, Default)]
 struct Heads {
@@ -158,8 +149,10 @@ pub(crate) struct Rules {
     epoch: Epoch,
     /// By the driver.
     was_reset: bool,
-    /// CTRL and the station address after a reset.
-    eeprom: Eeprom,
+    /// CTRL after a reset.
+    control_at_reset: u32,
+    /// The station address in the EEPROM; `None` if it is unknown.
+    station: Option<Mac>,
     /// A value of CTRL that was taken for a reset.
     no_reset: Option<u32>,
     /// TIPG and the MTA keep their values in a reset (SDM 14.7).
@@ -175,8 +168,9 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// For a card after power-up.
-    pub(crate) fn new(params: &Params) -> Self {
+    /// For a card after power-up, with the station address in its EEPROM.
+    pub(crate) fn new(params: &Params, station: Option<Mac>) -> Self {
+        let control_at_reset = params.control_at_reset();
         Self {
             chip: params.chip,
             media: params.media,
@@ -184,9 +178,10 @@ impl Rules {
             now_ps: 0,
             receive: Ring::new(Side::Receive),
             transmit: Ring::new(Side::Transmit),
-            epoch: Epoch::default(),
+            epoch: Epoch { ctrl: control_at_reset, ..Epoch::default() },
             was_reset: false,
-            eeprom: Eeprom::default(),
+            control_at_reset,
+            station,
             no_reset: None,
             tipg: None,
             multicast: 0,
@@ -197,12 +192,6 @@ impl Rules {
             is_polled: false,
             findings: Findings::default(),
         }
-    }
-
-    /// The EEPROM of a card after power-up.
-    pub(crate) fn set_eeprom(&mut self, eeprom: Eeprom) {
-        self.eeprom = eeprom;
-        self.epoch.ctrl = eeprom.ctrl;
     }
 
     /// The driver wrote a register during a reset: the write has no effect.
@@ -574,7 +563,7 @@ impl Rules {
         self.was_reset = false;
         self.receive.reset();
         self.transmit.reset();
-        self.epoch = Epoch { line: self.epoch.line, ctrl: self.eeprom.ctrl, ..Epoch::default() };
+        self.epoch = Epoch { line: self.epoch.line, ctrl: self.control_at_reset, ..Epoch::default() };
     }
 
     /// The rules that depend only on the value.
@@ -1072,7 +1061,7 @@ impl Rules {
             [Some(low), Some(high)] => Some(Mac(address(low, high))),
             _ => None,
         });
-        let first = stations.next().flatten().or(self.eeprom.station);
+        let first = stations.next().flatten().or(self.station);
         let Some(first) = first.filter(|first| *first != source) else { return };
         if stations.flatten().any(|it| it == source) {
             return;

@@ -10,7 +10,7 @@ const COUNT: u32 = 8;
 const GOOD: u8 = tx_cmd::EOP | tx_cmd::IFCS | tx_cmd::RS;
 
 fn new() -> Rules {
-    Rules::new(&Params::of(Chip::I82540em))
+    Rules::new(&Params::of(Chip::I82540em), None)
 }
 
 fn write(rules: &mut Rules, offset: u32, value: u32) {
@@ -284,7 +284,7 @@ fn the_link_must_be_set_up() {
     later(&mut rules);
     let breach = only(&rules, Rule::SluMissing);
     assert_eq!((&*breach.register, breach.section, breach.value), ("CTRL", "13.4.1", Some(ctrl::ASDE)));
-    let mut fibre = Rules::new(&Params { media: Media::Fibre, ..Params::of(Chip::I82545em) });
+    let mut fibre = Rules::new(&Params { media: Media::Fibre, ..Params::of(Chip::I82545em) }, None);
     steps(&mut fibre, |offset, value| Some(if offset == reg::CTRL { value & ctrl::RST } else { value }));
     later(&mut fibre);
     assert_eq!(found(&fibre), []);
@@ -687,7 +687,7 @@ fn a_hostile_guest_neither_breaks_nor_fills_the_rules() {
     for seed in 1..=24u64 {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let media = random.one_of(&[Media::Copper, Media::Fibre]);
-        let mut rules = Rules::new(&Params { media, ..Params::of(random.one_of(&Chip::ALL)) });
+        let mut rules = Rules::new(&Params { media, ..Params::of(random.one_of(&Chip::ALL)) }, None);
         let mut before = 0;
         for step in 0..6000u32 {
             let now_ps = random.number().wrapping_mul(1 << (random.next() % 20));
@@ -814,7 +814,7 @@ fn a_frame_without_an_end() {
 
 /// An 82574L set up by the manual of the 8254x, with extended descriptors.
 fn express() -> Rules {
-    let mut rules = Rules::new(&Params::of(Chip::I82574l));
+    let mut rules = Rules::new(&Params::of(Chip::I82574l), None);
     steps(&mut rules, |_, value| Some(value));
     write(&mut rules, reg::RFCTL, rfctl::EXSTEN);
     rules
@@ -822,7 +822,7 @@ fn express() -> Rules {
 
 #[test]
 fn what_only_the_manual_of_the_8254x_says_is_not_judged_on_the_82574l() {
-    let mut rules = Rules::new(&Params::of(Chip::I82574l));
+    let mut rules = Rules::new(&Params::of(Chip::I82574l), None);
     // TIPG has an initial value; these bits and registers exist there.
     steps(&mut rules, |offset, value| (offset != reg::TIPG).then_some(value));
     for (offset, value) in [(reg::IVAR, 0x800A_0908), (reg::IMS, 0x01F0_0004), (0x5B50, 1), (0x3940, 1)] {
@@ -897,7 +897,7 @@ fn values_of_single_registers() {
     write(&mut rules, reg::EECD, 0x20);
     assert_eq!(found(&rules), []);
     let fibre = Params { media: Media::Fibre, ..Params::of(Chip::I82545em) };
-    let mut rules = Rules::new(&fibre);
+    let mut rules = Rules::new(&fibre, None);
     write(&mut rules, reg::CTRL, ctrl::ILOS);
     assert_eq!(found(&rules), []);
 }
@@ -930,7 +930,7 @@ fn a_station_is_known_by_its_own_address() {
     let (own, other) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
     let with = |registers: &[(u32, u32)], station| {
         let mut rules = ready();
-        rules.set_eeprom(Eeprom { ctrl: 0, station: Some(own) });
+        rules.station = Some(own);
         rules.epoch.addresses = Default::default();
         registers.iter().for_each(|(offset, value)| write(&mut rules, *offset, *value));
         rules.sent(&arp(station), true);
@@ -968,8 +968,7 @@ fn a_full_ring_is_emptied() {
 
 #[test]
 fn bit_22_is_no_reset_and_an_eeprom_may_set_the_link_up() {
-    let mut rules = Rules::new(&Params::of(Chip::I82540em));
-    rules.set_eeprom(Eeprom { ctrl: ctrl::SLU, station: None });
+    let mut rules = Rules::new(&Params { slu_at_reset: true, ..Params::of(Chip::I82540em) }, None);
     write(&mut rules, reg::CTRL, ctrl::SLU | NOT_RESET);
     steps(&mut rules, |offset, value| (offset != reg::CTRL).then_some(value));
     let breach = only(&rules, Rule::NoReset);
@@ -980,7 +979,7 @@ fn bit_22_is_no_reset_and_an_eeprom_may_set_the_link_up() {
 
 #[test]
 fn writes_in_a_reset_are_lost_and_no_other_rule_is_broken_by_them() {
-    let mut rules = Rules::new(&Params::of(Chip::I82540em));
+    let mut rules = Rules::new(&Params::of(Chip::I82540em), None);
     write(&mut rules, reg::CTRL, ctrl::RST);
     rules.write_in_reset(0, reg::CTRL, u32::MAX);
     steps(&mut rules, |offset, value| (offset != reg::CTRL).then_some(value));
