@@ -6,8 +6,8 @@ use std::io;
 /// Why there is no card, no window or no memory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The audit has no rules for this chip.
-    #[error("the {0} has no model in the audit: choose one of the PCI chips from the 82543GC on")]
+    /// There is no card in process with this chip.
+    #[error("the {0} has no model in process: choose one of the PCI chips from the 82543GC on")]
     Chip(Chip),
     /// The bus is not known.
     #[error(transparent)]

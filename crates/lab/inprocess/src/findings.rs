@@ -76,12 +76,10 @@ pub struct PerFrame {
 impl PerFrame {
     /// Of these counts; `None` without a frame.
     pub fn of(counts: &Counts) -> Option<Self> {
-        let frames = counts.sent + counts.stored;
-        let each = |count: u64| count as f64 / frames as f64;
-        (frames > 0).then(|| Self {
-            reads: each(counts.reads.values().sum()),
-            writes: each(counts.writes.values().sum()),
-            interrupts: each(counts.interrupts),
+        Some(Self {
+            reads: counts.per_frame(counts.reads.values().sum())?,
+            writes: counts.per_frame(counts.writes.values().sum())?,
+            interrupts: counts.per_frame(counts.interrupts)?,
         })
     }
 }

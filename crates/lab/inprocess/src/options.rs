@@ -8,8 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Each access to a register takes this time; with 0 a driver that polls a register may wait for ever.
-    /// Otherwise the card's time passes only when the test lets it
-    /// pass. Results are deterministic.
+    /// Otherwise the card's time passes only when the test lets it pass. Results are deterministic.
     Accesses(Duration),
     /// The card lives by the host's clock, on a thread of its own: for drivers that wait for a status in
     /// memory without any access. Five seconds take five seconds, unless the test advances the clock.

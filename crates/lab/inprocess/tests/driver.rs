@@ -243,6 +243,15 @@ fn each_defect_breaks_its_rule() {
 }
 
 #[test]
+fn the_set_up_is_judged_when_the_driver_has_returned() {
+    let (card, driver) = started(Options::default(), None);
+    // RCTL.VFE, and RCTL.LBM 01b.
+    driver.set(reg::RCTL, driver.get(reg::RCTL) | 1 << 18 | 1 << 6);
+    assert_eq!(card.findings().names(), [""; 0]);
+    assert_eq!(card.final_findings().names(), ["loopback", "vfta-not-written"]);
+}
+
+#[test]
 fn a_must_is_a_panic_with_the_rule_in_it() {
     let (card, _driver) = started(Options::default(), Some(Defect::NoLink));
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| card.assert_no_must())).unwrap_err();

@@ -251,6 +251,20 @@ impl Rule {
         self.about().severity
     }
 
+    /// Whether it judges the set-up, some seconds after it. The driver need not run in this time.
+    pub const fn is_of_set_up(self) -> bool {
+        matches!(
+            self,
+            Self::SluMissing
+                | Self::BamMissing
+                | Self::MtaNotCleared
+                | Self::VftaNotWritten
+                | Self::Loopback
+                | Self::RingEmpty
+                | Self::RingHighUnset
+        )
+    }
+
     /// A description of the breach, for people.
     pub const fn words(self) -> &'static str {
         self.about().words
