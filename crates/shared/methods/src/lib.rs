@@ -32,6 +32,7 @@ pub mod finished;
 pub mod grid;
 pub mod journal;
 mod kind;
+pub mod names;
 pub mod ndr;
 mod observer;
 pub mod parameter;

@@ -1,12 +1,11 @@
 //! The faults of card, cable and network that a guest is given, chosen by name or drawn from a seed.
 
 use crate::cards::Cards;
-use crate::responder::{Disturbance, Responder};
+use crate::responder::{Disturbance, Responder, SECOND_PS};
 use kpps_card::Params;
 use kpps_documents::guest_audit::Fault;
 use std::str::FromStr;
 
-const SECOND_PS: u64 = 1_000_000_000_000;
 /// Faults that a seed draws.
 const DRAWN: usize = 5;
 /// How long a fault lasts that has no length of its own.
@@ -33,29 +32,30 @@ const SPURIOUS_EVERY_PS: u64 = SECOND_PS / 200;
 /// stalls now and then.
 const MOST_DEAF_PS: u64 = SECOND_PS;
 
-/// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FaultKind {
-    /// More frames than the guest's ring holds.
-    Overrun,
-    /// The cable is unplugged for three seconds.
-    LinkFlap,
-    /// Frames with a bad FCS.
-    BadFcs,
-    /// The card does not respond for 4 ms after CTRL.RST, from the guest's start on.
-    SlowReset,
-    /// EEPROM and PHY are slow, from the guest's start on.
-    SlowAccess,
-    /// Descriptors are written back 5 ms late.
-    LateWriteBack,
-    /// Sent frames are reported late: none for 0.9 s.
-    LateReports,
-    /// Interrupts without a cause.
-    SpuriousInterrupts,
-    /// PAUSE frames.
-    PauseFlood,
-    /// Frames that are too short or too long, have a VLAN tag or IP options.
-    OddFrames,
+kpps_methods::names! {
+    /// A fault.
+    pub enum FaultKind("fault", "or give a number as a seed") {
+        /// More frames than the guest's ring holds.
+        Overrun = "overrun",
+        /// The cable is unplugged for three seconds.
+        LinkFlap = "link-flap",
+        /// Frames with a bad FCS.
+        BadFcs = "bad-fcs",
+        /// The card does not respond for 4 ms after CTRL.RST, from the guest's start on.
+        SlowReset = "slow-reset",
+        /// EEPROM and PHY are slow, from the guest's start on.
+        SlowAccess = "slow-access",
+        /// Descriptors are written back 5 ms late.
+        LateWriteBack = "late-write-back",
+        /// Sent frames are reported late: none for 0.9 s.
+        LateReports = "late-reports",
+        /// Interrupts without a cause.
+        SpuriousInterrupts = "spurious-interrupts",
+        /// PAUSE frames.
+        PauseFlood = "pause-flood",
+        /// Frames that are too short or too long, have a VLAN tag or IP options.
+        OddFrames = "odd-frames",
+    }
 }
 
 /// An action of a fault on the guest's card or cable.
@@ -87,36 +87,6 @@ impl Act {
 }
 
 impl FaultKind {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Overrun,
-        Self::LinkFlap,
-        Self::BadFcs,
-        Self::SlowReset,
-        Self::SlowAccess,
-        Self::LateWriteBack,
-        Self::LateReports,
-        Self::SpuriousInterrupts,
-        Self::PauseFlood,
-        Self::OddFrames,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overrun => "overrun",
-            Self::LinkFlap => "link-flap",
-            Self::BadFcs => "bad-fcs",
-            Self::SlowReset => "slow-reset",
-            Self::SlowAccess => "slow-access",
-            Self::LateWriteBack => "late-write-back",
-            Self::LateReports => "late-reports",
-            Self::SpuriousInterrupts => "spurious-interrupts",
-            Self::PauseFlood => "pause-flood",
-            Self::OddFrames => "odd-frames",
-        }
-    }
-
     /// Whether QEMU's card can have it, which kpps reaches by frames and cable only. A frame in QEMU has no
     /// FCS, and QEMU's card knows no PAUSE.
     pub(crate) const fn is_of_cable(self) -> bool {
@@ -191,17 +161,6 @@ impl FaultKind {
     }
 }
 
-impl FromStr for FaultKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|fault| fault.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no fault called '{text}': give a number as a seed, or names: {names}")
-        })
-    }
-}
-
 /// The faults of a run, in their order; none twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -219,6 +178,17 @@ impl Faults {
         let kinds = (0..DRAWN).map(|_| left.swap_remove((random(&mut state) % left.len() as u64) as usize));
         let kinds = kinds.collect();
         Self { seed: Some(seed), kinds }
+    }
+
+    /// These faults in their order; one that comes again is left out.
+    pub fn chosen(given: impl IntoIterator<Item = FaultKind>) -> Self {
+        let mut kinds = Vec::new();
+        for kind in given {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Self { seed: None, kinds }
     }
 
     /// Until when, in s since its start, the guest on our model had only faults that QEMU's card has, too.
@@ -245,14 +215,8 @@ impl FromStr for Faults {
         if let Ok(seed) = text.parse() {
             return Ok(Self::drawn(seed));
         }
-        let mut kinds = Vec::new();
-        for kind in text.split(',') {
-            let kind = kind.trim().parse()?;
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-        Ok(Self { seed: None, kinds })
+        let kinds = text.split(',').map(|kind| kind.trim().parse());
+        Ok(Self::chosen(kinds.collect::<Result<Vec<_>, _>>()?))
     }
 }
 

@@ -1,10 +1,11 @@
 //! A set-up of a guest's audit as a file: TOML, with a key for each property of the audit.
 
-use super::faults::{FaultKind, Faults};
+use super::faults::Faults;
 use super::quirk::Quirk;
 use super::script::Typed;
 use super::steps::Stimulus;
 use crate::bound::Bound;
+use kpps_methods::names::Named;
 use kpps_methods::units;
 use kpps_qemu::lab::Arch;
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -168,37 +169,8 @@ impl SetupFile {
     }
 }
 
-/// A name as a value.
-trait Named: FromStr<Err = String> {
-    fn named(&self) -> &'static str;
-}
-
-impl Named for Arch {
-    fn named(&self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Named for Quirk {
-    fn named(&self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Named for Stimulus {
-    fn named(&self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Named for FaultKind {
-    fn named(&self) -> &'static str {
-        self.name()
-    }
-}
-
 impl Named for Beside {
-    fn named(&self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Qemu => "qemu",
             Self::Linux => "linux",
@@ -220,7 +192,7 @@ mod one {
     use super::*;
 
     pub(super) fn serialize<T: Named, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
-        value.as_ref().map(Named::named).serialize(to)
+        value.map(Named::name).serialize(to)
     }
 
     pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -236,7 +208,7 @@ mod several {
         values: &Option<Vec<T>>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        to.collect_seq(values.iter().flatten().map(Named::named))
+        to.collect_seq(values.iter().flatten().map(|it| it.name()))
     }
 
     pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(
@@ -254,7 +226,7 @@ mod chosen {
     pub(super) fn serialize<S: Serializer>(faults: &Option<Faults>, to: S) -> Result<S::Ok, S::Error> {
         match faults {
             Some(Faults { seed: Some(seed), .. }) => to.serialize_u64(*seed),
-            faults => to.collect_seq(faults.iter().flat_map(|faults| &faults.kinds).map(Named::named)),
+            faults => to.collect_seq(faults.iter().flat_map(|faults| &faults.kinds).map(|kind| kind.name())),
         }
     }
 
@@ -279,11 +251,9 @@ mod chosen {
             fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Faults, A::Error> {
                 let mut kinds = Vec::new();
                 while let Some(Name(kind)) = names.next_element()? {
-                    if !kinds.contains(&kind) {
-                        kinds.push(kind);
-                    }
+                    kinds.push(kind);
                 }
-                Ok(Faults { seed: None, kinds })
+                Ok(Faults::chosen(kinds))
             }
         }
         from.deserialize_any(Chosen).map(Some)

@@ -1,12 +1,11 @@
 //! The steps of a guest: those that it makes by itself, and those that kpps asks for.
 
 use super::faults::{Act, FaultKind};
-use crate::responder::{EchoPlan, Echoed, Event, Handle, ProbeBy, Responder};
+use super::wire::seconds;
+use crate::responder::{EchoPlan, Echoed, Event, Handle, ProbeBy, Responder, SECOND_PS};
 use kpps_documents::guest_audit::{Fault, Reached, Step};
 use std::collections::VecDeque;
-use std::str::FromStr;
 
-const SECOND_PS: u64 = 1_000_000_000_000;
 /// Pings, and the frames of a flood; how many of these may be outstanding. 8 is less than the smallest ring
 /// that a card can have.
 const PINGS: u32 = 20;
@@ -22,76 +21,36 @@ const PATIENCE_PS: u64 = 20 * SECOND_PS;
 /// An echo request is lost after this time: an emulated guest on a busy host may be slow.
 const ECHO_TIMEOUT_PS: u64 = 4 * SECOND_PS;
 
-/// Something that a guest is to do, or to bear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stimulus {
-    /// Only the link.
-    Link,
-    /// Answer an ARP request.
-    Arp,
-    /// Answer pings.
-    Ping,
-    /// Answer many pings of all sizes.
-    Flood,
-    /// Return UDP datagrams to its port 7 (RFC 862).
-    Udp,
-    /// Get an address by DHCP, by itself.
-    Dhcp,
-    /// Load a file by TFTP, by itself.
-    Tftp,
-    /// Load a file by HTTP, by itself.
-    Http,
-    /// Answer again after more frames than its ring holds.
-    Overrun,
-    /// Answer again after its cable was unplugged.
-    LinkFlap,
+kpps_methods::names! {
+    /// Something that a guest is to do, or to bear, in the order in which it is tried.
+    pub enum Stimulus("stimulus") {
+        /// Only the link.
+        Link = "link",
+        /// Answer an ARP request.
+        Arp = "arp",
+        /// Answer pings.
+        Ping = "ping",
+        /// Answer many pings of all sizes.
+        Flood = "flood",
+        /// Return UDP datagrams to its port 7 (RFC 862).
+        Udp = "udp",
+        /// Get an address by DHCP, by itself.
+        Dhcp = "dhcp",
+        /// Load a file by TFTP, by itself.
+        Tftp = "tftp",
+        /// Load a file by HTTP, by itself.
+        Http = "http",
+        /// Answer again after more frames than its ring holds.
+        Overrun = "overrun",
+        /// Answer again after its cable was unplugged.
+        LinkFlap = "link-flap",
+    }
 }
 
 impl Stimulus {
-    /// All of them, in the order in which they are tried.
-    pub const ALL: [Self; 10] = [
-        Self::Link,
-        Self::Arp,
-        Self::Ping,
-        Self::Flood,
-        Self::Udp,
-        Self::Dhcp,
-        Self::Tftp,
-        Self::Http,
-        Self::Overrun,
-        Self::LinkFlap,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Link => "link",
-            Self::Arp => "arp",
-            Self::Ping => "ping",
-            Self::Flood => "flood",
-            Self::Udp => "udp",
-            Self::Dhcp => "dhcp",
-            Self::Tftp => "tftp",
-            Self::Http => "http",
-            Self::Overrun => "overrun",
-            Self::LinkFlap => "link-flap",
-        }
-    }
-
     /// Whether kpps acts. Otherwise the guest does.
     const fn is_active(self) -> bool {
         matches!(self, Self::Arp | Self::Ping | Self::Flood | Self::Udp | Self::Overrun | Self::LinkFlap)
-    }
-}
-
-impl FromStr for Stimulus {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|stimulus| stimulus.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no stimulus called '{text}': known are {names}")
-        })
     }
 }
 
@@ -267,7 +226,7 @@ impl Steps {
         card: CardState,
         responder: &Handle,
     ) -> Vec<(String, bool, Reached)> {
-        let at = |ps: u64| ps.saturating_sub(begin_ps) as f64 / SECOND_PS as f64;
+        let at = |ps: u64| seconds(ps, begin_ps);
         let shift = |reached: &Reached| Reached {
             at_s: reached.at_s.map(|s| s - at_zero(begin_ps)),
             ..reached.clone()
@@ -330,9 +289,9 @@ impl Steps {
     }
 }
 
-/// The start of a run in seconds of the cards' clock.
-fn at_zero(begin_ps: u64) -> f64 {
-    begin_ps as f64 / SECOND_PS as f64
+/// A time of the cards in seconds of their clock.
+fn at_zero(ps: u64) -> f64 {
+    seconds(ps, 0)
 }
 
 /// The result of a task that cannot be tried.

@@ -32,6 +32,7 @@ mod wire;
 pub use disturb::{Disturbance, Disturbed};
 pub use echo::{EchoPlan, Echoed, RoundTrips};
 pub use overrun::Overrun;
+pub(crate) use path::SECOND_PS;
 pub use probe::{Gap, ProbeBy, Probed};
 pub use resolve::Resolved;
 pub use seen::{Event, Protocol, Seen};

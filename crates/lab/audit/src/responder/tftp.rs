@@ -5,6 +5,7 @@
 //! repeated acknowledgement (RFC 1123, 4.2.3.1).
 
 use super::content;
+use super::path::SECOND_PS;
 use super::seen::Seen;
 use super::wire::{Datagram, End};
 
@@ -20,8 +21,6 @@ const PORTS: u16 = 8_192;
 const BLOCK_BYTES: u16 = 512;
 const LEAST_BLOCK_BYTES: u32 = 8;
 const MOST_BLOCK_BYTES: u16 = 1_468;
-/// A second in ps.
-const SECOND_PS: u64 = 1_000_000_000_000;
 /// The time in s after which a packet is sent again, unless the client asks for another one (RFC 2349).
 const TIMEOUT_S: u32 = 1;
 /// How often a packet is sent again.

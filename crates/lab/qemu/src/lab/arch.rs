@@ -1,32 +1,20 @@
 //! The architectures of guests.
 
-use std::str::FromStr;
-
-/// The architecture of a guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arch {
-    /// PCs with 64-bit CPUs.
-    #[default]
-    X86_64,
-    /// 64-bit Arm.
-    Aarch64,
-    /// 64-bit RISC-V.
-    Riscv64,
+kpps_methods::names! {
+    /// The architecture of a guest.
+    #[derive(Default)]
+    pub enum Arch("architecture", "x86_64 runs 32-bit kernels, too") {
+        /// PCs with 64-bit CPUs.
+        #[default]
+        X86_64 = "x86_64",
+        /// 64-bit Arm.
+        Aarch64 = "aarch64",
+        /// 64-bit RISC-V.
+        Riscv64 = "riscv64",
+    }
 }
 
 impl Arch {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::X86_64, Self::Aarch64, Self::Riscv64];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::Aarch64 => "aarch64",
-            Self::Riscv64 => "riscv64",
-        }
-    }
-
     /// QEMU's program for it.
     pub const fn program(self) -> &'static str {
         match self {
@@ -53,18 +41,5 @@ impl Arch {
             Self::Aarch64 => &["-machine", "virt", "-cpu", "max"],
             Self::Riscv64 => &["-machine", "virt"],
         }
-    }
-}
-
-impl FromStr for Arch {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|arch| arch.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!(
-                "there is no architecture called '{text}': known are {names}; x86_64 runs 32-bit kernels, too"
-            )
-        })
     }
 }

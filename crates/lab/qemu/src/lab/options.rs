@@ -3,42 +3,29 @@
 use kpps_documents::lab::Clock;
 use kpps_frames::rate::Rate;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// The first slot of paced cards, which have a function each: behind the virtual functions of four igb cards.
 const FIRST_PACED_SLOT: usize = 0x1a;
 
-/// A card that QEMU emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Model {
-    /// 82540EM.
-    E1000,
-    /// 82574L.
-    E1000e,
-    /// 82576.
-    Igb,
-    /// QEMU's own (Virtio 1.2, 5.1).
-    VirtioNet,
-    /// VMware's.
-    Vmxnet3,
+kpps_methods::names! {
+    /// A card that QEMU emulates.
+    pub enum Model("device") {
+        /// 82540EM.
+        E1000 = "e1000",
+        /// 82574L.
+        E1000e = "e1000e",
+        /// 82576.
+        Igb = "igb",
+        /// QEMU's own (Virtio 1.2, 5.1).
+        VirtioNet = "virtio-net",
+        /// VMware's.
+        Vmxnet3 = "vmxnet3",
+    }
 }
 
 impl Model {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
     /// The models that the driver of kpps drives.
     pub const OURS: [Self; 2] = [Self::E1000, Self::E1000e];
-
-    /// Its name in the lab.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::E1000 => "e1000",
-            Self::E1000e => "e1000e",
-            Self::Igb => "igb",
-            Self::VirtioNet => "virtio-net",
-            Self::Vmxnet3 => "vmxnet3",
-        }
-    }
 
     /// QEMU's name for it.
     pub(crate) const fn device(self) -> &'static str {
@@ -72,18 +59,6 @@ impl Model {
     /// Whether it counts frames in registers that are where those of the 8254x are (SDM 13.7).
     pub(crate) const fn has_statistics(self) -> bool {
         matches!(self, Self::E1000 | Self::E1000e | Self::Igb)
-    }
-}
-
-impl FromStr for Model {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|model| model.name() == text);
-        known.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no device called '{text}': known are {names}")
-        })
     }
 }
 

@@ -16,39 +16,10 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::rate::Rate;
 use kpps_frames::{Mac, Size};
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-/// An enumeration and the names of its values.
-macro_rules! names {
-    ($(#[$about:meta])* $type:ident ($what:literal) { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $type { $($(#[$doc])* $name),+ }
-
-        impl $type {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text),+ }
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = String;
-            fn from_str(text: &str) -> std::result::Result<Self, String> {
-                Self::ALL.iter().copied().find(|it| it.name() == text).ok_or_else(|| {
-                    let names: Vec<_> = Self::ALL.iter().map(|it| it.name()).collect();
-                    format!(concat!("there is no ", $what, " called '{}': known are {}"), text, names.join(", "))
-                })
-            }
-        }
-    };
-}
-
-names! {
+kpps_methods::names! {
     /// A driver.
-    Driver("driver") {
+    pub enum Driver("driver") {
         /// kpps.
         Kpps = "kpps",
         /// The kernel's own.
@@ -58,9 +29,9 @@ names! {
     }
 }
 
-names! {
+kpps_methods::names! {
     /// How a driver accesses its card.
-    Backend("backend") {
+    pub enum Backend("backend") {
         /// From user space, by physical addresses.
         Uio = "uio",
         /// From user space, through the IOMMU.
@@ -70,9 +41,9 @@ names! {
     }
 }
 
-names! {
+kpps_methods::names! {
     /// The work of a driver with the cards.
-    Work("workload") {
+    pub enum Work("workload") {
         /// Send as fast as possible, over an open cable.
         Transmit = "transmit",
         /// Receive the host's frames, and drop them as early as possible.
