@@ -105,6 +105,12 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// `count` for each frame that was sent or stored; `None` without a frame.
+    pub fn per_frame(&self, count: u64) -> Option<f64> {
+        let frames = self.sent + self.stored;
+        (frames > 0).then(|| count as f64 / frames as f64)
+    }
+
     /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

@@ -7,7 +7,7 @@ use crate::platform::CardPlatform;
 use crate::state::{Shared, ps};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use crate::window::Window;
-use kpps_audit::{Access, Breach, Cards, Counts, Partner, Rule, Severity};
+use kpps_audit::{Access, Breach, Cards, Counts, Partner, Severity};
 use kpps_linux::SharedMemory;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,9 +16,6 @@ use std::time::Duration;
 const PAGE: usize = 4096;
 /// Seconds after which all rules have judged that wait: they wait for five.
 const JUDGED_S: u32 = 6;
-/// Rules that judge the set-up after a wait. Other rules that wait judge how a driver serves its card, and
-/// nobody calls the driver in this time.
-const OF_SET_UP: [Rule; 4] = [Rule::SluMissing, Rule::BamMissing, Rule::MtaNotCleared, Rule::RingEmpty];
 /// The time until an interrupt handler runs again that has left the interrupt asserted.
 const AGAIN_PS: u64 = 10_000_000;
 
@@ -327,7 +324,7 @@ impl Card {
         let is_known =
             |it: &Breach| before.all().iter().any(|old| (old.rule, &old.register) == (it.rule, &it.register));
         let mut breaches = self.with(|cards, _| cards.breaches());
-        breaches.retain(|it| OF_SET_UP.contains(&it.rule) || is_known(it));
+        breaches.retain(|it| it.rule.is_of_set_up() || is_known(it));
         Findings::new(breaches)
     }
 

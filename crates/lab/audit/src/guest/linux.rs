@@ -1,6 +1,7 @@
 //! Linux's driver under the same stimuli, on the same model of the card: counts to compare with.
 
-use super::steps::{CardState, Steps, Stimulus};
+use super::card::{self, LOOK};
+use super::steps::{Steps, Stimulus};
 use crate::cards::{Cable, Cards, Counts};
 use crate::responder::Handle;
 use crate::serve::Server;
@@ -11,10 +12,6 @@ use std::time::{Duration, Instant};
 
 /// The lab's kernel.
 const KERNEL: &str = "linux-6.1";
-/// Linux's driver of all chips that are modelled.
-const MODULE: Model = Model::E1000;
-/// The time between two looks at the cards.
-const LOOK: Duration = Duration::from_millis(5);
 /// How long the stimuli may take together.
 const AT_MOST: Duration = Duration::from_secs(120);
 
@@ -59,24 +56,22 @@ pub(super) fn measure(
     let mut cards = Cards::new(params.0, params.1, &[(Cable::Open, mac)]);
     cards.attach(0, Box::new(responder.clone()));
     let server = Server::start(cards)?;
+    let card = card::Model(&server);
     let mut options = Options::new(Machine::Plain, Vec::new());
     options.qemu = Some(newer::get(&cache)?);
     options.served = server.sockets();
     let mut guest = Guest::boot(&options, &kernel, &userland, false, None)?;
-    guest.load(MODULE.name(), "")?;
+    let driver = if params.0.chip.is_pci_express() { Model::E1000e } else { Model::E1000 };
+    guest.load(driver.module(), "")?;
     guest.run(&format!("ip addr add {address}/24 dev eth0 && ip link set eth0 up"))?;
     let stimuli: Vec<_> = stimuli.iter().copied().filter(|it| is_of_kernel(*it)).collect();
     let mut steps = Steps::new(&stimuli, &[], |_| false);
     let since = Instant::now();
     while !steps.are_over(responder) {
-        server.with(|cards, now_ps| {
-            cards.advance(now_ps);
-            let (link, receives) = cards.link_and_receiver(0, now_ps);
-            let card = CardState { link: Some(link), receives: Some(receives) };
-            if let Some(act) = steps.advance(now_ps, card, responder) {
-                act.on(cards, now_ps);
-            }
-        });
+        let (now_ps, state) = card.look();
+        if let Some(act) = steps.advance(now_ps, state, responder) {
+            card.perform(act);
+        }
         if !go_on() {
             return Err(Error::Interrupted);
         }

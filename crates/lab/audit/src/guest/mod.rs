@@ -8,6 +8,7 @@
 //! - [`SetupFile`]: all of this as a file (`file`).
 //! - [`GuestPlan`]: a run; its result is the document [`GuestAudit`].
 
+mod card;
 mod faults;
 mod file;
 mod linux;
@@ -28,7 +29,7 @@ use crate::cards::{Cable, Cards, Counts};
 use crate::responder::{Handle, Options, Responder};
 use crate::rules::Breach;
 use crate::serve::Server;
-use faults::Act;
+use card::{Emulated, LOOK, Model, Wired};
 use kpps_datasheet::Chip;
 use kpps_documents::Environment;
 use kpps_documents::guest_audit::{Finding, GuestAudit, LinuxWork, Reached, Work};
@@ -47,12 +48,8 @@ use steps::{CardState, Steps};
 const JUDGED: Duration = Duration::from_secs(6);
 /// The longest that a run goes on after a driver has not set CTRL.SLU in time.
 const NO_LINK: Duration = Duration::from_secs(10);
-/// The time between two looks at guest and cards.
-const LOOK: Duration = Duration::from_millis(5);
 /// The station address of the guest's card: that of QEMU's first card.
 const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
-/// The shortest frame without FCS.
-const LEAST_BYTES: usize = 60;
 /// QEMU's card beside ours, by its chip.
 const fn qemus_card(chip: Chip) -> &'static str {
     if chip.is_pci_express() { "e1000e" } else { "e1000" }
@@ -156,101 +153,6 @@ impl Ended {
     }
 }
 
-/// The card of a guest, and the end of its cable.
-trait Wired {
-    /// Moves frames between card and responder up to now; returns the time now in ps and the card's state.
-    fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)>;
-    /// Whether a rule is still to be judged.
-    fn is_judging(&self) -> bool;
-    /// Whether the link is down because the driver has not asked for it in time.
-    fn lacks_link(&self) -> bool;
-    /// Whether card and cable can have this fault.
-    fn can(&self, fault: FaultKind) -> bool;
-    /// Does something to card or cable.
-    fn act(&mut self, guest: &mut Foreign, act: Act) -> Result<()>;
-}
-
-/// Our model: the server moves the frames.
-struct Model<'s>(&'s Server);
-
-impl Wired for Model<'_> {
-    fn turn(&mut self, _: &mut Foreign) -> Result<(u64, CardState)> {
-        Ok(self.0.with(|cards, now_ps| {
-            cards.advance(now_ps);
-            let (link, receives) = cards.link_and_receiver(0, now_ps);
-            (now_ps, CardState { link: Some(link), receives: Some(receives) })
-        }))
-    }
-
-    fn is_judging(&self) -> bool {
-        self.0.with(|cards, _| cards.is_judging())
-    }
-
-    fn lacks_link(&self) -> bool {
-        self.0.with(|cards, _| cards.lacks_link(0))
-    }
-
-    fn can(&self, _: FaultKind) -> bool {
-        true
-    }
-
-    fn act(&mut self, _: &mut Foreign, act: Act) -> Result<()> {
-        self.0.with(|cards, now_ps| act.on(cards, now_ps));
-        Ok(())
-    }
-}
-
-/// QEMU's card: frames go through QEMU's socket, in real time.
-struct Emulated {
-    responder: Handle,
-    since: Instant,
-}
-
-impl Wired for Emulated {
-    fn turn(&mut self, guest: &mut Foreign) -> Result<(u64, CardState)> {
-        use crate::cards::Partner;
-        let now_ps = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
-        if let Some(wire) = &mut guest.wire {
-            wire.receive(|frame| {
-                // QEMU's card does not pad short frames, whatever TCTL.PSP is.
-                let mut padded = frame.to_vec();
-                padded.resize(frame.len().max(LEAST_BYTES), 0);
-                self.responder.take(now_ps, &padded, true);
-            })?;
-            while wire.flush()?
-                && self.responder.due_ps() <= now_ps
-                && let Some(coming) = self.responder.next(now_ps)
-            {
-                // Frames of QEMU's socket have no FCS.
-                if coming.good_fcs {
-                    wire.send_one(&coming.frame)?;
-                }
-            }
-        }
-        Ok((now_ps, CardState::default()))
-    }
-
-    fn is_judging(&self) -> bool {
-        false
-    }
-
-    fn lacks_link(&self) -> bool {
-        false
-    }
-
-    fn can(&self, fault: FaultKind) -> bool {
-        fault.is_of_cable()
-    }
-
-    fn act(&mut self, guest: &mut Foreign, act: Act) -> Result<()> {
-        match act {
-            Act::Unplug => guest.set_link(false),
-            Act::Plug => guest.set_link(true),
-            Act::WriteBacksLateBy(_) | Act::HoldReports(_) | Act::Spurious(_) => Ok(()),
-        }
-    }
-}
-
 impl GuestPlan {
     /// Runs the guest on our model, and on QEMU's card if that is wanted.
     ///
@@ -258,7 +160,8 @@ impl GuestPlan {
     /// If the options are wrong, QEMU cannot be fetched, or does not start the guest.
     pub fn run(&self, observer: &dyn Observer, go_on: impl Fn() -> bool + Send + Sync) -> Result<GuestAudit> {
         self.setup.check()?;
-        let (mut card, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
+        let (params, bus) = crate::plan::profiles(&self.chip, &self.bus)?;
+        let mut card = params.clone();
         self.quirks.iter().for_each(|quirk| quirk.apply(&mut card));
         self.faults.kinds.iter().for_each(|fault| fault.apply(&mut card));
         let responder = || {
@@ -298,7 +201,6 @@ impl GuestPlan {
         if self.beside_linux && go_on() {
             observer.begins("Linux's driver on our model", None);
             let responder = responder()?;
-            let (params, _) = crate::plan::profiles(&self.chip, &self.bus)?;
             match linux::measure((&params, &bus), (MAC, self.address), &self.stimuli, &responder, &go_on) {
                 Ok(measured) => {
                     audit.linux = Some(LinuxWork {
@@ -334,7 +236,7 @@ impl GuestPlan {
         go_on: &dyn Fn() -> bool,
     ) -> Result<Outcome> {
         let mut guest = qemu.start(&self.setup, Card::Emulated(qemus_card(chip), MAC))?;
-        let mut wired = Emulated { responder: responder.clone(), since: Instant::now() };
+        let mut wired = Emulated::new(responder);
         Ok(self.accompany(&mut guest, &mut wired, responder, go_on))
     }
 
@@ -543,8 +445,6 @@ fn findings(breaches: Vec<Breach>, chip: Chip, responder: &Handle, begin_ps: u64
 
 /// The driver's work with the card.
 fn work(counts: Counts) -> Work {
-    let frames = counts.sent + counts.stored;
-    let each = |count: u64| (frames > 0).then(|| count as f64 / frames as f64);
     Work {
         sent: counts.sent - counts.sent_bad_fcs,
         sent_bad_fcs: counts.sent_bad_fcs,
@@ -552,9 +452,9 @@ fn work(counts: Counts) -> Work {
         received: counts.stored,
         dropped: counts.dropped,
         interrupts: counts.interrupts,
-        reads_per_frame: each(counts.reads.values().sum()),
-        writes_per_frame: each(counts.writes.values().sum()),
-        interrupts_per_frame: each(counts.interrupts),
+        reads_per_frame: counts.per_frame(counts.reads.values().sum()),
+        writes_per_frame: counts.per_frame(counts.writes.values().sum()),
+        interrupts_per_frame: counts.per_frame(counts.interrupts),
         reads: counts.reads,
         writes: counts.writes,
     }
