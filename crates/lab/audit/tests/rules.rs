@@ -138,6 +138,9 @@ impl Driver {
             self.wait(US);
             self.set(card, reg::CTRL, ctrl::FD | link);
             (0..reg::MTA_WORDS).for_each(|n| self.set(card, reg::mta(n), 0));
+            for register in [reg::FCAL, reg::FCAH, reg::FCT, reg::FCTTV] {
+                self.set(card, register, 0);
+            }
         }
         let length = self.count * 16;
         let ring = if self.defect == Some(Defect::Nowhere) { MEMORY as u32 } else { TX_RING as u32 };

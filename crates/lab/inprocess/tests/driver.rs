@@ -23,6 +23,8 @@ mod reg {
     pub const TDBAL: usize = 0x3800;
     pub const RDTR: usize = 0x2820;
     pub const MTA: usize = 0x5200;
+    /// FCAL, FCAH, FCT and FCTTV.
+    pub const FLOW_CONTROL: [usize; 4] = [0x28, 0x2C, 0x30, 0x170];
 }
 
 /// A defect of the driver.
@@ -96,6 +98,7 @@ impl Driver {
         let link = if defect == Some(Defect::NoLink) { 0 } else { 1 << 6 | 1 << 5 };
         it.set(reg::CTRL, link | 1);
         (0..128).for_each(|n| it.set(reg::MTA + 4 * n, 0));
+        reg::FLOW_CONTROL.into_iter().for_each(|register| it.set(register, 0));
         let receive = 1 << 1 | 1 << 15 | 1 << 26;
         if defect == Some(Defect::EarlyReceiver) {
             it.set(reg::RCTL, receive);

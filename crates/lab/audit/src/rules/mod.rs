@@ -36,6 +36,8 @@ const LEAST_BYTES: usize = 60;
 /// The end of the receive addresses (SDM 13.5.2), and of the VLAN filter's table (SDM 13.5.4).
 const STATIONS_END: u32 = reg::ral(reg::RAR_ENTRIES);
 const VFTA_END: u32 = reg::vfta(reg::VFTA_WORDS);
+/// The registers of flow control (SDM 14.3).
+const FLOW: [u32; 4] = [reg::FCAL, reg::FCAH, reg::FCT, reg::FCTTV];
 /// The bit of CTRL that a header of a course for students calls the reset (SDM 13.4.1: SDP0_IODIR).
 const NOT_RESET: u32 = ctrl::SWDPIO0;
 /// Reads of ICR as 0 that are reported: in total, and for each received frame.
@@ -159,6 +161,8 @@ pub(crate) struct Rules {
     tipg: Option<u32>,
     multicast: u128,
     vlans: u128,
+    /// The registers of flow control that were not written. The manual of the 82574 is not here.
+    flow_unset: Vec<u32>,
     frames: u64,
     /// Of the receive ring, and of the transmit ring.
     heads: [Heads; 2],
@@ -186,6 +190,7 @@ impl Rules {
             tipg: None,
             multicast: 0,
             vlans: 0,
+            flow_unset: if params.chip.is_pci_express() { Vec::new() } else { FLOW.to_vec() },
             frames: 0,
             heads: [Heads::default(); 2],
             polls: 0,
@@ -436,6 +441,14 @@ impl Rules {
                 )
             });
         }
+        if let Some(first) = self.flow_unset.first() {
+            let names: Vec<_> = self.flow_unset.iter().map(|register| name(*register)).collect();
+            self.note(Rule::FlowControlUnset, Place::Register(*first), || {
+                let sentence =
+                    format!("The driver uses the receiver, but has not written {}.", names.join(", "));
+                (None, written(reg::RCTL, value), sentence)
+            });
+        }
         if is_set(rctl::LBM_MASK) {
             let mode = (value & rctl::LBM_MASK) >> 6;
             self.note_write(Rule::Loopback, reg::RCTL, value, || {
@@ -543,6 +556,9 @@ impl Rules {
                 if let Some(address) = self.epoch.addresses.get_mut(at) {
                     *address = Some(value);
                 }
+            }
+            reg::FCAL | reg::FCAH | reg::FCT | reg::FCTTV => {
+                self.flow_unset.retain(|register| *register != offset);
             }
             reg::VFTA..VFTA_END => self.vlans |= 1 << (((offset - reg::VFTA) / 4) & 127),
             reg::MTA..reg::RAL0 => self.multicast |= 1 << (((offset - reg::MTA) / 4) & 127),

@@ -63,6 +63,8 @@ pub enum Rule {
     MtaNotCleared,
     /// RCTL.VFE is set and not all of the VFTA was written (SDM 13.5.4).
     VftaNotWritten,
+    /// The receiver is used and not all of FCAL, FCAH, FCT and FCTTV were written (SDM 14.3).
+    FlowControlUnset,
     /// RCTL.LBM is not 00b while the receiver is used (SDM 14.4).
     Loopback,
     /// RCTL selects the reserved buffer size (SDM 13.4.22).
@@ -183,7 +185,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 56] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
@@ -191,6 +193,7 @@ impl Rule {
         Self::StationAddress,
         Self::MtaNotCleared,
         Self::VftaNotWritten,
+        Self::FlowControlUnset,
         Self::Loopback,
         Self::BufferSizeReserved,
         Self::TailBeyondRing,
@@ -259,6 +262,7 @@ impl Rule {
                 | Self::BamMissing
                 | Self::MtaNotCleared
                 | Self::VftaNotWritten
+                | Self::FlowControlUnset
                 | Self::Loopback
                 | Self::RingEmpty
                 | Self::RingHighUnset
@@ -334,6 +338,14 @@ impl Rule {
                 "the VLAN filter is on without its table",
                 "The table has no defined value after power-up: the card drops or passes VLAN frames at random.",
                 "Write all 128 registers from 5600h on, or clear RCTL.VFE (bit 18).",
+            ),
+            Self::FlowControlUnset => about(
+                Should,
+                "flow-control-unset",
+                "registers of flow control are not written",
+                "They have no defined value after power-up. With CTRL.RFCE set, the card takes frames to this \
+                 address for PAUSE, and stops sending.",
+                "Write FCAL, FCAH, FCT and FCTTV: the values of 13.4.8 to 13.4.12, or 0 without flow control.",
             ),
             Self::Loopback => about(
                 Should,
@@ -682,6 +694,7 @@ impl Rule {
     pub(super) const fn section(self, side: Side) -> &'static str {
         match self {
             Self::SluMissing => "13.4.1",
+            Self::FlowControlUnset => "14.3",
             Self::IfcsMissing => "3.3.3.1",
             Self::BamMissing | Self::MtaNotCleared | Self::ReceiverBeforeRing | Self::BuffersOverlap => {
                 "14.4"

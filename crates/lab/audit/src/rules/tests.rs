@@ -28,6 +28,10 @@ fn later(rules: &mut Rules) {
 const STEPS: &[(u32, u32)] = &[
     (reg::CTRL, ctrl::RST),
     (reg::CTRL, ctrl::SLU | ctrl::ASDE),
+    (reg::FCAL, 0),
+    (reg::FCAH, 0),
+    (reg::FCT, 0),
+    (reg::FCTTV, 0),
     (reg::RAL0, 0x0300_0002),
     (reg::RAH0, rah::AV | 0x0504),
     (reg::IMS, cause::RXT0 | cause::LSC),
@@ -193,6 +197,10 @@ fn the_order_of_linux_is_silent() {
     write(&mut rules, reg::CTRL, ctrl::RST);
     write(&mut rules, reg::CTRL, ctrl::SLU);
     for (offset, value) in [
+        (reg::FCT, 0x8808),
+        (reg::FCAH, 0x0100),
+        (reg::FCAL, 0x00C2_8001),
+        (reg::FCTTV, 0xFFFF),
         (reg::TDT, 0),
         (reg::TDH, 0),
         (reg::TDLEN, 4096),
@@ -265,7 +273,8 @@ fn a_teaching_kernel_lacks_the_link_and_does_not_clear_dd() {
     send(&mut rules, 0, [tx(0, 60, GOOD)[0], tx(0, 60, GOOD)[1] | 1 << 32]);
     later(&mut rules);
     let high = ("ring-high-unset", 1);
-    assert_eq!(found(&rules), [("slu-missing", 1), high, high, ("status-set-on-handover", 1)]);
+    let unset = [("slu-missing", 1), ("flow-control-unset", 1)];
+    assert_eq!(found(&rules), [unset.as_slice(), &[high, high, ("status-set-on-handover", 1)]].concat());
 }
 
 #[test]
@@ -311,6 +320,17 @@ fn filters() {
     let mut rules = without(&[reg::mta(5)]);
     later(&mut rules);
     assert!(only(&rules, Rule::MtaNotCleared).sentence.contains("only 127"));
+
+    let mut rules = without(&[reg::FCAH, reg::FCTTV]);
+    assert_eq!(found(&rules), []);
+    later(&mut rules);
+    let breach = only(&rules, Rule::FlowControlUnset);
+    assert!(breach.sentence.ends_with("has not written FCAH, FCTTV."));
+    assert_eq!((&*breach.register, breach.section), ("FCAH", "14.3"));
+    let mut express = Rules::new(&Params::of(Chip::I82574l), None);
+    steps(&mut express, |offset, value| (offset != reg::FCAL).then_some(value));
+    later(&mut express);
+    assert_eq!(found(&express), []);
 
     only(&changed(&[(reg::RCTL, rctl::EN | rctl::BAM | rctl::BSEX)]), Rule::BufferSizeReserved);
 }
