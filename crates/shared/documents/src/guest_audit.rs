@@ -151,7 +151,9 @@ pub struct Finding {
     pub qemu_does_not_care: Option<bool>,
 }
 
-/// The work of a driver with its card. Values for each frame refer to all frames that it sent and received.
+/// The work of a driver with its card, from the start to the end of the run. Values for each frame leave out
+/// the driver's set-up: they count accesses and frames, sent and received, from the moment when the link was
+/// up and the receiver enabled for the first time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
     /// Frames that the guest sent with a right FCS.
@@ -166,11 +168,11 @@ pub struct Work {
     pub dropped: u64,
     /// How often the interrupt line rose.
     pub interrupts: u64,
-    /// Register reads for each frame; null without frames.
+    /// Register reads for each frame; null without frames, or if the receiver was never ready.
     pub reads_per_frame: Option<f64>,
-    /// Register writes for each frame; null without frames.
+    /// Register writes for each frame; null as before.
     pub writes_per_frame: Option<f64>,
-    /// Interrupts for each frame; null without frames.
+    /// Interrupts for each frame; null as before.
     pub interrupts_per_frame: Option<f64>,
     /// Reads of registers, by name.
     pub reads: BTreeMap<String, u64>,

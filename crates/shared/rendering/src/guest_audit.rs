@@ -193,8 +193,8 @@ fn beside_linux(text: &mut String, guest: &Work, linux: &LinuxWork) {
     }
     let _ = writeln!(
         text,
-        "Linux {} under {}, from the start of its driver; the guest from its start to its end. Both depend on how \
-         fast this host emulates.",
+        "Linux {} under {}. Values for each frame leave out the set-up of the drivers; they depend on how fast \
+         this host emulates.",
         linux.kernel,
         linux.stimuli.join(", ")
     );
@@ -311,7 +311,7 @@ mod tests {
             "frames sent and received             40           41\n",
             "register reads for each          180.00         2.25\n",
             "interrupts for each                   –            –\n",
-            "Linux 6.1.0 under arp, ping, from the start of its driver",
+            "Linux 6.1.0 under arp, ping. Values for each frame leave out the set-up",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

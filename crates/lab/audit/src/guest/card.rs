@@ -2,9 +2,10 @@
 
 use super::faults::{Act, FaultKind};
 use super::steps::CardState;
-use crate::cards::Partner;
+use crate::cards::{Cards, Counts, Partner};
 use crate::responder::Handle;
 use crate::serve::Server;
+use kpps_documents::guest_audit::Work;
 use kpps_qemu::lab::Result;
 use kpps_qemu::lab::foreign::Foreign;
 use std::time::{Duration, Instant};
@@ -29,21 +30,53 @@ pub(super) trait Wired {
 }
 
 /// Our model: the server moves the frames.
-pub(super) struct Model<'s>(pub(super) &'s Server);
+pub(super) struct Model<'s> {
+    server: &'s Server,
+    /// The counts when the link was up and the receiver enabled for the first time.
+    at_ready: Option<Counts>,
+}
 
-impl Model<'_> {
+impl<'s> Model<'s> {
+    /// The card of this server.
+    pub(super) fn new(server: &'s Server) -> Self {
+        Self { server, at_ready: None }
+    }
+
     /// The time now in ps and the card's state.
-    pub(super) fn look(&self) -> (u64, CardState) {
-        self.0.with(|cards, now_ps| {
+    pub(super) fn look(&mut self) -> (u64, CardState) {
+        self.server.with(|cards, now_ps| {
             cards.advance(now_ps);
             let (link, receives) = cards.link_and_receiver(0, now_ps);
+            if link && receives {
+                self.at_ready.get_or_insert_with(|| cards.counts(now_ps));
+            }
             (now_ps, CardState { link: Some(link), receives: Some(receives) })
         })
     }
 
     /// Does something to card or cable.
     pub(super) fn perform(&self, act: Act) {
-        self.0.with(|cards, now_ps| act.on(cards, now_ps));
+        self.server.with(|cards, now_ps| act.on(cards, now_ps));
+    }
+
+    /// The work of the driver with the card.
+    pub(super) fn work(&self) -> Work {
+        let counts = self.server.with(Cards::counts);
+        let each = self.at_ready.as_ref().map(|ready| counts.since(ready));
+        let each = |count: fn(&Counts) -> u64| each.as_ref().and_then(|since| since.per_frame(count(since)));
+        Work {
+            sent: counts.sent - counts.sent_bad_fcs,
+            sent_bad_fcs: counts.sent_bad_fcs,
+            arrived: counts.arrived,
+            received: counts.stored,
+            dropped: counts.dropped,
+            interrupts: counts.interrupts,
+            reads_per_frame: each(|since| since.reads.values().sum()),
+            writes_per_frame: each(|since| since.writes.values().sum()),
+            interrupts_per_frame: each(|since| since.interrupts),
+            reads: counts.reads,
+            writes: counts.writes,
+        }
     }
 }
 
@@ -53,11 +86,11 @@ impl Wired for Model<'_> {
     }
 
     fn is_judging(&self) -> bool {
-        self.0.with(|cards, _| cards.is_judging())
+        self.server.with(|cards, _| cards.is_judging())
     }
 
     fn lacks_link(&self) -> bool {
-        self.0.with(|cards, _| cards.lacks_link(0))
+        self.server.with(|cards, _| cards.lacks_link(0))
     }
 
     fn can(&self, _: FaultKind) -> bool {

@@ -2,9 +2,10 @@
 
 use super::card::{self, LOOK};
 use super::steps::{Steps, Stimulus};
-use crate::cards::{Cable, Cards, Counts};
+use crate::cards::{Cable, Cards};
 use crate::responder::Handle;
 use crate::serve::Server;
+use kpps_documents::guest_audit::Work;
 use kpps_host::bus;
 use kpps_qemu::lab::{Cache, Error, Guest, Kernel, Machine, Model, Options, Result, Userland, newer};
 use std::net::Ipv4Addr;
@@ -21,8 +22,8 @@ pub(super) struct Measured {
     pub(super) kernel: String,
     /// The stimuli that Linux was given, and reached.
     pub(super) stimuli: Vec<Stimulus>,
-    /// The counts from the load of the driver to the end of the stimuli.
-    pub(super) counts: Counts,
+    /// The driver's work to the end of the stimuli.
+    pub(super) work: Work,
 }
 
 /// Whether the lab's Linux responds to this stimulus by itself, without a server or a client.
@@ -56,7 +57,7 @@ pub(super) fn measure(
     let mut cards = Cards::new(params.0, params.1, &[(Cable::Open, mac)]);
     cards.attach(0, Box::new(responder.clone()));
     let server = Server::start(cards)?;
-    let card = card::Model(&server);
+    let mut card = card::Model::new(&server);
     let mut options = Options::new(Machine::Plain, Vec::new());
     options.qemu = Some(newer::get(&cache)?);
     options.served = server.sockets();
@@ -82,10 +83,10 @@ pub(super) fn measure(
         }
         std::thread::sleep(LOOK);
     }
-    let counts = server.with(Cards::counts);
+    let work = card.work();
     // The guest must end before what serves its card.
     drop(guest);
     // "linux-image-6.1.0-56-amd64 6.1.192-2".
     let kernel = kernel.version.rsplit(' ').next().unwrap_or_default().to_owned();
-    Ok(Measured { kernel, stimuli, counts })
+    Ok(Measured { kernel, stimuli, work })
 }

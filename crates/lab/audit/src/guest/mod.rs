@@ -25,14 +25,14 @@ pub use script::Script;
 pub use script::Typed;
 pub use steps::Stimulus;
 
-use crate::cards::{Cable, Cards, Counts};
+use crate::cards::{Cable, Cards};
 use crate::responder::{Handle, Options, Responder};
 use crate::rules::Breach;
 use crate::serve::Server;
 use card::{Emulated, LOOK, Model, Wired};
 use kpps_datasheet::Chip;
 use kpps_documents::Environment;
-use kpps_documents::guest_audit::{Finding, GuestAudit, LinuxWork, Reached, Work};
+use kpps_documents::guest_audit::{Finding, GuestAudit, LinuxWork, Reached};
 use kpps_host::bus;
 use kpps_methods::Observer;
 use kpps_qemu::lab::foreign::{Card, Foreign, Program, Setup};
@@ -206,7 +206,7 @@ impl GuestPlan {
                     audit.linux = Some(LinuxWork {
                         kernel: measured.kernel,
                         stimuli: measured.stimuli.iter().map(|it| it.name().to_owned()).collect(),
-                        work: work(measured.counts),
+                        work: measured.work,
                     });
                 }
                 // The audit of the guest is not lost.
@@ -256,10 +256,11 @@ impl GuestPlan {
         let socket = server.sockets().into_iter().next().unwrap_or_default();
         let mut guest = qemu.start(&self.setup, Card::Served(&socket))?;
         let begin_ps = server.with(|_, now_ps| now_ps);
-        let outcome = self.accompany(&mut guest, &mut Model(&server), responder, go_on);
-        let (counts, breaches) = server.with(|cards, now_ps| (cards.counts(now_ps), cards.breaches()));
+        let mut model = Model::new(&server);
+        let outcome = self.accompany(&mut guest, &mut model, responder, go_on);
+        let (work, breaches) = (model.work(), server.with(|cards, _| cards.breaches()));
         drop(guest);
-        let is_silent = counts.reads.is_empty() && counts.writes.is_empty();
+        let is_silent = work.reads.is_empty() && work.writes.is_empty();
         let quirks = self.quirks.iter().map(|quirk| quirk.name()).collect::<Vec<_>>().join(", ");
         let mut system: BTreeMap<_, _> = [
             ("arch".to_owned(), self.setup.arch.name().to_owned()),
@@ -286,7 +287,7 @@ impl GuestPlan {
             seconds: outcome.seconds,
             steps: steps::beside(outcome.steps, None),
             findings: findings(breaches, card.chip, responder, begin_ps),
-            work: work(counts),
+            work,
             faults: outcome.faults,
             console: outcome.console,
             ..GuestAudit::default()
@@ -441,21 +442,4 @@ fn findings(breaches: Vec<Breach>, chip: Chip, responder: &Handle, begin_ps: u64
     findings.extend(responder.with(|responder| wire::findings(responder.seen(), begin_ps)));
     findings.sort_by(|a, b| a.severity.cmp(&b.severity).then(a.first_s.total_cmp(&b.first_s)));
     findings
-}
-
-/// The driver's work with the card.
-fn work(counts: Counts) -> Work {
-    Work {
-        sent: counts.sent - counts.sent_bad_fcs,
-        sent_bad_fcs: counts.sent_bad_fcs,
-        arrived: counts.arrived,
-        received: counts.stored,
-        dropped: counts.dropped,
-        interrupts: counts.interrupts,
-        reads_per_frame: counts.per_frame(counts.reads.values().sum()),
-        writes_per_frame: counts.per_frame(counts.writes.values().sum()),
-        interrupts_per_frame: counts.per_frame(counts.interrupts),
-        reads: counts.reads,
-        writes: counts.writes,
-    }
 }
