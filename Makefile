@@ -128,8 +128,8 @@ $(MDBOOK): | install-build-tools
 	cargo install --quiet --locked --version 0.5.4 --no-default-features --features search --root $(TARGET)/tools mdbook
 
 # Tests that need guests, with their output: the functional suite on the real PCI path, traffic
-# against the kernel's driver, faults, interrupts. `test` runs the suite on e1000 through UIO and on e1000e
-# through VFIO, traffic and bad input. Kernel and packages are fetched with apt on the first run and kept in
+# against the kernel's driver, faults, interrupts, bad input. `test` boots one of these guests, for the suite
+# on e1000e through VFIO. Kernel and packages are fetched with apt on the first run and kept in
 # ~/.cache/kpps/lab; KPPS_NO_LAB=1 leaves it out.
 lab: install-build-tools install-test-tools install-lab
 	cargo build --package kpps

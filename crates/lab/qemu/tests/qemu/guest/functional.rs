@@ -149,6 +149,7 @@ fn frames_pass_in_both_directions_with_the_other_backend_too() {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn bad_input_is_told_in_one_line() {
     if !is_wanted() {
         return;

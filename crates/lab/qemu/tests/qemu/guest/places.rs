@@ -60,6 +60,7 @@ fn tc_dropped(guest: &mut Guest, command: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "`make lab` runs it"]
 fn each_lost_frame_has_its_place_with_debians_kernel() {
     if !is_wanted() {
         return;
