@@ -46,7 +46,10 @@ fn the_package_passes_its_tests() {
     tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "kpps.pytest_plugin"]);
     tests.args(["-rs", "--durations=5"]).arg(source.join("tests"));
     // Python looks for packages in the current folder first.
-    tests.current_dir(&site).env("PYTHONPATH", &site).env("PYTHONDONTWRITEBYTECODE", "1");
+    tests.current_dir(&site).env("PYTHONPATH", &site);
+    // The tests start dozens of processes, and each would compile Dask, pandas and pyarrow again: uv installs
+    // packages without bytecode. It is kept beside what cargo builds, and not among the sources.
+    tests.env("PYTHONPYCACHEPREFIX", built.join("python-bytecode")).env_remove("PYTHONDONTWRITEBYTECODE");
     let command = built.join(format!("kpps{}", env::consts::EXE_SUFFIX));
     if command.exists() {
         tests.env("KPPS_COMMAND", command);
