@@ -37,11 +37,31 @@ pub use read::{Entries, FromEntries, Mistake, read};
 
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{LazyLock, OnceLock};
 use toml::{Table, Value};
 
-static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../../profiles");
+static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../../profiles");
+
+/// A profile of [`FILES`].
+struct BuiltIn {
+    text: &'static str,
+    /// It is parsed once: each cell of a grid needs the same profiles.
+    parsed: OnceLock<Profile>,
+}
+
+/// The built-in profiles by kind and name.
+static BUILT_IN: LazyLock<BTreeMap<(Kind, &'static str), BuiltIn>> = LazyLock::new(|| {
+    let files = |kind: Kind| FILES.get_dir(kind.plural()).into_iter().flat_map(|dir| dir.files());
+    let files = Kind::ALL.into_iter().flat_map(|kind| files(kind).map(move |file| (kind, file)));
+    let profiles = files.filter_map(|(kind, file)| {
+        let name = file.path().file_stem()?.to_str()?;
+        Some(((kind, name), BuiltIn { text: file.contents_utf8()?, parsed: OnceLock::new() }))
+    });
+    profiles.collect()
+});
 
 /// The kind of thing that a profile describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,10 +233,14 @@ impl Profile {
         if name.ends_with(".toml") {
             return Self::read(kind, name);
         }
-        match BUILT_IN.get_file(format!("{}/{name}.toml", kind.plural())).and_then(|f| f.contents_utf8()) {
-            Some(text) => Self::parse(kind, name, text),
-            None => Err(Error::Unknown { kind, name: name.into(), known: names(kind) }),
+        let Some(built_in) = BUILT_IN.get(&(kind, name)) else {
+            return Err(Error::Unknown { kind, name: name.into(), known: names(kind) });
+        };
+        if let Some(profile) = built_in.parsed.get() {
+            return Ok(profile.clone());
         }
+        let profile = Self::parse(kind, name, built_in.text)?;
+        Ok(built_in.parsed.get_or_init(|| profile).clone())
     }
 
     /// Parses the text of a profile.
@@ -376,14 +400,13 @@ fn form(name: &str) -> String {
 
 /// The names of the built-in profiles of one kind, sorted.
 pub fn names(kind: Kind) -> Vec<String> {
-    let mut names: Vec<String> = BUILT_IN
-        .get_dir(kind.plural())
-        .into_iter()
-        .flat_map(|dir| dir.files())
-        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
-        .collect();
-    names.sort();
-    names
+    of_kind(kind).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The names and texts of the built-in profiles of one kind, sorted by name.
+fn of_kind(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = BUILT_IN.iter().filter(move |((its_kind, _), _)| *its_kind == kind);
+    all.map(|((_, name), built_in)| (*name, built_in.text))
 }
 
 /// A hash over all built-in profiles, names and contents, and over the texts of `own` ones: 16 hexadecimal
@@ -399,15 +422,10 @@ pub fn program() -> String {
 
 /// The paths and contents of all built-in profiles.
 fn built_in() -> Vec<(String, &'static [u8])> {
-    let paths = Kind::ALL
-        .into_iter()
-        .flat_map(|kind| names(kind).into_iter().map(move |name| format!("{}/{name}.toml", kind.plural())));
-    paths
-        .map(|path| {
-            let contents = BUILT_IN.get_file(&path).map(|f| f.contents()).unwrap_or_default();
-            (path, contents)
-        })
-        .collect()
+    let of_kind = |kind: Kind| {
+        of_kind(kind).map(move |(name, text)| (format!("{}/{name}.toml", kind.plural()), text.as_bytes()))
+    };
+    Kind::ALL.into_iter().flat_map(of_kind).collect()
 }
 
 fn hash_of<'a>(profiles: &[(String, &[u8])], own: impl IntoIterator<Item = &'a String>) -> String {
