@@ -347,7 +347,7 @@ impl Card {
     /// The link partner offers at most this speed from now on.
     fn set_partner_speed(&mut self, now_ps: u64, mbps: u16) {
         self.partner_mbps = mbps;
-        self.nic.set_partner_speed(now_ps, mbps);
+        self.nic.set_partner(now_ps, mbps, true);
     }
 
     /// The speed of the link in Mb/s; while the link is down, the speed that it will have.
@@ -385,7 +385,7 @@ impl Card {
             self.check.note(|| "the card is back".to_owned());
             self.nic.run(at_ps, &mut self.bus);
             // Its life begins now.
-            self.nic.set_partner_speed(at_ps, self.partner_mbps);
+            self.nic.set_partner(at_ps, self.partner_mbps, true);
             self.nic.set_link(at_ps, false);
             self.nic.set_link(at_ps, true);
         }

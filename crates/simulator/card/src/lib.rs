@@ -277,6 +277,7 @@ impl Nic {
         self.vet = 0;
         self.packet_buffer = packet_buffer_value(receive, transmit);
         self.link.word = 0;
+        self.set_mac_mode();
         self.link_evaluate(now, false);
         // The mask is clear; the reset's own causes are dropped.
         self.irq.causes = 0;

@@ -16,6 +16,18 @@ pub(crate) enum Speed {
     Mb1000,
 }
 
+/// Speed and duplex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode {
+    pub(crate) speed: Speed,
+    pub(crate) full_duplex: bool,
+}
+
+impl Mode {
+    /// That of a gigabit link.
+    pub(crate) const GIGABIT: Self = Self { speed: Speed::Mb1000, full_duplex: true };
+}
+
 /// The link partner, and the state of the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -23,14 +35,20 @@ pub(crate) struct Link {
     pub(crate) partner: bool,
     /// Autonegotiation has succeeded, or the link is forced.
     pub(crate) up: bool,
-    pub(crate) speed: Speed,
+    /// The link's.
+    mode: Mode,
+    /// The MAC's: the link's, or what CTRL forces.
+    mac: Mode,
+    /// Both have the same speed. Otherwise no frame passes between MAC and PHY.
+    pub(crate) speeds_agree: bool,
     /// TXCW.
     pub(crate) word: u32,
 }
 
 impl Link {
     pub(crate) fn new() -> Self {
-        Self { partner: true, up: false, speed: Speed::Mb1000, word: 0 }
+        let (mode, mac) = (Mode::GIGABIT, Mode::GIGABIT);
+        Self { partner: true, up: false, mode, mac, speeds_agree: true, word: 0 }
     }
 }
 
@@ -58,7 +76,7 @@ impl Nic {
     /// The time of a byte on the wire, in ps.
     #[inline]
     pub(crate) fn byte_ps(&self) -> u64 {
-        match self.link.speed {
+        match self.link.mac.speed {
             Speed::Mb1000 => BYTE_PS_AT_1000,
             Speed::Mb100 => 10 * BYTE_PS_AT_1000,
             Speed::Mb10 => 100 * BYTE_PS_AT_1000,
@@ -68,7 +86,7 @@ impl Nic {
     /// Re-evaluates the link. `restart`: negotiate again even if it is up.
     pub(crate) fn link_evaluate(&mut self, now: u64, restart: bool) {
         let (possible, forced) = match self.params.media {
-            Media::Copper => (self.phy.powered(), false),
+            Media::Copper => (self.phy.powered() && self.phy.resolved().is_some(), false),
             Media::Fibre => {
                 let negotiates = self.link.word & txcw::ANE != 0;
                 let forced = !negotiates && self.ctrl & ctrl::SLU != 0;
@@ -90,12 +108,46 @@ impl Nic {
     fn link_set(&mut self, now: u64, up: bool) {
         let before = self.carrier();
         self.link.up = up;
-        self.link.speed = match self.params.media {
-            Media::Copper => self.phy.speed(),
-            Media::Fibre => Speed::Mb1000,
-        };
+        if self.params.media == Media::Copper {
+            self.link.mode = self.phy.resolved().unwrap_or(self.link.mode);
+        }
+        self.set_mac_mode();
         self.phy.note_link(up);
         self.carrier_changed(now, before);
+    }
+
+    /// Sets speed and duplex of the MAC. CTRL forces them without regard to the PHY, which must have the same
+    /// speed (SDM 13.4.1, FRCSPD and FRCDPLX); CTRL.SPEED is ignored with ASDE.
+    pub(crate) fn set_mac_mode(&mut self) {
+        let Mode { mut speed, mut full_duplex } = self.link.mode;
+        if self.params.media == Media::Copper {
+            if self.ctrl & (ctrl::FRCSPD | ctrl::ASDE) == ctrl::FRCSPD {
+                speed = match self.ctrl & ctrl::SPEED_MASK {
+                    ctrl::SPEED_10 => Speed::Mb10,
+                    ctrl::SPEED_100 => Speed::Mb100,
+                    _ => Speed::Mb1000,
+                };
+            }
+            if self.ctrl & ctrl::FRCDPLX != 0 {
+                full_duplex = self.ctrl & ctrl::FD != 0;
+            }
+        }
+        self.link.mac = Mode { speed, full_duplex };
+        self.link.speeds_agree = speed == self.link.mode.speed;
+    }
+
+    /// The speed of the link in Mb/s, if it is up.
+    pub fn link_mbps(&self) -> Option<u16> {
+        self.carrier().then_some(match self.link.mode.speed {
+            Speed::Mb10 => 10,
+            Speed::Mb100 => 100,
+            Speed::Mb1000 => 1000,
+        })
+    }
+
+    /// Whether the link is up, and the MAC in half duplex (STATUS.FD).
+    pub fn is_half_duplex(&self) -> bool {
+        self.carrier() && !self.link.mac.full_duplex
     }
 
     /// Reports a change of STATUS.LU since it was `before`.
@@ -117,7 +169,7 @@ impl Nic {
     pub(crate) fn read_status(&self) -> u32 {
         let p = &self.params;
         let bit = |on: bool, bit: u32| if on { bit } else { 0 };
-        let speed = match self.link.speed {
+        let speed = match self.link.mac.speed {
             Speed::Mb1000 => status::SPEED_1000,
             Speed::Mb100 => status::SPEED_100,
             Speed::Mb10 => 0,
@@ -131,7 +183,7 @@ impl Nic {
                     | (u32::from(p.bus_pcix_speed) << 14 & status::PCIXSPD_MASK)
             }
         };
-        status::FD
+        bit(self.link.mac.full_duplex, status::FD)
             | speed
             | bit(self.carrier() || (self.loopback() && self.ctrl & ctrl::SLU != 0), status::LU)
             | bit(self.now < self.flow.paused_until_ps, status::TXOFF)

@@ -1,7 +1,7 @@
 //! The copper PHY, and access to it through MDIC (SDM 13.4.7).
 
 use crate::deadlines::Source;
-use crate::link::Speed;
+use crate::link::{Mode, Speed};
 use crate::{Nic, Params};
 use kpps_datasheet::bit::{cause, mdic};
 use kpps_datasheet::mii::{self, advertise, control, gigabit, specific};
@@ -16,7 +16,7 @@ const GIGABIT_ABLE: u16 = 0x3000;
 /// MII status: 10 and 100 Mb/s in both duplexes, extended status, preamble suppression,
 /// autonegotiation ability, extended capability (SDM 13.4.7.1.2).
 const ABILITIES: u16 = 0x7949;
-/// The partner's abilities: all modes up to 100 Mb/s, PAUSE, acknowledged.
+/// A partner's abilities: all modes up to 100 Mb/s, PAUSE, acknowledged.
 const PARTNER: u16 = 0x45E1;
 /// The partner's gigabit abilities: 1000BASE-T in both duplexes, both receivers good (SDM 13.4.7.1.11).
 const PARTNER_GIGABIT: u16 = 0x3C00;
@@ -26,8 +26,9 @@ const PARTNER_GIGABIT: u16 = 0x3C00;
 pub(crate) struct Phy {
     registers: [u16; 32],
     up: bool,
-    /// The highest speed that the link partner offers.
-    partner: Speed,
+    /// The link partner's abilities up to 100 Mb/s, and at 1000 Mb/s.
+    partner: u16,
+    partner_gigabit: u16,
     /// The link was down since the status was last read (latched low).
     was_down: bool,
     /// MDIC.
@@ -39,7 +40,8 @@ impl Phy {
         let mut phy = Self {
             registers: [0; 32],
             up: false,
-            partner: Speed::Mb1000,
+            partner: PARTNER,
+            partner_gigabit: PARTNER_GIGABIT,
             was_down: true,
             access: mdic::READY,
         };
@@ -83,34 +85,32 @@ impl Phy {
         self.control() & (control::POWER_DOWN | control::ISOLATE) == 0
     }
 
-    /// The highest common speed, or the forced one.
-    pub(crate) fn speed(&self) -> Speed {
+    /// The best common mode, or the forced one (IEEE 802.3, 28B.3); `None` if the ends have none in common.
+    pub(crate) fn resolved(&self) -> Option<Mode> {
+        use advertise::{FULL_10, FULL_100, HALF_10, HALF_100};
         let c = self.control();
+        let mode = |speed, full_duplex| Mode { speed, full_duplex };
         if c & control::AUTONEGOTIATE == 0 || self.loopback() {
-            return match (c & control::SPEED_1000 != 0, c & control::SPEED_100 != 0) {
-                (true, _) => Speed::Mb1000,
-                (false, true) => Speed::Mb100,
-                (false, false) => Speed::Mb10,
+            let (speed, offered) = match (c & control::SPEED_1000 != 0, c & control::SPEED_100 != 0) {
+                (true, _) => (Speed::Mb1000, self.partner_gigabit),
+                (false, true) => (Speed::Mb100, self.partner & (FULL_100 | HALF_100)),
+                (false, false) => (Speed::Mb10, self.partner & (FULL_10 | HALF_10)),
             };
+            let possible = offered != 0 || self.loopback();
+            return possible.then_some(mode(speed, c & control::FULL_DUPLEX != 0));
         }
-        let offered = self.registers[mii::ADVERTISE as usize];
-        let ours = if self.registers[mii::GIGABIT_CONTROL as usize] & (gigabit::FULL | gigabit::HALF) != 0 {
-            Speed::Mb1000
-        } else if offered & (advertise::FULL_100 | advertise::HALF_100) != 0 {
-            Speed::Mb100
-        } else {
-            Speed::Mb10
-        };
-        ours.min(self.partner)
-    }
-
-    /// The abilities of the partner up to 100 Mb/s, and at 1000 Mb/s.
-    fn partner_abilities(&self) -> (u16, u16) {
-        match self.partner {
-            Speed::Mb1000 => (PARTNER, PARTNER_GIGABIT),
-            Speed::Mb100 => (PARTNER, 0),
-            Speed::Mb10 => (PARTNER & !(advertise::FULL_100 | advertise::HALF_100), 0),
-        }
+        let both = self.registers[mii::ADVERTISE as usize] & self.partner;
+        let gigabit =
+            if self.partner_gigabit != 0 { self.registers[mii::GIGABIT_CONTROL as usize] } else { 0 };
+        let common = [
+            (gigabit & gigabit::FULL, Speed::Mb1000, true),
+            (gigabit & gigabit::HALF, Speed::Mb1000, false),
+            (both & FULL_100, Speed::Mb100, true),
+            (both & HALF_100, Speed::Mb100, false),
+            (both & FULL_10, Speed::Mb10, true),
+            (both & HALF_10, Speed::Mb10, false),
+        ];
+        common.into_iter().find(|it| it.0 != 0).map(|(_, speed, full_duplex)| mode(speed, full_duplex))
     }
 
     pub(crate) fn note_link(&mut self, up: bool) {
@@ -131,16 +131,23 @@ impl Phy {
                 }
                 value
             }
-            mii::PARTNER if complete => self.partner_abilities().0,
-            mii::GIGABIT_STATUS if complete => self.partner_abilities().1,
+            mii::PARTNER if complete => self.partner,
+            mii::GIGABIT_STATUS if complete => self.partner_gigabit,
             mii::EXPANSION if complete => 1,
             mii::SPECIFIC_STATUS => {
-                let speed: u16 = match self.speed() {
+                let (speed, full_duplex) = match self.resolved() {
+                    Some(Mode { speed, full_duplex }) => (speed, full_duplex),
+                    None => (Speed::Mb10, false),
+                };
+                let speed: u16 = match speed {
                     Speed::Mb1000 => 2,
                     Speed::Mb100 => 1,
                     Speed::Mb10 => 0,
                 };
-                let mut value = speed << specific::SPEED_SHIFT | specific::FULL_DUPLEX;
+                let mut value = speed << specific::SPEED_SHIFT;
+                if full_duplex {
+                    value |= specific::FULL_DUPLEX;
+                }
                 if self.up {
                     value |= specific::LINK | specific::RESOLVED;
                 }
@@ -178,27 +185,20 @@ impl Phy {
 }
 
 impl Nic {
-    /// From now on the link partner offers at most this speed in Mb/s (10, 100 or 1000). The link is
-    /// negotiated again. No effect on fibre, which has one speed.
-    pub fn set_partner_speed(&mut self, now_ps: u64, mbps: u16) {
+    /// From now on the link partner offers speeds up to this one in Mb/s (10, 100 or 1000), in both duplexes
+    /// or, up to 100 Mb/s and without PAUSE, in half duplex only. The link is negotiated again. No effect on
+    /// fibre, which has one mode.
+    ///
+    /// The cable of the model has no collisions, in half duplex either.
+    pub fn set_partner(&mut self, now_ps: u64, mbps: u16, full_duplex: bool) {
         let now = self.now.max(now_ps);
-        self.phy.partner = match mbps {
-            ..100 => Speed::Mb10,
-            100..1000 => Speed::Mb100,
-            1000.. => Speed::Mb1000,
-        };
+        let slow = if mbps < 100 { advertise::FULL_100 | advertise::HALF_100 } else { 0 };
+        let full = advertise::FULL_100 | advertise::FULL_10 | advertise::PAUSE;
+        self.phy.partner = PARTNER & !slow & if full_duplex { u16::MAX } else { !full };
+        self.phy.partner_gigabit = if mbps >= 1000 && full_duplex { PARTNER_GIGABIT } else { 0 };
         if self.params.media == Media::Copper {
             self.link_evaluate(now, true);
         }
-    }
-
-    /// The speed of the link in Mb/s, if it is up.
-    pub fn link_mbps(&self) -> Option<u16> {
-        self.carrier().then_some(match self.link.speed {
-            Speed::Mb10 => 10,
-            Speed::Mb100 => 100,
-            Speed::Mb1000 => 1000,
-        })
     }
 
     /// Reads MDIC.

@@ -46,7 +46,7 @@ impl Nic {
         self.tally.looped += u64::from(looped);
         let control = self.rx.control;
         // Loopback needs no cable, link partner or autonegotiation.
-        let connected = looped || self.carrier();
+        let connected = looped || self.carrier() && self.link.speeds_agree;
         if control & rctl::EN == 0 || !connected || self.loopback() != looped {
             self.tally.dropped.disabled += 1;
             return;

@@ -299,6 +299,7 @@ impl Nic {
             self.reset_phy(now);
         }
         self.move_mdio_pins(now, was, self.ctrl);
+        self.set_mac_mode();
         self.link_evaluate(now, was & ctrl::LRST != 0 && value & ctrl::LRST == 0);
         self.carrier_changed(now, before);
         self.wire_start(now, host);

@@ -108,10 +108,11 @@ impl Nic {
                 self.stats.bump(if slots == 0 { stat::XONTXC } else { stat::XOFFTXC });
                 self.stats.bump(stat::TPT);
                 self.stats.add(stat::TOT, total);
-                self.tally.transmitted += 1;
                 if self.loopback() {
+                    self.tally.transmitted += 1;
                     self.loop_back(now, &frame, true, host);
-                } else {
+                } else if self.link.speeds_agree {
+                    self.tally.transmitted += 1;
                     host.transmitted(now, &frame);
                 }
             }
@@ -139,8 +140,12 @@ impl Nic {
             Cast::Multi => self.stats.bump(stat::MPTC),
             Cast::Broad => self.stats.bump(stat::BPTC),
         }
-        self.tally.transmitted += 1;
-        if self.loopback() {
+        let arrives = self.link.speeds_agree || self.loopback();
+        self.tally.transmitted += u64::from(arrives);
+        self.tally.tx_discarded += u64::from(!arrives);
+        if !arrives {
+            // The MAC has sent it, and the PHY has no use for it at its speed.
+        } else if self.loopback() {
             // The receiver borrows the whole card; the FIFO is moved out meanwhile.
             let fifo = core::mem::replace(&mut self.tx.fifo, crate::fifo::FrameFifo::empty());
             self.loop_back(now, fifo.bytes(entry.range()), good, host);

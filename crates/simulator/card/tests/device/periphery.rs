@@ -3,6 +3,7 @@
 use crate::bench::*;
 use kpps_card::{Nic, Params};
 use kpps_datasheet::bit::{cause, ctrl, eecd, eerd, flow, mdic, rctl, status, txcw};
+use kpps_datasheet::desc::tx_cmd;
 use kpps_datasheet::eeprom::{self, SUMMED_WORDS};
 use kpps_datasheet::{Chip, Media, mii, reg, stat};
 
@@ -124,7 +125,7 @@ fn the_partner_may_be_slower() {
         (100, status::SPEED_100, all, false),
         (1000, status::SPEED_1000, all, true),
     ] {
-        b.nic.set_partner_speed(b.now, mbps);
+        b.nic.set_partner(b.now, mbps, true);
         assert_eq!((b.nic.link_mbps(), b.get(reg::STATUS) & status::LU), (None, 0));
         b.pass(1_000 * US);
         assert_eq!(b.nic.link_mbps(), Some(mbps));
@@ -134,8 +135,74 @@ fn the_partner_may_be_slower() {
     }
     // Fibre has one speed.
     let mut b = Bench::ready(Bench::params(Chip::I82543gc), 8);
-    b.nic.set_partner_speed(b.now, 10);
+    b.nic.set_partner(b.now, 10, true);
     assert_eq!(b.nic.link_mbps(), Some(1000));
+}
+
+#[test]
+fn the_partner_may_have_half_duplex_only() {
+    use mii::advertise::{ASYMMETRIC, FULL_10, FULL_100, HALF_10, HALF_100, PAUSE};
+    let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
+    let offers = FULL_100 | FULL_10 | HALF_100 | HALF_10 | PAUSE | ASYMMETRIC;
+    for (mbps, speed, offered) in [(10, 0, HALF_10), (100, status::SPEED_100, HALF_100 | HALF_10)] {
+        b.nic.set_partner(b.now, mbps, false);
+        assert!(!b.nic.is_half_duplex(), "the link is down");
+        b.pass(US);
+        let shown = b.get(reg::STATUS) & (status::LU | status::FD | status::SPEED_MASK);
+        assert_eq!((shown, b.nic.is_half_duplex()), (status::LU | speed, true));
+        assert_eq!(phy_read(&mut b, mii::PARTNER) & offers, offered);
+        assert_eq!(phy_read(&mut b, mii::GIGABIT_STATUS), 0);
+        assert_eq!(phy_read(&mut b, mii::SPECIFIC_STATUS) & mii::specific::FULL_DUPLEX, 0);
+        b.put_frame(&frame(1, 60), 0);
+        b.ring_doorbell();
+        b.arrive(&frame(2, 60));
+        b.pass(1_000 * US);
+    }
+    assert_eq!((b.m.sent.len(), b.visible()), (2, 2));
+    // CTRL may force the MAC's duplex.
+    b.set(reg::CTRL, ctrl::SLU | ctrl::FRCDPLX | ctrl::FD);
+    assert_eq!((b.get(reg::STATUS) & status::FD, b.nic.is_half_duplex()), (status::FD, false));
+    b.nic.set_partner(b.now, 1000, true);
+    b.set(reg::CTRL, ctrl::SLU | ctrl::FRCDPLX);
+    b.pass(US);
+    assert_eq!((b.nic.link_mbps(), b.nic.is_half_duplex()), (Some(1000), true));
+    // A driver that offers full duplex only has nothing in common with such a partner.
+    b.nic.set_partner(b.now, 100, false);
+    phy_write(&mut b, mii::ADVERTISE, mii::advertise::SELECTOR | FULL_100 | FULL_10);
+    phy_write(&mut b, mii::CONTROL, mii::control::AUTONEGOTIATE | mii::control::RESTART);
+    b.pass(1_000 * US);
+    assert_eq!(b.nic.link_mbps(), None);
+}
+
+#[test]
+fn a_forced_speed_must_be_that_of_the_phy() {
+    let mut b = Bench::ready(Bench::params(Chip::I82540em), 8);
+    let (forced, done) = (ctrl::SLU | ctrl::FD | ctrl::FRCSPD, 1_000 * US);
+    let try_both = |b: &mut Bench, control: u32, speed: u32, passes: bool| {
+        b.set(reg::CTRL, control);
+        assert_eq!(b.get(reg::STATUS) & (status::LU | status::SPEED_MASK), status::LU | speed);
+        let before = (b.m.sent.len(), b.nic.tally().to_host);
+        let slot = b.tx;
+        b.put_frame(&frame(1, 60), tx_cmd::RS);
+        b.ring_doorbell();
+        b.arrive(&frame(2, 60));
+        b.pass(done);
+        let after = (b.m.sent.len(), b.nic.tally().to_host);
+        assert_eq!(after, (before.0 + usize::from(passes), before.1 + u64::from(passes)), "{control:#x}");
+        assert!(b.tx_done(slot), "the MAC has sent it");
+    };
+    try_both(&mut b, forced | ctrl::SPEED_1000, status::SPEED_1000, true);
+    b.nic.set_partner(b.now, 100, true);
+    b.pass(US);
+    try_both(&mut b, forced | ctrl::SPEED_1000, status::SPEED_1000, false);
+    try_both(&mut b, forced | ctrl::SPEED_10, 0, false);
+    try_both(&mut b, forced | ctrl::SPEED_100, status::SPEED_100, true);
+    try_both(&mut b, forced | ctrl::SPEED_1000 | ctrl::ASDE, status::SPEED_100, true);
+    assert_eq!(b.nic.tally().tx_discarded, 2);
+    // The PHY does not find a partner at a speed that this one does not have.
+    phy_write(&mut b, mii::CONTROL, mii::control::SPEED_1000 | mii::control::FULL_DUPLEX);
+    b.pass(done);
+    assert_eq!(b.nic.link_mbps(), None);
 }
 
 /// Clocks the low `bits` bits of `data` into the 82543's pins, as a driver does.
