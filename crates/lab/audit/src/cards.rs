@@ -18,9 +18,11 @@ use std::io::Write;
 const ROOM: u64 = 4;
 /// How soon a source that waits looks again, in ps.
 const AGAIN_PS: u64 = 20_000_000;
-/// A gigabit byte in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
-const BYTE_PS: u64 = 8_000;
+/// A byte at 1 Mb/s in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
+const BYTE_PS: u64 = 8_000_000;
 const AROUND_BYTES: u64 = 8 + 4 + 12;
+/// The speed of the wire in Mb/s while the link is down.
+const DOWN_MBPS: u16 = 1000;
 
 /// The space of a card that is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -347,6 +349,12 @@ impl Card {
         }
     }
 
+    /// Tells the rules the state of the link, and the time.
+    fn look(&mut self, now_ps: u64) {
+        self.around.rules.set_half_duplex(now_ps, self.nic.is_half_duplex());
+        self.around.rules.tick(now_ps);
+    }
+
     /// Resets the model.
     fn power_up(&mut self, now_ps: u64) {
         self.responds_ps = 0;
@@ -373,7 +381,8 @@ impl Card {
             }
         };
         let Some(Coming { frame, good_fcs }) = coming else { return };
-        self.wire_free_ps = at_ps + (frame.len() as u64 + AROUND_BYTES) * BYTE_PS;
+        let byte_ps = BYTE_PS / u64::from(self.nic.link_mbps().unwrap_or(DOWN_MBPS));
+        self.wire_free_ps = at_ps + (frame.len() as u64 + AROUND_BYTES) * byte_ps;
         let before = *self.nic.tally();
         match good_fcs {
             true => self.nic.frame_arrives(at_ps, &frame, &mut self.around),
@@ -488,7 +497,7 @@ impl Cards {
             card.nic.run(now_ps, &mut card.around);
             card.tell();
             card.disturb(now_ps);
-            card.around.rules.tick(now_ps);
+            card.look(now_ps);
         }
     }
 
@@ -553,6 +562,16 @@ impl Cards {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_link(now_ps, up);
+            card.tell();
+        }
+    }
+
+    /// Gives a card another link partner, with speeds up to `mbps`, in both duplexes or in half duplex only.
+    /// The link is negotiated again. In half duplex there are no collisions.
+    pub fn set_partner(&mut self, index: usize, now_ps: u64, mbps: u16, full_duplex: bool) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.nic.set_partner(now_ps, mbps, full_duplex);
             card.tell();
         }
     }
@@ -1125,6 +1144,28 @@ mod tests {
         assert_eq!((cards.counts(999 * MS).sent, [0, 1].map(reported)), (2, [0, 0]));
         cards.advance(1001 * MS);
         assert_eq!([0, 1].map(reported), [1, 1]);
+    }
+
+    #[test]
+    fn frames_arrive_at_the_speed_of_the_partner() {
+        let (mut cards, _memory) = ready();
+        for (mbps, at_ps) in [(100, 100 * MS), (10, 200 * MS), (1000, 300 * MS)] {
+            cards.set_partner(1, at_ps, mbps, true);
+            // Autonegotiation takes a millisecond here.
+            let begin_ps = at_ps + 2 * MS;
+            let before = cards.counts(begin_ps).arrived;
+            let mut left = 3;
+            let offer = move |frame: &mut Vec<u8>| {
+                frame.resize(60, 2);
+                left -= 1;
+                if left >= 0 { Next::Frame } else { Next::End }
+            };
+            cards.offer(1, begin_ps, None, Box::new(offer));
+            // A shortest frame takes 84 bytes of the wire.
+            let last_ps = begin_ps + 2 * 84 * 8_000_000 / u64::from(mbps);
+            let arrived = [last_ps - 1, last_ps].map(|at_ps| cards.counts(at_ps).arrived - before);
+            assert_eq!(arrived, [2, 3], "{mbps} Mb/s");
+        }
     }
 
     #[test]

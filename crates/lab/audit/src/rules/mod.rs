@@ -29,6 +29,8 @@ use rule::Side;
 const WAIT_PS: u64 = 5_000_000_000_000;
 /// RCTL.FLXBUF of the 82574: the size of receive buffers in KB, unless it is 0 (public drivers).
 const FLXBUF: u32 = 0xF << 27;
+/// How long a driver may take, from the start of half duplex, to set the card up for it.
+const SETTLED_PS: u64 = 2_000_000_000_000;
 /// The longest frame with FCS and VLAN tag, unless RCTL.LPE is set (SDM 13.4.22).
 const LONGEST_BYTES: u64 = 1522;
 /// The shortest frame without FCS.
@@ -107,6 +109,8 @@ struct Epoch {
     was_stopped: bool,
     /// Frames were sent, so that gap and collision distance were judged.
     has_sent: bool,
+    /// Frames were sent in half duplex, so that its rules were judged.
+    has_sent_half: bool,
     /// The last frame for which software was to append the FCS.
     unsealed: Option<(u32, [u64; 2])>,
     /// Transmit descriptors since the last one with EOP, and the last of them.
@@ -157,6 +161,8 @@ pub(crate) struct Rules {
     station: Option<Mac>,
     /// A value of CTRL that was taken for a reset.
     no_reset: Option<u32>,
+    /// Since when the card has been in half duplex.
+    half_since_ps: Option<u64>,
     /// TIPG and the MTA keep their values in a reset (SDM 14.7).
     tipg: Option<u32>,
     multicast: u128,
@@ -187,6 +193,7 @@ impl Rules {
             control_at_reset,
             station,
             no_reset: None,
+            half_since_ps: None,
             tipg: None,
             multicast: 0,
             vlans: 0,
@@ -1061,6 +1068,50 @@ impl Rules {
         if !std::mem::replace(&mut self.epoch.has_sent, true) {
             self.judge_gap();
         }
+        let is_settled = |since_ps: u64| self.now_ps.saturating_sub(since_ps) >= SETTLED_PS;
+        if self.half_since_ps.is_some_and(is_settled)
+            && !std::mem::replace(&mut self.epoch.has_sent_half, true)
+        {
+            self.judge_half_duplex();
+        }
+    }
+
+    /// Whether the link is up in half duplex.
+    pub(crate) fn set_half_duplex(&mut self, now_ps: u64, is_half: bool) {
+        self.half_since_ps = is_half.then(|| self.half_since_ps.unwrap_or(now_ps));
+    }
+
+    /// The fields of registers that matter in half duplex only.
+    fn judge_half_duplex(&mut self) {
+        let control = self.epoch.tctl;
+        let threshold = control >> tctl::CT_SHIFT & 0xFF;
+        let distance = (control & tctl::COLD_MASK) >> tctl::COLD_SHIFT;
+        // SDM 13.4.33 and 14.5 differ in both, and either value is right.
+        if !matches!(threshold, 0x0F | 0x10) || !matches!(distance, 0x3F..=0x44 | 0x200) {
+            self.note_write(Rule::HalfDuplexCollisions, reg::TCTL, control, || {
+                format!("The driver sends in half duplex with TCTL.CT {threshold:#x} and COLD {distance:#x}.")
+            });
+        }
+        let tipg = self.tipg;
+        let (first, second) = tipg.map_or((0, 0), |value| (value >> 10 & 0x3FF, value >> 20 & 0x3FF));
+        // The 82574 has an initial value.
+        let is_judged = tipg.is_some() || !self.chip.is_pci_express();
+        if is_judged && (first < 8 || second < 6) {
+            self.note(Rule::HalfDuplexGap, Place::Register(reg::TIPG), || {
+                let sentence = format!(
+                    "The driver sends in half duplex with IPGR1 {first} and IPGR2 {second}; 8 and 6 are the least."
+                );
+                let access =
+                    tipg.map_or_else(|| "TIPG not written".into(), |value| written(reg::TIPG, value));
+                (tipg, access, sentence)
+            });
+        }
+        let control = self.epoch.ctrl;
+        if control & ctrl::TFCE != 0 {
+            self.note_write(Rule::HalfDuplexPause, reg::CTRL, control, || {
+                "The driver sends in half duplex with CTRL.TFCE (bit 28).".into()
+            });
+        }
     }
 
     /// The sender of an ARP message should have a station address of the card.
@@ -1112,15 +1163,10 @@ impl Rules {
         }
         let value = self.epoch.tctl;
         let distance = (value & tctl::COLD_MASK) >> tctl::COLD_SHIFT;
-        let is_half = self.epoch.ctrl & ctrl::FRCDPLX != 0 && self.epoch.ctrl & ctrl::FD == 0;
         // 3Fh is the public drivers' value; 44h is the greatest of the manual.
-        let fits =
-            if is_half { matches!(distance, 0x3F..=0x44 | 0x200) } else { matches!(distance, 0x3F..=0x44) };
-        if !fits {
-            self.note(Rule::CollisionDistance, Place::Register(reg::TCTL), || {
-                let duplex = if is_half { "half" } else { "full" };
-                let sentence = format!("The driver sends in {duplex} duplex with TCTL.COLD {distance:#x}.");
-                (Some(value), written(reg::TCTL, value), sentence)
+        if self.half_since_ps.is_none() && !matches!(distance, 0x3F..=0x44) {
+            self.note_write(Rule::CollisionDistance, reg::TCTL, value, || {
+                format!("The driver sends in full duplex with TCTL.COLD {distance:#x}.")
             });
         }
     }

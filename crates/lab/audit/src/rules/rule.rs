@@ -149,9 +149,15 @@ pub enum Rule {
     NoReport,
     /// TIPG gives a gap below the minimum of IEEE 802.3 (SDM 13.4.34).
     GapTooShort,
-    /// TCTL.COLD is not the value that the manual recommends. In full duplex the card only pads by it (SDM
-    /// 13.4.33).
+    /// TCTL.COLD is not the value that the manual recommends in full duplex, where the card only pads by it
+    /// (SDM 13.4.33).
     CollisionDistance,
+    /// TCTL.CT or COLD is not as recommended, and the link has half duplex (SDM 13.4.33, 14.5).
+    HalfDuplexCollisions,
+    /// TIPG's IPGR1 or IPGR2 is too small, and the link has half duplex (SDM 13.4.34).
+    HalfDuplexGap,
+    /// The card may send PAUSE frames, and the link has half duplex (SDM 8.7.5).
+    HalfDuplexPause,
     /// The card was to use memory that the machine does not have.
     NoMemory,
     /// The card was to use memory before it was a bus master (SDM 4.1).
@@ -185,7 +191,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 59] = [
         Self::SluMissing,
         Self::IfcsMissing,
         Self::BamMissing,
@@ -229,6 +235,9 @@ impl Rule {
         Self::NoReport,
         Self::GapTooShort,
         Self::CollisionDistance,
+        Self::HalfDuplexCollisions,
+        Self::HalfDuplexGap,
+        Self::HalfDuplexPause,
         Self::NoMemory,
         Self::NotMaster,
         Self::IcrNeverRead,
@@ -592,9 +601,30 @@ impl Rule {
                 Info,
                 "collision-distance",
                 "TCTL.COLD is not as recommended",
-                "In full duplex the card can make short frames longer by it; in half duplex late collisions \
-                 are not detected correctly.",
-                "Use 40h in full duplex, and 200h in half duplex at 1 Gb/s.",
+                "In full duplex the card can make short frames longer by it.",
+                "Use 40h in full duplex.",
+            ),
+            Self::HalfDuplexCollisions => about(
+                Should,
+                "half-duplex-collisions",
+                "collisions are not set up, and the link has half duplex",
+                "With a small CT the card gives a frame up after few collisions, and with a wrong COLD it detects \
+                 late ones wrongly: frames are lost on a hub.",
+                "Write TCTL.CT with 0Fh (or 10h) and COLD with 40h, also for full duplex.",
+            ),
+            Self::HalfDuplexGap => about(
+                Should,
+                "half-duplex-gap",
+                "the gap after other stations' frames is too short",
+                "The card starts to send too soon after the frame of another station, and collides more often.",
+                "Write TIPG with IPGR1 8 and IPGR2 6 (0060200Ah), also for full duplex.",
+            ),
+            Self::HalfDuplexPause => about(
+                Should,
+                "half-duplex-pause",
+                "the card may send PAUSE frames in half duplex",
+                "PAUSE frames exist in full duplex only (IEEE 802.3).",
+                "Clear CTRL.TFCE while STATUS.FD is clear.",
             ),
             Self::NoMemory => about(
                 Must,
@@ -724,6 +754,9 @@ impl Rule {
             Self::NoReport => "3.4",
             Self::GapTooShort => "13.4.34",
             Self::CollisionDistance => "13.4.33",
+            Self::HalfDuplexCollisions => "13.4.33, 14.5",
+            Self::HalfDuplexGap => "13.4.34",
+            Self::HalfDuplexPause => "8.7.5",
             Self::VftaNotWritten => "13.5.4",
             Self::Loopback => "14.4",
             Self::StationAddress => "13.5.2",

@@ -576,6 +576,51 @@ fn frames_that_leave() {
 }
 
 #[test]
+fn half_duplex_has_rules_of_its_own() {
+    // The findings in half duplex, and in full duplex.
+    let found_with = |changes: &[(u32, u32)]| {
+        [true, false].map(|is_half| {
+            let mut rules = changed(changes);
+            let sent = |rules: &mut Rules, since_ps| {
+                rules.set_half_duplex(rules.now_ps, is_half);
+                rules.tick(rules.now_ps + since_ps);
+                rules.sent(&[0; 60], true);
+            };
+            sent(&mut rules, SETTLED_PS / 2);
+            let early = found(&rules);
+            assert!(!is_half || early.is_empty(), "the driver has time: {early:?}");
+            sent(&mut rules, SETTLED_PS);
+            rules.broken().iter().map(|it| it.rule).collect::<Vec<_>>()
+        })
+    };
+    let transmit = |ct: u32, cold: u32| {
+        (reg::TCTL, tctl::EN | tctl::PSP | ct << tctl::CT_SHIFT | cold << tctl::COLD_SHIFT)
+    };
+    for right in [transmit(0x0F, 0x40), transmit(0x10, 0x3F), (reg::TIPG, 0x00A0_280A)] {
+        assert_eq!(found_with(&[right]), [vec![], vec![]], "{right:x?}");
+    }
+    assert_eq!(found_with(&[transmit(0x10, 0x200)]), [vec![], vec![Rule::CollisionDistance]]);
+    assert_eq!(found_with(&[transmit(0, 0x40)]), [vec![Rule::HalfDuplexCollisions], vec![]]);
+    let neither = found_with(&[transmit(0, 0)]);
+    assert_eq!(neither, [vec![Rule::HalfDuplexCollisions], vec![Rule::CollisionDistance]]);
+    for gap in [0x000A, 0x0060_000A, 0x0000_200A] {
+        assert_eq!(found_with(&[(reg::TIPG, gap)]), [vec![Rule::HalfDuplexGap], vec![]], "{gap:#x}");
+    }
+    let control = ctrl::SLU | ctrl::ASDE;
+    let mut rules = ready();
+    write(&mut rules, reg::CTRL, control | ctrl::TFCE);
+    let mut obeys = rules.clone();
+    write(&mut obeys, reg::CTRL, control | ctrl::RFCE);
+    for rules in [&mut rules, &mut obeys] {
+        rules.set_half_duplex(rules.now_ps, true);
+        rules.tick(rules.now_ps + SETTLED_PS);
+        rules.sent(&[0; 60], true);
+    }
+    only(&rules, Rule::HalfDuplexPause);
+    assert_eq!(found(&obeys), []);
+}
+
+#[test]
 fn without_reports() {
     let run = |rules: &mut Rules| {
         for index in 0..COUNT {
