@@ -42,6 +42,12 @@ pub enum Plant {
     MtaNotCleared,
     /// TIPG is not written.
     TipgMissing,
+    /// CTRL forces 1000 Mb/s in full duplex.
+    SpeedForced,
+    /// TCTL.CT is 0.
+    CollisionsMissing,
+    /// TIPG has only IPGT.
+    GapOfFullDuplex,
     /// RDBAH and TDBAH are not written.
     BaseHighMissing,
     /// Bits of RCTL and RXDCTL that must be 0 are written as 1.
@@ -74,6 +80,8 @@ pub enum Plant {
     DeadAfterSpurious,
     /// The link counts as lost if any bit of STATUS changes.
     StatusCompared,
+    /// STATUS.SPEED = 00b counts as no link.
+    SpeedZeroIsDown,
     /// The receive ring has one descriptor.
     RingOfOne,
     /// Both rings have four descriptors.
@@ -126,10 +134,12 @@ pub enum Plant {
     WaitWithoutEnd,
     /// Frames are copied to an array that has no room for a VLAN tag.
     CopyTooLong,
+    /// No watchdog.
+    NoWatchdog,
 }
 
 /// All bugs.
-pub const BUGS: [Bug; 49] = {
+pub const BUGS: [Bug; 54] = {
     use Place::{Loop, Queues, Registers};
     const fn bug(
         place: Place,
@@ -189,6 +199,27 @@ pub const BUGS: [Bug; 49] = {
             Plant::TipgMissing,
             "TIPG, which a reset leaves undefined, is not written.",
             "frames sent back to back are lost on a real network",
+        ),
+        bug(
+            Registers,
+            "speed-forced",
+            Plant::SpeedForced,
+            "CTRL forces the speed to 1000 Mb/s, whatever the PHY has negotiated.",
+            "the link is up at an older switch, but nothing passes",
+        ),
+        bug(
+            Registers,
+            "collisions-missing",
+            Plant::CollisionsMissing,
+            "TCTL.CT is 0, so in half duplex a frame is given up after a collision.",
+            "frames are lost on a hub",
+        ),
+        bug(
+            Registers,
+            "gap-of-full-duplex",
+            Plant::GapOfFullDuplex,
+            "TIPG has only IPGT: the fields for half duplex are 0.",
+            "many collisions on a hub",
         ),
         bug(
             Registers,
@@ -301,6 +332,13 @@ pub const BUGS: [Bug; 49] = {
             Plant::StatusCompared,
             "The driver gives the card up if STATUS is not what it was at the start, except for the bit LU.",
             "the network is dead after a switch was overloaded",
+        ),
+        bug(
+            Loop,
+            "speed-zero-is-down",
+            Plant::SpeedZeroIsDown,
+            "The driver takes the value 0 of STATUS.SPEED, which means 10 Mb/s, for a missing link.",
+            "works at every port but an old one",
         ),
         bug(
             Queues,
@@ -483,6 +521,13 @@ pub const BUGS: [Bug; 49] = {
             Plant::CopyTooLong,
             "Frames are copied to an array of 1,514 bytes without a check, so a VLAN tag overwrites what follows.",
             "crashes on a network with VLANs",
+        ),
+        bug(
+            Queues,
+            "no-watchdog",
+            Plant::NoWatchdog,
+            "Nothing notices that the card has not reported a frame for seconds, so it is never reset.",
+            "the network hangs after days, until the machine is started again",
         ),
     ]
 };

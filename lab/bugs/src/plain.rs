@@ -11,6 +11,7 @@ use kpps_datasheet::{
     desc::{self, RxWriteback, TxLegacy, rx_error, rx_status, tx_cmd},
     reg,
 };
+use kpps_driver::Progress;
 use kpps_platform::{DmaMemory, Registers};
 
 /// Descriptors of a ring.
@@ -51,6 +52,8 @@ pub struct Plain {
     tx_next: usize,
     tx_oldest: usize,
     tx_tail: usize,
+    /// Frames that the card has reported.
+    reported: u32,
     /// The rest of a frame that began in another descriptor is passed over.
     passing_over: bool,
     /// A copy has overwritten the state of the queues.
@@ -82,24 +85,42 @@ impl Plain {
             tx_next: 0,
             tx_oldest: 0,
             tx_tail: 0,
+            reported: 0,
             passing_over: false,
             destroyed: false,
             frame: [0; BUFFER_BYTES],
         };
-        this.regs.release();
-        this.set_rings();
-        this.regs.modify(reg::TCTL, 0, tctl::EN);
-        this.regs.modify(reg::RCTL, 0, rctl::EN);
-        this.give_all();
+        this.begin();
         this
+    }
+
+    /// Begins with empty queues, on a card that the driver of kpps has reset.
+    pub fn begin(&mut self) {
+        self.regs.release();
+        self.empty();
+        self.set_rings();
+        self.regs.modify(reg::TCTL, 0, tctl::EN);
+        self.regs.modify(reg::RCTL, 0, rctl::EN);
+        self.give_all();
     }
 
     /// A second initialisation, without a reset.
     pub fn restart(&mut self) {
         (self.rx_ring, self.tx_ring) = (RX_RING + SECOND, TX_RING + SECOND);
-        (self.rx_next, self.tx_next, self.tx_oldest, self.tx_tail) = (0, 0, 0, 0);
+        self.empty();
         self.set_rings();
         self.give_all();
+    }
+
+    fn empty(&mut self) {
+        (self.rx_next, self.tx_next, self.tx_oldest, self.tx_tail) = (0, 0, 0, 0);
+        self.passing_over = false;
+    }
+
+    /// How far the card has come with the frames to be sent, for a watchdog.
+    pub fn progress(&mut self) -> Progress {
+        self.room();
+        Progress { reported: self.reported, waiting: self.tx_oldest != self.tx_next }
     }
 
     fn set_rings(&mut self) {
@@ -172,6 +193,7 @@ impl Plain {
     fn room(&mut self) -> usize {
         while self.tx_oldest != self.tx_next && self.is_sent(self.tx_oldest) {
             self.tx_oldest = (self.tx_oldest + 1) % self.tx_size;
+            self.reported = self.reported.wrapping_add(1);
         }
         (self.tx_oldest + self.tx_size - self.tx_next - 1) % self.tx_size
     }

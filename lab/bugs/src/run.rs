@@ -37,36 +37,24 @@ pub trait Queues {
     ) -> usize;
 }
 
-/// The queues in use.
-enum Either {
-    /// The queues of kpps.
-    Ours(Box<Ours>),
-    /// The queues of this guest.
-    Plain(Box<Plain>),
-}
-
-impl Either {
-    fn queues(&mut self) -> &mut dyn Queues {
-        match self {
-            Self::Ours(ours) => &mut **ours,
-            Self::Plain(plain) => &mut **plain,
-        }
-    }
-}
-
 /// The running guest.
 struct Running {
     mode: Mode,
     card: Card,
     regs: Shim,
     control: Control<Guest>,
-    queues: Either,
+    /// The queues of kpps.
+    ours: Box<Ours>,
+    /// The queues of this guest, if they are used in their place.
+    plain: Option<Box<Plain>>,
     /// When the next check is due.
     check_ns: u64,
     /// Interrupts in a row for which ICR was 0.
     spurious: u32,
     /// STATUS without LU when the link came up.
     status: Option<u32>,
+    /// A driver with that bug takes the link for lost.
+    is_taken_for_lost: bool,
 }
 
 /// Runs on the first card; returns only if there is none, or it does not respond.
@@ -101,12 +89,17 @@ fn start(mode: Mode) -> Option<Result<Running, Error>> {
         Place::Registers | Place::Loop => policy,
     };
     let device = probe(Guest(regs.clone()), card.chip, config, Pool::new(BUFFERS, 2048));
-    Some(device.map(|Device { control, rx, tx }| {
-        let queues = match mode.place {
-            Place::Queues => Either::Plain(Box::new(Plain::start(regs.clone(), mode))),
-            Place::Registers | Place::Loop => Either::Ours(Box::new(Ours::new(rx, tx))),
-        };
-        Running { mode, card, regs, control, queues, check_ns: 0, spurious: 0, status: None }
+    Some(device.map(|Device { control, rx, tx }| Running {
+        plain: (mode.place == Place::Queues).then(|| Box::new(Plain::start(regs.clone(), mode))),
+        ours: Box::new(Ours::new(rx, tx)),
+        mode,
+        card,
+        regs,
+        control,
+        check_ns: 0,
+        spurious: 0,
+        status: None,
+        is_taken_for_lost: false,
     }))
 }
 
@@ -131,13 +124,22 @@ impl Running {
         }
     }
 
+    /// The queues in use.
+    fn queues(&mut self) -> &mut dyn Queues {
+        match &mut self.plain {
+            Some(plain) => &mut **plain,
+            None => &mut *self.ours,
+        }
+    }
+
     /// The first frame, once the link is up.
     fn begin(&mut self) {
-        if let (Some(Plant::RingChanged), Either::Plain(plain)) = (self.mode.plant, &mut self.queues) {
+        if let (Some(Plant::RingChanged), Some(plain)) = (self.mode.plant, &mut self.plain) {
             plain.restart();
         }
         self.control.unmask();
-        self.queues.queues().send(&net::ask(self.control.address()));
+        let question = net::ask(self.control.address());
+        self.queues().send(&question);
         println!("ready");
     }
 
@@ -146,7 +148,7 @@ impl Running {
         let causes = self.interrupt()?;
         let mut busy = causes.any() || self.mode.has(Plant::IcrWithoutEnd);
         let most = match self.mode.plant {
-            _ if !begun => 0,
+            _ if !begun || self.is_taken_for_lost => 0,
             Some(Plant::StaysMasked) if !causes.receive() => 0,
             Some(Plant::OneFrame) => usize::from(causes.receive()),
             _ => BURST,
@@ -154,7 +156,7 @@ impl Running {
         if most > 0 {
             let (station, whole) = (self.control.address(), self.mode.has(Plant::FcsCounted));
             let mut answer = |frame: &mut [u8], bytes| net::answer(frame, bytes, station, whole);
-            busy |= self.queues.queues().poll(most, causes.receive(), &mut answer) > 0;
+            busy |= self.queues().poll(most, causes.receive(), &mut answer) > 0;
         }
         let due = arch::now_ns() >= self.check_ns;
         if due || self.control.take_link_event() {
@@ -195,20 +197,12 @@ impl Running {
         if all {
             self.check_ns = now + CHECK_NS;
         }
-        match (&mut self.queues, self.mode.place) {
-            (Either::Ours(ours), Place::Registers) if all => {
-                let Ours { rx, tx, .. } = &mut **ours;
-                let health = self.control.watchdog(now, tx.look_after())?;
-                if health == Health::Hung || self.control.has_lost_receiver(rx)? {
-                    println!("reset");
-                    self.control.reset(rx, tx)?;
-                    self.control.unmask();
-                }
-            }
-            // Queues of a hobby kernel, and bugs of the loop, have no watchdog that would hide them.
-            _ => {
-                self.control.update_link()?;
-            }
+        // Bugs of the loop, and of queues as a hobby kernel has them, have no watchdog that would hide them.
+        let has_watchdog = self.mode.plant.is_none() || self.mode.place == Place::Registers;
+        if all && has_watchdog {
+            self.look_after(now)?
+        } else {
+            self.control.update_link().map(drop)?
         }
         let after = self.control.link();
         if self.mode.has(Plant::StatusCompared) && after.up {
@@ -218,12 +212,37 @@ impl Running {
                 self.regs.modify(reg::TCTL, tctl::EN, 0);
             }
         }
+        let has_no_speed = || self.regs.read(reg::STATUS) & status::SPEED_MASK == 0;
+        self.is_taken_for_lost = self.mode.has(Plant::SpeedZeroIsDown) && after.up && has_no_speed();
         if before.up != after.up {
             println!("link {}", if after.up { "up" } else { "down" });
             if !after.up && self.mode.has(Plant::DeadAfterLinkFlap) {
                 self.regs.modify(reg::TCTL, tctl::EN, 0);
             }
         }
+        Ok(())
+    }
+
+    /// Checks the link, and resets the card if a queue does not proceed.
+    fn look_after(&mut self, now: u64) -> Result<(), Error> {
+        let Self { control, plain, ours, regs, .. } = self;
+        let progress = match plain {
+            Some(plain) => plain.progress(),
+            None => ours.tx.look_after(),
+        };
+        let is_hung = control.watchdog(now, progress)? == Health::Hung;
+        if !is_hung && (plain.is_some() || !control.has_lost_receiver(&mut ours.rx)?) {
+            return Ok(());
+        }
+        println!("reset");
+        if plain.is_some() {
+            regs.hold();
+        }
+        control.reset(&mut ours.rx, &mut ours.tx)?;
+        if let Some(plain) = plain {
+            plain.begin();
+        }
+        control.unmask();
         Ok(())
     }
 }

@@ -69,6 +69,11 @@ impl Shim {
         Self { window: Window(at), mode, state: Rc::new(state) }
     }
 
+    /// From now on they have no effect, until the next [`release`](Self::release).
+    pub fn hold(&self) {
+        self.state.held.set(true);
+    }
+
     /// From now on writes of ring registers, and of the bits that enable the two units, reach the card.
     pub fn release(&self) {
         self.state.held.set(false);
@@ -114,12 +119,21 @@ impl Registers for Shim {
             }
             (reg::TCTL, plant) => {
                 let value = if held { value & !tctl::EN } else { value };
-                if plant == Some(Plant::PspMissing) { value & !tctl::PSP } else { value }
+                match plant {
+                    Some(Plant::PspMissing) => value & !tctl::PSP,
+                    Some(Plant::CollisionsMissing) => value & !(0xFF << tctl::CT_SHIFT),
+                    _ => value,
+                }
             }
             (reg::CTRL, Some(Plant::SluMissing)) => value & !ctrl::SLU,
+            (reg::CTRL, Some(Plant::SpeedForced)) if value & ctrl::SLU != 0 => {
+                let forced = ctrl::FRCSPD | ctrl::SPEED_1000 | ctrl::FRCDPLX | ctrl::FD;
+                value & !(ctrl::ASDE | ctrl::SPEED_MASK) | forced
+            }
             (reg::RAH0, Some(Plant::RahAvMissing)) => value & !rah::AV,
             (reg::MTA..reg::RAL0, Some(Plant::MtaNotCleared)) => return,
             (reg::TIPG, Some(Plant::TipgMissing)) => return,
+            (reg::TIPG, Some(Plant::GapOfFullDuplex)) => value & 0x3FF,
             (reg::RDBAH | reg::TDBAH, Some(Plant::BaseHighMissing)) => return,
             (reg::RDT | reg::TDT, Some(Plant::WordWrite)) => return window.write(offset, value as u16),
             _ => value,

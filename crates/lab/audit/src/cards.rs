@@ -7,12 +7,13 @@ use crate::pci::Config;
 use crate::rules::{Abort, Breach, Rules, name_on};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, status};
-use kpps_datasheet::{Chip, reg};
+use kpps_datasheet::{Chip, Media, reg};
 use kpps_frames::Mac;
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 
 /// Frames that may wait in a card before its source offers another one.
 const ROOM: u64 = 4;
@@ -149,6 +150,12 @@ struct Around {
     /// Frames that have left, each with its time.
     sent: VecDeque<(u64, Coming)>,
     sent_bad_fcs: u64,
+    /// The next report of sent frames is to end with a master abort.
+    aborts_report: bool,
+    /// The rest of the memory of the one that does.
+    aborted: Range<u64>,
+    /// A read or write ended with a master abort.
+    has_aborted: [bool; 2],
 }
 
 impl Around {
@@ -159,6 +166,11 @@ impl Around {
             (false, true) => Some(Abort::NoMemory),
             (false, false) => Some(Abort::NotMaster),
         }
+    }
+
+    /// Notes the result of a read or a write (0, 1). A card that is no master does not begin one.
+    fn note_abort(&mut self, which: usize, there: bool) {
+        self.has_aborted[which] |= !there && self.is_master;
     }
 
     fn leaves(&mut self, now_ps: u64, frame: &[u8], good_fcs: bool) {
@@ -172,16 +184,29 @@ impl Host for Around {
     fn burst(&mut self, now_ps: u64, _: BurstKind, purpose: Purpose, address: u64, bytes: u32) -> u64 {
         let what = What::from(purpose);
         self.bursts[what as usize] += 1;
+        if purpose == Purpose::TxWriteBack {
+            let is_aborted = std::mem::take(&mut self.aborts_report);
+            let lost = if is_aborted { u64::from(bytes) } else { 0 };
+            self.aborted = address..address.saturating_add(lost);
+        }
         self.bus.transfer(now_ps, Request { master: Master::Card(0), what, address, bytes })
     }
 
     fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
         let there = self.is_master && self.memory.load(address, into);
         self.rules.loaded(address, into, self.master_abort(there));
+        self.note_abort(0, there);
         there
     }
 
     fn store(&mut self, address: u64, from: &[u8]) -> bool {
+        if self.aborted.contains(&address) {
+            // No fault of the driver. A write of the status byte alone is shorter than its burst.
+            let end = address.saturating_add(from.len() as u64);
+            self.aborted.start = if from.len() > 1 { end } else { self.aborted.end };
+            self.note_abort(1, false);
+            return false;
+        }
         if self.is_master && self.rules.is_write_back(address, from.len()) {
             let mut old = [0; 64];
             let old = &mut old[..from.len().clamp(16, 64)];
@@ -191,6 +216,7 @@ impl Host for Around {
         }
         let there = self.is_master && self.memory.store(address, from);
         self.rules.stored(address, from, self.master_abort(there));
+        self.note_abort(1, there);
         there
     }
 
@@ -349,8 +375,13 @@ impl Card {
         }
     }
 
-    /// Tells the rules the state of the link, and the time.
+    /// Notes what the model has done: for the configuration space, and for the rules.
     fn look(&mut self, now_ps: u64) {
+        let [read, write] = std::mem::take(&mut self.around.has_aborted);
+        // On PCI Express nothing tells the card that a write failed.
+        if read || write && !self.nic.params().chip.is_pci_express() {
+            self.config.note_master_abort();
+        }
         self.around.rules.set_half_duplex(now_ps, self.nic.is_half_duplex());
         self.around.rules.tick(now_ps);
     }
@@ -435,6 +466,9 @@ impl Cards {
                 rules: Rules::new(params, Some(Mac(mac))),
                 sent: VecDeque::new(),
                 sent_bad_fcs: 0,
+                aborts_report: false,
+                aborted: 0..0,
+                has_aborted: [false; 2],
             },
             config: Config::new(params.chip),
             reads: BTreeMap::new(),
@@ -463,6 +497,11 @@ impl Cards {
     /// The chip of all of them; `None` if there are none.
     pub fn chip(&self) -> Option<Chip> {
         self.cards.first().map(|card| card.nic.params().chip)
+    }
+
+    /// Whether the cable of a card is copper.
+    pub fn is_copper(&self, index: usize) -> bool {
+        self.cards.get(index).is_some_and(|card| card.nic.params().media == Media::Copper)
     }
 
     /// The number of cards.
@@ -601,6 +640,17 @@ impl Cards {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.hold_transmit_reports(now_ps.saturating_add(ps));
+        }
+    }
+
+    /// Lets a card's next report of sent frames end with a master abort: memory keeps the descriptors as they
+    /// were, and bit 13 of the PCI status register is set. The manual does not say what else the chip does
+    /// (SDM 4.1 has the bit only), so the model goes on as after any write: the head and the interrupt do not
+    /// know of the loss.
+    pub fn abort_report(&mut self, index: usize, now_ps: u64) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.around.aborts_report = true;
         }
     }
 
@@ -1144,6 +1194,36 @@ mod tests {
         assert_eq!((cards.counts(999 * MS).sent, [0, 1].map(reported)), (2, [0, 0]));
         cards.advance(1001 * MS);
         assert_eq!([0, 1].map(reported), [1, 1]);
+    }
+
+    #[test]
+    fn a_report_that_is_aborted_never_reaches_memory() {
+        let (mut cards, memory) = ready();
+        for place in 0..3 {
+            memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000 + place * 16).unwrap();
+            memory.write_all_at(&[60, 0, 0, 0b1011, 0, 0, 0, 0], 0x1008 + place * 16).unwrap();
+        }
+        let reported = |place: u64| {
+            let mut status = [0];
+            memory.read_exact_at(&mut status, 0x1000 + place * 16 + 12).unwrap();
+            status[0] & 1
+        };
+        let aborted = |cards: &mut Cards| {
+            let mut status = [0; 2];
+            cards.read(0, 200 * MS, Access::Configuration, 6, &mut status);
+            status[1] >> 5 & 1
+        };
+        set(&mut cards, 0, 100 * MS, reg::TDT, 1);
+        cards.abort_report(0, 110 * MS);
+        assert_eq!(aborted(&mut cards), 0);
+        set(&mut cards, 0, 200 * MS, reg::TDT, 2);
+        set(&mut cards, 0, 210 * MS, reg::TDT, 3);
+        cards.advance(300 * MS);
+        assert_eq!((cards.counts(300 * MS).sent, [0, 1, 2].map(reported)), (3, [1, 0, 1]));
+        assert_eq!(aborted(&mut cards), 1);
+        assert_eq!(get(&mut cards, 0, 300 * MS, reg::TDH), 3);
+        let broken = cards.breaches();
+        assert!(broken.iter().all(|it| it.rule != crate::rules::Rule::NoMemory), "{broken:?}");
     }
 
     #[test]

@@ -34,6 +34,9 @@ const INTX_DISABLE: u16 = 1 << 10;
 const INTERRUPT: u16 = 1 << 3;
 /// There is a list of capabilities.
 const HAS_CAPABILITIES: u16 = 1 << 4;
+/// An access of the card ended with a master abort; a write of 1 clears the bit (SDM table 4-4, PCI 2.2,
+/// 6.2.3).
+const MASTER_ABORT: u16 = 1 << 13;
 /// 66 MHz capable, and medium DEVSEL timing (SDM table 4-4).
 const BUS: u16 = 1 << 5 | 1 << 9;
 /// The control and status register in the capability of power management (SDM 6.3.3.4).
@@ -83,12 +86,14 @@ pub(crate) struct Config {
     bytes: [u8; BYTES],
     /// The bits that software may change.
     writable: [u8; BYTES],
+    /// An access of the card ended with a master abort.
+    has_aborted: bool,
 }
 
 impl Config {
     /// That of `chip` at power-up.
     pub(crate) fn new(chip: Chip) -> Self {
-        let mut it = Self { chip, bytes: [0; BYTES], writable: [0; BYTES] };
+        let mut it = Self { chip, bytes: [0; BYTES], writable: [0; BYTES], has_aborted: false };
         let device = chip.device_ids().first().copied().unwrap_or_default();
         it.set(0x00, &VENDOR_INTEL.to_le_bytes());
         it.set(0x02, &device.to_le_bytes());
@@ -194,7 +199,10 @@ impl Config {
     pub(crate) fn read(&mut self, offset: u64, line: bool, into: &mut [u8]) {
         let bit = |on: bool, bit: u16| if on { bit } else { 0 };
         let bus = if self.chip.is_pci_express() { 0 } else { BUS };
-        let status = bit(line, INTERRUPT) | bit(self.bytes[CAPABILITIES] != 0, HAS_CAPABILITIES) | bus;
+        let status = bit(line, INTERRUPT)
+            | bit(self.bytes[CAPABILITIES] != 0, HAS_CAPABILITIES)
+            | bit(self.has_aborted, MASTER_ABORT)
+            | bus;
         self.set(STATUS, &status.to_le_bytes());
         into.fill(0);
         let bytes = usize::try_from(offset).ok().and_then(|start| self.bytes.get(start..));
@@ -210,6 +218,8 @@ impl Config {
         for (byte, (old, may)) in from.iter().zip(places) {
             *old = *old & !may | byte & may;
         }
+        let upper = (STATUS + 1).checked_sub(start).and_then(|at| from.get(at));
+        self.has_aborted &= upper.is_none_or(|byte| byte & (MASTER_ABORT >> 8) as u8 == 0);
         match self.byte(Power, PMCSR) & POWER_STATE {
             0 if before != 0 => {
                 *self = Self::new(self.chip);
@@ -228,6 +238,11 @@ impl Config {
             _ => {}
         }
         false
+    }
+
+    /// An access of the card to memory ended with a master abort.
+    pub(crate) fn note_master_abort(&mut self) {
+        self.has_aborted = true;
     }
 
     /// Whether the card is in D0. In D3 it answers only here, and neither uses the bus nor interrupts (SDM
@@ -317,6 +332,18 @@ mod tests {
         assert_eq!(read(&mut config, STATUS as u64, true), 0x0238u16.to_le_bytes());
         assert_eq!(read(&mut config, STATUS as u64, false), 0x0230u16.to_le_bytes());
         assert_eq!(read(&mut Config::new(Chip::I82542), STATUS as u64, false), 0x0220u16.to_le_bytes());
+    }
+
+    #[test]
+    fn a_master_abort_is_shown_until_it_is_cleared() {
+        let mut config = Config::new(Chip::I82540em);
+        config.note_master_abort();
+        for (at, bytes) in [(COMMAND, [0x06, 0, 0, 0]), (STATUS, [0xFF, 0, 0, 0x20]), (0x0A, [0xFF; 4])] {
+            config.write(at as u64, &bytes);
+            assert_eq!(read(&mut config, STATUS as u64, false), 0x2230u16.to_le_bytes());
+        }
+        config.write(COMMAND as u64, &[0x06, 0, 0, 0x20]);
+        assert_eq!(read(&mut config, STATUS as u64, false), 0x0230u16.to_le_bytes());
     }
 
     #[test]

@@ -358,6 +358,9 @@ const FOUND: &[(&str, By)] = &[
     ("rah-av-missing", Rule("rah-av-missing")),
     ("mta-not-cleared", Rule("mta-not-cleared")),
     ("tipg-missing", Rule("gap-too-short")),
+    ("speed-forced", Fault(FaultKind::Partner100)),
+    ("collisions-missing", RuleUnder(FaultKind::PartnerHalf, "half-duplex-collisions")),
+    ("gap-of-full-duplex", RuleUnder(FaultKind::PartnerHalf, "half-duplex-gap")),
     ("base-high-missing", Rule("ring-high-unset")),
     ("reserved-bits", Rule("reserved-bits")),
     ("word-register-write", Rule("width")),
@@ -374,6 +377,7 @@ const FOUND: &[(&str, By)] = &[
     ("dead-after-link-flap", Step(Stimulus::LinkFlap)),
     ("dead-after-spurious", Fault(FaultKind::SpuriousInterrupts)),
     ("status-compared-whole", Fault(FaultKind::PauseFlood)),
+    ("speed-zero-is-down", Fault(FaultKind::Partner10)),
     ("ring-of-one", Rule("ring-length-unaligned")),
     ("ring-of-four", Rule("ring-length-unaligned")),
     ("ring-unaligned", Rule("ring-base-unaligned")),
@@ -400,6 +404,7 @@ const FOUND: &[(&str, By)] = &[
     ("bad-frames-taken", Fault(FaultKind::BadFcs)),
     ("tx-wait-without-end", Fault(FaultKind::LateReports)),
     ("copy-without-length-check", Fault(FaultKind::OddFrames)),
+    ("no-watchdog", Fault(FaultKind::MasterAbort)),
 ];
 
 /// Whether the audit finds a bug of an image as it should.

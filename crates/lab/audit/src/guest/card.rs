@@ -93,8 +93,8 @@ impl Wired for Model<'_> {
         self.server.with(|cards, _| cards.lacks_link(0))
     }
 
-    fn can(&self, _: FaultKind) -> bool {
-        true
+    fn can(&self, fault: FaultKind) -> bool {
+        !fault.is_of_copper() || self.server.with(|cards, _| cards.is_copper(0))
     }
 
     fn act(&mut self, _: &mut Foreign, act: Act) -> Result<()> {
@@ -155,7 +155,12 @@ impl Wired for Emulated {
         match act {
             Act::Unplug => guest.set_link(false),
             Act::Plug => guest.set_link(true),
-            Act::WriteBacksLateBy(_) | Act::HoldReports(_) | Act::Spurious(_) => Ok(()),
+            Act::WriteBacksLateBy(_)
+            | Act::HoldReports(_)
+            | Act::EndSlowReset
+            | Act::Spurious(_)
+            | Act::Partner(..)
+            | Act::AbortReport => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The faults of card, cable and network that a guest is given, chosen by name or drawn from a seed.
 
 use crate::cards::Cards;
-use crate::responder::{Disturbance, Responder, SECOND_PS};
+use crate::responder::{Disturbance, EchoPlan, Responder, SECOND_PS};
 use kpps_card::Params;
 use kpps_documents::guest_audit::Fault;
 use std::str::FromStr;
@@ -28,6 +28,15 @@ const HELD_PS: u64 = 9 * SECOND_PS / 10;
 const HELD_DEAF_PS: u64 = 6 * SECOND_PS / 10;
 /// The time between two interrupts without a cause.
 const SPURIOUS_EVERY_PS: u64 = SECOND_PS / 200;
+/// How long the card has another link partner: longer than any guest may be silent then, which has to notice
+/// a link that is down for 1.5 s.
+const PARTNER_PS: u64 = 8 * SECOND_PS;
+const PARTNER_DEAF_PS: u64 = 5 * SECOND_PS;
+/// Pings after a master abort: more than a transmit ring has descriptors, so they fill one of which a
+/// descriptor is never reported. And for how long at most.
+const PINGS: u32 = 1000;
+const PINGS_OUTSTANDING: usize = 7;
+const PINGED_PS: u64 = 6 * SECOND_PS;
 /// Under a fault that a right driver does not notice, the guest may be silent for this time: the emulation
 /// stalls now and then.
 const MOST_DEAF_PS: u64 = SECOND_PS;
@@ -41,7 +50,7 @@ kpps_methods::names! {
         LinkFlap = "link-flap",
         /// Frames with a bad FCS.
         BadFcs = "bad-fcs",
-        /// The card does not respond for 4 ms after CTRL.RST, from the guest's start on.
+        /// The card does not respond for 4 ms after CTRL.RST, from the guest's start until this fault ends.
         SlowReset = "slow-reset",
         /// EEPROM and PHY are slow, from the guest's start on.
         SlowAccess = "slow-access",
@@ -55,6 +64,14 @@ kpps_methods::names! {
         PauseFlood = "pause-flood",
         /// Frames that are too short or too long, have a VLAN tag or IP options.
         OddFrames = "odd-frames",
+        /// The link partner comes back with 100 Mb/s for some seconds.
+        Partner100 = "partner-100",
+        /// It comes back with 10 Mb/s.
+        Partner10 = "partner-10",
+        /// It comes back with 100 Mb/s in half duplex.
+        PartnerHalf = "partner-half",
+        /// A report of a sent frame ends with a master abort.
+        MasterAbort = "master-abort",
     }
 }
 
@@ -69,8 +86,14 @@ pub(crate) enum Act {
     WriteBacksLateBy(u64),
     /// No sent frame is reported for this time in ps.
     HoldReports(u64),
+    /// The card responds as soon as silicon after CTRL.RST.
+    EndSlowReset,
     /// Interrupts without a cause, one each period in ps; `None` ends them.
     Spurious(Option<u64>),
+    /// Another link partner: its highest speed in Mb/s, and whether it has full duplex.
+    Partner(u16, bool),
+    /// The next report of sent frames ends with a master abort.
+    AbortReport,
 }
 
 impl Act {
@@ -81,7 +104,10 @@ impl Act {
             Self::Plug => cards.set_link(0, now_ps, true),
             Self::WriteBacksLateBy(ps) => cards.set_write_back_delay(0, now_ps, ps),
             Self::HoldReports(ps) => cards.hold_transmit_reports(0, now_ps, ps),
+            Self::EndSlowReset => cards.set_slow_reset(0, 0),
             Self::Spurious(every_ps) => cards.set_spurious_interrupts(0, now_ps, every_ps),
+            Self::Partner(mbps, full_duplex) => cards.set_partner(0, now_ps, mbps, full_duplex),
+            Self::AbortReport => cards.abort_report(0, now_ps),
         }
     }
 }
@@ -93,6 +119,11 @@ impl FaultKind {
         matches!(self, Self::Overrun | Self::LinkFlap | Self::OddFrames)
     }
 
+    /// Whether only a copper card can have it.
+    pub(crate) const fn is_of_copper(self) -> bool {
+        matches!(self, Self::Partner100 | Self::Partner10 | Self::PartnerHalf)
+    }
+
     /// Whether the card has it from the guest's start on.
     const fn is_lasting(self) -> bool {
         matches!(self, Self::SlowReset | Self::SlowAccess)
@@ -102,7 +133,8 @@ impl FaultKind {
     /// sent, under some faults.
     pub(crate) const fn most_deaf_ps(self) -> u64 {
         match self {
-            Self::Overrun | Self::LinkFlap | Self::PauseFlood => u64::MAX,
+            Self::Overrun | Self::LinkFlap | Self::PauseFlood | Self::MasterAbort => u64::MAX,
+            _ if self.is_of_copper() => PARTNER_DEAF_PS,
             Self::LateReports => HELD_DEAF_PS,
             _ => MOST_DEAF_PS,
         }
@@ -134,6 +166,13 @@ impl FaultKind {
             Self::LateWriteBack => return Some(Act::WriteBacksLateBy(LATE_PS)),
             Self::LateReports => return Some(Act::HoldReports(HELD_PS)),
             Self::SpuriousInterrupts => return Some(Act::Spurious(Some(SPURIOUS_EVERY_PS))),
+            Self::Partner100 => return Some(Act::Partner(100, true)),
+            Self::Partner10 => return Some(Act::Partner(10, true)),
+            Self::PartnerHalf => return Some(Act::Partner(100, false)),
+            Self::MasterAbort => {
+                responder.start_flood(now_ps, EchoPlan::flood(PINGS, PINGS_OUTSTANDING, &[56]));
+                return Some(Act::AbortReport);
+            }
             Self::SlowReset | Self::SlowAccess => {}
         }
         None
@@ -155,6 +194,15 @@ impl FaultKind {
             Self::SpuriousInterrupts => {
                 (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::Spurious(None))))
             }
+            _ if self.is_of_copper() => {
+                (lasted_ps >= PARTNER_PS).then_some((now_ps, Some(Act::Partner(1000, true))))
+            }
+            Self::MasterAbort => {
+                let has_ended = responder.flood().is_some_and(|flood| flood.ended_ps.is_some());
+                (has_ended || lasted_ps >= PINGED_PS).then_some((now_ps, None))
+            }
+            // A later fault may lead to a reset, which is not to fail by two faults at a time.
+            Self::SlowReset => Some((now_ps, Some(Act::EndSlowReset))),
             _ if self.is_lasting() => Some((now_ps, None)),
             _ => None,
         }

@@ -108,7 +108,8 @@ struct Foreign {
     stimulus: Vec<Stimulus>,
     /// Faults after the stimuli: a number is a seed, from which five are drawn; otherwise names: overrun,
     /// link-flap, bad-fcs, slow-reset, slow-access, late-write-back, late-reports,
-    /// spurious-interrupts, pause-flood, odd-frames. A request each 100 ms shows whether the guest bears them
+    /// spurious-interrupts, pause-flood, odd-frames, partner-100, partner-10, partner-half, master-abort. A
+    /// request each 100 ms shows whether the guest bears them
     #[arg(long, value_name = "SEED|FAULT,…", requires = "guest")]
     faults: Option<Faults>,
     /// Give the card a property beyond the manual: swsm (a register of QEMU's card that U-Boot needs),
