@@ -53,7 +53,7 @@ pub struct Ndr {
     pub trouble: Option<String>,
 }
 
-/// A goal and its result (draft-ietf-bmwg-mlrsearch).
+/// A goal and its result (RFC 9971).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchGoal {
     /// `NDR` or `PDR`.

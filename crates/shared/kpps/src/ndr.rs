@@ -22,11 +22,11 @@ use std::time::Duration;
 
 NDR is the highest load without loss, PDR the highest load with at most 0.5 % loss. kpps judges a load by
 several trials, which together take up to 21 times --duration. Trials of at least half of that time must agree,
-so one disturbed second does not decide (MLRsearch, draft-ietf-bmwg-mlrsearch). On ports and in guests the last
-trial takes 11 times --duration, because the bucket of a traffic shaper hides the loss in short trials. If the
-tester itself could not send or receive all frames of a trial, the trial does not count, and the search
-continues below that load. A load is that of one direction; with --app, the sum of both directions. --min-rate
-bounds the NDR, --max-loss and --max-p99 the trials at the NDR.")]
+so one disturbed second does not decide (MLRsearch, RFC 9971). On ports and in guests the last trial takes 11
+times --duration, because the bucket of a traffic shaper hides the loss in short trials. If the tester itself
+could not send or receive all frames of a trial, the trial does not count, and the search continues below that
+load. A load is that of one direction; with --app, the sum of both directions. --min-rate bounds the NDR,
+--max-loss and --max-p99 the trials at the NDR.")]
 pub struct Arguments {
     /// Frame size in bytes with FCS
     #[arg(long, value_name = "SIZE|MIX", value_parser = units::sizes, help_heading = heading::TRAFFIC)]
