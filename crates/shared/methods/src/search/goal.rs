@@ -1,4 +1,4 @@
-//! Search goals, and the classification of a load by its trials (draft-ietf-bmwg-mlrsearch-15).
+//! Search goals, and the classification of a load by its trials (RFC 9971, "Load Classification Code").
 
 use kpps_documents::{Limit, Trial};
 
@@ -18,9 +18,6 @@ pub struct Goal {
     /// The length in s of the trials that [confirm](Goal::confirmed) a lower bound; 0 if none do.
     pub confirm_s: f64,
 }
-
-/// The number of targets on the way to a goal, each longer and narrower than the one before.
-pub(super) const LEVELS: u32 = 3;
 
 impl Goal {
     /// No loss: CSIT's NDR.
@@ -52,16 +49,20 @@ impl Goal {
         Self { confirm_s: if confirm_s > self.trial_s { confirm_s } else { 0.0 }, ..self }
     }
 
-    /// A target on the way: its width is a multiple of two, its duration sum a geometric mean. The last is
-    /// the goal.
-    pub(super) fn target(self, level: u32) -> Self {
-        let ahead = LEVELS - 1 - level.min(LEVELS - 1);
-        let share = 1.0 - f64::from(ahead) / f64::from(LEVELS - 1);
-        Self {
-            width: (self.width * f64::from(1 << ahead)).min(0.5),
-            sum_s: self.trial_s * (self.sum_s / self.trial_s).powf(share),
-            ..self
-        }
+    /// The goal with the duration sum of a single trial: the trials so far decide, by their majority.
+    pub(super) fn by_majority(self) -> Self {
+        Self { sum_s: self.trial_s, ..self }
+    }
+
+    /// The goal with a duration sum halfway between a trial and all of them, as a ratio.
+    pub(super) fn halfway(self) -> Self {
+        Self { sum_s: (self.trial_s * self.sum_s).sqrt(), ..self }
+    }
+
+    /// Whether these bounds are farther apart than the goal allows.
+    pub(super) fn is_wide(&self, lower_pps: Option<f64>, upper_pps: f64) -> bool {
+        // Rounding may have moved a bound.
+        lower_pps.is_none_or(|lower_pps| (upper_pps - lower_pps) / upper_pps > self.width * (1.0 + SLACK))
     }
 
     /// Whether a trial is one of low loss; `None` if it does not say.
@@ -134,7 +135,7 @@ impl Goal {
     pub(super) fn wants_confirmation<'t>(&self, trials: impl Iterator<Item = &'t Trial> + Clone) -> bool {
         self.needs_confirmation()
             && self.confirmed_by(trials.clone()) == Confirmation::Open
-            && self.target(LEVELS - 2).judge(trials) == Bound::Lower
+            && self.halfway().judge(trials) == Bound::Lower
     }
 
     /// Whether this is a last target, whose lower bounds are confirmed.
@@ -404,10 +405,14 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_those_of_csit() {
-        let targets = [0, 1, 2].map(|level| Goal::NDR.target(level));
-        assert_eq!(targets.map(|target| target.width), [0.02, 0.01, 0.005]);
-        assert_eq!(targets.map(|target| (target.sum_s * 100.0).round() / 100.0), [1.0, 4.58, 21.0]);
+    fn three_of_five_are_halfway() {
+        let halfway = Goal::NDR.halfway();
+        assert_eq!((halfway.sum_s * 100.0).round() / 100.0, 4.58);
+        assert_eq!(halfway.judge(&trials(&[(3, 1.0, 0.0), (2, 1.0, 0.1)])), Bound::Lower);
+        assert_eq!(halfway.judge(&trials(&[(2, 1.0, 0.0), (2, 1.0, 0.1)])), Bound::Undecided);
+        let majority = Goal::NDR.by_majority();
+        assert_eq!(majority.judge(&trials(&[(1, 1.0, 0.1)])), Bound::Upper);
+        assert_eq!(majority.judge(&trials(&[(2, 1.0, 0.0), (3, 1.0, 0.1)])), Bound::Upper);
     }
 
     #[test]

@@ -3,6 +3,19 @@
 //! A search is a function of the trials so far: it returns the next load, and the bounds found. It depends on
 //! no testbed and no clock, and continues from trials of an earlier run.
 //!
+//! RFC 9971 says when trials decide a load, and which bounds count. It leaves to a search which load is next.
+//! This one takes the load with the fewest trials that any goal wants, and a goal wants:
+//!
+//! - First the highest load. Its forwarding rate (FRMOL) is the first guess, and the lossy loads after it
+//!   give better ones.
+//! - As long as its bounds, by the majority of the trials so far, are too far apart: a load between them. A
+//!   single trial decides at first. A wrong one costs little, as it is repeated when its load is a bound.
+//! - When they are near: the bounds, until enough trials decide them.
+//!
+//! Loads are on a [ladder](Ladder), whose steps are just within the width. So no bound is closer than asked,
+//! and goals share their trials. Each of these rules saves trials: `tests/mlrsearch` counts them beside the
+//! library of the RFC's authors.
+//!
 //! [`Goal::is_low`] has a trial's verdict on its load. A trial whose load the tester itself could not
 //! sustain, without a loss, decides nothing. Two of them at a load, and more of them than others, mean that
 //! the load is beyond the tester; five, if it has reached clearly more elsewhere. The search goes on below
@@ -16,13 +29,15 @@
 mod bisection;
 mod goal;
 mod known;
+mod ladder;
 
 pub use bisection::Bisection;
 pub use goal::{Bound, Goal};
 pub use known::Known;
 
-use goal::LEVELS;
 use kpps_documents::{Limit, Trial};
+use ladder::{Ladder, grid};
+use std::collections::BTreeMap;
 
 /// A search for several goals, with trials of one length and longer ones that confirm.
 #[derive(Clone, Debug)]
@@ -32,6 +47,9 @@ pub struct Search {
     max_pps: f64,
     /// The trials, each with its load in frames per second in each direction.
     trials: Vec<(f64, Trial)>,
+    /// Where in them the trials of each load are, by the load's bits: loads are positive, so these are
+    /// ordered as the loads are.
+    at: BTreeMap<u64, Vec<usize>>,
 }
 
 /// The bounds of a goal.
@@ -57,11 +75,12 @@ impl Search {
     /// A search for these goals between two loads, in frames per second.
     pub fn new(goals: Vec<Goal>, min_pps: f64, max_pps: f64) -> Self {
         let (min_pps, max_pps) = (grid(min_pps.min(max_pps), f64::floor), grid(max_pps, f64::floor));
-        Self { goals, min_pps, max_pps, trials: Vec::new() }
+        Self { goals, min_pps, max_pps, trials: Vec::new(), at: BTreeMap::new() }
     }
 
     /// Takes a trial at this load into account.
     pub fn add(&mut self, load_pps: f64, trial: Trial) {
+        self.at.entry(load_pps.to_bits()).or_default().push(self.trials.len());
         self.trials.push((load_pps, trial));
     }
 
@@ -69,8 +88,8 @@ impl Search {
     /// `None` if no load was beyond it.
     pub fn tester_limit(&self) -> Option<(f64, Limit)> {
         let reached = |load: f64| {
-            let here = self.trials.iter().filter(|(at, _)| *at == load);
-            let limits = here.filter_map(|(_, trial)| Some((1.0 - trial.tester_ratio(), trial.limit()?)));
+            let limits =
+                self.all_at(load).filter_map(|trial| Some((1.0 - trial.tester_ratio(), trial.limit()?)));
             let (share, limit) = limits.max_by(|a, b| a.0.total_cmp(&b.0))?;
             Some((grid(load * share * BELOW_LIMIT, f64::floor).max(self.min_pps), limit))
         };
@@ -80,7 +99,7 @@ impl Search {
 
     /// Whether the tester cannot measure at this load.
     fn is_beyond(&self, load_pps: f64) -> bool {
-        let here = self.trials.iter().filter(|(load, _)| *load == load_pps).map(|(_, trial)| trial);
+        let here = self.all_at(load_pps);
         let (limited, measured): (Vec<_>, Vec<_>) = here.partition(|trial| self.is_limited(trial));
         let Some(last) = limited.last() else { return false };
         let enough = if self.has_reached(load_pps, last.limit()) { DISTURBED } else { LIMITED };
@@ -107,10 +126,7 @@ impl Search {
 
     /// The loads so far, ascending.
     fn loads(&self) -> Vec<f64> {
-        let mut loads: Vec<f64> = self.trials.iter().map(|(load, _)| *load).collect();
-        loads.sort_by(f64::total_cmp);
-        loads.dedup();
-        loads
+        self.at.keys().map(|bits| f64::from_bits(*bits)).collect()
     }
 
     /// All trials so far, each with its load in frames per second in each direction.
@@ -137,19 +153,22 @@ impl Search {
 
     /// The load to measure next, in frames per second; `None` at the end.
     ///
-    /// All goals reach a level before the next one begins; of several candidates the smallest is first.
+    /// Of the candidates of all goals the one with the fewest trials, and of several the smallest: a bound at
+    /// a smaller load may end the search at the larger ones.
     pub fn next(&self) -> Option<f64> {
-        let top_pps = self.top_pps();
         if self.is_beyond(self.min_pps) {
             return None;
         }
+        let top_pps = self.top_pps();
         if self.delivered_at(top_pps).is_none() {
             return Some(top_pps);
         }
-        (0..LEVELS).find_map(|level| {
-            let candidates = self.goals.iter().filter_map(|goal| self.candidate(goal, level));
-            candidates.min_by(f64::total_cmp).map(|load| load.min(top_pps))
-        })
+        self.with_fewest_trials(self.goals.iter().filter_map(|goal| self.candidate(goal)))
+    }
+
+    fn with_fewest_trials(&self, loads: impl Iterator<Item = f64>) -> Option<f64> {
+        let counted = loads.map(|load| (self.count(load), load));
+        counted.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, load)| load)
     }
 
     /// The length of the next trial at a load, in s.
@@ -159,14 +178,14 @@ impl Search {
         let usual_s = confirms.map(|goal| goal.confirm_s).fold(usual_s, f64::max);
         let here = || self.all_at(load_pps).filter(|trial| !trial.is_steady());
         let longest_s = here().map(|trial| trial.seconds).fold(usual_s, f64::max);
-        let targets = self.goals.iter().flat_map(|goal| (0..LEVELS).map(|level| goal.target(level)));
+        let targets = self.goals.iter().flat_map(|goal| [goal.by_majority(), goal.halfway(), *goal]);
         let most_s = targets.filter(|target| target.wants_longer(here())).map(|target| target.longest_s());
         most_s.map(|most_s| most_s.min(longest_s * LONGER)).fold(longest_s, f64::max)
     }
 
     /// The bounds of a goal of this search.
     pub fn found(&self, goal: &Goal) -> Found {
-        let (lower_pps, upper_pps) = self.bounds(goal);
+        let (lower_pps, upper_pps) = self.bounds(goal, f64::INFINITY);
         let upper_pps = upper_pps.map(|load| load * self.running_share(goal, load));
         let at_most = |pps: f64| pps.min(upper_pps.unwrap_or(f64::INFINITY));
         let sent = |load: f64| load * goal.sent_share(self.all_at(load));
@@ -177,7 +196,7 @@ impl Search {
             load_pps: lower_pps,
             upper_pps,
             conditional_pps: lower_pps.map(conditional),
-            done: lower_pps.is_some() && self.candidate(goal, LEVELS - 1).is_none(),
+            done: lower_pps.is_some() && self.candidate(goal).is_none(),
             limited_by: self
                 .tester_limit()
                 .filter(|(top_pps, _)| lower_pps.is_some_and(|load| load >= *top_pps) && upper_pps.is_none())
@@ -200,9 +219,15 @@ impl Search {
         Some(load_pps * carried / trial.due().max(1) as f64)
     }
 
+    /// The number of trials at a load.
+    fn count(&self, load_pps: f64) -> usize {
+        self.at.get(&load_pps.to_bits()).map_or(0, Vec::len)
+    }
+
     /// All trials at a load.
     fn all_at(&self, load_pps: f64) -> impl Iterator<Item = &Trial> + Clone {
-        self.trials.iter().filter(move |(load, _)| *load == load_pps).map(|(_, trial)| trial)
+        let at = self.at.get(&load_pps.to_bits()).into_iter().flatten();
+        at.filter_map(|at| self.trials.get(*at)).map(|(_, trial)| trial)
     }
 
     /// The measurements of the device under test at a load.
@@ -230,79 +255,95 @@ impl Search {
         refuted.first().is_some_and(|lowest| *lowest <= most)
     }
 
-    fn bounds(&self, target: &Goal) -> (Option<f64>, Option<f64>) {
-        let judged = self.judged(target);
+    /// The relevant bounds for this target, of the loads up to one.
+    fn bounds(&self, target: &Goal, up_to_pps: f64) -> (Option<f64>, Option<f64>) {
+        let mut judged = self.judged(target);
+        judged.retain(|(load, _)| *load <= up_to_pps);
         let upper = judged.iter().find(|(_, bound)| *bound == Bound::Upper).map(|(load, _)| *load);
         let below = judged.iter().rev().filter(|(load, _)| upper.is_none_or(|upper| *load < upper));
         let lower = below.clone().find(|(_, bound)| *bound == Bound::Lower).map(|(load, _)| *load);
         (lower, upper)
     }
 
-    /// The bounds of an earlier level, where this level begins.
-    fn hints(&self, goal: &Goal, level: u32) -> (Option<f64>, Option<f64>) {
-        if level > 0 {
-            return self.bounds(&goal.target(level - 1));
+    /// The next load for a goal; `None` if its bounds are decided, and as near as it asks.
+    fn candidate(&self, goal: &Goal) -> Option<f64> {
+        if let Some(begun) = self.begun(goal) {
+            return Some(begun);
         }
         let top_pps = self.top_pps();
-        let Some(forwarding_pps) = self.delivered_at(top_pps) else { return (None, None) };
-        let upper = (forwarding_pps / (1.0 - goal.loss_ratio)).clamp(self.min_pps, top_pps);
-        let lower = (upper * (1.0 - goal.target(0).width)).max(self.min_pps);
-        (Some(grid(lower, f64::round)), Some(grid(upper, f64::round)))
-    }
-
-    /// The next load for a goal at this level.
-    fn candidate(&self, goal: &Goal, level: u32) -> Option<f64> {
-        let target = goal.target(level);
-        let (lower, upper) = self.bounds(&target);
-        let (low_hint, high_hint) = self.hints(goal, level);
-        let top_pps = self.top_pps();
-        match (lower, upper) {
-            // The goal is met at all loads, or at none.
-            (Some(lower), _) if lower >= top_pps => None,
-            (_, Some(upper)) if upper <= self.min_pps => None,
-            (Some(lower), Some(upper)) => {
-                // Rounding may have moved a bound.
-                let near = (upper - lower) / upper <= target.width * (1.0 + 1e-9);
-                (!near).then(|| self.between(&target, lower, upper))
+        match self.bounds(&goal.by_majority(), top_pps) {
+            (lower, None) if lower.is_none_or(|lower| lower < top_pps) => Some(top_pps),
+            (lower, Some(upper)) if upper > self.min_pps && goal.is_wide(lower, upper) => {
+                Some(self.between(goal, lower, upper))
             }
-            (None, Some(upper)) => match low_hint {
-                Some(hint) if hint < upper => Some(hint),
-                _ => Some(self.below(&target, upper)),
-            },
-            (Some(lower), None) => match high_hint {
-                Some(hint) if hint > lower => Some(hint),
-                _ => Some(self.above(&target, lower)),
-            },
-            (None, None) => Some(high_hint.or(low_hint).unwrap_or(top_pps)),
+            (lower, upper) => {
+                let undecided = self.undecided(goal);
+                let bounds = [lower, upper].into_iter().flatten().filter(|load| undecided.contains(load));
+                self.with_fewest_trials(bounds)
+            }
         }
     }
 
-    /// A load that halves the distance of the bounds, as a ratio; a load that was measured already if that is
-    /// near.
-    fn between(&self, target: &Goal, lower: f64, upper: f64) -> f64 {
-        let middle = grid((lower * upper).sqrt(), f64::round);
-        let far = |load: f64| (load / middle).ln().abs();
-        let near = (upper / lower).ln() / 4.0;
-        let undecided = self.judged(target).into_iter().filter(|(load, bound)| {
-            *bound == Bound::Undecided && *load > lower && *load < upper && far(*load) < near
-        });
-        undecided.map(|(load, _)| load).min_by(|a, b| far(*a).total_cmp(&far(*b))).unwrap_or(middle)
+    /// A load with many trials, mostly of high loss, that do not decide it yet. It is decided first: the
+    /// smallest upper bound counts, so the search must not go past one that chance hides.
+    fn begun(&self, goal: &Goal) -> Option<f64> {
+        let top_pps = self.top_pps();
+        let (lower, upper) = self.bounds(goal, top_pps);
+        let is_between = |load: f64| {
+            load <= top_pps
+                && lower.is_none_or(|lower| load > lower)
+                && upper.is_none_or(|upper| load < upper)
+        };
+        let is_begun = |load: f64| {
+            let tried_s: f64 = self.all_at(load).map(|trial| trial.seconds).sum();
+            tried_s >= goal.halfway().sum_s && goal.by_majority().judge(self.all_at(load)) == Bound::Upper
+        };
+        let mut loads = self.undecided(goal);
+        loads.retain(|load| is_between(*load) && is_begun(*load));
+        loads.into_iter().max_by_key(|load| self.count(*load))
     }
 
-    /// A load below all upper bounds, twice as far from the smallest as that is from the next.
-    fn below(&self, target: &Goal, upper: f64) -> f64 {
-        let judged = self.judged(target);
-        let next = judged.iter().find(|(load, bound)| *bound == Bound::Upper && *load > upper);
-        let step = next.map_or(1.0, |(load, _)| load / upper).max(1.0 / (1.0 - target.width));
-        grid(upper / (step * step), f64::round).max(self.min_pps)
+    /// The loads that the trials so far do not decide for a goal, ascending.
+    fn undecided(&self, goal: &Goal) -> Vec<f64> {
+        let judged = self.judged(goal).into_iter().filter(|(_, bound)| *bound == Bound::Undecided);
+        judged.map(|(load, _)| load).collect()
     }
 
-    /// The same above all lower bounds.
-    fn above(&self, target: &Goal, lower: f64) -> f64 {
-        let judged = self.judged(target);
-        let next = judged.iter().rev().find(|(load, bound)| *bound == Bound::Lower && *load < lower);
-        let step = next.map_or(1.0, |(load, _)| lower / load).max(1.0 / (1.0 - target.width));
-        grid(lower * step * step, f64::round).min(self.top_pps())
+    /// A load between two bounds that are too far apart: the neighbour of a bound that had to be tried
+    /// several times, as the limit is near there; otherwise what the device seems to carry; otherwise the
+    /// middle.
+    fn between(&self, goal: &Goal, lower: Option<f64>, upper: f64) -> f64 {
+        let width = self.goals.iter().map(|goal| goal.width).fold(MAX_WIDTH, f64::min);
+        let delivered_pps = self.delivered_at(self.top_pps()).unwrap_or(0.0);
+        let ladder = Ladder::new(delivered_pps.max(self.min_pps), width);
+        let (bottom, top) = (ladder.rung(lower.unwrap_or(self.min_pps)), ladder.rung(upper));
+        let middle = ((bottom + top) / 2.0).round();
+        let tried = [lower.map_or(0, |lower| self.count(lower)), self.count(upper)];
+        let rung = match self.guess(goal, upper).map(|(pps, most)| (ladder.rung(pps).floor(), most)) {
+            _ if tried[0] > 1 && tried[0] >= tried[1] => (bottom + 1.0).floor(),
+            _ if tried[1] > 1 => (top - 1.0).ceil(),
+            Some((rung, _)) if lower.is_some() && rung == bottom => bottom + 1.0,
+            Some((rung, drop)) if rung.min(top - drop) > bottom => rung.min((top - drop).floor()),
+            _ => middle,
+        };
+        let is_inside = |load: &f64| lower.unwrap_or(self.min_pps) < *load && *load < upper;
+        let mut loads = [rung, middle].into_iter().map(|rung| ladder.load_pps(rung));
+        loads.find(is_inside).unwrap_or(self.min_pps)
+    }
+
+    /// The largest load at which a goal is met, if the device carries what it carried at the lowest upper
+    /// bound (the forwarding rate there), or what is on the straight line through the lowest two. And how far
+    /// down the next load is at least, in rungs: twice as far each time, for a device with no such line.
+    fn guess(&self, goal: &Goal, upper: f64) -> Option<(f64, f64)> {
+        let judged = self.judged(&goal.by_majority());
+        let uppers = judged.iter().filter(|(load, bound)| *bound == Bound::Upper && *load >= upper);
+        let carried = |load: f64| Some((load, self.delivered_at(load)?));
+        let carried: Vec<_> = uppers.filter_map(|(load, _)| carried(*load)).collect();
+        let (load, pps) = *carried.first()?;
+        let slope = carried.get(1).map_or(0.0, |next| (next.1 - pps) / (next.0 - load));
+        let guess = (pps - slope * load) / (1.0 - goal.loss_ratio - slope);
+        let meets = slope < 1.0 - goal.loss_ratio && guess > 0.0 && guess < upper;
+        meets.then(|| (guess, 2_f64.powi(carried.len() as i32 - 2)))
     }
 }
 
@@ -319,11 +360,8 @@ const CLEARLY: f64 = 1.25;
 /// at its limit again.
 const BELOW_LIMIT: f64 = 0.99;
 
-/// Rounds a load to 12 digits, so that writing and reading it does not change it.
-fn grid(pps: f64, to_whole: fn(f64) -> f64) -> f64 {
-    let scale = 10_f64.powi(11 - pps.max(1e-9).log10().floor() as i32);
-    to_whole(pps * scale) / scale
-}
+/// The largest width of the steps of a search.
+const MAX_WIDTH: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {
@@ -743,10 +781,6 @@ mod tests {
         let whole = search(&[Goal::NDR], &mut Known::quiet(2e6));
         let found = whole.found(&Goal::NDR);
         assert_eq!((found.lower_pps, found.upper_pps, found.done), (Some(LINE), None, true));
-        assert_eq!(
-            [1e7 / 3.0, 0.1, 1e9 + 0.01].map(|x| grid(x, f64::floor)),
-            [3_333_333.333_33, 0.1, 1e9 + 0.01]
-        );
         let none = search(&[Goal::NDR], &mut Known::quiet(100.0)).found(&Goal::NDR);
         assert_eq!((none.lower_pps, none.done), (None, false));
         assert_eq!(none.upper_pps, Some(10_000.0));

@@ -1,0 +1,85 @@
+//! Devices whose limits are known.
+
+/// Random numbers, and the number of trials so far.
+pub struct Chance {
+    state: u64,
+    trials: u64,
+}
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed, trials: 0 }
+    }
+
+    /// A number from 0 up to 1 (SplitMix64).
+    fn unit(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A loss of up to 2000 frames a second, with this probability.
+    fn noise(&mut self, probability: f64) -> f64 {
+        if self.unit() < probability { self.unit() * 2000.0 + 1.0 } else { 0.0 }
+    }
+}
+
+/// The rate that a device carries of a load.
+type Carries = fn(&mut Chance, f64) -> f64;
+
+pub struct Device {
+    pub name: &'static str,
+    /// The highest load at which half of the trials or more lose nothing.
+    pub ndr_pps: f64,
+    /// How far off our NDR may be at worst, as a share.
+    pub allowed: f64,
+    /// Issue 43 names it: our search must take fewer trials than the library.
+    pub is_named: bool,
+    carries: Carries,
+}
+
+impl Device {
+    /// Frames that are sent in a trial, and delivered.
+    pub fn trial(&self, chance: &mut Chance, load_pps: f64, seconds: f64) -> [u64; 2] {
+        chance.trials += 1;
+        let sent = (load_pps * seconds).round() as u64;
+        let carried_pps = (self.carries)(chance, load_pps).max(0.0);
+        [sent, sent.min((carried_pps * seconds).round() as u64)]
+    }
+}
+
+pub const LOWEST_PPS: f64 = 10_000.0;
+pub const HIGHEST_PPS: f64 = 1_488_095.2;
+
+const fn named(name: &'static str, ndr_pps: f64, allowed: f64, carries: Carries) -> Device {
+    Device { name, ndr_pps, allowed, is_named: true, carries }
+}
+
+const fn other(name: &'static str, ndr_pps: f64, allowed: f64, carries: Carries) -> Device {
+    Device { name, ndr_pps, allowed, is_named: false, carries }
+}
+
+/// The limits on errors: the width of the goals where trials agree on the limit.
+pub const DEVICES: [Device; 11] = [
+    named("sharp", 700e3, 0.005, |_, load| load.min(700e3)),
+    named("gradual loss", 500e3, 0.005, |_, load| load.min(500e3 + 0.9 * (load - 500e3).max(0.0))),
+    named("noise, one in twenty", 700e3, 0.005, |chance, load| load.min(700e3) - chance.noise(0.05)),
+    named("two modes", 700e3, 0.005, |chance, load| {
+        load.min(if chance.unit() < 0.2 { 528e3 } else { 700e3 })
+    }),
+    named("loss depends on load", 588_627.0, 0.082, |chance, load| {
+        load.min(700e3) - chance.noise((load / 700e3).powi(4))
+    }),
+    other("noise, one in five", 700e3, 0.0055, |chance, load| load.min(700e3) - chance.noise(0.2)),
+    other("loss grows slowly", 700e3, 0.005, |_, load| load * (1.0 - 0.05 * (load / 700e3 - 1.0).max(0.0))),
+    other("plateau, then livelock", 500e3, 0.005, |_, load| {
+        if load > 900e3 { (1.4e6 - load).max(0.0) } else { load.min(500e3) }
+    }),
+    other("slow", 10_400.0, 0.005, |_, load| load.min(10_400.0)),
+    other("no loss", HIGHEST_PPS, 0.0, |_, load| load),
+    other("loss in each seventh trial", 700e3, 0.0055, |chance, load| {
+        load.min(700e3) * if chance.trials.is_multiple_of(7) { 0.99 } else { 1.0 }
+    }),
+];
