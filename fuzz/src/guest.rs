@@ -111,7 +111,12 @@ pub fn run(actions: Vec<Action>) {
             }
             Action::Link(up) => cards.set_link(0, now_ps, up),
             Action::Vector { number, connected } => {
-                cards.connect_vector(0, number, connected.then(|| tempfile::tempfile().expect("a file")));
+                cards.connect_vector(
+                    0,
+                    now_ps,
+                    number,
+                    connected.then(|| tempfile::tempfile().expect("a file")),
+                );
             }
             Action::Express => {}
         }

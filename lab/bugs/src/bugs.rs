@@ -78,6 +78,8 @@ pub enum Plant {
     DeadAfterLinkFlap,
     /// Interrupts without a cause turn the receiver off.
     DeadAfterSpurious,
+    /// The interrupt of a sent frame is awaited for 20 ms, and without it the transmitter is turned off.
+    ReportAwaited,
     /// The link counts as lost if any bit of STATUS changes.
     StatusCompared,
     /// STATUS.SPEED = 00b counts as no link.
@@ -139,7 +141,7 @@ pub enum Plant {
 }
 
 /// All bugs.
-pub const BUGS: [Bug; 54] = {
+pub const BUGS: [Bug; 55] = {
     use Place::{Loop, Queues, Registers};
     const fn bug(
         place: Place,
@@ -521,6 +523,13 @@ pub const BUGS: [Bug; 54] = {
             Plant::CopyTooLong,
             "Frames are copied to an array of 1,514 bytes without a check, so a VLAN tag overwrites what follows.",
             "crashes on a network with VLANs",
+        ),
+        bug(
+            Queues,
+            "interrupt-awaited-briefly",
+            Plant::ReportAwaited,
+            "The interrupt of each sent frame is awaited for 20 ms; without it the transmitter is turned off.",
+            "works until the machine is busy, then never sends again",
         ),
         bug(
             Queues,

@@ -20,6 +20,8 @@ use kpps_platform::Registers;
 const CHECK_NS: u64 = 1_000_000_000;
 /// Interrupts without a cause in a row after which a driver with that bug gives up.
 const MOST_SPURIOUS: u32 = 10;
+/// How long a driver with that bug waits for the interrupt of a sent frame.
+const AWAITED_NS: u64 = 20_000_000;
 /// Packet buffers: both rings full, and those on their way between them.
 const BUFFERS: usize = 600;
 
@@ -138,6 +140,9 @@ impl Running {
             plain.restart();
         }
         self.control.unmask();
+        if self.mode.has(Plant::ReportAwaited) {
+            self.regs.write(reg::IMS, cause::TXDW);
+        }
         let question = net::ask(self.control.address());
         self.queues().send(&question);
         println!("ready");
@@ -155,8 +160,16 @@ impl Running {
         };
         if most > 0 {
             let (station, whole) = (self.control.address(), self.mode.has(Plant::FcsCounted));
-            let mut answer = |frame: &mut [u8], bytes| net::answer(frame, bytes, station, whole);
+            let mut is_sent = false;
+            let mut answer = |frame: &mut [u8], bytes| {
+                let length = net::answer(frame, bytes, station, whole);
+                is_sent |= length.is_some();
+                length
+            };
             busy |= self.queues().poll(most, causes.receive(), &mut answer) > 0;
+            if is_sent && self.mode.has(Plant::ReportAwaited) {
+                self.await_report()?;
+            }
         }
         let due = arch::now_ns() >= self.check_ns;
         if due || self.control.take_link_event() {
@@ -188,6 +201,19 @@ impl Running {
             self.regs.modify(reg::RCTL, rctl::EN, 0);
         }
         Ok(causes)
+    }
+
+    /// Waits for the interrupt of a sent frame, as a driver with that bug does.
+    fn await_report(&mut self) -> Result<(), Error> {
+        let end = arch::now_ns() + AWAITED_NS;
+        while arch::now_ns() < end {
+            if self.interrupt()?.0 & cause::TXDW != 0 {
+                return Ok(());
+            }
+        }
+        println!("a frame is not sent");
+        self.regs.modify(reg::TCTL, tctl::EN, 0);
+        Ok(())
     }
 
     /// Checks the link, and with `all` also whether the queues proceed.

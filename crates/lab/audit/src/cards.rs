@@ -271,6 +271,20 @@ struct Card {
     reset_ps: u64,
     responds_ps: u64,
     spurious: Option<Spurious>,
+    /// How late interrupts are, in ps, and whether the present one may be signalled.
+    late_ps: u64,
+    gate: Gate,
+}
+
+/// Whether an interrupt may be signalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// There is none.
+    Idle,
+    /// At this time in ps.
+    Due(u64),
+    /// Until its condition ends.
+    Open,
 }
 
 /// Interrupts without a cause.
@@ -313,8 +327,12 @@ impl Card {
     /// Signals a risen line to QEMU, or sends the message that takes its place. The card sends one when its
     /// interrupt condition begins, and the next one after that condition has ended and begun again. SDM 4.1.3
     /// ends it by a read of ICR only; here a write of ICR or IMC ends it, too, as it does with the line.
-    fn tell(&mut self) {
+    fn tell(&mut self, now_ps: u64) {
+        self.pending |= self.nic.take_vectors();
         let asserted = self.nic.interrupt_line();
+        if !self.opens(now_ps, asserted || self.pending != 0) {
+            return;
+        }
         let line = asserted && self.config.interrupts();
         if line && !self.line {
             signal(&mut self.trigger);
@@ -332,9 +350,31 @@ impl Card {
         self.tell_vectors();
     }
 
+    /// Whether what there is to signal may be signalled now, the end of a line's level, too.
+    fn opens(&mut self, now_ps: u64, wants: bool) -> bool {
+        self.gate = match self.gate {
+            _ if !wants => Gate::Idle,
+            Gate::Idle => Gate::Due(now_ps.saturating_add(self.late_ps)),
+            gate => gate,
+        };
+        if let Gate::Due(due_ps) = self.gate
+            && due_ps <= now_ps
+        {
+            self.gate = Gate::Open;
+        }
+        !matches!(self.gate, Gate::Due(_))
+    }
+
+    /// When a late interrupt is due, in ps.
+    const fn late_due_ps(&self) -> Option<u64> {
+        match self.gate {
+            Gate::Due(due_ps) => Some(due_ps),
+            Gate::Idle | Gate::Open => None,
+        }
+    }
+
     /// Sends the messages of the MSI-X vectors that have fired. One that cannot be sent is pending.
     fn tell_vectors(&mut self) {
-        self.pending |= self.nic.take_vectors();
         if self.pending == 0 || !self.config.sends_vectors() {
             return;
         }
@@ -490,6 +530,8 @@ impl Cards {
             reset_ps: 0,
             responds_ps: 0,
             spurious: None,
+            late_ps: 0,
+            gate: Gate::Idle,
         };
         Self { cards: cards.iter().map(card).collect() }
     }
@@ -534,7 +576,7 @@ impl Cards {
         }
         for card in &mut self.cards {
             card.nic.run(now_ps, &mut card.around);
-            card.tell();
+            card.tell(now_ps);
             card.disturb(now_ps);
             card.look(now_ps);
         }
@@ -564,7 +606,9 @@ impl Cards {
     pub fn next_ps(&self) -> u64 {
         let own = self.cards.iter().map(|card| card.nic.next_event_ps());
         let spurious = self.cards.iter().filter_map(|card| Some(card.spurious.as_ref()?.due_ps));
-        own.chain(self.cards.iter().filter_map(Card::arrival_ps)).chain(spurious).min().unwrap_or(u64::MAX)
+        let late = self.cards.iter().filter_map(Card::late_due_ps);
+        let arrivals = self.cards.iter().filter_map(Card::arrival_ps);
+        own.chain(arrivals).chain(spurious).chain(late).min().unwrap_or(u64::MAX)
     }
 
     /// Offers frames to a card from `now_ps` on, `pps` in a second; `None`: as many as the wire and the guest
@@ -601,7 +645,7 @@ impl Cards {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_link(now_ps, up);
-            card.tell();
+            card.tell(now_ps);
         }
     }
 
@@ -611,7 +655,7 @@ impl Cards {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index) {
             card.nic.set_partner(now_ps, mbps, full_duplex);
-            card.tell();
+            card.tell(now_ps);
         }
     }
 
@@ -659,6 +703,15 @@ impl Cards {
         self.advance(now_ps);
         if let Some(card) = self.cards.get_mut(index) {
             card.spurious = every_ps.map(|every_ps| Spurious { every_ps, due_ps: now_ps });
+        }
+    }
+
+    /// Lets a card's interrupts be `ps` late, as on a machine whose CPU is busy with something else: the line
+    /// rises late, and messages are sent late. None is lost; a condition that ends before is not signalled.
+    pub fn set_interrupt_delay(&mut self, index: usize, now_ps: u64, ps: u64) {
+        self.advance(now_ps);
+        if let Some(card) = self.cards.get_mut(index) {
+            card.late_ps = ps;
         }
     }
 
@@ -763,32 +816,32 @@ impl Cards {
     }
 
     /// Sets where the interrupt line of a card ends.
-    pub fn connect_interrupt(&mut self, index: usize, trigger: Option<File>) {
+    pub fn connect_interrupt(&mut self, index: usize, now_ps: u64, trigger: Option<File>) {
         if let Some(card) = self.cards.get_mut(index) {
             card.trigger = trigger;
             card.line = false;
-            card.tell();
+            card.tell(now_ps);
         }
     }
 
     /// Sets where the message signaled interrupt of a card ends. A message that was due before is sent then.
-    pub fn connect_message(&mut self, index: usize, message: Option<File>) {
+    pub fn connect_message(&mut self, index: usize, now_ps: u64, message: Option<File>) {
         if let Some(card) = self.cards.get_mut(index) {
             card.message = message;
             card.is_sent = false;
-            card.tell();
+            card.tell(now_ps);
         }
     }
 
     /// Sets where a vector of a card ends. A message that is pending is sent then. If the chip does not have
     /// that vector, nothing happens.
-    pub fn connect_vector(&mut self, index: usize, vector: u32, event: Option<File>) {
+    pub fn connect_vector(&mut self, index: usize, now_ps: u64, vector: u32, event: Option<File>) {
         let Some(card) = self.cards.get_mut(index) else { return };
         let count = usize::from(card.nic.params().chip.vectors());
         let place = usize::try_from(vector).ok().and_then(|vector| card.vectors[..count].get_mut(vector));
         if let Some(place) = place {
             *place = event;
-            card.tell();
+            card.tell(now_ps);
         }
     }
 
@@ -809,7 +862,7 @@ impl Cards {
         card.power_up(now_ps);
         card.config = Config::new(card.nic.params().chip);
         card.configured(now_ps);
-        card.tell();
+        card.tell(now_ps);
     }
 
     // ---- What is known of it ----
@@ -969,7 +1022,7 @@ mod tests {
     fn a_frame_goes_from_memory_to_memory_and_is_accounted() {
         let (mut cards, memory) = ready();
         let line = tempfile::NamedTempFile::new().unwrap();
-        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
+        cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
         let frame: Vec<u8> = (0..60).collect();
         memory.write_all_at(&frame, 0x4000).unwrap();
         memory.write_all_at(&0x4000u64.to_le_bytes(), 0x1000).unwrap();
@@ -1002,7 +1055,7 @@ mod tests {
     fn one_message_for_each_condition_and_none_for_the_line() {
         let (mut cards, _memory) = ready();
         let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
-        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
+        cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
         let control = |cards: &mut Cards, enable: u8| {
             cards.write(1, 100 * MS, Access::Configuration, 0xF2, &[0x80 | enable, 0]);
         };
@@ -1012,7 +1065,7 @@ mod tests {
         control(&mut cards, 1);
         raise(&mut cards);
         assert_eq!(seen(), (0, 0));
-        cards.connect_message(1, Some(message.reopen().unwrap()));
+        cards.connect_message(1, 0, Some(message.reopen().unwrap()));
         assert_eq!(seen(), (0, 1));
         // More causes are the same condition, until ICR is read.
         raise(&mut cards);
@@ -1249,11 +1302,55 @@ mod tests {
     }
 
     #[test]
+    fn late_interrupts_are_signalled_once_and_none_is_lost() {
+        let (mut cards, _memory) = ready();
+        let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
+        cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
+        cards.connect_message(1, 0, Some(message.reopen().unwrap()));
+        get(&mut cards, 1, 99 * MS, reg::ICR);
+        let before = signals(&line);
+        cards.set_interrupt_delay(1, 100 * MS, 50 * MS);
+        set(&mut cards, 1, 100 * MS, reg::ICS, cause::RXT0);
+        assert_eq!(cards.next_ps(), 150 * MS);
+        // Another cause of the same condition.
+        set(&mut cards, 1, 120 * MS, reg::ICS, cause::LSC);
+        cards.advance(150 * MS - 1);
+        assert_eq!(signals(&line) - before, 0);
+        cards.advance(150 * MS);
+        assert_eq!(signals(&line) - before, 1);
+        assert!(cards.next_ps() > 150 * MS);
+        assert_eq!(
+            get(&mut cards, 1, 160 * MS, reg::ICR) & (cause::RXT0 | cause::LSC),
+            cause::RXT0 | cause::LSC
+        );
+        // A driver that polls ends a condition before it is signalled. The next one has its own time.
+        set(&mut cards, 1, 170 * MS, reg::ICS, cause::RXT0);
+        get(&mut cards, 1, 200 * MS, reg::ICR);
+        set(&mut cards, 1, 210 * MS, reg::ICS, cause::RXT0);
+        cards.advance(259 * MS);
+        assert_eq!(signals(&line) - before, 1);
+        cards.advance(260 * MS);
+        assert_eq!(signals(&line) - before, 2);
+        get(&mut cards, 1, 261 * MS, reg::ICR);
+        cards.write(1, 262 * MS, Access::Configuration, 0xF2, &[0x81, 0]);
+        set(&mut cards, 1, 270 * MS, reg::ICS, cause::RXT0);
+        let sent = [319, 320, 330].map(|ms| {
+            cards.advance(ms * MS);
+            signals(&message)
+        });
+        assert_eq!(sent, [0, 1, 1]);
+        get(&mut cards, 1, 331 * MS, reg::ICR);
+        cards.set_interrupt_delay(1, 340 * MS, 0);
+        set(&mut cards, 1, 340 * MS, reg::ICS, cause::RXT0);
+        assert_eq!((signals(&message), signals(&line) - before), (2, 2));
+    }
+
+    #[test]
     fn interrupts_without_a_cause_take_the_way_that_is_enabled() {
         let (mut cards, _memory) = ready();
         let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
-        cards.connect_interrupt(1, Some(line.reopen().unwrap()));
-        cards.connect_message(1, Some(message.reopen().unwrap()));
+        cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
+        cards.connect_message(1, 0, Some(message.reopen().unwrap()));
         get(&mut cards, 1, 99 * MS, reg::ICR);
         let before = signals(&line);
         cards.set_spurious_interrupts(1, 100 * MS, Some(5 * MS));
@@ -1301,7 +1398,7 @@ mod tests {
         cards.write(0, 0, Access::Configuration, 0xA2, &[0, 0x80]);
         let events: Vec<_> = (0..5).map(|_| tempfile::NamedTempFile::new().unwrap()).collect();
         for (vector, event) in (0..).zip(&events) {
-            cards.connect_vector(0, vector, Some(event.reopen().unwrap()));
+            cards.connect_vector(0, 0, vector, Some(event.reopen().unwrap()));
         }
         // Receive, transmit and other causes have the vectors 0 to 2, as Linux sets them up.
         set(&mut cards, 0, 0, reg::IVAR, 0x800A_0908);
@@ -1367,10 +1464,10 @@ mod tests {
         cards.write(0, 3 * MS, Access::Configuration, 0xA2, &[0, 0xC0]);
         raise(&mut cards, 3 * MS);
         assert_eq!((signals(&events[0]), pending(&mut cards)), (2, 1));
-        cards.connect_vector(0, 0, None);
+        cards.connect_vector(0, 0, 0, None);
         cards.write(0, 3 * MS, Access::Configuration, 0xA2, &[0, 0x80]);
         assert_eq!((signals(&events[0]), pending(&mut cards)), (2, 1));
-        cards.connect_vector(0, 0, Some(events[3].reopen().unwrap()));
+        cards.connect_vector(0, 0, 0, Some(events[3].reopen().unwrap()));
         assert_eq!((signals(&events[3]), pending(&mut cards)), (1, 0));
         // A reset of the card leaves MSI-X enabled, one of the bus does not.
         set(&mut cards, 0, 4 * MS, reg::CTRL, ctrl::RST);
@@ -1387,9 +1484,9 @@ mod tests {
         let (mut cards, _events) = with_vectors();
         let file = tempfile::NamedTempFile::new().unwrap();
         for vector in [5, 6, 255, u32::MAX] {
-            cards.connect_vector(0, vector, Some(file.reopen().unwrap()));
+            cards.connect_vector(0, 0, vector, Some(file.reopen().unwrap()));
         }
-        cards.connect_vector(9, 0, None);
+        cards.connect_vector(9, 0, 0, None);
         for offset in [0, 1, 79, 80, 0x2000, 0x3FFF, 0x4000, u64::MAX] {
             for bytes in 0..9 {
                 cards.write(0, 0, Access::Table, offset, &vec![0xFF; bytes]);
@@ -1401,7 +1498,7 @@ mod tests {
         assert_eq!(signals(&file), 0);
         // The 8254x have none, and no table.
         let (mut cards, _memory) = two([Cable::Open; 2]);
-        cards.connect_vector(0, 0, Some(file.reopen().unwrap()));
+        cards.connect_vector(0, 0, 0, Some(file.reopen().unwrap()));
         cards.write(0, 0, Access::Configuration, 4, &[0x06, 0]);
         cards.write(0, 0, Access::Configuration, 0xA0, &[0xFF; 16]);
         set(&mut cards, 0, 0, reg::IVAR, u32::MAX);

@@ -118,6 +118,7 @@ impl ServerBackend for Connection {
 
     fn set_irqs(&mut self, index: u32, flags: u32, start: u32, count: u32, fds: Vec<File>) -> io::Result<()> {
         let mut cards = self.shared.lock();
+        let now_ps = self.shared.now_ps();
         let triggers = flags & VFIO_IRQ_SET_ACTION_TRIGGER != 0;
         let mut files = fds.into_iter();
         if index == VFIO_PCI_MSIX_IRQ_INDEX {
@@ -125,18 +126,18 @@ impl ServerBackend for Connection {
             let (first, most) = (start, crate::msix::MOST as u32);
             let vectors = if count == 0 { 0..most } else { first..first.saturating_add(count).min(most) };
             if triggers {
-                vectors.for_each(|vector| cards.connect_vector(self.index, vector, files.next()));
+                vectors.for_each(|vector| cards.connect_vector(self.index, now_ps, vector, files.next()));
             }
             return Ok(());
         }
         // Without a file the interrupt is disconnected.
         let event = files.next();
         match index {
-            VFIO_PCI_INTX_IRQ_INDEX if triggers => cards.connect_interrupt(self.index, event),
+            VFIO_PCI_INTX_IRQ_INDEX if triggers => cards.connect_interrupt(self.index, now_ps, event),
             VFIO_PCI_INTX_IRQ_INDEX if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 => {
-                cards.unmask_interrupt(self.index, self.shared.now_ps());
+                cards.unmask_interrupt(self.index, now_ps);
             }
-            VFIO_PCI_MSI_IRQ_INDEX if triggers => cards.connect_message(self.index, event),
+            VFIO_PCI_MSI_IRQ_INDEX if triggers => cards.connect_message(self.index, now_ps, event),
             _ => {}
         }
         Ok(())

@@ -376,6 +376,7 @@ const FOUND: &[(&str, By)] = &[
     ("dead-after-overrun", Step(Stimulus::Overrun)),
     ("dead-after-link-flap", Step(Stimulus::LinkFlap)),
     ("dead-after-spurious", Fault(FaultKind::SpuriousInterrupts)),
+    ("interrupt-awaited-briefly", Fault(FaultKind::LateInterrupts)),
     ("status-compared-whole", Fault(FaultKind::PauseFlood)),
     ("speed-zero-is-down", Fault(FaultKind::Partner10)),
     ("ring-of-one", Rule("ring-length-unaligned")),

@@ -159,6 +159,7 @@ impl Wired for Emulated {
             | Act::HoldReports(_)
             | Act::EndSlowReset
             | Act::Spurious(_)
+            | Act::InterruptsLateBy(_)
             | Act::Partner(..)
             | Act::AbortReport => Ok(()),
         }

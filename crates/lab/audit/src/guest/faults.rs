@@ -28,6 +28,8 @@ const HELD_PS: u64 = 9 * SECOND_PS / 10;
 const HELD_DEAF_PS: u64 = 6 * SECOND_PS / 10;
 /// The time between two interrupts without a cause.
 const SPURIOUS_EVERY_PS: u64 = SECOND_PS / 200;
+/// How late an interrupt is: as on a CPU that does something else first, and far below what a guest may need.
+const LATE_INTERRUPT_PS: u64 = SECOND_PS / 20;
 /// How long the card has another link partner: longer than any guest may be silent then, which has to notice
 /// a link that is down for 1.5 s.
 const PARTNER_PS: u64 = 8 * SECOND_PS;
@@ -60,6 +62,8 @@ kpps_methods::names! {
         LateReports = "late-reports",
         /// Interrupts without a cause.
         SpuriousInterrupts = "spurious-interrupts",
+        /// Interrupts come late.
+        LateInterrupts = "late-interrupts",
         /// PAUSE frames.
         PauseFlood = "pause-flood",
         /// Frames that are too short or too long, have a VLAN tag or IP options.
@@ -90,6 +94,8 @@ pub(crate) enum Act {
     EndSlowReset,
     /// Interrupts without a cause, one each period in ps; `None` ends them.
     Spurious(Option<u64>),
+    /// Interrupts are late by this time in ps.
+    InterruptsLateBy(u64),
     /// Another link partner: its highest speed in Mb/s, and whether it has full duplex.
     Partner(u16, bool),
     /// The next report of sent frames ends with a master abort.
@@ -106,6 +112,7 @@ impl Act {
             Self::HoldReports(ps) => cards.hold_transmit_reports(0, now_ps, ps),
             Self::EndSlowReset => cards.set_slow_reset(0, 0),
             Self::Spurious(every_ps) => cards.set_spurious_interrupts(0, now_ps, every_ps),
+            Self::InterruptsLateBy(ps) => cards.set_interrupt_delay(0, now_ps, ps),
             Self::Partner(mbps, full_duplex) => cards.set_partner(0, now_ps, mbps, full_duplex),
             Self::AbortReport => cards.abort_report(0, now_ps),
         }
@@ -166,6 +173,7 @@ impl FaultKind {
             Self::LateWriteBack => return Some(Act::WriteBacksLateBy(LATE_PS)),
             Self::LateReports => return Some(Act::HoldReports(HELD_PS)),
             Self::SpuriousInterrupts => return Some(Act::Spurious(Some(SPURIOUS_EVERY_PS))),
+            Self::LateInterrupts => return Some(Act::InterruptsLateBy(LATE_INTERRUPT_PS)),
             Self::Partner100 => return Some(Act::Partner(100, true)),
             Self::Partner10 => return Some(Act::Partner(10, true)),
             Self::PartnerHalf => return Some(Act::Partner(100, false)),
@@ -193,6 +201,9 @@ impl FaultKind {
             Self::LateReports => (lasted_ps >= HELD_PS).then_some((now_ps, None)),
             Self::SpuriousInterrupts => {
                 (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::Spurious(None))))
+            }
+            Self::LateInterrupts => {
+                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::InterruptsLateBy(0))))
             }
             _ if self.is_of_copper() => {
                 (lasted_ps >= PARTNER_PS).then_some((now_ps, Some(Act::Partner(1000, true))))

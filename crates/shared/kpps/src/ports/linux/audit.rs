@@ -107,8 +107,8 @@ struct Foreign {
     )]
     stimulus: Vec<Stimulus>,
     /// Faults after the stimuli: a number is a seed, from which five are drawn; otherwise names: overrun,
-    /// link-flap, bad-fcs, slow-reset, slow-access, late-write-back, late-reports,
-    /// spurious-interrupts, pause-flood, odd-frames, partner-100, partner-10, partner-half, master-abort. A
+    /// link-flap, bad-fcs, slow-reset, slow-access, late-write-back, late-reports, spurious-interrupts,
+    /// late-interrupts, pause-flood, odd-frames, partner-100, partner-10, partner-half, master-abort. A
     /// request each 100 ms shows whether the guest bears them
     #[arg(long, value_name = "SEED|FAULT,…", requires = "guest")]
     faults: Option<Faults>,
