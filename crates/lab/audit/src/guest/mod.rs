@@ -154,6 +154,12 @@ impl Ended {
 }
 
 impl GuestPlan {
+    /// The longest run if none is chosen: a guest boots and has done its tasks in 60 s, and a fault takes up
+    /// to 15 s.
+    pub fn usual_time(faults: &Faults) -> Duration {
+        Duration::from_secs(60 + 15 * faults.kinds.len() as u64)
+    }
+
     /// Runs the guest on our model, and on QEMU's card if that is wanted.
     ///
     /// # Errors

@@ -126,9 +126,9 @@ struct Foreign {
     /// End only after this text has appeared on the console
     #[arg(long, value_name = "TEXT", requires = "guest")]
     until: Option<String>,
-    /// End after this time in any case
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60s", requires = "guest")]
-    at_most: Duration,
+    /// End after this time in any case [default: 60s, and 15s for each fault]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "guest")]
+    at_most: Option<Duration>,
     /// Compare with: qemu, the guest on QEMU's own card; linux, the counts for each frame of Linux's driver
     /// on our model under the same stimuli, as far as a kernel answers them: arp, ping, flood, overrun,
     /// link-flap
@@ -203,6 +203,8 @@ fn chosen(arguments: &Arguments) -> Result<Chosen, Failure> {
         _ => (foreign.options.clone(), None),
     };
     let faults: Option<Faults> = pick!("faults", foreign.faults, faults);
+    let faults = faults.unwrap_or_default();
+    let at_most: Option<Duration> = pick!("at-most", foreign.at_most, at_most);
     let beside: Vec<Beside> = pick!("beside", foreign.beside, beside);
     let chip: String = pick!("chip", card.chip, chip);
     let bus: Option<String> = pick!("bus", card.bus, bus);
@@ -217,11 +219,11 @@ fn chosen(arguments: &Arguments) -> Result<Chosen, Failure> {
         chip,
         quirks: pick!("quirk", foreign.quirk, quirks),
         stimuli: pick!("stimulus", foreign.stimulus, stimuli),
-        faults: faults.unwrap_or_default(),
+        at_most: at_most.unwrap_or_else(|| GuestPlan::usual_time(&faults)),
+        faults,
         address: pick!("address", foreign.address, address),
         typed: pick!("send", foreign.send, send),
         until: pick!("until", foreign.until, until),
-        at_most: pick!("at-most", foreign.at_most, at_most),
         beside_qemu: beside.contains(&Beside::Qemu),
         beside_linux: beside.contains(&Beside::Linux),
     };
@@ -293,5 +295,7 @@ mod tests {
         assert_eq!(plan.typed, ["c=>d".parse().unwrap()]);
         let Chosen { plan, .. } = with(&[]);
         assert_eq!((plan.at_most, plan.stimuli.len()), (Duration::from_secs(60), 3));
+        let Chosen { plan, .. } = with(&["--faults", "bad-fcs,partner-10", "--", "-S"]);
+        assert_eq!(plan.at_most, Duration::from_secs(90));
     }
 }
