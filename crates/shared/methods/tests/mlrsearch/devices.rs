@@ -35,8 +35,8 @@ pub struct Device {
     pub ndr_pps: f64,
     /// How far off our NDR may be at worst, as a share.
     pub allowed: f64,
-    /// Issue 43 names it: our search must take fewer trials than the library.
-    pub is_named: bool,
+    /// Our search must take fewer trials than the library.
+    pub must_be_fewer: bool,
     carries: Carries,
 }
 
@@ -53,23 +53,27 @@ impl Device {
 pub const LOWEST_PPS: f64 = 10_000.0;
 pub const HIGHEST_PPS: f64 = 1_488_095.2;
 
-const fn named(name: &'static str, ndr_pps: f64, allowed: f64, carries: Carries) -> Device {
-    Device { name, ndr_pps, allowed, is_named: true, carries }
+const fn with_fewer_trials(name: &'static str, ndr_pps: f64, allowed: f64, carries: Carries) -> Device {
+    Device { name, ndr_pps, allowed, must_be_fewer: true, carries }
 }
 
 const fn other(name: &'static str, ndr_pps: f64, allowed: f64, carries: Carries) -> Device {
-    Device { name, ndr_pps, allowed, is_named: false, carries }
+    Device { name, ndr_pps, allowed, must_be_fewer: false, carries }
 }
 
 /// The limits on errors: the width of the goals where trials agree on the limit.
 pub const DEVICES: [Device; 11] = [
-    named("sharp", 700e3, 0.005, |_, load| load.min(700e3)),
-    named("gradual loss", 500e3, 0.005, |_, load| load.min(500e3 + 0.9 * (load - 500e3).max(0.0))),
-    named("noise, one in twenty", 700e3, 0.005, |chance, load| load.min(700e3) - chance.noise(0.05)),
-    named("two modes", 700e3, 0.005, |chance, load| {
+    with_fewer_trials("sharp", 700e3, 0.005, |_, load| load.min(700e3)),
+    with_fewer_trials("gradual loss", 500e3, 0.005, |_, load| {
+        load.min(500e3 + 0.9 * (load - 500e3).max(0.0))
+    }),
+    with_fewer_trials("noise, one in twenty", 700e3, 0.005, |chance, load| {
+        load.min(700e3) - chance.noise(0.05)
+    }),
+    with_fewer_trials("two modes", 700e3, 0.005, |chance, load| {
         load.min(if chance.unit() < 0.2 { 528e3 } else { 700e3 })
     }),
-    named("loss depends on load", 588_627.0, 0.082, |chance, load| {
+    with_fewer_trials("loss depends on load", 588_627.0, 0.082, |chance, load| {
         load.min(700e3) - chance.noise((load / 700e3).powi(4))
     }),
     other("noise, one in five", 700e3, 0.0055, |chance, load| load.min(700e3) - chance.noise(0.2)),
