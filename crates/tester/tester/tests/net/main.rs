@@ -59,6 +59,19 @@ fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2]
     Tester::new(specs, ports, addresses, &places).unwrap()
 }
 
+/// Waits until the routers answer. On a busy machine an IPv6 address that was just given serves late.
+fn await_routers(tester: &mut Tester) {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        tester.resolve_gateways(&|| true).unwrap();
+        let system = tester.environment().system;
+        if !system.values().any(|what| what.ends_with("(no answer)")) {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "a router does not answer: {system:?}");
+    }
+}
+
 fn offer(pps: f64, bytes: u16, bidirectional: bool) -> Offer {
     Offer {
         load: kpps_methods::Load::of(pps, Size::with_fcs(bytes)).lasting_ms(0, 250),
@@ -536,6 +549,7 @@ fn replies_come_back_through_a_router_of_ipv6() {
     }
     ends.enter();
     let mut tester = tester_of(IPV6, [None, None], ["2001:2:0:1::fe", "2001:2:0:2::fe"].map(Some), &[]);
+    await_routers(&mut tester);
     tester.flows = FlowPlan {
         count: Some(200),
         sports: "random:1024-65535".parse().unwrap(),
@@ -784,6 +798,7 @@ fn ipv6_flows_through_a_router() {
     let ips = ["2001:2:0:1::1-2001:2:0:1::8", "2001:2:0:2::1-2001:2:0:2::8"];
     let gateways = [Some("2001:2:0:1::fe"), Some("2001:2:0:2::fe")];
     let mut tester = tester_of(ips, [None, None], gateways, &[&places]);
+    await_routers(&mut tester);
     for (bytes, both) in [(84, false), (84, true), (1518, true)] {
         let trial = trial(&mut tester, &offer(4000.0, bytes, both));
         assert_eq!(
