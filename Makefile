@@ -246,7 +246,7 @@ install-test-tools:
 # A Python with what the tests of the Python package take. Its module is compiled with the tests.
 install-python:
 	@$(call install,python3:python3-venv)
-	@test -e $(TARGET)/python/ready || { \
+	@test $(TARGET)/python/ready -nt python/tests/requirements.txt || { \
 		python3 -m venv $(TARGET)/python && $(TARGET)/python/bin/pip install --quiet uv && \
 		$(TARGET)/python/bin/uv pip install --quiet --python $(TARGET)/python/bin/python -r python/tests/requirements.txt && \
 		touch $(TARGET)/python/ready; \
