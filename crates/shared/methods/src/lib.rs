@@ -37,6 +37,7 @@ pub mod ndr;
 mod observer;
 pub mod parameter;
 mod points;
+pub mod random;
 pub mod resume;
 pub mod rfc2544;
 mod runner;

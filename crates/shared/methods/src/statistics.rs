@@ -172,6 +172,7 @@ fn beyond(first: usize, second: usize, error: f64) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::random::Random;
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-6
@@ -240,25 +241,16 @@ mod tests {
         assert_eq!(shift(&[1.0], &[2.0], 0.05), Some(Shift { by: 1.0, interval: None, p: 1.0 }));
     }
 
-    /// A generator whose values are the same everywhere (Steele et al., OOPSLA 2014).
-    fn random(state: &mut u64) -> f64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     /// The exact and the normal test agree where both are available, and neither finds more than it should
     /// where there is nothing: with heavy tails, of samples of different sizes.
     #[test]
     fn false_findings_are_as_rare_as_promised_and_intervals_as_wide() {
-        let mut state = 1;
+        let mut random = Random::new(1);
         for (n, m, rounds) in [(5, 8, 2000), (70, 60, 400)] {
             let (mut found, mut missed) = (0, 0);
             for _ in 0..rounds {
                 let mut sample =
-                    |count| -> Vec<f64> { (0..count).map(|_| 1.0 / random(&mut state).max(1e-9)).collect() };
+                    |count| -> Vec<f64> { (0..count).map(|_| 1.0 / random.unit().max(1e-9)).collect() };
                 let (a, b) = (sample(n), sample(m));
                 let moved: Vec<f64> = b.iter().map(|b| b + 3.0).collect();
                 let shift = shift(&a, &moved, 0.05).unwrap();
@@ -275,10 +267,10 @@ mod tests {
 
     #[test]
     fn a_real_difference_is_found() {
-        let mut state = 2;
+        let mut random = Random::new(2);
         for (n, m) in [(8, 8), (80, 80)] {
-            let a: Vec<f64> = (0..n).map(|_| 100.0 + random(&mut state)).collect();
-            let b: Vec<f64> = (0..m).map(|_| 98.0 + random(&mut state)).collect();
+            let a: Vec<f64> = (0..n).map(|_| 100.0 + random.unit()).collect();
+            let b: Vec<f64> = (0..m).map(|_| 98.0 + random.unit()).collect();
             let shift = shift(&a, &b, 0.05).unwrap();
             assert!(shift.p < 0.001 && (shift.by + 2.0).abs() < 0.7, "{shift:?}");
             let (low, high) = shift.interval.unwrap();

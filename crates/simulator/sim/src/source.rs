@@ -10,6 +10,7 @@ use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::{Size, Tag, tag};
 use kpps_host::wire::FrameSource;
 use kpps_methods::TrialError;
+use kpps_methods::random::Random;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -105,11 +106,7 @@ pub(crate) fn frame_to_card(size: Size, slot: usize) -> Result<Vec<u8>, TrialErr
 
 /// Where in its period the first frame falls: the one thing that depends on a seed.
 pub(crate) fn phase_ps(seed: u64, period_ps: u64) -> u64 {
-    // The finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % period_ps.max(1)
+    Random::new(seed).word() % period_ps.max(1)
 }
 
 /// The time from one frame to the next on a gigabit wire that carries nothing else, in picoseconds.

@@ -4,6 +4,7 @@ use crate::cards::Cards;
 use crate::responder::{Disturbance, EchoPlan, Responder, SECOND_PS};
 use kpps_card::Params;
 use kpps_documents::guest_audit::Fault;
+use kpps_methods::random::Random;
 use std::str::FromStr;
 
 /// Faults that a seed draws.
@@ -233,8 +234,8 @@ impl Faults {
     /// Draws five faults and their order. The same seed gives the same faults.
     pub fn drawn(seed: u64) -> Self {
         let mut left = FaultKind::ALL.to_vec();
-        let mut state = seed;
-        let kinds = (0..DRAWN).map(|_| left.swap_remove((random(&mut state) % left.len() as u64) as usize));
+        let mut random = Random::new(seed);
+        let kinds = (0..DRAWN).map(|_| left.swap_remove((random.word() % left.len() as u64) as usize));
         let kinds = kinds.collect();
         Self { seed: Some(seed), kinds }
     }
@@ -277,15 +278,6 @@ impl FromStr for Faults {
         let kinds = text.split(',').map(|kind| kind.trim().parse());
         Ok(Self::chosen(kinds.collect::<Result<Vec<_>, _>>()?))
     }
-}
-
-/// The next random number (SplitMix64).
-const fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut word = *state;
-    word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A system with a known rate, to test searches on.
 
+use crate::random::Random;
 use crate::trial::{Load, Testbed, TrialError, only_size};
 use kpps_documents::{Ledger, Trial};
 use kpps_frames::{Mix, rate};
@@ -13,7 +14,7 @@ const NOISE_FRAMES: u64 = 2000;
 /// in one second of twenty.
 pub struct Known {
     pps: f64,
-    noise: Option<u64>,
+    noise: Option<Random>,
 }
 
 impl Known {
@@ -24,27 +25,18 @@ impl Known {
 
     /// A noisy one; the seed determines the noise.
     pub fn noisy(pps: f64, seed: u64) -> Self {
-        Self { pps, noise: Some(seed) }
+        Self { pps, noise: Some(Random::new(seed)) }
     }
 
     /// Frames that are lost by noise in a time.
     fn disturbed(&mut self, seconds: f64) -> u64 {
-        let Some(state) = &mut self.noise else { return 0 };
-        // SplitMix64 (Steele et al., OOPSLA 2014).
-        let mut random = || {
-            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = *state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        };
-        let mut unit = || (random() >> 11) as f64 / (1_u64 << 53) as f64;
+        let Some(random) = &mut self.noise else { return 0 };
         let mut lost = 0;
         let mut left = seconds;
         while left > 0.0 {
             // A part of a second is noisy in proportion.
-            if unit() < NOISY_SECONDS * left.min(1.0) {
-                lost += (unit() * NOISE_FRAMES as f64) as u64 + 1;
+            if random.unit() < NOISY_SECONDS * left.min(1.0) {
+                lost += (random.unit() * NOISE_FRAMES as f64) as u64 + 1;
             }
             left -= 1.0;
         }

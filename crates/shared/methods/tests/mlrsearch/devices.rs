@@ -1,28 +1,21 @@
 //! Devices whose limits are known.
 
+use kpps_methods::random::Random;
+
 /// Random numbers, and the number of trials so far.
 pub struct Chance {
-    state: u64,
+    random: Random,
     trials: u64,
 }
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Self { state: seed, trials: 0 }
-    }
-
-    /// A number from 0 up to 1 (SplitMix64).
-    fn unit(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        Self { random: Random::new(seed), trials: 0 }
     }
 
     /// A loss of up to 2000 frames a second, with this probability.
     fn noise(&mut self, probability: f64) -> f64 {
-        if self.unit() < probability { self.unit() * 2000.0 + 1.0 } else { 0.0 }
+        if self.random.unit() < probability { self.random.unit() * 2000.0 + 1.0 } else { 0.0 }
     }
 }
 
@@ -71,7 +64,7 @@ pub const DEVICES: [Device; 11] = [
         load.min(700e3) - chance.noise(0.05)
     }),
     with_fewer_trials("two modes", 700e3, 0.005, |chance, load| {
-        load.min(if chance.unit() < 0.2 { 528e3 } else { 700e3 })
+        load.min(if chance.random.unit() < 0.2 { 528e3 } else { 700e3 })
     }),
     with_fewer_trials("loss depends on load", 588_627.0, 0.082, |chance, load| {
         load.min(700e3) - chance.noise((load / 700e3).powi(4))

@@ -1,5 +1,6 @@
 //! Constants drawn at random from a seed.
 
+use kpps_methods::random::Random;
 use kpps_profiles::Change;
 use serde::Deserialize;
 
@@ -23,18 +24,13 @@ fn one() -> u32 {
     1
 }
 
-/// SplitMix64 (Steele et al., OOPSLA 2014): one step.
-fn mixed(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A number from 0 to below 1, which depends on the seed and the constant's name only.
 fn share(seed: u64, name: &str) -> f64 {
-    let bits = name.bytes().fold(mixed(seed), |state, byte| mixed(state ^ u64::from(byte)));
-    (bits >> 11) as f64 / (1u64 << 53) as f64
+    let mut random = Random::new(seed);
+    for byte in name.bytes() {
+        random = Random::new(random.word() ^ u64::from(byte));
+    }
+    random.unit()
 }
 
 impl Choice {
