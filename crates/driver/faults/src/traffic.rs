@@ -9,7 +9,7 @@ use crate::plan::WorldPlan;
 use fastrand::Rng;
 use kpps_frames::build::{Flow, udp_test};
 use kpps_frames::ethernet::VLAN_BYTES;
-use kpps_frames::{Size, ipv4};
+use kpps_frames::{Size, ipv4, rate};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ const RUSH_FRAMES: u64 = 1000;
 
 /// The time of a frame on a cable, in ps.
 pub(crate) fn frame_ps(bytes: usize, mbps: u16) -> u64 {
-    (bytes as u64 + AROUND_BYTES) * BYTE_PS / u64::from(mbps)
+    rate::unpadded_slot_ps(u64::from(mbps) * 1_000_000, bytes)
 }
 
 /// Where the payload begins: behind Ethernet, IPv4 and UDP headers.
@@ -34,9 +34,6 @@ const TYPE: usize = 12;
 const OTHER_PROTOCOL: u8 = 253;
 /// The most bytes by which a frame that is too long exceeds the limit.
 pub(crate) const TOO_LONG_BYTES: usize = 2500;
-/// A byte at 1 Mb/s, in ps; bytes around a frame without FCS: preamble, FCS, gap.
-const BYTE_PS: u64 = 8_000_000;
-const AROUND_BYTES: u64 = 24;
 
 /// A frame of `bytes` bytes without FCS to send. It may be a short one, which the driver pads.
 pub(crate) fn template(bytes: u16) -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::rules::{Abort, Breach, Rules, name_on};
 use kpps_card::{BurstKind, Host, Nic, Params, Purpose};
 use kpps_datasheet::bit::{ctrl, rctl, status};
 use kpps_datasheet::{Chip, Media, reg};
-use kpps_frames::Mac;
+use kpps_frames::{Mac, rate};
 use kpps_host::bus::{self, Bus, Master, Request, What};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -19,9 +19,6 @@ use std::ops::Range;
 const ROOM: u64 = 4;
 /// How soon a source that waits looks again, in ps.
 const AGAIN_PS: u64 = 20_000_000;
-/// A byte at 1 Mb/s in ps, and what surrounds a frame on the wire in bytes: preamble, FCS, gap.
-const BYTE_PS: u64 = 8_000_000;
-const AROUND_BYTES: u64 = 8 + 4 + 12;
 /// The speed of the wire in Mb/s while the link is down.
 const DOWN_MBPS: u16 = 1000;
 
@@ -452,8 +449,8 @@ impl Card {
             }
         };
         let Some(Coming { frame, good_fcs }) = coming else { return };
-        let byte_ps = BYTE_PS / u64::from(self.nic.link_mbps().unwrap_or(DOWN_MBPS));
-        self.wire_free_ps = at_ps + (frame.len() as u64 + AROUND_BYTES) * byte_ps;
+        let bits_per_s = u64::from(self.nic.link_mbps().unwrap_or(DOWN_MBPS)) * 1_000_000;
+        self.wire_free_ps = at_ps + rate::unpadded_slot_ps(bits_per_s, frame.len());
         let before = *self.nic.tally();
         match good_fcs {
             true => self.nic.frame_arrives(at_ps, &frame, &mut self.around),

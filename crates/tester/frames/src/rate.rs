@@ -43,10 +43,21 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 /// minimum frame at 1 Gb/s. Exact for every speed whose bit time is a whole number of ps,
 /// otherwise rounded up. `u64::MAX` for a link of 0 bit/s.
 pub const fn slot_ps(bits_per_s: u64, size: Size) -> u64 {
+    wire_ps(bits_per_s, size.bytes_on_wire() as u64)
+}
+
+/// The same for a frame of `bytes` bytes without FCS that is not padded, so it may be shorter than
+/// [`Size::MIN`].
+pub const fn unpadded_slot_ps(bits_per_s: u64, bytes: usize) -> u64 {
+    wire_ps(bits_per_s, bytes as u64 + (Size::FCS_BYTES + Size::PREAMBLE_AND_GAP_BYTES) as u64)
+}
+
+/// The time of `bytes` bytes of the wire, in ps.
+const fn wire_ps(bits_per_s: u64, bytes: u64) -> u64 {
     if bits_per_s == 0 {
         return u64::MAX;
     }
-    (size.bytes_on_wire() as u128 * 8 * PS_PER_S).div_ceil(bits_per_s as u128) as u64
+    (bytes as u128 * 8 * PS_PER_S).div_ceil(bits_per_s as u128) as u64
 }
 
 /// Frames of `size` per second on a full link: 1,488,095.2 for a minimum frame at 1 Gb/s.
