@@ -151,8 +151,9 @@ struct Around {
     aborts_report: bool,
     /// The rest of the memory of the one that does.
     aborted: Range<u64>,
-    /// A read or write ended with a master abort.
-    has_aborted: [bool; 2],
+    /// A read, or a write, ended with a master abort.
+    has_aborted_read: bool,
+    has_aborted_write: bool,
 }
 
 impl Around {
@@ -163,11 +164,6 @@ impl Around {
             (false, true) => Some(Abort::NoMemory),
             (false, false) => Some(Abort::NotMaster),
         }
-    }
-
-    /// Notes the result of a read or a write (0, 1). A card that is no master does not begin one.
-    fn note_abort(&mut self, which: usize, there: bool) {
-        self.has_aborted[which] |= !there && self.is_master;
     }
 
     fn leaves(&mut self, now_ps: u64, frame: &[u8], good_fcs: bool) {
@@ -192,7 +188,8 @@ impl Host for Around {
     fn load(&mut self, address: u64, into: &mut [u8]) -> bool {
         let there = self.is_master && self.memory.load(address, into);
         self.rules.loaded(address, into, self.master_abort(there));
-        self.note_abort(0, there);
+        // A card that is no master does not begin an access.
+        self.has_aborted_read |= self.is_master && !there;
         there
     }
 
@@ -201,7 +198,7 @@ impl Host for Around {
             // No fault of the driver. A write of the status byte alone is shorter than its burst.
             let end = address.saturating_add(from.len() as u64);
             self.aborted.start = if from.len() > 1 { end } else { self.aborted.end };
-            self.note_abort(1, false);
+            self.has_aborted_write |= self.is_master;
             return false;
         }
         if self.is_master && self.rules.is_write_back(address, from.len()) {
@@ -213,7 +210,7 @@ impl Host for Around {
         }
         let there = self.is_master && self.memory.store(address, from);
         self.rules.stored(address, from, self.master_abort(there));
-        self.note_abort(1, there);
+        self.has_aborted_write |= self.is_master && !there;
         there
     }
 
@@ -347,7 +344,7 @@ impl Card {
         self.tell_vectors();
     }
 
-    /// Whether what there is to signal may be signalled now, the end of a line's level, too.
+    /// Whether the interrupt that there is, if `wants`, may be signalled now. Without one the line may fall.
     fn opens(&mut self, now_ps: u64, wants: bool) -> bool {
         self.gate = match self.gate {
             _ if !wants => Gate::Idle,
@@ -414,7 +411,8 @@ impl Card {
 
     /// Notes what the model has done: for the configuration space, and for the rules.
     fn look(&mut self, now_ps: u64) {
-        let [read, write] = std::mem::take(&mut self.around.has_aborted);
+        let read = std::mem::take(&mut self.around.has_aborted_read);
+        let write = std::mem::take(&mut self.around.has_aborted_write);
         // On PCI Express nothing tells the card that a write failed.
         if read || write && !self.nic.params().chip.is_pci_express() {
             self.config.note_master_abort();
@@ -505,7 +503,8 @@ impl Cards {
                 sent_bad_fcs: 0,
                 aborts_report: false,
                 aborted: 0..0,
-                has_aborted: [false; 2],
+                has_aborted_read: false,
+                has_aborted_write: false,
             },
             config: Config::new(params.chip),
             reads: BTreeMap::new(),
@@ -1298,13 +1297,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn late_interrupts_are_signalled_once_and_none_is_lost() {
-        let (mut cards, _memory) = ready();
+    /// Two cards as of [`ready`], and what the second one signals by its line and by messages.
+    fn ready_with_signals() -> (Cards, [tempfile::NamedTempFile; 2]) {
+        let (mut cards, _) = ready();
         let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
         cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
         cards.connect_message(1, 0, Some(message.reopen().unwrap()));
         get(&mut cards, 1, 99 * MS, reg::ICR);
+        (cards, [line, message])
+    }
+
+    #[test]
+    fn late_interrupts_are_signalled_once_and_none_is_lost() {
+        let (mut cards, [line, message]) = ready_with_signals();
         let before = signals(&line);
         cards.set_interrupt_delay(1, 100 * MS, 50 * MS);
         set(&mut cards, 1, 100 * MS, reg::ICS, cause::RXT0);
@@ -1344,11 +1349,7 @@ mod tests {
 
     #[test]
     fn interrupts_without_a_cause_take_the_way_that_is_enabled() {
-        let (mut cards, _memory) = ready();
-        let [line, message] = [0; 2].map(|_| tempfile::NamedTempFile::new().unwrap());
-        cards.connect_interrupt(1, 0, Some(line.reopen().unwrap()));
-        cards.connect_message(1, 0, Some(message.reopen().unwrap()));
-        get(&mut cards, 1, 99 * MS, reg::ICR);
+        let (mut cards, [line, message]) = ready_with_signals();
         let before = signals(&line);
         cards.set_spurious_interrupts(1, 100 * MS, Some(5 * MS));
         (100..200).for_each(|ms| cards.advance(ms * MS));

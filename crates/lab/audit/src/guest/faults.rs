@@ -190,33 +190,27 @@ impl FaultKind {
     /// Whether the fault that began at `begin_ps` is over, and what ends it.
     pub(crate) fn end(self, begin_ps: u64, now_ps: u64, responder: &Responder) -> Option<(u64, Option<Act>)> {
         let lasted_ps = now_ps.saturating_sub(begin_ps);
+        let after = |lasts_ps: u64, act| (lasted_ps >= lasts_ps).then_some((now_ps, act));
         match self {
             Self::Overrun => responder.overrun().and_then(|burst| Some((burst.ended_ps?, None))),
             Self::BadFcs | Self::PauseFlood | Self::OddFrames => {
                 responder.disturbance().and_then(|it| Some((it.ended_ps?, None)))
             }
-            Self::LinkFlap => (lasted_ps >= UNPLUGGED_PS).then_some((now_ps, Some(Act::Plug))),
-            Self::LateWriteBack => {
-                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::WriteBacksLateBy(0))))
-            }
-            Self::LateReports => (lasted_ps >= HELD_PS).then_some((now_ps, None)),
-            Self::SpuriousInterrupts => {
-                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::Spurious(None))))
-            }
-            Self::LateInterrupts => {
-                (lasted_ps >= LASTS_PS).then_some((now_ps, Some(Act::InterruptsLateBy(0))))
-            }
-            _ if self.is_of_copper() => {
-                (lasted_ps >= PARTNER_PS).then_some((now_ps, Some(Act::Partner(1000, true))))
+            Self::LinkFlap => after(UNPLUGGED_PS, Some(Act::Plug)),
+            Self::LateWriteBack => after(LASTS_PS, Some(Act::WriteBacksLateBy(0))),
+            Self::LateReports => after(HELD_PS, None),
+            Self::SpuriousInterrupts => after(LASTS_PS, Some(Act::Spurious(None))),
+            Self::LateInterrupts => after(LASTS_PS, Some(Act::InterruptsLateBy(0))),
+            Self::Partner100 | Self::Partner10 | Self::PartnerHalf => {
+                after(PARTNER_PS, Some(Act::Partner(1000, true)))
             }
             Self::MasterAbort => {
                 let has_ended = responder.flood().is_some_and(|flood| flood.ended_ps.is_some());
-                (has_ended || lasted_ps >= PINGED_PS).then_some((now_ps, None))
+                after(if has_ended { 0 } else { PINGED_PS }, None)
             }
             // A later fault may lead to a reset, which is not to fail by two faults at a time.
-            Self::SlowReset => Some((now_ps, Some(Act::EndSlowReset))),
-            _ if self.is_lasting() => Some((now_ps, None)),
-            _ => None,
+            Self::SlowReset => after(0, Some(Act::EndSlowReset)),
+            Self::SlowAccess => after(0, None),
         }
     }
 }

@@ -1092,11 +1092,9 @@ impl Rules {
                 format!("The driver sends in half duplex with TCTL.CT {threshold:#x} and COLD {distance:#x}.")
             });
         }
-        let tipg = self.tipg;
-        let (first, second) = tipg.map_or((0, 0), |value| (value >> 10 & 0x3FF, value >> 20 & 0x3FF));
-        // The 82574 has an initial value.
-        let is_judged = tipg.is_some() || !self.chip.is_pci_express();
-        if is_judged && (first < 8 || second < 6) {
+        let (tipg, value) = (self.tipg, self.tipg.unwrap_or(0));
+        let (first, second) = (value >> 10 & 0x3FF, value >> 20 & 0x3FF);
+        if self.is_gap_known() && (first < 8 || second < 6) {
             self.note(Rule::HalfDuplexGap, Place::Register(reg::TIPG), || {
                 let sentence = format!(
                     "The driver sends in half duplex with IPGR1 {first} and IPGR2 {second}; 8 and 6 are the least."
@@ -1141,13 +1139,16 @@ impl Rules {
         });
     }
 
+    /// Whether TIPG is what the driver wrote, or 0. The 82574 has another initial value.
+    fn is_gap_known(&self) -> bool {
+        self.tipg.is_some() || !self.chip.is_pci_express()
+    }
+
     fn judge_gap(&mut self) {
         // The MAC adds 4 clocks on copper; on fibre 6 is the value for the 82544 (SDM 13.4.34).
         let least = if self.media == Media::Copper { 8 } else { 6 };
         let (tipg, value) = (self.tipg, self.tipg.unwrap_or(0));
-        // The 82574 has an initial value.
-        let is_judged = tipg.is_some() || !self.chip.is_pci_express();
-        if is_judged && value & 0x3FF < least {
+        if self.is_gap_known() && value & 0x3FF < least {
             self.note(Rule::GapTooShort, Place::Register(reg::TIPG), || {
                 let what = tipg.map_or_else(
                     || "has not written TIPG".into(),
