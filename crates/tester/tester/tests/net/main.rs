@@ -59,7 +59,8 @@ fn tester_of(ips: [&str; 2], vlans: [Option<u16>; 2], gateway: [Option<&str>; 2]
     Tester::new(specs, ports, addresses, &places).unwrap()
 }
 
-/// Waits until the routers answer. On a busy machine an IPv6 address that was just given serves late.
+/// Waits until the routers answer. Beside two busy loops one with IPv6 was once silent for the two seconds
+/// that a trial allows.
 fn await_routers(tester: &mut Tester) {
     let until = std::time::Instant::now() + Duration::from_secs(60);
     loop {
