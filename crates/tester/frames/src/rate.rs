@@ -83,6 +83,8 @@ mod tests {
     fn the_well_known_numbers() {
         assert_eq!(slot_ps(GIGABIT, Size::MIN), 672_000);
         assert_eq!(slot_ps(FAST_ETHERNET, Size::MIN), 6_720_000);
+        assert_eq!([60, 1518].map(|bytes| unpadded_slot_ps(GIGABIT, bytes)), [672_000, 12_336_000]);
+        assert_eq!(unpadded_slot_ps(ETHERNET, 14), 30_400_000);
         assert_eq!(slot_ps(GIGABIT, Size::with_fcs(1518)), 12_304_000);
         assert_eq!(line_rate_pps(GIGABIT, Size::MIN).floor(), 1_488_095.0);
         assert_eq!(line_rate_pps(10 * GIGABIT, Size::with_fcs(64)).floor(), 14_880_952.0);
