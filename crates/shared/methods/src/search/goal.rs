@@ -113,7 +113,9 @@ impl Goal {
     fn confirmed_by<'t>(&self, trials: impl IntoIterator<Item = &'t Trial>) -> Confirmation {
         let long: Vec<_> = trials.into_iter().filter(|trial| self.is_confirming(trial)).collect();
         let beyond = |trial: &Trial| (trial.exact_loss_ratio() - self.loss_ratio).max(0.0);
-        let carried = |trial: &Trial| trial.sent_share() * (1.0 - beyond(trial));
+        // At this share of the load, the frames that arrived are all but the loss that the goal allows.
+        let met = |trial: &Trial| ((1.0 - trial.exact_loss_ratio()) / (1.0 - self.loss_ratio)).min(1.0);
+        let carried = |trial: &Trial| trial.sent_share() * met(trial);
         let of_the_device = || long.iter().filter(|trial| self.is_low(trial).is_some());
         let share = long.iter().map(|trial| carried(trial)).fold(0.0, f64::max);
         let is_clean =
@@ -401,6 +403,9 @@ mod tests {
         // Their loss is the device's, whatever was not sent.
         let lossy = Trial { delivered: 10_000, ..long(110, 0) };
         assert!(matches!(goal.confirmed_by([&lossy; 3]), Confirmation::Refuted { .. }));
+        // All that arrived is a load at which the goal just allows the loss.
+        let half = Goal { loss_ratio: 0.5, ..goal };
+        assert_eq!(half.sustained_share(&trials(&[(3, 11.0, 0.75)])), 0.5);
         assert_eq!(Goal::NDR.with_trials_of(0.05075).confirmed().confirm_s, 0.558);
     }
 
