@@ -19,7 +19,7 @@ use kpps_ports::port::Options;
 use kpps_ports::port::run::Shape;
 use kpps_tester::clock::Clock;
 use kpps_tester::{Address, Allowed, Offer, Site, TestPort, Tester, document};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -93,7 +93,7 @@ fn trial(at: usize, lie: impl FnMut(&mut AnswerKind) + Send + 'static) -> Option
     let agents = [honest(), honest()];
     let mut addresses = [0, 1].map(|at| agents[at].address());
     addresses[at] = liar(&runtime, addresses[at], Arc::new(Mutex::new(lie)));
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = kpps_namespaces::own_port();
     let specs = [format!("udp:127.0.0.1:{free}"), format!("udp::{free}")];
     let mut sites = Vec::new();
     let mut ports: Vec<Box<dyn TestPort>> = Vec::new();

@@ -12,10 +12,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+mod own_port;
 mod process;
 pub mod skip;
 mod tries;
 
+pub use own_port::own_port;
 pub use process::{Process, signal};
 pub use tries::{says_short_of_cpu, until_undisturbed};
 

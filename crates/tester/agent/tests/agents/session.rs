@@ -21,7 +21,6 @@ use kpps_tester::clock::Clock;
 use kpps_tester::{
     Address, Allowed, Classes, Error, Offer, Outcome, PortsTestbed, Replay, Site, TestPort, Tester,
 };
-use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +47,7 @@ fn host(agent: &Agent) -> Host {
 
 /// A port that sends to a listening port.
 fn specs() -> [Spec; 2] {
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = kpps_namespaces::own_port();
     [format!("udp:127.0.0.1:{free}"), format!("udp::{free}")].map(|text| text.parse().unwrap())
 }
 

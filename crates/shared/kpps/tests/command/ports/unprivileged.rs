@@ -1,7 +1,7 @@
 //! The abilities of an ordinary user, and the messages of all other commands.
 
 use crate::net::document;
-use kpps_namespaces::until_undisturbed;
+use kpps_namespaces::{own_port, until_undisturbed};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -44,7 +44,7 @@ impl Nobody {
 #[test]
 fn sockets_and_the_machine_room_are_for_everybody() {
     let nobody = Nobody::new();
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = own_port();
     let here = format!("udp::{port}");
     let count =
         nobody.command(&["count", &here, "--expect", "200", "--duration", "120s", "--json"]).spawn().unwrap();
@@ -97,7 +97,7 @@ fn an_address_of_metrics_that_is_in_use_is_an_error() {
     let address = taken.local_addr().unwrap().to_string();
     let there = UdpSocket::bind("127.0.0.1:0").unwrap();
     there.set_nonblocking(true).unwrap();
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let free = own_port();
     let ports = format!("udp:{},udp::{free}", there.local_addr().unwrap());
     let nobody = Nobody::new();
     for words in [
@@ -127,14 +127,11 @@ fn a_curve_serves_the_counters_of_the_trial_that_runs() {
 
 /// Whether a curve ends well, and the loads and the number of trials that it served.
 fn loads_served(nobody: &Nobody) -> (bool, BTreeSet<u64>, u64) {
-    // Another program may take them before the curve does.
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (address, port) = (free(), free().port());
+    let (address, port) = (format!("127.0.0.1:{}", own_port()), own_port());
     let ports = format!("udp:127.0.0.1:{port},udp::{port}");
     let mut words = vec!["curve", "--load", "1kpps..3kpps/1kpps", "--duration", "700ms", "--ports", &ports];
-    let at = address.to_string();
     // A repeated or disturbed trial is not examined here.
-    words.extend(["--metrics", &at, "--retries", "0", "--max-shortfall", "99%"]);
+    words.extend(["--metrics", &address, "--retries", "0", "--max-shortfall", "99%"]);
     let mut child = nobody.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut loads, mut trials) = (BTreeSet::new(), 0);
     loop {
@@ -142,7 +139,7 @@ fn loads_served(nobody: &Nobody) -> (bool, BTreeSet<u64>, u64) {
             return (status.success(), loads, trials);
         }
         let mut said = String::new();
-        if let Ok(mut stream) = TcpStream::connect(address) {
+        if let Ok(mut stream) = TcpStream::connect(&address) {
             let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
             let _ = asked.and_then(|()| stream.read_to_string(&mut said));
         }
